@@ -1,0 +1,185 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+type (
+	JobID  int64
+	TaskID int64 // 0: the job belongs to no task
+
+	// UserID is one person: issuer and subject of their token, joined by a space. The same subject of two issuers is two.
+	UserID string
+
+	// Account is one identity at one platform, written "platform/identity". Tokens, leases, slots and listings belong
+	// to it. The identity is "shared", "open", or a UserID.
+	Account string
+)
+
+// Platform is the name of the platform that the account is at.
+func (a Account) Platform() string {
+	name, _, _ := strings.Cut(string(a), "/")
+	return name
+}
+
+// Identity is whom the platform takes the account for.
+func (a Account) Identity() string {
+	_, identity, _ := strings.Cut(string(a), "/")
+	return identity
+}
+
+// Ref is the platform's name for a job; the zero Ref until it gave one.
+type Ref struct {
+	Base string // the address below which the platform keeps the job; "" is the platform's endpoint
+	ID   string
+}
+
+// Phase is how far we are in bringing a job to its platform. It decides what may be sent next.
+type Phase string
+
+const (
+	Waiting  Phase = "waiting"  // nothing of this job is at the platform
+	Creating Phase = "creating" // a request that creates is begun; until it is answered or settled, it may have been taken
+	Created  Phase = "created"  // the platform gave a Ref; nothing runs
+	Starting Phase = "starting" // a request that starts is begun, likewise
+	Started  Phase = "started"  // seen started: it is never started again
+	Ended    Phase = "ended"
+)
+
+// InDoubt reports whether a request was begun whose end is not known.
+func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
+
+// Holds reports whether a job in phase p takes one of its account's slots: from the intent to create until it has ended.
+func (p Phase) Holds() bool { return p != Waiting && p != Ended }
+
+// Status is how a job stands, in the words that users see.
+type Status string
+
+const (
+	Accepted  Status = "created" // kept, and not started: by us, or in a platform's report by the platform
+	Submitted Status = "submitted"
+	Queued    Status = "queued"
+	Running   Status = "running"
+	Finished  Status = "finished"
+	Canceled  Status = "canceled"
+	Failed    Status = "failed"
+	Unknown   Status = "unknown" // the truth cannot be established; see the job's Attention
+)
+
+// Final reports whether a platform never leaves status s by itself.
+func (s Status) Final() bool { return s == Finished || s == Canceled || s == Failed }
+
+// running reports whether a platform that says s must have started the job.
+func (s Status) running() bool { return s == Queued || s == Running || s.Final() }
+
+// Desired is what the owner wants. Only owners write it, visits never do.
+type Desired string
+
+const (
+	WantRun    Desired = "run"
+	WantCancel Desired = "canceled"
+)
+
+// Attention is why a job does not move, or what its owner should know.
+type Attention string
+
+const (
+	None              Attention = ""
+	InDoubt           Attention = "submission_in_doubt" // being found out
+	SubmissionUnknown Attention = "submission_unknown"  // cannot be found out: it may run or not; the owner decides
+	NotTaken          Attention = "platform_busy"       // the platform turned it away; tried again
+	Unreachable       Attention = "platform_unavailable"
+	NeedsSignIn       Attention = "sign_in_required"
+	NeedsOperator     Attention = "platform_misconfigured"
+	CancelUnsupported Attention = "cancel_unsupported"
+	Lost              Attention = "lost_on_platform"
+	NoPlatform        Attention = "platform_not_configured"
+)
+
+// Job is one execution of one service. What was asked for is its [Request], which is kept apart: a visit reads it only
+// to submit.
+type Job struct {
+	ID      JobID
+	Task    TaskID
+	Number  int // in its task, from 1; 0: the job belongs to no task
+	Owner   UserID
+	Account Account
+	Base    string // where its platform lists it, see Platform.Base
+	Desired Desired
+	Hidden  bool // its owner deleted it, or it was refused; nobody but visits sees it
+
+	Phase   Phase
+	Turn    int       // how often the phase has changed: an answer tells which turn it was asked in
+	Attempt int       // how often a create was begun
+	SendBy  time.Time // when the request begun last is certainly over
+	Ref     Ref
+	Strays  []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
+
+	Status    Status
+	Seen      Status // the last report, believed or not
+	Progress  *float64
+	Costs     *float64
+	Attention Attention
+	Notice    string // what the platform said about Attention; safe to show
+	Failure   string // why it failed; safe to show
+
+	Due     time.Time // when there is next something to do
+	Looks   int       // looks in this turn that did not settle it
+	Tries   int       // questions in a row that brought no answer
+	Awaited bool      // a client waits for the next answer
+	Created time.Time
+	Updated time.Time // when what its owner sees last changed
+	Checked time.Time // when the platform last told the status
+	Moved   time.Time // when phase or status last changed
+	Version int64     // Save refuses any other
+
+	// Result is a STAC Collection that came in the answer to the submission, to be kept with the next Save. Store
+	// never fills it in; see Store.Result.
+	Result []byte
+}
+
+// Tag marks this attempt at the platform, so that it can be recognised in a listing. The installation is a short text of
+// letters and digits that no other broker has, so that two that share an account leave each other's jobs alone.
+func (j Job) Tag(installation string) string {
+	return fmt.Sprintf("%s.%d.%d", installation, j.ID, j.Attempt)
+}
+
+// parseTag is the inverse of [Job.Tag]; ok is false for a tag of another installation.
+func parseTag(installation, tag string) (id JobID, attempt int, ok bool) {
+	own, found := strings.CutPrefix(tag, installation+".")
+	if !found {
+		return 0, 0, false
+	}
+	_, err := fmt.Sscanf(own, "%d.%d", &id, &attempt)
+	return id, attempt, err == nil
+}
+
+// Intend gives the job as it must be committed before its next request leaves: the next intent in its life.
+func (j Job) Intend(sendBy time.Time) Job {
+	switch j.Phase {
+	case Waiting:
+		j.Phase, j.Attempt = Creating, j.Attempt+1
+	case Created:
+		j.Phase = Starting
+	}
+	j.Turn, j.Looks = j.Turn+1, 0
+	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
+	return j
+}
+
+// withStray notes a Ref that is not the job's own and must not be forgotten.
+func (j Job) withStray(r Ref) Job {
+	if !slices.Contains(j.Strays, r) {
+		j.Strays = append(slices.Clone(j.Strays), r)
+	}
+	return j
+}
+
+// withoutStray forgets one that is settled.
+func (j Job) withoutStray(r Ref) Job {
+	j.Strays = slices.DeleteFunc(slices.Clone(j.Strays), func(s Ref) bool { return s == r })
+	return j
+}

@@ -1,0 +1,6 @@
+package dispatch
+
+import "time"
+
+// SettleMargin is how long after its deadline a request is left alone before anyone finds out what became of it.
+const SettleMargin = 5 * time.Second

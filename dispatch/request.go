@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Label names the protocol of a service.
+type Label string
+
+const (
+	OpenEO     Label = "openeo"
+	OGCProcess Label = "ogc_api_process"
+)
+
+// Service is what a client asks to run, in the client's spelling.
+type Service struct {
+	Endpoint    string  `json:"endpoint"`
+	Namespace   *string `json:"namespace"`
+	Application string  `json:"application"`
+}
+
+// Request is what a client asked for. Parameters and Options are kept to the byte.
+type Request struct {
+	Title      string          `json:"title"`
+	Label      Label           `json:"label"`
+	Service    Service         `json:"service"`
+	Parameters json.RawMessage `json:"parameters"` // an object
+	Format     string          `json:"format"`
+	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
+}
+
+// Dimension is the parameter that a task gives each of its jobs another value of.
+type Dimension struct {
+	Name   string            `json:"name"`
+	Values []json.RawMessage `json:"values,omitempty"`
+}
+
+// Task is one request over many values; its jobs carry the values.
+type Task struct {
+	ID        TaskID
+	Owner     UserID
+	Account   Account
+	Request   Request // what its jobs share
+	Dimension string
+	Created   time.Time
+	Updated   time.Time // when one of its jobs last changed
+	Hidden    bool
+}
+
+// Record is a job as its owner sees it.
+type Record struct {
+	Job
+	Request Request
+}
+
+// For gives the request of the task's job number n, from 1, whose value is v.
+func (t Task) For(n int, v json.RawMessage) (Request, error) {
+	r := t.Request
+	r.Title = fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(t.Request.Parameters, &members); err != nil {
+		return r, &Error{Kind: Internal, Op: "dispatch.Task.For", Err: err}
+	}
+	members[t.Dimension] = v
+	var err error
+	r.Parameters, err = json.Marshal(members)
+	return r, err
+}

@@ -1,0 +1,150 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps jobs and accounts. It is safe for concurrent use, also by several processes. All times are of its own
+// clock. What belongs to another owner, or is hidden, is NotFound to an owner.
+type Store interface {
+	// Accept keeps the task, if not nil, and the jobs, all or none, fills in their ids and times, and wakes their
+	// account. All jobs are of one account. If the key was used before by the owner within [KeyLife] for the same
+	// fingerprint, it keeps nothing and gives the id of the task, or of the first job, kept then: Repeated. For another
+	// fingerprint: Conflict.
+	Accept(ctx context.Context, k Key, t *Task, jobs []Draft) (Repeated, error)
+
+	// Record gives a job to its owner.
+	Record(context.Context, UserID, JobID) (Record, error)
+	// Records gives the owner's jobs that belong to no task, newest first.
+	Records(context.Context, UserID) ([]Record, error)
+	// Refused gives a job of the owner even if it is hidden, for who repeats a request that was refused.
+	Refused(context.Context, UserID, JobID) (Record, error)
+	// Result gives the STAC Collection that was kept with a job; nil if there is none.
+	Result(context.Context, UserID, JobID) ([]byte, error)
+
+	// Cancel notes that the owner wants the job no more, and wakes. A waiting job ends with that. With hide its owner
+	// sees it no more from now on, whether it has ended or not.
+	Cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job, error)
+	// Await makes those statuses due that were told longer ago than fresh, each now but not sooner than gap after it
+	// was told, and wakes their accounts. id 0 means all of the owner's jobs that belong to no task. It returns the
+	// accounts, sorted; none: nothing is stale.
+	Await(ctx context.Context, u UserID, id JobID, fresh, gap time.Duration) ([]Account, error)
+
+	// Dequeue gives out accounts that are due and that nobody holds, n at most, each leased for ttl. It also tells how
+	// long until the next account will be due that it did not give out: an hour at most.
+	Dequeue(ctx context.Context, n int, ttl time.Duration) ([]Lease, time.Duration, error)
+	// Renew extends a lease to ttl from now, also one that ran out if nobody took the account since. Conflict when
+	// another did.
+	Renew(ctx context.Context, l Lease, ttl time.Duration) error
+	// Release ends the lease and plans the next visit at due (zero: none), or now if there were wakes after the wakes
+	// seen. Conflict when the lease is not ours any more.
+	Release(ctx context.Context, l Lease, wakes int64, due time.Time) error
+
+	// Agenda is what is due for an account.
+	Agenda(ctx context.Context, a Account, n int) (Agenda, error)
+	// Ready gives the first waiting jobs of a line that are due, n at most.
+	Ready(ctx context.Context, a Account, l Line, n int) ([]Job, error)
+	// Load gives a job to a visit, whoever owns it.
+	Load(context.Context, JobID) (Job, error)
+	// Request gives a visit what a job's owner asked for.
+	Request(context.Context, JobID) (Request, error)
+	// Intend commits the next request of each job, in one commit, and renews the lease. The deadline of the requests
+	// is send from now. It returns the jobs that may be sent: what changed meanwhile, or is no longer wanted, is left out.
+	// Conflict, and nothing committed, when another took the account.
+	Intend(ctx context.Context, l Lease, limits Limits, jobs []Job) ([]Job, error)
+	// Save keeps what answers changed, all but Desired and Hidden, in one commit. A job whose stored version is not the
+	// given one is left as it is, and is not among those returned.
+	Save(context.Context, []Job) ([]Job, error)
+	// Hold lets the account submit nothing for d, and says why on all its waiting jobs; d 0 ends it and wakes.
+	Hold(ctx context.Context, a Account, d time.Duration, why Attention, notice string) error
+	// Take takes the next request slot of a platform if it is at most a second away, and returns how far. Otherwise it
+	// takes nothing, and says how long until asking again makes sense.
+	Take(ctx context.Context, platform string, pace time.Duration) (wait time.Duration, ok bool, err error)
+
+	// Installation is a text of letters and digits that is this store's alone, made when the store was.
+	Installation(context.Context) (string, error)
+	// Purge forgets hidden jobs that ended longer than keep ago without strays, and keys older than [KeyLife].
+	Purge(ctx context.Context, keep time.Duration) error
+	// Ping is nil when the store answers.
+	Ping(context.Context) error
+}
+
+// KeyLife is how long a key given with a request is remembered.
+const KeyLife = 24 * time.Hour
+
+// Key is a client's name for a request, so that repeating it does nothing twice. Zero: the client gave none.
+type Key struct {
+	Text        string // unique for its owner
+	Fingerprint string // of the request
+}
+
+// Repeated names what was kept when a key was used first. Both zero: the key is new.
+type Repeated struct {
+	Task TaskID
+	Job  JobID
+}
+
+// Draft is a job to be kept with what was asked for: a Request in JSON, or for a task's job its value.
+type Draft struct {
+	Job
+	Body []byte
+}
+
+// Lease is the right to act for an account until it runs out. The generation moves whenever an account is taken or
+// released, so that an old lease renews and releases nothing.
+type Lease struct {
+	Account    Account
+	Generation int64
+}
+
+// Agenda is what is due for an account, oldest first within each kind, at most n of each.
+type Agenda struct {
+	Now    time.Time
+	Wakes  int64
+	Held   int       // slots in use
+	Hold   time.Time // until when nothing is submitted
+	Cancel []Job     // wanted no more, or with strays
+	Settle []Job     // in doubt
+	Start  []Job     // created, wanted
+	Learn  []Job     // started
+	Lines  []Line    // who has waiting jobs that are due
+
+	// The earliest due of what waits, of what is created and wanted, and of all else that is live. Zero: there is none.
+	NextWaiting, NextStart, Next time.Time
+}
+
+// due is when there is next something to do with so many slots; zero: never, as things are.
+func (a Agenda) due(slots int) time.Time {
+	due := a.Next
+	if !a.NextStart.IsZero() {
+		due = earlier(due, later(a.NextStart, a.Hold))
+	}
+	if !a.NextWaiting.IsZero() && a.Held < slots {
+		due = earlier(due, later(a.NextWaiting, a.Hold))
+	}
+	return due
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// earlier of two, of which zero is no time at all.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) && !b.IsZero() {
+		return b
+	}
+	return a
+}
+
+// Line is the waiting jobs of one owner's task, or of all the owner's jobs without a task.
+type Line struct {
+	Owner     UserID
+	Task      TaskID
+	Held      int // slots that its jobs have
+	OwnerHeld int // slots that all of its owner's jobs have
+}
