@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// rules say which URLs may be called, and which addresses connected to.
+type rules struct {
+	development bool
+	hosts       []string // trusted on the ports that are usual
+	origins     []string // trusted as they are
+	public      *ssrf.Guardian
+}
+
+func newRules(c Config) rules {
+	r := rules{development: c.Development, public: ssrf.New(ssrf.WithPorts(443))}
+	for _, t := range c.Trust {
+		if o := origin(t); o != "" {
+			r.origins = append(r.origins, o)
+		} else {
+			r.hosts = append(r.hosts, strings.ToLower(t))
+		}
+	}
+	return r
+}
+
+// trusts reports whether the operator configured u's host, or u's origin.
+func (r rules) trusts(u *url.URL) bool {
+	return slices.Contains(r.origins, origin(u.String())) || slices.Contains(r.hosts, strings.ToLower(u.Hostname()))
+}
+
+// trustsAddress is trusts for host:port, which is all that is known when connecting.
+func (r rules) trustsAddress(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	return slices.Contains(r.hosts, strings.ToLower(host)) ||
+		slices.ContainsFunc(r.origins, func(o string) bool { _, at, _ := strings.Cut(o, "://"); return at == unbracketed(address) })
+}
+
+// unbracketed is host:port as origin writes it.
+func unbracketed(address string) string {
+	host, port, _ := net.SplitHostPort(address)
+	return strings.ToLower(host) + ":" + port
+}
+
+func nobody(string) bool { return false }
+
+// server checks the URL of a call: one with a host, and https unless the operator configured it otherwise.
+func (r rules) server(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil, u.Hostname() == "":
+		return nil, errors.New("it is not an absolute URL.")
+	case u.User != nil:
+		return nil, errors.New("it has a user name in it.")
+	case u.Scheme == "http" && !r.development && !slices.Contains(r.origins, origin(raw)):
+		return nil, errors.New("it is not https.")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("it is neither https nor http.")
+	}
+	return u, nil
+}
+
+// hostName is a name of letters, digits and hyphens whose last label is not a number.
+var hostName = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z](?:[a-z0-9-]*[a-z0-9])?$`)
+
+// stranger checks a URL that a user, or a user's result, gave. allow lists hosts, with a port or without; empty: any.
+// What the operator trusts and allows is exempt from being public and https.
+func (r rules) stranger(raw string, allow []string) (u *url.URL, exempt bool, err error) {
+	u, err = url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Opaque != "" {
+		return nil, false, errors.New("it is not an absolute URL")
+	}
+	exempt = r.development || r.trusts(u) && listed(u, allow)
+	host := strings.ToLower(u.Hostname())
+	address, numeric := netip.ParseAddr(host)
+	switch {
+	case u.Scheme != "https" && (u.Scheme != "http" || !exempt):
+		return nil, false, errors.New("only https is allowed")
+	case u.User != nil:
+		return nil, false, errors.New("it has a user name in it")
+	case strings.Contains(raw, "#"):
+		return nil, false, errors.New("it has a fragment")
+	case strings.ContainsAny(raw, "\\\t\r\n "):
+		return nil, false, errors.New("it has a backslash or a space in it")
+	case numeric != nil && !hostName.MatchString(host):
+		return nil, false, errors.New("its host is not a plain name")
+	case len(allow) > 0 && !listed(u, allow):
+		return nil, false, errors.New("its host is not one of those allowed")
+	case exempt:
+		return u, exempt, nil
+	case cmp.Or(u.Port(), "443") != "443":
+		return nil, false, errors.New("its port is not 443")
+	case numeric == nil && r.public.SafeAddr(address) != nil:
+		return nil, false, errPrivate
+	}
+	return u, exempt, nil
+}
+
+var errPrivate = errors.New("its address is not a public one")
+
+func listed(u *url.URL, allow []string) bool {
+	return slices.ContainsFunc(allow, func(a string) bool {
+		return strings.EqualFold(a, u.Hostname()) || strings.EqualFold(a, u.Host)
+	})
+}
+
+// prohibited reports whether err is the guard's.
+func prohibited(err error) bool {
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
+		errors.Is(err, ssrf.ErrProhibitedNetwork) || errors.Is(err, ssrf.ErrInvalidHostPort)
+}
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialer connects to public addresses only, but where the address, host:port, is exempt. The address is checked after
+// its name was looked up, at each connection.
+func (r rules) dialer(exempt func(address string) bool) dialer {
+	plain := net.Dialer{Timeout: 10 * time.Second}
+	guarded := plain
+	guarded.Control = r.public.Safe
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if r.development || exempt(address) {
+			return plain.DialContext(ctx, network, address)
+		}
+		return guarded.DialContext(ctx, network, address)
+	}
+}
+
+// transport is ours. It knows no proxy, which would connect for us and so past the guard. Idle connections end before
+// the keep-alive of usual servers (5 s and more), so that a request with an effect does not meet one that is closing.
+func transport(dial dialer) *http.Transport {
+	return &http.Transport{
+		DialContext:            dial,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        4 * time.Second,
+		MaxIdleConnsPerHost:    16,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// Allowed says why a user's URL must not be fetched, as Invalid; nil if it may. It asks nobody.
+func (c *Client) Allowed(op, raw string, hosts []string) error {
+	if _, _, err := c.rules.stranger(raw, hosts); err != nil {
+		return refused(op, err)
+	}
+	return nil
+}
+
+func refused(op string, why error) *dispatch.Error {
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: op, Text: "This URL cannot be used: " + why.Error() + "."}
+}

@@ -1,0 +1,135 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	maxPause   = time.Hour
+	textCutOff = "The connection was lost before the answer was complete."
+)
+
+// uncertainIf is the kind of a failure after which it is open whether the request had its effect.
+func uncertainIf(effect bool, otherwise dispatch.Kind) dispatch.Kind {
+	if effect {
+		return dispatch.Uncertain
+	}
+	return otherwise
+}
+
+// failure is the error for a request that got no answer.
+func failure(op string, err error, sent, effect bool) error {
+	e := &dispatch.Error{Kind: uncertainIf(sent && effect, dispatch.Unavailable), Op: op, Err: err}
+	switch {
+	case errors.Is(err, errNotSent):
+		e.Text = "There was no time left to ask the server."
+	case prohibited(err):
+		e.Kind, e.Text = dispatch.Misconfigured, "The server's address is not a public one."
+	case !sent:
+		e.Text = "The server could not be reached."
+	case effect:
+		e.Text = "The server did not answer, and may have received the request."
+	default:
+		e.Text = "The server did not answer."
+	}
+	return e
+}
+
+// beforeSending reports whether err itself shows that no connection was made.
+func beforeSending(err error) bool {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return true
+	}
+	_, dns := errors.AsType[*net.DNSError](err)
+	return dns || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errNotSent)
+}
+
+// statusError is the error that an answer's status means, with what the server said.
+func statusError(op string, a *Answer, effect bool) error {
+	pause, told := retryAfter(a.Header, time.Now())
+	e := &dispatch.Error{Kind: statusKind(a.Status, effect, told), Op: op, Text: Text(Said(a)), Err: fmt.Errorf("HTTP %d", a.Status)}
+	if e.Kind == dispatch.Busy || e.Kind == dispatch.Unavailable {
+		e.RetryAfter = pause
+	}
+	if e.Text == "" {
+		e.Text = fmt.Sprintf("The server answered %d %s.", a.Status, http.StatusText(a.Status))
+	}
+	return e
+}
+
+// statusKind is what a status means. told: the answer has a Retry-After. A proxy says 502 and 504, and without a
+// Retry-After 503, also of requests that were taken.
+func statusKind(status int, effect, told bool) dispatch.Kind {
+	switch status {
+	case http.StatusUnauthorized:
+		return dispatch.SignInRequired
+	case http.StatusForbidden:
+		return dispatch.Forbidden
+	case http.StatusNotFound, http.StatusGone:
+		return dispatch.NotFound
+	case http.StatusConflict:
+		return dispatch.Conflict
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return dispatch.Unsupported
+	case http.StatusTooManyRequests:
+		return dispatch.Busy
+	case http.StatusServiceUnavailable:
+		return uncertainIf(effect && !told, dispatch.Busy)
+	case http.StatusRequestTimeout:
+		return uncertainIf(effect, dispatch.Unavailable)
+	}
+	switch {
+	case status >= 500:
+		return uncertainIf(effect, dispatch.Unavailable)
+	case status >= 400:
+		return dispatch.Invalid
+	}
+	return dispatch.BadUpstream // a redirect that may not be followed
+}
+
+// retryAfter is the pause that an answer asks for, at most an hour; told is false when it asks for none. A date is
+// read by the server's own clock where the answer has it.
+func retryAfter(h http.Header, now time.Time) (pause time.Duration, told bool) {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if s, err := strconv.ParseUint(v, 10, 64); err == nil {
+		return min(time.Duration(min(s, uint64(maxPause/time.Second)))*time.Second, maxPause), true
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0, false
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), maxPause), true
+}
+
+// Said picks out what a server says about an error: the message of an openEO error, the detail or title of a problem
+// document (RFC 9457), or a body of plain text. It is not yet fit to be shown, see [Text].
+func Said(a *Answer) string {
+	media, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	if media == "text/plain" {
+		return string(a.Body)
+	}
+	var m map[string]any
+	if json.Unmarshal(a.Body, &m) != nil {
+		return ""
+	}
+	for _, name := range []string{"message", "detail", "description", "error_description", "title"} {
+		if s, ok := m[name].(string); ok && s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,67 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	maxText = 500  // runes that are shown
+	maxRaw  = 8000 // bytes that are looked at
+)
+
+// JSON reads the answer's body into a value. What is not JSON, or not of the value's shape, is BadUpstream.
+func JSON(a *Answer, op string, into any) error {
+	err := json.Unmarshal(a.Body, into)
+	if err == nil {
+		return nil
+	}
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The server's answer makes no sense: " + unexpected(a, err), Err: err}
+}
+
+func unexpected(a *Answer, err error) string {
+	media, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	switch _, shape := err.(*json.UnmarshalTypeError); {
+	case len(a.Body) == 0:
+		return "it is empty."
+	case shape:
+		return "it is JSON of another shape."
+	case media != "" && media != "application/json":
+		return fmt.Sprintf("it is %s instead of JSON.", Text(media))
+	}
+	return "it is not JSON."
+}
+
+var tag = regexp.MustCompile(`<[A-Za-z/!?][^<>]*>?`)
+
+// Text makes a server's message fit to be shown: plain text in one line of at most 500 runes, without markup or
+// control characters.
+func Text(s string) string {
+	s = s[:min(len(s), maxRaw)]
+	for stripped := tag.ReplaceAllString(s, " "); stripped != s; stripped = tag.ReplaceAllString(s, " ") {
+		s = stripped
+	}
+	s = strings.Map(visible, strings.ToValidUTF8(s, ""))
+	s = strings.Join(strings.Fields(s), " ")
+	if runes := []rune(s); len(runes) > maxText {
+		return string(runes[:maxText-1]) + "…"
+	}
+	return s
+}
+
+// visible turns a control character into a space and drops what only changes how its neighbours are shown.
+func visible(r rune) rune {
+	switch {
+	case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+		return ' '
+	case unicode.Is(unicode.Cf, r):
+		return -1
+	}
+	return r
+}
