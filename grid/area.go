@@ -1,0 +1,193 @@
+package grid
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Area is a part of the Earth's surface: valid, with shells counterclockwise and holes clockwise, cut at the
+// antimeridian and closed round the poles. Its edges are straight in longitude and latitude (RFC 7946, 3.1.1).
+type Area struct{ parts MultiPolygon }
+
+// Fault says what is wrong with an area, and where.
+type Fault struct {
+	What string
+	At   Point
+}
+
+func (f Fault) Error() string { return fmt.Sprintf("%s, at [%v, %v]", f.What, f.At[0], f.At[1]) }
+
+// NewArea checks polygons, or returns the first Fault it finds. Longitudes may go beyond 180, or jump over the
+// antimeridian; rings may go either way round; positions may repeat.
+func NewArea(polygons MultiPolygon) (*Area, error) {
+	a := &Area{}
+	for _, p := range polygons {
+		part, err := globe(p)
+		if err != nil {
+			return nil, err
+		}
+		a.parts = append(a.parts, part)
+	}
+	if err := check(a.parts); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// globe brings a polygon onto the globe from -180 to 180.
+func globe(p Polygon) (Polygon, error) {
+	var part Polygon
+	west, east := 180.0, -180.0
+	for i, r := range p {
+		r, err := unwrap(r, i > 0)
+		if err != nil {
+			return nil, err
+		}
+		w, _, e, _ := r.box()
+		west, east = min(west, w), max(east, e)
+		part = append(part, r)
+	}
+	if west < -180 || east > 180 || east-west == 360 {
+		part = cutAtAntimeridian(part)
+	}
+	return part, nil
+}
+
+// cutAtAntimeridian brings back rings that leave [-180, 180]: of three copies, one turn of the globe apart, it keeps
+// what lies in the middle.
+func cutAtAntimeridian(rings Polygon) (out Polygon) {
+	var copies []Ring
+	for _, turn := range []float64{-360, 0, 360} {
+		for _, r := range rings {
+			moved := slices.Clone(r)
+			for i := range moved {
+				moved[i][0] += turn
+			}
+			copies = append(copies, moved)
+		}
+	}
+	split(copies, 0, []float64{-1e4, -180, 180, 1e4}, func(i int, rings []Ring) {
+		for _, r := range rings {
+			if i == 1 {
+				out = append(out, r.loops()...)
+			}
+		}
+	})
+	return out
+}
+
+// unwrap checks a ring's numbers, takes out its jumps over the antimeridian, closes it round a pole and orients it.
+func unwrap(r Ring, hole bool) (Ring, error) {
+	r, err := closed(r)
+	if err != nil {
+		return nil, err
+	}
+	out, turn, err := unjump(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case turn != 0:
+		out, err = closePole(out, turn)
+	case !slices.Equal(out, r):
+		out, err = readable(r, out, hole)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if (out.area2() < 0) != hole {
+		slices.Reverse(out)
+	}
+	return out, nil
+}
+
+// closed gives a ring without repeated positions, or says why it is none.
+func closed(r Ring) (Ring, error) {
+	for _, p := range r {
+		if !(math.Abs(p[0]) <= 540 && math.Abs(p[1]) <= 90) { // NaN is in no range
+			return nil, Fault{"position out of range: longitudes are from -540 to 540 degrees, latitudes from -90 to 90", p}
+		}
+	}
+	switch r = slices.Compact(slices.Clone(r)); {
+	case len(r) == 0:
+		return nil, Fault{What: "ring without positions"}
+	case r[0] != r[len(r)-1]:
+		return nil, Fault{"ring is not closed: its last position must repeat the first", r[len(r)-1]}
+	case len(r) < 4:
+		return nil, Fault{"ring with less than four positions", r[0]}
+	}
+	return r, nil
+}
+
+// unjump lays a ring out without jumps from one side of the antimeridian to the other. turn is 360 or -360 when that
+// leads once round the globe.
+func unjump(r Ring) (out Ring, turn float64, err error) {
+	out = slices.Clone(r)
+	for i := 1; i < len(r); i++ {
+		step := r[i][0] - r[i-1][0]
+		if s := math.Abs(step); s > 360 {
+			return nil, 0, Fault{"edge longer than the globe", r[i-1]}
+		} else if s > 180 && s < 360 {
+			turn -= math.Copysign(360, step)
+		}
+		out[i][0] += turn
+	}
+	return out, turn, nil
+}
+
+// readable decides whether a ring with long edges is meant as written or as crossing the antimeridian: the latter if that
+// is both narrower and rightly oriented (RFC 7946), the former if it is neither.
+func readable(written, unjumped Ring, hole bool) (Ring, error) {
+	narrower := unjumped.width() < written.width()
+	oriented := (unjumped.area2() < 0) == hole
+	if narrower != oriented && unjumped.area2()*written.area2() < 0 {
+		return nil, Fault{"an edge of more than 180 degrees can be read in two ways: cut the area at the antimeridian, or add positions",
+			written[0]}
+	}
+	if narrower {
+		return unjumped, nil
+	}
+	return slices.Clone(written), nil
+}
+
+// closePole closes a ring that goes round a pole along the antimeridian. It does so from the ring's crossing next to that
+// pole: from any other the closing line could cross the ring.
+func closePole(r Ring, turn float64) (Ring, error) {
+	pole := math.Copysign(90, r[0][1])
+	for _, p := range r {
+		if p[1]*pole <= 0 || math.Abs(turn) != 360 {
+			return nil, Fault{"ring round the globe on both sides of the equator: which side is meant cannot be told", p}
+		}
+	}
+	at, best := polarmost(r, pole)
+	if at == 0 {
+		return nil, Fault{"ring round the globe", r[0]}
+	}
+	start := Point{math.Copysign(180, -turn), best[1]}
+	shift := start[0] - best[0]
+	out := Ring{start}
+	for i := range len(r) - 1 {
+		k, more := at+i, shift
+		if k >= len(r) {
+			k, more = k-len(r)+1, shift+turn
+		}
+		out = append(out, Point{r[k][0] + more, r[k][1]})
+	}
+	return slices.Compact(append(out, Point{-start[0], best[1]}, Point{-start[0], pole}, Point{start[0], pole}, start)), nil
+}
+
+// polarmost is the ring's crossing of the antimeridian that is nearest to the pole, and the index of the position after
+// it; 0 if there is none.
+func polarmost(r Ring, pole float64) (at int, best Point) {
+	for i := 1; i < len(r); i++ {
+		a, b := r[i-1], r[i]
+		line := 360*math.Floor((max(a[0], b[0])+180)/360) - 180
+		if line < min(a[0], b[0]) || a[0] == b[0] {
+			continue
+		}
+		if c := crossing(a, b, 0, line); at == 0 || c[1]*pole > best[1]*pole {
+			at, best = i, c
+		}
+	}
+	return at, best
+}

@@ -1,0 +1,110 @@
+package grid
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// ParseArea reads an area from GeoJSON (RFC 7946): a Polygon, a MultiPolygon, a Feature, or a FeatureCollection of those.
+// What is wrong with it is an error that says where: a Fault, or a text that names the member.
+func ParseArea(raw []byte) (*Area, error) {
+	polygons, err := parse(raw, "aoi", 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(polygons) == 0 {
+		return nil, fmt.Errorf("aoi: there is no polygon in it")
+	}
+	return NewArea(polygons)
+}
+
+type geoJSON struct {
+	Type        string            `json:"type"`
+	Coordinates json.RawMessage   `json:"coordinates"`
+	Geometry    json.RawMessage   `json:"geometry"`
+	Features    []json.RawMessage `json:"features"`
+}
+
+// deepest is how far features may nest: a collection, its feature, that one's geometry.
+const deepest = 3
+
+func parse(raw []byte, at string, depth int) (MultiPolygon, error) {
+	var g geoJSON
+	if err := json.Unmarshal(raw, &g); err != nil {
+		return nil, fmt.Errorf("%s: not a GeoJSON object", at)
+	}
+	if depth >= deepest {
+		return nil, fmt.Errorf("%s: nested too deeply", at)
+	}
+	switch g.Type {
+	case "Polygon":
+		p, err := coordinates[[][][]float64](g.Coordinates, at)
+		if err != nil {
+			return nil, err
+		}
+		return multi([][][][]float64{p}, at)
+	case "MultiPolygon":
+		p, err := coordinates[[][][][]float64](g.Coordinates, at)
+		if err != nil {
+			return nil, err
+		}
+		return multi(p, at)
+	case "Feature":
+		return parse(g.Geometry, at+".geometry", depth+1)
+	case "FeatureCollection":
+		return collection(g.Features, at, depth)
+	}
+	return nil, fmt.Errorf("%s: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not %.40q", at, g.Type)
+}
+
+func collection(features []json.RawMessage, at string, depth int) (all MultiPolygon, err error) {
+	for i, f := range features {
+		one, err := parse(f, fmt.Sprintf("%s.features[%d]", at, i), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+func coordinates[T any](raw json.RawMessage, at string) (c T, err error) {
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return c, fmt.Errorf("%s.coordinates: not the nested arrays of numbers that this type has", at)
+	}
+	return c, nil
+}
+
+func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
+	out := make(MultiPolygon, len(polygons))
+	for i, rings := range polygons {
+		if len(rings) == 0 {
+			return nil, fmt.Errorf("%s.coordinates: a polygon without rings", at)
+		}
+		out[i] = make(Polygon, len(rings))
+		for k, positions := range rings {
+			r := make(Ring, len(positions))
+			for n, p := range positions {
+				if len(p) < 2 {
+					return nil, fmt.Errorf("%s.coordinates: position %d of ring %d has less than two numbers", at, n, k)
+				}
+				r[n] = Point{p[0], p[1]}
+			}
+			out[i][k] = r
+		}
+	}
+	return out, nil
+}
+
+// MarshalJSON writes a GeoJSON geometry: a Polygon where there is one only.
+func (m MultiPolygon) MarshalJSON() ([]byte, error) {
+	if len(m) == 1 {
+		return json.Marshal(geometry{"Polygon", m[0]})
+	}
+	return json.Marshal(geometry{"MultiPolygon", []Polygon(m)})
+}
+
+type geometry struct {
+	Type        string `json:"type"`
+	Coordinates any    `json:"coordinates"`
+}

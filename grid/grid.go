@@ -1,0 +1,81 @@
+// Package grid splits an area of the Earth into the cells of a global grid.
+//
+// The cells of a [Grid] are rectangles in longitude and latitude on WGS84, which is exactly what a bounding-box parameter
+// can say. Two areas split on one grid get the same cells where they meet, and every cell has a name that stays.
+package grid
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Grid is a global grid of cells in rows between parallels, each row with its own columns from longitude -180.
+type Grid struct {
+	Name string
+	// Description says in a sentence what the cells are, with units.
+	Description string
+	// Width and Height are the nominal size of a cell on the ground in metres: its height, and its width along the
+	// middle of its row.
+	Width, Height float64
+
+	rows []float64 // latitudes between the rows, from -90 to 90
+	cols []int     // columns of each row
+}
+
+// Cell is one cell of a grid, its borders in degrees. Rows are counted from the south pole, columns from longitude -180.
+type Cell struct {
+	ID                       string
+	Row, Col                 int
+	West, South, East, North float64
+}
+
+// Named gives the grid of that name.
+func Named(name string) (*Grid, bool) {
+	i := slices.IndexFunc(grids, func(g *Grid) bool { return g.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return grids[i], true
+}
+
+// All yields the grids, the finest first.
+func All() iter.Seq[*Grid] { return slices.Values(grids) }
+
+// grids are all that have been added, the finest first.
+var grids []*Grid
+
+// add makes a grid known. A file that describes a grid calls it for a variable of the package.
+func add(g *Grid) *Grid {
+	grids = append(grids, g)
+	slices.SortFunc(grids, func(a, b *Grid) int { return cmp.Compare(a.Width, b.Width) })
+	return g
+}
+
+// Cells is the number of cells on the globe.
+func (g *Grid) Cells() (n int) {
+	for _, cols := range g.cols {
+		n += cols
+	}
+	return n
+}
+
+func (g *Grid) cell(row, col int) Cell {
+	return Cell{
+		ID:  fmt.Sprintf("%s-r%03d-c%04d", g.Name, row, col),
+		Row: row, Col: col,
+		West: g.border(row, col), South: g.rows[row], East: g.border(row, col+1), North: g.rows[row+1],
+	}
+}
+
+// border is the longitude between a row's columns col-1 and col.
+func (g *Grid) border(row, col int) float64 { return snap(360*float64(col)/float64(g.cols[row]) - 180) }
+
+func (g *Grid) borders(row int) []float64 {
+	lines := make([]float64, g.cols[row]+1)
+	for col := range lines {
+		lines[col] = g.border(row, col)
+	}
+	return lines
+}

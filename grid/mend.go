@@ -1,0 +1,130 @@
+package grid
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// mend makes a piece valid whose vertices lie on the wrong side of an edge by the last digit: the crossings with the
+// cell's borders are rounded, so an edge that was cut may pass on the other side of a vertex that touched it or nearly did.
+// It puts such vertices into the edge, drops what then runs forth and back, and links the rings anew. What moves is a
+// billionth of a millimetre.
+func mend(piece MultiPolygon) MultiPolygon {
+	for range 4 {
+		if whole(piece) {
+			return piece
+		}
+		var rings []Ring
+		for _, p := range piece {
+			rings = append(rings, p...)
+		}
+		piece = polygons(cancel(insert(rings)))
+	}
+	return piece
+}
+
+// whole reports whether a piece is valid. What is convex is; most pieces are rectangles.
+func whole(piece MultiPolygon) bool {
+	if len(piece) == 1 && len(piece[0]) == 1 && len(piece[0][0]) <= 5 && convex(piece[0][0]) {
+		return true
+	}
+	copied := make(MultiPolygon, len(piece))
+	for i := range piece {
+		copied[i] = slices.Clone(piece[i]) // check adds vertices
+	}
+	return check(copied) == nil
+}
+
+// convex reports whether a ring turns left at every vertex, or goes straight on.
+func convex(r Ring) bool {
+	for i := 2; i < len(r); i++ {
+		if orient(r[i-2], r[i-1], r[i]) < 0 {
+			return false
+		}
+	}
+	return orient(r[len(r)-2], r[0], r[1]) >= 0
+}
+
+// insert puts the vertices that lie on an edge, or as good as, into that edge.
+func insert(rings []Ring) []Ring {
+	var vertices []Point
+	for _, r := range rings {
+		vertices = append(vertices, r[1:]...)
+	}
+	slices.SortFunc(vertices, Point.compare)
+	vertices = slices.Compact(vertices)
+	out := make([]Ring, len(rings))
+	for i, r := range rings {
+		out[i] = Ring{r[0]}
+		for k := 1; k < len(r); k++ {
+			out[i] = append(append(out[i], between(vertices, r[k-1], r[k])...), r[k])
+		}
+	}
+	return out
+}
+
+// between gives those of the vertices, sorted from west to east, that lie on the edge from a to b but are not its ends,
+// in the order of the edge.
+func between(vertices []Point, a, b Point) (on []Point) {
+	west, east := min(a[0], b[0])-nearby, max(a[0], b[0])+nearby
+	first, _ := slices.BinarySearchFunc(vertices, west, func(p Point, w float64) int { return cmp.Compare(p[0], w) })
+	for _, p := range vertices[first:] {
+		if p[0] > east {
+			break
+		}
+		if p != a && p != b && p.on(a, b) {
+			on = append(on, p)
+		}
+	}
+	slices.SortFunc(on, func(p, q Point) int { return cmp.Compare(p.along(a, b), q.along(a, b)) })
+	return on
+}
+
+// nearby is how far a vertex may be from an edge to count as on it, in degrees: some units in the last place of 180.
+const nearby = 3e-13
+
+// on reports whether p is at most nearby from the edge from a to b, between its ends.
+func (p Point) on(a, b Point) bool {
+	dx, dy := b[0]-a[0], b[1]-a[1]
+	length := math.Hypot(dx, dy)
+	u := p.along(a, b)
+	return u > 0 && u < length*length && math.Abs(dx*(p[1]-a[1])-dy*(p[0]-a[0])) <= nearby*length
+}
+
+// along is how far p has come from a to b, times the length of the edge.
+func (p Point) along(a, b Point) float64 {
+	return (p[0]-a[0])*(b[0]-a[0]) + (p[1]-a[1])*(b[1]-a[1])
+}
+
+// cancel drops edges that are there in both directions, and closes what is left into rings.
+func cancel(rings []Ring) []Ring {
+	type edge struct{ a, b Point }
+	count := map[edge]int{}
+	for _, r := range rings {
+		for i := 1; i < len(r); i++ {
+			count[edge{r[i-1], r[i]}]++
+		}
+	}
+	leaving := map[Point][]Point{}
+	var starts []Point
+	for _, r := range rings {
+		for i := 1; i < len(r); i++ {
+			if forth, back := (edge{r[i-1], r[i]}), (edge{r[i], r[i-1]}); count[back] > 0 {
+				count[forth]--
+				count[back]--
+			} else if count[forth] > 0 {
+				count[forth]--
+				leaving[r[i-1]] = append(leaving[r[i-1]], r[i])
+				starts = append(starts, r[i-1])
+			}
+		}
+	}
+	var out []Ring
+	for _, p := range starts {
+		for len(leaving[p]) > 0 {
+			out = append(out, walk(leaving, p))
+		}
+	}
+	return out
+}

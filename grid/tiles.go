@@ -1,0 +1,110 @@
+package grid
+
+import (
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Tiles yields the cells that share ground with the area, by row and column, each with its piece of the area: pieces of
+// neighbours leave no gap and do not overlap, and each is valid by RFC 7946.
+func (g *Grid) Tiles(a *Area) iter.Seq2[Cell, MultiPolygon] {
+	return func(yield func(Cell, MultiPolygon) bool) {
+		rows := g.strips(a)
+		for _, row := range slices.Sorted(maps.Keys(rows)) {
+			pieces := g.pieces(row, rows[row])
+			for _, col := range slices.Sorted(maps.Keys(pieces)) {
+				if piece := mend(pieces[col]); len(piece) > 0 && !yield(g.cell(row, col), piece) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// strips cuts each part of an area into rows.
+func (g *Grid) strips(a *Area) map[int][][]Ring {
+	rows := map[int][][]Ring{}
+	for _, part := range a.parts {
+		split(part, 1, g.rows, func(row int, rings []Ring) { rows[row] = append(rows[row], rings) })
+	}
+	return rows
+}
+
+// pieces cuts what lies in a row into its columns.
+func (g *Grid) pieces(row int, strips [][]Ring) map[int]MultiPolygon {
+	pieces, lines := map[int]MultiPolygon{}, g.borders(row)
+	for _, rings := range strips {
+		split(rings, 0, lines, func(col int, rings []Ring) { pieces[col] = append(pieces[col], polygons(rings)...) })
+	}
+	return pieces
+}
+
+// Polygon is the cell's outline, counterclockwise.
+func (c Cell) Polygon() Polygon {
+	sw, se, ne, nw := Point{c.West, c.South}, Point{c.East, c.South}, Point{c.East, c.North}, Point{c.West, c.North}
+	return Polygon{{sw, se, ne, nw, sw}}
+}
+
+// Estimate tells about how many cells Tiles would yield, in time linear in the area's positions. It never tells more than
+// limit when the true number is at most limit.
+func (g *Grid) Estimate(a *Area, limit int) int {
+	boxes := 0
+	for _, part := range a.parts {
+		boxes += g.touching(part[0].box())
+	}
+	if boxes <= limit {
+		return boxes
+	}
+	return min(boxes, g.covered(a))
+}
+
+// touching bounds the number of cells that a box touches.
+func (g *Grid) touching(west, south, east, north float64) (n int) {
+	first := max(0, sort.SearchFloat64s(g.rows, south)-1)
+	for row := first; row < len(g.cols) && g.rows[row] <= north; row++ {
+		per := float64(g.cols[row]) / 360
+		lo, hi := int((west+180)*per-1e-6), int((east+180)*per+1e-6)
+		n += min(hi, g.cols[row]-1) - max(lo, 0) + 1
+	}
+	return n
+}
+
+// covered is a lower bound of the number of cells: the area's size on the ground over that of a cell. A cell is at most
+// a twentieth larger than its nominal size.
+func (g *Grid) covered(a *Area) int {
+	return int(a.SquareMetres() / (g.Width * g.Height * 1.05))
+}
+
+// SquareMetres is the size of the area on WGS84.
+func (a *Area) SquareMetres() (sum float64) {
+	for _, part := range a.parts {
+		for _, r := range part {
+			sum += r.squareMetres()
+		}
+	}
+	return sum
+}
+
+// squareMetres integrates the authalic height (J. P. Snyder, Map Projections: A Working Manual, 1987, 3-12) along the
+// ring, by Simpson's rule on each edge; holes count as negative.
+func (r Ring) squareMetres() (sum float64) {
+	for i := 1; i < len(r); i++ {
+		a, b := r[i-1], r[i]
+		if a[0] == b[0] {
+			continue
+		}
+		mean := (authalic(a[1]) + 4*authalic((a[1]+b[1])/2) + authalic(b[1])) / 6
+		sum -= (b[0] - a[0]) * math.Pi / 180 * mean
+	}
+	return sum
+}
+
+// authalic is the area in square metres between the equator and a latitude in degrees, for each radian of longitude.
+func authalic(lat float64) float64 {
+	e, s := math.Sqrt(ecc2), math.Sin(lat*math.Pi/180)
+	q := s/(1-ecc2*s*s) + math.Atanh(e*s)/e
+	return semiMajor * semiMajor * (1 - ecc2) / 2 * q
+}

@@ -1,0 +1,141 @@
+// Package eodispatch_test holds what is true of the whole tree: who may import whom, and that each package says what it
+// is for.
+package eodispatch_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/eodispatch/eodispatch"
+
+// mayImport names, for each folder, the folders of this module that its code may import. Tests may import more.
+// Folders below one that is named follow it.
+var mayImport = map[string][]string{
+	"dispatch":     {},
+	"grid":         {},
+	"upstream":     {"dispatch"},
+	"openeo":       {"dispatch", "upstream"},
+	"ogcapi":       {"dispatch", "upstream"},
+	"identity":     {"dispatch", "upstream"},
+	"store":        {"dispatch"},
+	"engine":       {"dispatch"},
+	"dispatchtest": {"dispatch"},
+	"simulator":    {},
+	"web":          {},
+	"api":          {"dispatch", "identity", "grid", "web"},
+	"config":       {"dispatch", "identity", "upstream"},
+	"history":      {},
+	"realtest":     {},
+	"cmd":          {"*"},
+}
+
+// thirdParty names the modules beyond the standard library that a folder may import; a folder that is not named may
+// import any.
+var thirdParty = map[string][]string{
+	"dispatch": {},
+	"grid":     {"github.com/paulmach/orb", "github.com/peterstace/simplefeatures"},
+}
+
+func TestImports(t *testing.T) {
+	eachFile(t, func(folder, path string, f *ast.File) {
+		if strings.HasSuffix(path, "_test.go") || folder == "." {
+			return
+		}
+		top, _, _ := strings.Cut(folder, "/")
+		allowed, known := mayImport[top]
+		if !known {
+			t.Errorf("%s: the folder %s has no place in the house; see docs/architecture.md", path, top)
+		}
+		for _, spec := range f.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			checkImport(t, path, top, allowed, name)
+		}
+	})
+}
+
+func checkImport(t *testing.T, path, top string, allowed []string, name string) {
+	t.Helper()
+	if own, ours := strings.CutPrefix(name, module+"/"); ours {
+		target, _, _ := strings.Cut(own, "/")
+		if target != top && !slices.Contains(allowed, target) && !slices.Contains(allowed, "*") {
+			t.Errorf("%s: %s must not import %s", path, top, target)
+		}
+		return
+	}
+	modules, limited := thirdParty[top]
+	outside := strings.Contains(strings.SplitN(name, "/", 2)[0], ".")
+	if limited && outside && !slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(name, m) }) {
+		t.Errorf("%s: %s must not import %s", path, top, name)
+	}
+}
+
+func TestNoFolderIsADrawer(t *testing.T) {
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		if slices.Contains([]string{"util", "utils", "common", "types", "models", "helpers", "internal"}, filepath.Base(folder)) {
+			t.Errorf("%s: a folder is named for what it holds", path)
+		}
+	})
+}
+
+func TestEachPackageSaysWhatItIsFor(t *testing.T) {
+	said := map[string]bool{}
+	eachFile(t, func(folder, _ string, f *ast.File) {
+		said[folder] = said[folder] || f.Doc != nil
+	})
+	for folder, ok := range said {
+		if !ok {
+			t.Errorf("%s: no file has a package comment", folder)
+		}
+	}
+}
+
+// sleep finds sleeping tests. In a synctest bubble time is free, so there it is allowed.
+var sleep = regexp.MustCompile(`\btime\.Sleep\(`)
+
+func TestTestsDoNotSleep(t *testing.T) {
+	eachFile(t, func(_, path string, _ *ast.File) {
+		if !strings.HasSuffix(path, "_test.go") || path == "house_test.go" {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sleep.Match(text) && !strings.Contains(string(text), "testing/synctest") {
+			t.Errorf("%s: wait for the event, or run in synctest", path)
+		}
+	})
+}
+
+// eachFile visits every Go file that is not generated, its folder and path with slashes, relative to the root.
+func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."), d.IsDir() && d.Name() == "node_modules":
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly|parser.ParseComments)
+		if err == nil && !ast.IsGenerated(f) {
+			visit(filepath.ToSlash(filepath.Dir(path)), filepath.ToSlash(path), f)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
