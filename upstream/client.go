@@ -34,8 +34,8 @@ type Config struct {
 	// Timeout bounds a call whose context has no deadline; default 30 s.
 	Timeout time.Duration
 
-	// Trust lists what the operator configured: hosts ("idp.example.org"), or origins ("http://10.0.0.5:8080"). They may
-	// have private addresses; an origin also its own scheme and port.
+	// Trust lists what the operator configured: URLs, of which the origin counts ("http://10.0.0.5:8080"), or hosts
+	// ("idp.example.org"), which are trusted over https. They may have private addresses.
 	Trust []string
 }
 

@@ -21,42 +21,31 @@ import (
 // rules say which URLs may be called, and which addresses connected to.
 type rules struct {
 	development bool
-	hosts       []string // trusted on the ports that are usual
-	origins     []string // trusted as they are
+	trusted     []string // origins
 	public      *ssrf.Guardian
 }
 
 func newRules(c Config) rules {
 	r := rules{development: c.Development, public: ssrf.New(ssrf.WithPorts(443))}
 	for _, t := range c.Trust {
-		if o := origin(t); o != "" {
-			r.origins = append(r.origins, o)
-		} else {
-			r.hosts = append(r.hosts, strings.ToLower(t))
+		if !strings.Contains(t, "://") {
+			t = "https://" + t
 		}
+		r.trusted = append(r.trusted, origin(t))
 	}
 	return r
 }
 
-// trusts reports whether the operator configured u's host, or u's origin.
-func (r rules) trusts(u *url.URL) bool {
-	return slices.Contains(r.origins, origin(u.String())) || slices.Contains(r.hosts, strings.ToLower(u.Hostname()))
-}
+func (r rules) trusts(u *url.URL) bool { return slices.Contains(r.trusted, origin(u.String())) }
 
 // trustsAddress is trusts for host:port, which is all that is known when connecting.
 func (r rules) trustsAddress(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	return slices.Contains(r.hosts, strings.ToLower(host)) ||
-		slices.ContainsFunc(r.origins, func(o string) bool { _, at, _ := strings.Cut(o, "://"); return at == unbracketed(address) })
-}
-
-// unbracketed is host:port as origin writes it.
-func unbracketed(address string) string {
-	host, port, _ := net.SplitHostPort(address)
-	return strings.ToLower(host) + ":" + port
+	host, port, err := net.SplitHostPort(address)
+	at := strings.ToLower(host) + ":" + port
+	return err == nil && slices.ContainsFunc(r.trusted, func(o string) bool {
+		_, it, _ := strings.Cut(o, "://")
+		return it == at
+	})
 }
 
 func nobody(string) bool { return false }
@@ -69,7 +58,7 @@ func (r rules) server(raw string) (*url.URL, error) {
 		return nil, errors.New("it is not an absolute URL.")
 	case u.User != nil:
 		return nil, errors.New("it has a user name in it.")
-	case u.Scheme == "http" && !r.development && !slices.Contains(r.origins, origin(raw)):
+	case u.Scheme == "http" && !r.development && !r.trusts(u):
 		return nil, errors.New("it is not https.")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("it is neither https nor http.")
