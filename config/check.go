@@ -1,0 +1,208 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+var typeOfTexts = reflect.TypeFor[[]string]()
+
+// finish derives what was left open and checks what holds between keys.
+func (r *reader) finish(c *Config) {
+	r.finishDatabase(c)
+	r.checkSecrets(c)
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
+	}
+	if c.PublicURL != "" {
+		r.checkURL(c, "public_url", c.PublicURL)
+	}
+	r.finishIdentity(c)
+	r.checkOrigins(c)
+	for i, host := range c.Applications.AllowHosts {
+		if host == "" || strings.ContainsAny(host, "/ ?#@") {
+			r.failAt(fmt.Sprintf("applications.allow_hosts[%d]", i), "write a host without scheme and path: raw.githubusercontent.com")
+		}
+	}
+	if len(c.Platforms) == 0 && len(r.faults) == 0 {
+		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
+	}
+	for i := range c.Platforms {
+		r.checkPlatform(c, &c.Platforms[i], fmt.Sprintf("platforms[%d]", i))
+	}
+	r.checkUnique(c.Platforms)
+}
+
+func (r *reader) finishDatabase(c *Config) {
+	address, err := database(c.Database.Reveal())
+	if err != nil {
+		r.failAt("database", "%v", err)
+		return
+	}
+	c.Database = dispatch.Secret(address)
+}
+
+func (r *reader) checkSecrets(c *Config) {
+	if c.Development {
+		return
+	}
+	for _, key := range r.literals {
+		if key != "database" || carriesPassword(c.Database.Reveal()) {
+			r.failAt(key, "a secret must not stand in the file: write env:NAME or file:PATH (development: true allows it)")
+		}
+	}
+}
+
+func (r *reader) checkURL(c *Config, key, text string) {
+	if err := checkURL(text, c.Development); err != nil {
+		r.failAt(key, "%v", err)
+	}
+}
+
+// require reports a key that is missing.
+func (r *reader) require(key, value, what string) bool {
+	if value == "" {
+		r.failAt(key, "is missing: %s", what)
+	}
+	return value != ""
+}
+
+func (r *reader) finishIdentity(c *Config) {
+	id := &c.Identity
+	if r.require("identity.issuer", id.Issuer, "write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM") {
+		r.checkURL(c, "identity.issuer", id.Issuer)
+	}
+	if len(id.Audience) == 0 && id.ClientID != "" {
+		id.Audience = []string{id.ClientID}
+	}
+	if len(id.Audience) == 0 {
+		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
+	}
+}
+
+func (r *reader) checkOrigins(c *Config) {
+	for i, origin := range c.CORS.AllowedOrigins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
+			r.failAt(fmt.Sprintf("cors.allowed_origins[%d]", i), "write SCHEME://HOST[:PORT] without a path, or *")
+		}
+	}
+}
+
+var platformName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
+	if r.require(key+".name", p.Name, "name the platform") && !platformName.MatchString(p.Name) {
+		r.failAt(key+".name", "use letters, digits, dots, dashes and underscores, 100 at most, and no slash")
+	}
+	if r.require(key+".endpoint", p.Endpoint, "write the platform's URL") {
+		r.checkURL(c, key+".endpoint", p.Endpoint)
+	}
+	for i, alias := range p.Aliases {
+		r.checkURL(c, fmt.Sprintf("%s.aliases[%d]", key, i), alias)
+	}
+	if p.Issuer != "" {
+		r.checkURL(c, key+".issuer", p.Issuer)
+	}
+	if p.Protocol == OGCProcess && p.TokenPrefix != "" {
+		r.failAt(key+".token_prefix", "only openEO has one: remove it")
+	}
+	if p.Limits.Send >= c.ShutdownGrace && !r.failed("shutdown_grace") {
+		r.failAt(key+".limits.send", "must be shorter than shutdown_grace (%v)", c.ShutdownGrace)
+	}
+	r.checkAccess(c, p, key)
+}
+
+func (r *reader) checkAccess(c *Config, p *Platform, key string) {
+	if !r.require(key+".access", string(p.Access), "write user, shared or open") {
+		return
+	}
+	if p.Access != dispatch.AccessUser && p.Exchange != nil {
+		r.failAt(key+".exchange", "is for access: user, but access is %s: remove one", p.Access)
+	}
+	if p.Access != dispatch.AccessShared && p.ServiceAccount != nil {
+		r.failAt(key+".service_account", "is for access: shared, but access is %s: remove one", p.Access)
+	}
+	switch p.Access {
+	case dispatch.AccessUser:
+		r.checkExchange(c, p, key+".exchange")
+	case dispatch.AccessShared:
+		r.checkServiceAccount(c, p, key+".service_account")
+	}
+}
+
+func (r *reader) checkExchange(c *Config, p *Platform, key string) {
+	if p.Exchange == nil {
+		r.failAt(key, "is missing: access: user needs exchange: {driver: %s, alias: …}", KeycloakRequestedIssuer)
+		return
+	}
+	r.require(key+".driver", p.Exchange.Driver, "write "+KeycloakRequestedIssuer)
+	r.require(key+".alias", p.Exchange.Alias, "write the alias of the platform's identity provider at ours")
+	if c.Identity.ClientID == "" || c.Identity.ClientSecret == "" {
+		r.failAt(key, "exchanging tokens needs identity.client_id and identity.client_secret")
+	}
+}
+
+func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
+	a := p.ServiceAccount
+	if a == nil {
+		r.failAt(key, "is missing: access: shared needs service_account: {issuer: …, client_id: …, client_secret: env:NAME}")
+		return
+	}
+	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
+	r.require(key+".client_secret", a.ClientSecret.Reveal(), "write env:NAME or file:PATH")
+	given := 0
+	for name, value := range map[string]string{"token_url": a.TokenURL, "issuer": a.Issuer} {
+		if value != "" {
+			given++
+			r.checkURL(c, key+"."+name, value)
+		}
+	}
+	if a.Provider != "" {
+		given++
+	}
+	if given != 1 {
+		r.failAt(key, "write one of token_url, issuer and provider")
+	}
+}
+
+// checkUnique finds platforms that could not be told apart, by name or by address.
+func (r *reader) checkUnique(platforms []Platform) {
+	names, addresses := claims{}, claims{}
+	for i, p := range platforms {
+		key := fmt.Sprintf("platforms[%d]", i)
+		for _, one := range expand([]Platform{p}) {
+			r.claim(names, strings.ToLower(one.Name), key+".name", "the name "+one.Name)
+			r.claim(addresses, address(one, one.Endpoint), key+".endpoint", "this address")
+			for j, alias := range one.Aliases {
+				r.claim(addresses, address(one, alias), fmt.Sprintf("%s.aliases[%d]", key, j), "this address")
+			}
+		}
+	}
+}
+
+// claims holds who was first to have a value.
+type claims map[string]string
+
+func (r *reader) claim(taken claims, value, key, what string) {
+	if first, twice := taken[value]; twice {
+		r.failAt(key, "%s is also that of %s", what, first)
+		return
+	}
+	taken[value] = key
+}
+
+// address is where jobs of a platform go, without what makes no difference between servers.
+func address(p Platform, endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return endpoint
+	}
+	return string(p.Protocol) + " " + strings.ToLower(u.Host) + strings.TrimRight(u.Path, "/")
+}

@@ -1,0 +1,139 @@
+// Package config reads how the broker is set up: a YAML file, EODISPATCH_… variables, and the variables of the service
+// that this one replaces. Whatever is wrong is reported at once, each with its place and what to do.
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Config is a configuration that was checked. The tag `yaml` names a key, `default` is what it is when absent, `oneof`
+// lists what it may be.
+type Config struct {
+	Listen        string          `yaml:"listen" default:"127.0.0.1:8080"` // host:port
+	PublicURL     string          `yaml:"public_url"`                      // where clients reach the broker; "": not told
+	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
+	Identity      Identity        `yaml:"identity"`
+	Platforms     []Platform      `yaml:"platforms"`
+	Applications  Applications    `yaml:"applications"`
+	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
+	Limits        Limits          `yaml:"limits"`
+	Compat        Compat          `yaml:"compat"`
+	CORS          CORS            `yaml:"cors"`
+	About         About           `yaml:"about"`
+	Log           Log             `yaml:"log"`
+	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
+
+	// Notes are what an operator should be told at the start though it is no error.
+	Notes []string `yaml:"-"`
+}
+
+// Identity is the provider whose tokens the broker's clients bring, and the broker's own client there.
+type Identity struct {
+	Issuer       string          `yaml:"issuer"`
+	Audience     []string        `yaml:"audience"` // absent: the client's id
+	ClientID     string          `yaml:"client_id"`
+	ClientSecret dispatch.Secret `yaml:"client_secret"`
+}
+
+// Platform is one external back-end. One that is given without a protocol becomes two: NAME for openEO, and NAME-ogc for
+// OGC API - Processes.
+type Platform struct {
+	Name           string          `yaml:"name"`
+	Protocol       Protocol        `yaml:"protocol" oneof:"openeo ogc-api-processes"`
+	Endpoint       string          `yaml:"endpoint"`
+	Aliases        []string        `yaml:"aliases"`
+	Access         dispatch.Access `yaml:"access" oneof:"user shared open"`
+	Exchange       *Exchange       `yaml:"exchange"`        // set where access is user
+	ServiceAccount *ServiceAccount `yaml:"service_account"` // set where access is shared
+	TokenPrefix    string          `yaml:"token_prefix"`    // openEO: what goes before the token; "": derived by issuer
+	Issuer         string          `yaml:"issuer"`          // of the platform's tokens; "": not known
+	Limits         PlatformLimits  `yaml:"limits"`
+	Submit         Submit          `yaml:"submit" default:"at_most_once" oneof:"at_most_once at_least_once"`
+}
+
+// Protocol is what a platform speaks.
+type Protocol string
+
+const (
+	OpenEO     Protocol = "openeo"
+	OGCProcess Protocol = "ogc-api-processes"
+)
+
+// Label is the label of the jobs that a platform of this protocol takes.
+func (p Protocol) Label() dispatch.Label {
+	if p == OGCProcess {
+		return dispatch.OGCProcess
+	}
+	return dispatch.OpenEO
+}
+
+// Submit says what to do with a submission whose fate cannot be found out.
+type Submit string
+
+const (
+	AtMostOnce  Submit = "at_most_once"
+	AtLeastOnce Submit = "at_least_once"
+)
+
+// KeycloakRequestedIssuer is the exchange of Keycloak's legacy token exchange (V1): requested_issuer=alias.
+const KeycloakRequestedIssuer = "keycloak-requested-issuer"
+
+// Exchange is how the caller's token becomes one that the platform takes.
+type Exchange struct {
+	Driver string `yaml:"driver" oneof:"keycloak-requested-issuer"`
+	Alias  string `yaml:"alias"` // of the platform's identity provider at ours
+}
+
+// ServiceAccount is the one account under which all jobs of a platform run. Its tokens come from TokenURL, or from the
+// token endpoint that Issuer's discovery document names, or from the issuer that the openEO back-end lists as Provider.
+type ServiceAccount struct {
+	TokenURL     string          `yaml:"token_url"`
+	Issuer       string          `yaml:"issuer"`
+	Provider     string          `yaml:"provider"`
+	ClientID     string          `yaml:"client_id"`
+	ClientSecret dispatch.Secret `yaml:"client_secret"`
+}
+
+// PlatformLimits are the limits that the broker keeps towards a platform.
+type PlatformLimits struct {
+	Jobs     int           `yaml:"jobs" default:"2"`     // at the platform at once, per account
+	Requests int           `yaml:"requests" default:"8"` // at once, per account
+	Rate     Pace          `yaml:"rate"`                 // of requests, of all accounts together; absent: none
+	MinPoll  time.Duration `yaml:"min_poll" default:"2s"`
+	Send     time.Duration `yaml:"send" default:"30s"` // how long one request may take
+}
+
+// Applications says where the documents may lie that users name by URL.
+type Applications struct {
+	AllowHosts []string `yaml:"allow_hosts"` // empty: any public host, by https
+}
+
+// Limits are the limits that the broker keeps towards its clients.
+type Limits struct {
+	Body Size `yaml:"body" default:"10MiB"`
+}
+
+// Compat is what older clients need.
+type Compat struct {
+	SubmittedAsCreated bool `yaml:"submitted_as_created" default:"false"`
+}
+
+// CORS lists the web origins whose pages may call the broker; empty: none.
+type CORS struct {
+	AllowedOrigins []string `yaml:"allowed_origins"`
+}
+
+// About heads the OpenAPI document.
+type About struct {
+	Title       string `yaml:"title" default:"eodispatch"`
+	Description string `yaml:"description"`
+}
+
+// Log says how the log is written.
+type Log struct {
+	Format string     `yaml:"format" default:"json" oneof:"json text"`
+	Level  slog.Level `yaml:"level" default:"info"`
+}

@@ -1,0 +1,371 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const whole = `
+listen: 0.0.0.0:8080
+public_url: https://dispatch.example.org
+database: env:DB
+identity:
+  issuer: https://auth.example.org/realms/apex
+  audience: [eodispatch-api, other]
+  client_id: eodispatch-api
+  client_secret: env:CLIENT
+platforms:
+  - name: cdse
+    protocol: openeo
+    endpoint: https://openeo.example.org
+    aliases: [https://openeofed.example.org]
+    access: user
+    exchange: {driver: keycloak-requested-issuer, alias: cdse}
+    token_prefix: oidc/CDSE
+    issuer: https://identity.example.org/realms/CDSE
+    limits: {jobs: 3, requests: 4, rate: 10/s, min_poll: 5s, send: 20s}
+    submit: at_least_once
+  - name: processes
+    protocol: ogc-api-processes
+    endpoint: https://ogc.example.org/api
+    access: shared
+    service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
+  - {name: open, endpoint: https://open.example.org, access: open}
+applications: {allow_hosts: [raw.githubusercontent.com]}
+limits: {body: 2MiB}
+compat: {submitted_as_created: true}
+cors: {allowed_origins: [https://portal.example.org]}
+about: {title: Dispatch, description: for all}
+log: {format: text, level: debug}
+shutdown_grace: 1m
+`
+
+// minimal is the least that is a configuration; tests add to it.
+const minimal = `
+identity: {issuer: https://auth.example.org, client_id: api}
+platforms:
+- {name: a, protocol: openeo, endpoint: https://a.example.org, access: open}
+`
+
+func TestEveryKeyIsRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
+		[]string{"DB=postgres://u:p@db/eo", "CLIENT=from a variable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := PlatformLimits{Jobs: 2, Requests: 8, MinPoll: 2 * time.Second, Send: 30 * time.Second}
+	want := &Config{
+		Listen: "0.0.0.0:8080", PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo",
+		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
+			ClientID: "eodispatch-api", ClientSecret: "from a variable"},
+		Platforms: []Platform{{
+			Name: "cdse", Protocol: OpenEO, Endpoint: "https://openeo.example.org",
+			Aliases: []string{"https://openeofed.example.org"}, Access: dispatch.AccessUser,
+			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse"},
+			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
+			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second},
+			Submit: AtLeastOnce,
+		}, {
+			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
+			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},
+			Limits:         defaults, Submit: AtMostOnce,
+		}, {
+			Name: "open", Protocol: OpenEO, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
+			Limits: defaults, Submit: AtMostOnce,
+		}, {
+			Name: "open-ogc", Protocol: OGCProcess, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
+			Limits: defaults, Submit: AtMostOnce,
+		}},
+		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
+		Limits:       Limits{Body: 2 << 20}, Compat: Compat{SubmittedAsCreated: true},
+		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
+		Log: Log{Format: "text", Level: slog.LevelDebug}, ShutdownGrace: time.Minute,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := mustLoad(t, minimal)
+	switch {
+	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
+		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second:
+		t.Errorf("defaults: %+v", c)
+	}
+	if diff := cmp.Diff([]string{"api"}, c.Identity.Audience); diff != "" {
+		t.Error("the audience is not the client: " + diff)
+	}
+}
+
+func TestSecretsArePrintedNowhere(t *testing.T) {
+	c := mustLoad(t, minimal, "DATABASE_URL=postgresql://u:canary1@db/eo", "KEYCLOAK_CLIENT_SECRET=canary2")
+	marshalled, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", c, c, c), string(marshalled)} {
+		if strings.Contains(text, "canary") {
+			t.Errorf("a secret is shown: %s", text)
+		}
+	}
+	if c.Identity.ClientSecret.Reveal() != "canary2" || !strings.Contains(c.Database.Reveal(), "canary1") {
+		t.Error("the secrets were not read")
+	}
+}
+
+func TestVariablesWinOverTheFile(t *testing.T) {
+	c := mustLoad(t, minimal+"listen: 127.0.0.1:1\n",
+		"EODISPATCH_LISTEN=127.0.0.1:2", "EODISPATCH_IDENTITY_CLIENT_SECRET=s", "EODISPATCH_IDENTITY_AUDIENCE=one, two",
+		"EODISPATCH_PLATFORMS_0_LIMITS_JOBS=7", "EODISPATCH_PLATFORMS_1_NAME=b", "EODISPATCH_PLATFORMS_1_ENDPOINT=https://b.example.org",
+		"EODISPATCH_PLATFORMS_1_ACCESS=user", "EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=b", "EODISPATCH_PLATFORMS_1_PROTOCOL=openeo",
+		"EODISPATCH_PLATFORMS_1_EXCHANGE_DRIVER=keycloak-requested-issuer", "EODISPATCH_LIMITS_BODY=1KiB")
+	if c.Listen != "127.0.0.1:2" || c.Identity.ClientSecret != "s" || len(c.Identity.Audience) != 2 || c.Limits.Body != 1024 {
+		t.Errorf("not overridden: %+v", c)
+	}
+	if len(c.Platforms) != 2 || c.Platforms[0].Limits.Jobs != 7 || c.Platforms[1].Exchange.Alias != "b" {
+		t.Errorf("platforms: %+v", c.Platforms)
+	}
+}
+
+func TestAListOfPlatformsInOneVariable(t *testing.T) {
+	c := mustLoad(t, "", "EODISPATCH_IDENTITY_ISSUER=https://auth.example.org", "EODISPATCH_IDENTITY_AUDIENCE=api",
+		`EODISPATCH_PLATFORMS=[{"name": "a", "endpoint": "https://a.example.org", "access": "open", "protocol": "openeo"}]`)
+	if len(c.Platforms) != 1 || c.Platforms[0].Name != "a" {
+		t.Errorf("platforms: %+v", c.Platforms)
+	}
+}
+
+// deployed is the environment of the service that this one replaces.
+var deployed = []string{
+	"KEYCLOAK_HOST=auth.example.org", "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=apex-api", "KEYCLOAK_CLIENT_SECRET=secret",
+	"DATABASE_URL=sqlite:///./dispatch.db", "CORS_ALLOWED_ORIGINS=https://portal.example.org, http://localhost:5173",
+	"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=All of it", "APP_ENV=production",
+	`BACKENDS={"https://openeo.example.org": {"auth_method": "USER_CREDENTIALS", "token_provider": "cdse", "token_prefix": "oidc/CDSE"},
+	 "https://shared.example.org:8443/openeo": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/broker/with/slash"}}`,
+}
+
+func TestTheDeployedServicesVariables(t *testing.T) {
+	c := mustLoad(t, "", deployed...)
+	if c.Identity.Issuer != "https://auth.example.org/realms/apex" || c.Database != "sqlite:./dispatch.db" ||
+		c.About != (About{"APEx Dispatch API", "All of it"}) || len(c.CORS.AllowedOrigins) != 2 || c.Development {
+		t.Errorf("read: %+v", c)
+	}
+	var names []string
+	for _, p := range c.Platforms {
+		names = append(names, p.Name+" "+string(p.Protocol)+" "+string(p.Access)+" "+p.TokenPrefix)
+	}
+	want := []string{"openeo.example.org openeo user oidc/CDSE", "openeo.example.org-ogc ogc-api-processes user ",
+		"shared.example.org-8443-openeo openeo shared ", "shared.example.org-8443-openeo-ogc ogc-api-processes shared "}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if a := c.Platforms[3].ServiceAccount; a == nil || *a != (ServiceAccount{Provider: "EGI", ClientID: "broker", ClientSecret: "with/slash"}) {
+		t.Errorf("account: %+v", a)
+	}
+}
+
+func TestTheFileWinsOverTheDeployedServicesVariables(t *testing.T) {
+	c := mustLoad(t, minimal, deployed...)
+	if c.Identity.Issuer != "https://auth.example.org" || len(c.Platforms) != 1 || c.Identity.ClientSecret != "secret" {
+		t.Errorf("read: %+v", c)
+	}
+}
+
+func TestDatabaseSpellings(t *testing.T) {
+	for given, want := range map[string]string{
+		"sqlite:eo.db": "sqlite:eo.db", "sqlite:///./file.db": "sqlite:./file.db", "sqlite:////var/eo.db": "sqlite:/var/eo.db",
+		"sqlite:///:memory:": "sqlite::memory:", "sqlite+pysqlite:///a.db": "sqlite:a.db",
+		"postgresql://u:p@h/db": "postgres://u:p@h/db", "postgresql+psycopg2://u:p@h:5/db?sslmode=disable": "postgres://u:p@h:5/db?sslmode=disable",
+	} {
+		if got, err := database(given); err != nil || got != want {
+			t.Errorf("%s is read as %q, %v; not %q", given, got, err, want)
+		}
+	}
+}
+
+// TestFaults has a row for each thing that can be wrong: what is added to the minimal configuration, or stands in place
+// of it where it begins with =, the environment, and the report.
+func TestFaults(t *testing.T) {
+	const user = "identity: {issuer: https://auth.example.org, client_id: api, client_secret: env:S}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: user, "
+	const shared = "=identity: {issuer: https://auth.example.org, client_id: api}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: shared"
+	for name, row := range map[string]struct {
+		yaml string
+		env  []string
+		want string
+	}{
+		"not YAML":             {yaml: "={a: ", want: "x.yaml: line 1: did not find expected node content"},
+		"a list":               {yaml: "=- a", want: "x.yaml: write a mapping of keys to values"},
+		"two documents":        {yaml: "---\n{}", want: "remove what comes after ---"},
+		"unknown key":          {yaml: "listn: a", want: "x.yaml:5: listn: this key is not known; did you mean listen?"},
+		"unknown deep key":     {yaml: "log: {colour: red}", want: "x.yaml:5: log.colour: this key is not known"},
+		"a key twice":          {yaml: "log: {level: info, level: warn}", want: "x.yaml:5: log.level: is given twice: first in line 5"},
+		"listen":               {yaml: "listen: 8080", want: "x.yaml:5: listen: write HOST:PORT"},
+		"public_url":           {yaml: "public_url: dispatch", want: "public_url: write an absolute URL"},
+		"public_url http":      {yaml: "public_url: http://dispatch.example.org", want: "public_url: use https; http is for development only"},
+		"URL with a password":  {yaml: "public_url: https://u:p@dispatch.example.org", want: "must not carry a name and password"},
+		"URL with a query":     {yaml: "public_url: https://dispatch.example.org?a=b", want: "leave out what comes after"},
+		"URL of another kind":  {yaml: "public_url: ftp://dispatch.example.org", want: "use https instead of ftp"},
+		"mysql":                {env: []string{"DATABASE_URL=mysql+pymysql://u:canary@h/db"}, want: "DATABASE_URL: database: MySQL and MariaDB are not supported: use PostgreSQL"},
+		"unknown database":     {yaml: "database: oracle://h", want: "database: the database oracle is not known"},
+		"database, no scheme":  {yaml: "database: eo", want: "database: write sqlite:FILE or postgres://"},
+		"database, no file":    {yaml: "database: 'sqlite:'", want: "database: name a file"},
+		"postgres, no name":    {yaml: "database: postgres://h", want: "database: write postgres://USER"},
+		"password in the file": {yaml: "database: postgres://u:canary@h/db", want: "x.yaml:5: database: a secret must not stand in the file: write env:NAME"},
+		"literal secret": {yaml: "=identity: {issuer: https://a.example.org, client_id: a,\n client_secret: canary}",
+			want: "x.yaml:2: identity.client_secret: a secret must not stand in the file: write env:NAME or file:PATH"},
+		"secret's variable":     {yaml: "=identity: {client_secret: env:NO}", want: "identity.client_secret: the variable NO is not set"},
+		"secret's file":         {yaml: "=identity: {client_secret: file:/no/such}", want: "identity.client_secret: cannot read the secret: open /no/such"},
+		"secret's empty file":   {yaml: "=identity: {client_secret: file:/dev/null}", want: "the file /dev/null is empty"},
+		"no issuer":             {yaml: "=identity: {client_id: a}", want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set KEYCLOAK_HOST"},
+		"no audience":           {yaml: "=identity: {issuer: https://a.example.org}", want: "identity.audience: is missing"},
+		"no platform":           {yaml: "=identity: {issuer: https://a.example.org, client_id: a}", want: "platforms: no platform is configured"},
+		"origin":                {yaml: "cors: {allowed_origins: [https://a.example.org/]}", want: "cors.allowed_origins[0]: write SCHEME://HOST"},
+		"allowed host":          {yaml: "applications: {allow_hosts: [https://a]}", want: "applications.allow_hosts[0]: write a host without scheme"},
+		"bool":                  {yaml: "development: maybe", want: "development: write true or false"},
+		"duration":              {yaml: "shutdown_grace: 30", want: "shutdown_grace: write a duration such as"},
+		"size":                  {yaml: "limits: {body: 10 elephants}", want: "limits.body: write a size such as"},
+		"log format":            {yaml: "log: {format: jsno}", want: "log.format: write one of json, text; did you mean json?"},
+		"log level":             {yaml: "log: {level: loud}", want: "log.level: slog: level string \"loud\": unknown name"},
+		"list for a text":       {yaml: "listen: [a]", want: "listen: write one value"},
+		"text for a list":       {yaml: "cors: {allowed_origins: a}", want: "cors.allowed_origins: write a list"},
+		"text for a mapping":    {yaml: "log: a", want: "log: write a mapping of keys to values"},
+		"rate":                  {yaml: "  limits: {rate: 10}", want: "limits.rate: write a rate such as 10/s"},
+		"endless rate":          {yaml: "  limits: {rate: 1e-300/s}", want: "limits.rate: write a rate such as 10/s"},
+		"number":                {yaml: "  limits: {jobs: 0}", want: "limits.jobs: write a whole number from 1"},
+		"slow request":          {yaml: "  limits: {send: 1h}", want: "limits.send: must be shorter than shutdown_grace (40s)"},
+		"no name":               {yaml: "- {endpoint: https://b.example.org, access: open}", want: "x.yaml:5: platforms[1].name: is missing"},
+		"name with a slash":     {yaml: "- {name: a/b, endpoint: https://b.example.org, access: open}", want: "platforms[1].name: use letters, digits"},
+		"no endpoint":           {yaml: "- {name: b, access: open}", want: "platforms[1].endpoint: is missing"},
+		"http endpoint":         {yaml: "- {name: b, endpoint: http://b.example.org, access: open}", want: "x.yaml:5: platforms[1].endpoint: use https"},
+		"http alias":            {yaml: "- {name: b, endpoint: https://b.example.org, aliases: [http://c.example.org], access: open}", want: "platforms[1].aliases[0]: use https"},
+		"bad issuer":            {yaml: "- {name: b, endpoint: https://b.example.org, issuer: x, access: open}", want: "platforms[1].issuer: write an absolute URL"},
+		"protocol":              {yaml: "- {name: b, protocol: openEO, endpoint: https://b.example.org, access: open}", want: "platforms[1].protocol: write one of openeo, ogc-api-processes; did you mean openeo?"},
+		"prefix for OGC":        {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, access: open, token_prefix: x}", want: "platforms[1].token_prefix: only openEO has one"},
+		"no access":             {yaml: "- {name: b, endpoint: https://b.example.org}", want: "platforms[1].access: is missing: write user, shared or open"},
+		"access":                {yaml: "- {name: b, endpoint: https://b.example.org, access: all}", want: "platforms[1].access: write one of user, shared, open"},
+		"name twice":            {yaml: "- {name: A, endpoint: https://b.example.org, access: open}", want: "platforms[1].name: the name A is also that of platforms[0].name"},
+		"name of an expansion":  {yaml: "- {name: b, endpoint: https://b.example.org, access: open}\n- {name: b-ogc, endpoint: https://c.example.org, access: open}", want: "platforms[2].name: the name b-ogc is also that of platforms[1].name"},
+		"address twice":         {yaml: "- {name: b, endpoint: https://A.example.org/, access: open}", want: "platforms[1].endpoint: this address is also that of platforms[0].endpoint"},
+		"alias twice":           {yaml: "- {name: b, endpoint: https://b.example.org, aliases: [https://a.example.org], access: open}", want: "platforms[1].aliases[0]: this address is also that of platforms[0].endpoint"},
+		"exchange, not user":    {yaml: "  exchange: {driver: keycloak-requested-issuer, alias: b}", want: "exchange: is for access: user, but access is open"},
+		"account, not shared":   {yaml: "  service_account: {client_id: b}", want: "service_account: is for access: shared, but access is open"},
+		"no exchange":           {yaml: "=" + user + "}", env: []string{"S=s"}, want: "platforms[0].exchange: is missing: access: user needs"},
+		"no driver":             {yaml: "=" + user + "exchange: {alias: a}}", env: []string{"S=s"}, want: "exchange.driver: is missing"},
+		"no alias":              {yaml: "=" + user + "exchange: {driver: keycloak-requested-issuer}}", env: []string{"S=s"}, want: "exchange.alias: is missing"},
+		"unknown driver":        {yaml: "=" + user + "exchange: {driver: passthrough, alias: a}}", env: []string{"S=s"}, want: "exchange.driver: write one of keycloak-requested-issuer"},
+		"exchange, no client":   {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-requested-issuer, alias: b}}", want: "exchange: exchanging tokens needs identity.client_id and identity.client_secret"},
+		"no account":            {yaml: shared + "}", want: "platforms[0].service_account: is missing: access: shared needs"},
+		"account without all":   {yaml: shared + ", service_account: {token_url: https://a.example.org/t}}", want: "service_account.client_id: is missing"},
+		"account's secret":      {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a}}", want: "service_account.client_secret: is missing: write env:NAME or file:PATH"},
+		"account's two issuers": {yaml: shared + ", service_account: {issuer: https://a.example.org, provider: a}}", want: "service_account: write one of token_url, issuer and provider"},
+		"account's http":        {yaml: shared + ", service_account: {token_url: http://a.example.org/t}}", want: "service_account.token_url: use https"},
+		"BACKENDS, not JSON":    {yaml: "=", env: []string{"BACKENDS={canary"}, want: "BACKENDS: write JSON: {\"URL\""},
+		"BACKENDS, wrong type":  {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": "canary"}`}, want: "(wrong type at byte "},
+		"BACKENDS, cut off":     {yaml: "=", env: []string{`BACKENDS={"https://a.example.org"`}, want: "(it ends too early)"},
+		"BACKENDS, method":      {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": {"auth_method": "NONE"}}`}, want: "BACKENDS: https://a.example.org: auth_method is neither"},
+		"BACKENDS, provider":    {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": {"auth_method": "USER_CREDENTIALS"}}`}, want: "token_provider is missing"},
+		"BACKENDS, credentials": {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "canary"}}`}, want: "client_credentials is not PROVIDER/CLIENT_ID/CLIENT_SECRET"},
+		"BACKENDS, http":        {yaml: "=", env: []string{`BACKENDS={"http://a.example.org": {"auth_method": "USER_CREDENTIALS", "token_provider": "a"}}`}, want: "BACKENDS: platforms[0].endpoint: use https"},
+		"a variable":            {env: []string{"EODISPATCH_PLATFORMS_0_LIMITS_RATE=fast"}, want: "EODISPATCH_PLATFORMS_0_LIMITS_RATE: platforms[0].limits.rate: write a rate"},
+		"a variable's list":     {env: []string{"EODISPATCH_PLATFORMS=[canary"}, want: "EODISPATCH_PLATFORMS: platforms: write a list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, replaced := strings.CutPrefix(row.yaml, "=")
+			switch {
+			case !replaced && strings.HasPrefix(text, "  "):
+				text = strings.Replace(minimal, ", access: open}", ", access: open, "+strings.TrimSpace(text)+"}", 1)
+			case !replaced:
+				text = strings.TrimPrefix(minimal, "\n") + row.yaml
+				text = "\n" + text
+			}
+			_, err := load("x.yaml", []byte(text), row.env)
+			if err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("reported:\n%v\nnot: %s", err, row.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "canary") {
+				t.Errorf("a secret is shown: %v", err)
+			}
+		})
+	}
+}
+
+func TestAllFaultsAtOnceInTheFilesOrder(t *testing.T) {
+	_, err := load("x.yaml", []byte(minimal+"listn: a\nlog: {level: loud}\ncors: {allowed_origins: a}\n"), nil)
+	faults, ok := errors.AsType[Faults](err)
+	if !ok || len(faults) != 3 {
+		t.Fatalf("reported: %v", err)
+	}
+	for i, f := range faults {
+		if want := fmt.Sprintf("x.yaml:%d", 5+i); f.Where != want {
+			t.Errorf("%v is reported at %s, not %s", f, f.Where, want)
+		}
+	}
+}
+
+func TestNoFile(t *testing.T) {
+	if _, err := Load("/no/such.yaml", nil); err == nil || !strings.Contains(err.Error(), "cannot read the configuration") {
+		t.Errorf("reported: %v", err)
+	}
+}
+
+func TestDevelopmentAllowsAndSaysSo(t *testing.T) {
+	c := mustLoad(t, `
+development: true
+identity: {issuer: http://127.0.0.1:1, client_id: a, client_secret: literal}
+platforms:
+- {name: a, endpoint: http://127.0.0.1:2, access: open}
+`)
+	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "development:") {
+		t.Errorf("notes: %q", c.Notes)
+	}
+}
+
+func TestAMisspeltVariableIsSaid(t *testing.T) {
+	c := mustLoad(t, strings.Replace(minimal, "client_id: api", "client_id: api, client_secret: env:EODISPATCH_IDENTITY_CLIENT_SECRE", 1),
+		"EODISPATCH_LISTN=x", "EODISPATCH_IDENTITY_CLIENT_SECRE=a", "EODISPATCH_SERVICE_HOST=10.0.0.1", "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=3")
+	want := []string{"the variable EODISPATCH_LISTN is not read; did you mean LISTEN? (without EODISPATCH_)"}
+	if diff := cmp.Diff(want, c.Notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(whole, "")
+	f.Add(minimal, `{"https://a.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "a/b/c"}}`)
+	f.Add("a: &a [*a]", "{}")
+	f.Add("platforms: [{limits: {rate: 1/s}}]\n<<: {a: b}", "[")
+	f.Fuzz(func(t *testing.T, text, backends string) {
+		c, err := load("x.yaml", []byte(text), []string{"BACKENDS=" + backends, "EODISPATCH_PLATFORMS_1_NAME=n", "KEYCLOAK_HOST=h", "KEYCLOAK_REALM=r"})
+		if err == nil && (len(c.Platforms) == 0 || len(c.Identity.Audience) == 0 || c.Identity.Issuer == "") {
+			t.Errorf("accepted without what it needs: %+v", c)
+		}
+		if faults, ok := errors.AsType[Faults](err); err != nil && (!ok || len(faults) == 0) {
+			t.Errorf("an error that lists no faults: %v", err)
+		}
+	})
+}
+
+func mustLoad(t *testing.T, text string, environ ...string) *Config {
+	t.Helper()
+	c, err := load("x.yaml", []byte(text), environ)
+	if err != nil {
+		t.Fatalf("refused:\n%v", err)
+	}
+	return c
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// addLegacy fills in what the file does not say from the variables of the service that this one replaces, so that a
+// deployment can switch by its image.
+func (r *reader) addLegacy() {
+	r.addText("DATABASE_URL", "", "database")
+	r.addText("KEYCLOAK_CLIENT_ID", "identity", "client_id")
+	r.addText("KEYCLOAK_CLIENT_SECRET", "identity", "client_secret")
+	r.addText("APP_NAME", "about", "title")
+	r.addText("APP_DESCRIPTION", "about", "description")
+	r.addIssuer()
+	if text, set := r.env.lookup("CORS_ALLOWED_ORIGINS"); set {
+		r.add("CORS_ALLOWED_ORIGINS", "cors", "allowed_origins", written(text, typeOfTexts))
+	}
+	if r.env["APP_ENV"] == "development" {
+		r.add("APP_ENV", "", "development", scalar("true"))
+	}
+	if text, set := r.env.lookup("BACKENDS"); set && member(r.root, "platforms") == nil {
+		r.add("BACKENDS", "", "platforms", r.backends(text))
+	}
+}
+
+func (r *reader) addText(variable, section, key string) {
+	if text, set := r.env.lookup(variable); set {
+		r.add(variable, section, key, scalar(text))
+	}
+}
+
+// add sets a key that the file leaves open.
+func (r *reader) add(variable, section, key string, value *yaml.Node) {
+	mapping := r.root
+	if section != "" {
+		if have := member(r.root, section); have != nil && have.Kind != yaml.MappingNode && !isNull(have) {
+			return // the reader says what is wrong with it
+		}
+		mapping = r.child(r.root, section, yaml.MappingNode)
+	}
+	if member(mapping, key) == nil {
+		put(mapping, key, r.mark(value, variable))
+	}
+}
+
+func (r *reader) addIssuer() {
+	host, hasHost := r.env.lookup("KEYCLOAK_HOST")
+	realm, hasRealm := r.env.lookup("KEYCLOAK_REALM")
+	if !hasHost || !hasRealm {
+		return
+	}
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	r.add("KEYCLOAK_HOST", "identity", "issuer", scalar(strings.TrimRight(host, "/")+"/realms/"+url.PathEscape(realm)))
+}
+
+// backend is one value of BACKENDS.
+type backend struct {
+	AuthMethod        string  `json:"auth_method"`
+	ClientCredentials *string `json:"client_credentials"`
+	TokenProvider     *string `json:"token_provider"`
+	TokenPrefix       *string `json:"token_prefix"`
+}
+
+// backends turns BACKENDS into a list of platforms that take both protocols.
+func (r *reader) backends(text string) *yaml.Node {
+	given := map[string]backend{}
+	list := sequence()
+	r.mark(list, "BACKENDS")
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	if err := decoder.Decode(&given); err != nil {
+		r.fail(list, "", `write JSON: {"URL": {"auth_method": "USER_CREDENTIALS", …}} (%s)`, jsonTrouble(err))
+		return list
+	}
+	for _, address := range slices.Sorted(maps.Keys(given)) {
+		platform, err := given[address].platform(address)
+		if err != nil {
+			r.fail(list, "", "%s: %v", address, err)
+			continue
+		}
+		list.Content = append(list.Content, platform)
+	}
+	return list
+}
+
+// jsonTrouble tells what is wrong without the text itself, which may hold secrets.
+func jsonTrouble(err error) string {
+	switch e := err.(type) {
+	case *json.SyntaxError:
+		return fmt.Sprintf("not JSON at byte %d", e.Offset)
+	case *json.UnmarshalTypeError:
+		return fmt.Sprintf("wrong type at byte %d", e.Offset)
+	}
+	return "it ends too early"
+}
+
+func (b backend) platform(address string) (*yaml.Node, error) {
+	p := newMapping()
+	put(p, "name", scalar(nameFor(address)))
+	put(p, "endpoint", scalar(absolute(address)))
+	if b.TokenPrefix != nil && *b.TokenPrefix != "" {
+		put(p, "token_prefix", scalar(*b.TokenPrefix))
+	}
+	switch b.AuthMethod {
+	case "", "USER_CREDENTIALS":
+		if b.TokenProvider == nil || *b.TokenProvider == "" {
+			return nil, fmt.Errorf("token_provider is missing: write the alias of the platform's identity provider")
+		}
+		exchange := newMapping()
+		put(exchange, "driver", scalar(KeycloakRequestedIssuer))
+		put(exchange, "alias", scalar(*b.TokenProvider))
+		put(p, "access", scalar(string(dispatch.AccessUser)))
+		put(p, "exchange", exchange)
+	case "CLIENT_CREDENTIALS":
+		account, err := b.serviceAccount()
+		if err != nil {
+			return nil, err
+		}
+		put(p, "access", scalar(string(dispatch.AccessShared)))
+		put(p, "service_account", account)
+	default:
+		return nil, fmt.Errorf("auth_method is neither USER_CREDENTIALS nor CLIENT_CREDENTIALS")
+	}
+	return p, nil
+}
+
+func (b backend) serviceAccount() (*yaml.Node, error) {
+	var parts []string
+	if b.ClientCredentials != nil {
+		parts = strings.SplitN(*b.ClientCredentials, "/", 3)
+	}
+	if len(parts) != 3 || slices.Contains(parts, "") {
+		return nil, fmt.Errorf("client_credentials is not PROVIDER/CLIENT_ID/CLIENT_SECRET")
+	}
+	account := newMapping()
+	put(account, "provider", scalar(parts[0]))
+	put(account, "client_id", scalar(parts[1]))
+	put(account, "client_secret", scalar(parts[2]))
+	return account, nil
+}
+
+// absolute completes an address that lacks its scheme.
+func absolute(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	return "https://" + address
+}
+
+// nameFor makes a platform's name from its address: host, port and path.
+func nameFor(address string) string {
+	u, err := url.Parse(absolute(address))
+	if err != nil {
+		return address
+	}
+	return strings.Trim(strings.NewReplacer("/", "-", ":", "-").Replace(u.Host+u.Path), "-")
+}

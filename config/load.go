@@ -1,0 +1,114 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// prefix begins the variables that stand for keys.
+const prefix = "EODISPATCH"
+
+// Load reads a file, if one is named, and the environment (entries as in [os.Environ]). Variables EODISPATCH_… win over
+// the file, the file over the variables of the deployed service. An error is [Faults].
+func Load(file string, environ []string) (*Config, error) {
+	if file == "" {
+		return load("", nil, environ)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, Faults{{Where: file, Text: fmt.Sprintf("cannot read the configuration: %v", err)}}
+	}
+	return load(file, text, environ)
+}
+
+func load(file string, text []byte, environ []string) (*Config, error) {
+	root, err := parse(text)
+	r := &reader{
+		tree: tree{file: file, root: root, origin: map[*yaml.Node]string{}},
+		env:  newVariables(environ),
+		at:   map[string]*yaml.Node{"": root}, named: map[string]bool{},
+	}
+	if err != nil {
+		return nil, Faults{{Where: file, Text: err.Error()}}
+	}
+	c := &Config{}
+	r.addLegacy()
+	r.overlay(root, reflect.TypeFor[Config](), prefix, r.env)
+	r.readStruct(root, reflect.ValueOf(c).Elem(), "")
+	r.finish(c)
+	if len(r.faults) > 0 {
+		slices.SortStableFunc(r.faults, func(a, b Fault) int { return cmp.Compare(a.line, b.line) })
+		return nil, r.faults
+	}
+	c.Platforms = expand(c.Platforms)
+	c.Notes = append(c.Notes, r.notes(c)...)
+	return c, nil
+}
+
+// expand gives each platform one protocol: without one it becomes two platforms, each with its own accounts.
+func expand(given []Platform) []Platform {
+	var all []Platform
+	for _, p := range given {
+		if p.Protocol != "" {
+			all = append(all, p)
+			continue
+		}
+		p.Protocol = OpenEO
+		all = append(all, p)
+		p.Name, p.Protocol, p.TokenPrefix = p.Name+"-ogc", OGCProcess, ""
+		all = append(all, p)
+	}
+	return all
+}
+
+// notes says what is allowed, or not read, that an operator may not expect.
+func (r *reader) notes(c *Config) []string {
+	var notes []string
+	if c.Development {
+		notes = append(notes, "development: http, private addresses and literal secrets are allowed; do not use it in production")
+	}
+	known := keyNames(reflect.TypeFor[Config](), "")
+	for name := range r.env {
+		own, ours := strings.CutPrefix(name, prefix+"_")
+		if !ours || r.named[name] || slices.Contains(known, numberless(own)) {
+			continue
+		}
+		if hint := meant(own, known); hint != "" {
+			notes = append(notes, fmt.Sprintf("the variable %s is not read%s (without %s_)", name, hint, prefix))
+		}
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// keyNames lists the variables of all keys without what they begin with; N stands for the number of an item.
+func keyNames(schema reflect.Type, before string) []string {
+	var names []string
+	for _, f := range fields(schema) {
+		name := before + strings.ToUpper(f.key)
+		names = append(names, name)
+		if below, ok := structOf(f.Type); ok {
+			names = append(names, keyNames(below, name+"_")...)
+		} else if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
+			names = append(names, keyNames(f.Type.Elem(), name+"_N_")...)
+		}
+	}
+	return names
+}
+
+// numberless puts N for the numbers in a variable's name.
+func numberless(name string) string {
+	parts := strings.Split(name, "_")
+	for i, part := range parts {
+		if part != "" && strings.Trim(part, "0123456789") == "" {
+			parts[i] = "N"
+		}
+	}
+	return strings.Join(parts, "_")
+}

@@ -1,0 +1,198 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// reader turns a tree into a Config and collects what is wrong.
+type reader struct {
+	tree
+	env      variables
+	at       map[string]*yaml.Node // where each key was written
+	literals []string              // keys whose secret stands in the file itself
+	named    map[string]bool       // variables that secrets named
+	faults   Faults
+}
+
+func (r *reader) fail(n *yaml.Node, key, format string, args ...any) {
+	f := Fault{Where: r.where(n), Key: key, Text: fmt.Sprintf(format, args...)}
+	if r.origin[n] == "" {
+		f.line = n.Line
+	}
+	r.faults = append(r.faults, f)
+}
+
+// failAt reports what is wrong with a key, at its place or that of the nearest key around it, unless something was
+// reported for it already.
+func (r *reader) failAt(key, format string, args ...any) {
+	if r.failed(key) {
+		return
+	}
+	for around := key; ; around = around[:max(0, strings.LastIndexAny(around, ".["))] {
+		if n, ok := r.at[around]; ok {
+			r.fail(n, key, format, args...)
+			return
+		}
+	}
+}
+
+func (r *reader) failed(key string) bool {
+	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Key == key })
+}
+
+func (r *reader) readStruct(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, path, "write a mapping of keys to values")
+		return
+	}
+	known := fields(v.Type())
+	r.checkKeys(n, known, path)
+	for _, f := range known {
+		key := join(path, f.key)
+		value := member(n, f.key)
+		if value != nil && !isNull(value) {
+			r.at[key] = value
+			r.read(value, v.FieldByIndex(f.Index), key, f)
+			continue
+		}
+		r.setDefault(v.FieldByIndex(f.Index), f, key)
+	}
+}
+
+// setDefault fills in what a missing key stands for, also below it.
+func (r *reader) setDefault(v reflect.Value, f field, path string) {
+	if v.Kind() == reflect.Struct {
+		r.readStruct(newMapping(), v, path)
+		return
+	}
+	if text, ok := f.Tag.Lookup("default"); ok {
+		r.read(scalar(text), v, path, f)
+	}
+}
+
+func (r *reader) checkKeys(n *yaml.Node, known []field, path string) {
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.key
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if line, twice := seen[key.Value]; twice {
+			r.fail(key, join(path, key.Value), "is given twice: first in line %d", line)
+		} else if !slices.Contains(names, key.Value) {
+			r.fail(key, join(path, key.Value), "this key is not known%s", meant(key.Value, names))
+		}
+		seen[key.Value] = key.Line
+	}
+}
+
+func (r *reader) read(n *yaml.Node, v reflect.Value, path string, f field) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		r.read(n, v.Elem(), path, f)
+	case v.Kind() == reflect.Struct:
+		r.readStruct(n, v, path)
+	case v.Kind() == reflect.Slice:
+		r.readList(n, v, path, f)
+	case n.Kind != yaml.ScalarNode:
+		r.fail(n, path, "write one value")
+	default:
+		r.readScalar(n, v, path, f)
+	}
+}
+
+func (r *reader) readList(n *yaml.Node, v reflect.Value, path string, f field) {
+	if n.Kind != yaml.SequenceNode {
+		r.fail(n, path, "write a list")
+		return
+	}
+	for i, item := range n.Content {
+		key := path + "[" + strconv.Itoa(i) + "]"
+		item = follow(item)
+		r.at[key] = item
+		element := reflect.New(v.Type().Elem()).Elem()
+		r.read(item, element, key, f)
+		v.Set(reflect.Append(v, element))
+	}
+}
+
+func (r *reader) readScalar(n *yaml.Node, v reflect.Value, path string, f field) {
+	if choice := strings.Fields(f.Tag.Get("oneof")); len(choice) > 0 && !slices.Contains(choice, n.Value) {
+		r.fail(n, path, "write one of %s%s", strings.Join(choice, ", "), meant(n.Value, choice))
+		return
+	}
+	switch to := v.Addr().Interface().(type) {
+	case *dispatch.Secret:
+		*to = dispatch.Secret(r.secret(n, path))
+	case *time.Duration:
+		d, err := time.ParseDuration(n.Value)
+		if err != nil || d <= 0 {
+			r.fail(n, path, "write a duration such as 500ms, 2s or 5m")
+		}
+		*to = d
+	case encoding.TextUnmarshaler:
+		if err := to.UnmarshalText([]byte(n.Value)); err != nil {
+			r.fail(n, path, "%v", err)
+		}
+	case *bool:
+		b, err := strconv.ParseBool(n.Value)
+		if err != nil {
+			r.fail(n, path, "write true or false")
+		}
+		*to = b
+	case *int:
+		i, err := strconv.Atoi(n.Value)
+		if err != nil || i < 1 {
+			r.fail(n, path, "write a whole number from 1")
+		}
+		*to = i
+	default:
+		v.SetString(n.Value)
+	}
+}
+
+// secret resolves env:NAME and file:PATH. Any other text is the secret itself.
+func (r *reader) secret(n *yaml.Node, path string) string {
+	if name, ok := strings.CutPrefix(n.Value, "env:"); ok {
+		r.named[name] = true
+		value, set := r.env.lookup(name)
+		if !set {
+			r.fail(n, path, "the variable %s is not set", name)
+		}
+		return value
+	}
+	if file, ok := strings.CutPrefix(n.Value, "file:"); ok {
+		text, err := os.ReadFile(file)
+		switch {
+		case err != nil:
+			r.fail(n, path, "cannot read the secret: %v", err)
+		case len(strings.TrimSpace(string(text))) == 0:
+			r.fail(n, path, "the file %s is empty", file)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	if r.origin[n] == "" {
+		r.literals = append(r.literals, path)
+	}
+	return n.Value
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

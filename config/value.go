@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Size is a number of bytes, written as 512, 64KiB, 10MiB, 1GiB, or with KB, MB, GB in thousands.
+type Size int64
+
+var units = []struct {
+	name  string
+	bytes int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+
+func (s *Size) UnmarshalText(text []byte) error {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(string(text), u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n <= 0 || n > math.MaxInt64/u.bytes {
+			break
+		}
+		*s = Size(n * u.bytes)
+		return nil
+	}
+	return errors.New("write a size such as 512KiB or 10MiB")
+}
+
+// Pace is the time between two requests; 0: any. It is written as a rate: 10/s, 100/m, 1000/h.
+type Pace time.Duration
+
+var periods = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
+
+func (p *Pace) UnmarshalText(text []byte) error {
+	count, period, _ := strings.Cut(string(text), "/")
+	n, err := strconv.ParseFloat(count, 64)
+	per, known := periods[period]
+	if err != nil || !known || !(n >= 0.001 && n <= 1e6) {
+		return errors.New("write a rate such as 10/s, 100/m or 1000/h")
+	}
+	*p = Pace(float64(per) / n)
+	return nil
+}
+
+// checkURL says what is wrong with the absolute URL of a server; nil: nothing.
+func checkURL(text string, development bool) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return errors.New("write an absolute URL such as https://openeo.example.org")
+	case u.User != nil:
+		return errors.New("a URL must not carry a name and password")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("leave out what comes after ? or #")
+	case u.Scheme == "http" && !development:
+		return errors.New("use https; http is for development only (development: true)")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("use https instead of %s", u.Scheme)
+	}
+	return nil
+}
+
+// database gives the address of a database in our own spelling: sqlite:PATH or postgres://…, from that or from
+// SQLAlchemy's (https://docs.sqlalchemy.org/en/20/core/engines.html#database-urls).
+func database(text string) (string, error) {
+	scheme, rest, found := strings.Cut(text, ":")
+	dialect, _, _ := strings.Cut(scheme, "+")
+	switch {
+	case !found:
+		return "", errors.New("write sqlite:FILE or postgres://USER:PASSWORD@HOST/NAME")
+	case dialect == "postgres" || dialect == "postgresql":
+		u, err := url.Parse("postgres:" + rest)
+		if err != nil || !strings.HasPrefix(rest, "//") || u.Path == "" || u.Path == "/" {
+			return "", errors.New("write postgres://USER:PASSWORD@HOST/NAME")
+		}
+		return u.String(), nil
+	case dialect == "mysql" || dialect == "mariadb":
+		return "", errors.New("MySQL and MariaDB are not supported: use PostgreSQL (postgres://USER:PASSWORD@HOST/NAME), or sqlite:FILE")
+	case dialect == "sqlite":
+		path := strings.TrimPrefix(rest, "///")
+		if path == "" || strings.HasPrefix(path, "//") {
+			return "", errors.New("name a file: sqlite:eodispatch.db")
+		}
+		return "sqlite:" + path, nil
+	}
+	return "", fmt.Errorf("the database %s is not known: use sqlite:FILE or postgres://…", dialect)
+}
+
+// carriesPassword reports whether the address of a database has one.
+func carriesPassword(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("password")
+}
