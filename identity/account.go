@@ -1,0 +1,99 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// ServiceAccount is a client that acts for itself at a platform's identity provider (RFC 6749, section 4.4).
+type ServiceAccount struct {
+	TokenURL     string // or, to find it by discovery:
+	Issuer       string
+	FindIssuer   func(context.Context) (string, error) // where only the platform knows it; asked when first needed
+	ClientID     string
+	ClientSecret dispatch.Secret
+	Scope        string // "": the provider's default
+}
+
+// serviceAccount asks for tokens of a service account.
+type serviceAccount struct {
+	ServiceAccount
+	client   *client
+	insecure bool
+}
+
+func newServiceAccount(c *client, a ServiceAccount, insecure bool) (*serviceAccount, error) {
+	var faults []error
+	switch {
+	case a.TokenURL != "":
+		if err := checkAddress(a.TokenURL, insecure); err != nil {
+			faults = append(faults, fmt.Errorf("token_url %w", err))
+		}
+	case a.Issuer != "":
+		if err := checkIssuer(a.Issuer, insecure); err != nil {
+			faults = append(faults, fmt.Errorf("issuer %w", err))
+		}
+	case a.FindIssuer == nil:
+		faults = append(faults, errors.New("token_url or issuer is missing"))
+	}
+	if a.ClientID == "" || a.ClientSecret == "" {
+		faults = append(faults, errors.New("client_id or client_secret is missing"))
+	}
+	return &serviceAccount{a, c, insecure}, errors.Join(faults...)
+}
+
+// token asks for one. Errors: Misconfigured, Unavailable.
+func (s *serviceAccount) token(ctx context.Context) (issued, error) {
+	address, err := s.address(ctx)
+	if err != nil {
+		return issued{}, err
+	}
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {s.ClientID}, "client_secret": {s.ClientSecret.Reveal()}}
+	if s.Scope != "" {
+		form.Set("scope", s.Scope)
+	}
+	a, err := s.client.post(ctx, address, form)
+	switch {
+	case err != nil:
+		return issued{}, unavailable(err)
+	case a.status != http.StatusOK:
+		return issued{}, a.failed("identity.ServiceAccount", a.refusal(s.ClientSecret))
+	}
+	return s.client.readIssued(a)
+}
+
+// address is where the account's secret may be sent.
+func (s *serviceAccount) address(ctx context.Context) (string, error) {
+	if s.TokenURL != "" {
+		return s.TokenURL, nil
+	}
+	issuer := s.Issuer
+	if issuer == "" {
+		found, err := s.FindIssuer(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := checkIssuer(found, s.insecure); err != nil {
+			return "", misconfigured(fmt.Errorf("the issuer that the platform names %w", err))
+		}
+		issuer = found
+	}
+	return tokenEndpoint(ctx, &provider{client: s.client, issuer: issuer, insecure: s.insecure})
+}
+
+// tokenEndpoint finds a provider's token endpoint.
+func tokenEndpoint(ctx context.Context, p *provider) (string, error) {
+	at, err := p.endpoints(ctx)
+	switch {
+	case err != nil:
+		return "", unavailable(err)
+	case at.Token == "":
+		return "", misconfigured(fmt.Errorf("the provider %s has no token endpoint", p.issuer))
+	}
+	return at.Token, nil
+}

@@ -1,0 +1,286 @@
+package identity
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// header is what we use of a token's JOSE header.
+type header struct {
+	alg, kid string
+	typ      string // in lower case, without "application/"
+}
+
+const maxKeyID = 256
+
+// parseHeader reads the header of a signed token in compact serialization and refuses what we never take, before any
+// key is looked for.
+func parseHeader(token string) (header, error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 || slices.Contains(parts, "") {
+		return header{}, errors.New("not a signed token in compact serialization")
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(parts[0])
+	if err != nil || strings.ContainsAny(token, "\r\n") {
+		return header{}, errors.New("the header is not base64url")
+	}
+	m, err := members(raw)
+	if err != nil {
+		return header{}, fmt.Errorf("header: %w", err)
+	}
+	for _, name := range []string{"crit", "b64", "jwk", "jku", "x5u", "x5c", "enc", "zip"} {
+		if _, ok := m[name]; ok {
+			return header{}, fmt.Errorf("the header has %s", name)
+		}
+	}
+	var h header
+	var errs [3]error
+	h.alg, errs[0] = m.text("alg")
+	h.kid, errs[1] = m.text("kid")
+	h.typ, errs[2] = m.text("typ")
+	if err := errors.Join(errs[:]...); err != nil {
+		return header{}, err
+	}
+	if !slices.Contains(algorithms, h.alg) {
+		return header{}, errors.New("the algorithm is not allowed")
+	}
+	if len(h.kid) > maxKeyID {
+		return header{}, errors.New("the kid is too long")
+	}
+	switch h.typ = strings.TrimPrefix(strings.ToLower(h.typ), "application/"); h.typ {
+	case "at+jwt", "jwt", "": // RFC 9068, section 2.1; others say that they are something else (RFC 8725, section 3.11)
+		return h, nil
+	}
+	return header{}, errors.New("the header's typ is not that of an access token")
+}
+
+// claims is what we use of a token's payload.
+type claims struct {
+	issuer, subject, name string
+	kind                  string   // Keycloak's claim typ
+	audience              []string // nil: there is no aud
+	party, client         string   // azp, client_id
+	username              string   // preferred_username
+	expires               time.Time
+	notBefore, issued     time.Time // zero: not said
+}
+
+func parseClaims(payload []byte) (claims, error) {
+	m, err := members(payload)
+	if err != nil {
+		return claims{}, fmt.Errorf("payload: %w", err)
+	}
+	if _, ok := m["cnf"]; ok {
+		return claims{}, errors.New("the token is bound to a key (cnf), which a plain bearer does not prove")
+	}
+	var c claims
+	var faults []error
+	text := func(to *string, name string) {
+		var err error
+		*to, err = m.text(name)
+		faults = append(faults, err)
+	}
+	moment := func(to *time.Time, name string) {
+		var err error
+		*to, err = m.moment(name)
+		faults = append(faults, err)
+	}
+	text(&c.issuer, "iss")
+	text(&c.subject, "sub")
+	text(&c.kind, "typ")
+	text(&c.party, "azp")
+	text(&c.client, "client_id")
+	moment(&c.expires, "exp")
+	moment(&c.notBefore, "nbf")
+	moment(&c.issued, "iat")
+	c.audience, err = m.audience()
+	faults = append(faults, err)
+	c.username, _ = m.text("preferred_username") // free text, wrong or not
+	name, _ := m.text("name")
+	c.name = displayName(name, c.username, c.subject)
+	return c, errors.Join(faults...)
+}
+
+// checkType refuses what is no access token of a person.
+func (c claims) checkType(h header) error {
+	switch {
+	case c.kind != "Bearer" && !(c.kind == "" && h.typ == "at+jwt"):
+		return errors.New("not an access token")
+	case !validSubject(c.subject):
+		return errors.New("sub is missing, too long or not printable ASCII")
+	case strings.HasPrefix(c.username, "service-account-"), // Keycloak's name for a client that acts for itself
+		c.subject == c.party, c.subject == c.client: // RFC 9068, section 5
+		return errors.New("the token is a client's own, not a user's")
+	}
+	return nil
+}
+
+// checkParties refuses what was issued by another, for another, or to a client that may not have it.
+func (c claims) checkParties(config Config) error {
+	wanted := func(name string) bool { return slices.Contains(config.Audience, name) }
+	party := c.party
+	if party == "" {
+		party = c.client
+	}
+	switch {
+	case c.issuer != config.Issuer:
+		return errors.New("another issuer")
+	case c.audience == nil && !wanted(c.party):
+		return errors.New("no aud, and azp is not in the audience")
+	case c.audience != nil && !slices.ContainsFunc(c.audience, wanted):
+		return errors.New("the token is for another audience")
+	case len(config.Parties) > 0 && !slices.Contains(config.Parties, party):
+		return errors.New("the token was issued to a client that is not an authorized party")
+	}
+	return nil
+}
+
+func (c claims) checkTimes(now time.Time) error {
+	switch {
+	case c.expires.IsZero():
+		return errors.New("exp is missing")
+	case !now.Before(c.expires.Add(skew)):
+		return errors.New("the token has expired")
+	case c.notBefore.After(now.Add(skew)):
+		return errors.New("the token is not valid yet")
+	case c.issued.After(now.Add(skew)):
+		return errors.New("the token was issued in the future")
+	}
+	return nil
+}
+
+// validSubject holds a subject to OpenID Connect Core 1.0, section 2. It becomes part of a key in the database.
+func validSubject(s string) bool {
+	for _, r := range s {
+		if r < 0x20 || r > 0x7e {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 255
+}
+
+// displayName is the first name that has something to show.
+func displayName(names ...string) string {
+	for _, name := range names {
+		if shown := printable(name, 100); shown != "" {
+			return shown
+		}
+	}
+	return ""
+}
+
+// object is a JSON object by its members' exact names. encoding/json alone would match them in any case.
+type object map[string]json.RawMessage
+
+// members reads an object in which no name stands twice, at any depth: two readers could take different ones.
+func members(raw []byte) (object, error) {
+	if !utf8.Valid(raw) {
+		return nil, errors.New("not UTF-8")
+	}
+	if err := checkNames(raw); err != nil {
+		return nil, err
+	}
+	var m object
+	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
+		return nil, errors.New("not a JSON object")
+	}
+	return m, nil
+}
+
+// checkNames refuses an object that has a name twice.
+func checkNames(raw []byte) error {
+	type level struct {
+		names map[string]bool // nil in an array
+		value bool            // the next token is a member's value
+	}
+	var open []level
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return errors.New("not JSON")
+		}
+		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if n := len(open) - 1; n >= 0 && open[n].names != nil {
+			if name, ok := token.(string); ok && !open[n].value {
+				if open[n].names[name] {
+					return errors.New("a member stands twice")
+				}
+				open[n].names[name], open[n].value = true, true
+				continue
+			}
+			open[n].value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, level{names: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, level{})
+		}
+	}
+}
+
+// text gives a string member, "" where there is none.
+func (m object) text(name string) (string, error) {
+	raw, ok := m[name]
+	if !ok {
+		return "", nil
+	}
+	var s *string
+	if json.Unmarshal(raw, &s) != nil || s == nil {
+		return "", fmt.Errorf("%s is not a string", name)
+	}
+	return *s, nil
+}
+
+const maxMoment = 1 << 37 // seconds: some 4,000 years
+
+// moment gives a NumericDate (RFC 7519, section 2), zero where there is none.
+func (m object) moment(name string) (time.Time, error) {
+	raw, ok := m[name]
+	if !ok {
+		return time.Time{}, nil
+	}
+	seconds, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || !(seconds >= 0 && seconds < maxMoment) {
+		return time.Time{}, fmt.Errorf("%s is not a date", name)
+	}
+	whole, part := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(part*1e9)), nil
+}
+
+// audience gives aud, a string or an array of them, nil where there is none.
+func (m object) audience() ([]string, error) {
+	raw, ok := m["aud"]
+	if !ok {
+		return nil, nil
+	}
+	if one, err := m.text("aud"); err == nil {
+		return []string{one}, nil
+	}
+	var many []*string
+	if json.Unmarshal(raw, &many) != nil || many == nil || slices.Contains(many, nil) {
+		return nil, errors.New("aud is neither a string nor strings")
+	}
+	all := make([]string, len(many))
+	for i, one := range many {
+		all[i] = *one
+	}
+	return all, nil
+}

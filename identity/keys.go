@@ -1,0 +1,237 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	minFetch     = 10 * time.Second // between two fetches, whatever is asked
+	renewKeys    = 5 * time.Minute  // from this age on keys are renewed, while they serve
+	maxKeyAge    = 10 * time.Minute // a withdrawn key serves no longer while the provider answers
+	maxKeyStale  = time.Hour        // nor any key when it does not
+	missingFor   = time.Minute      // a kid that was not found is not looked for again
+	maxMissing   = 1000
+	fetchTimeout = 2 * readTimeout // of discovery and keys
+)
+
+var errNoSuchKey = errors.New("no such key")
+
+// keySet holds the public keys of one issuer. Whoever sends tokens can cause at most one fetch in minFetch.
+type keySet struct {
+	source *provider
+	now    func() time.Time
+
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey // nil: there were never any
+	raw     []byte            // what keys was read from
+	version int               // changes with keys
+	fetched time.Time         // when keys was last what the provider says
+	tried   time.Time         // when a fetch last began
+	failure error             // of the last fetch
+	fetch   chan struct{}     // closed when the fetch that runs has ended; nil: none runs
+	missing map[string]time.Time
+}
+
+func newKeySet(source *provider, now func() time.Time) *keySet {
+	return &keySet{source: source, now: now, missing: map[string]time.Time{}}
+}
+
+// find gives the key for a token, and the version of the set that it is from. A kid that is not known is looked for once
+// at the provider, as far as the bounds allow: then errNoSuchKey.
+func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, int, error) {
+	if _, err := s.fresh(ctx); err != nil {
+		return nil, 0, err
+	}
+	key, version, ok := s.lookup(kid, alg)
+	if ok {
+		return key, version, nil
+	}
+	wait := s.search(kid)
+	if wait == nil {
+		return nil, 0, errNoSuchKey
+	}
+	if err := await(ctx, wait); err != nil {
+		return nil, 0, err
+	}
+	if key, version, ok = s.lookup(kid, alg); !ok {
+		s.miss(kid)
+		return nil, 0, errNoSuchKey
+	}
+	return key, version, nil
+}
+
+// fresh sees to it that the keys are not too old, and gives their version. The caller waits only where the keys may
+// not serve any more, or where they should not and the provider answered last time.
+func (s *keySet) fresh(ctx context.Context) (int, error) {
+	s.mu.Lock()
+	age, usable := s.age()
+	var wait <-chan struct{}
+	if !usable || age >= renewKeys {
+		wait = s.refresh()
+	}
+	if usable && (age < maxKeyAge || s.failure != nil) {
+		wait = nil
+	}
+	s.mu.Unlock()
+	if err := await(ctx, wait); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, usable := s.age(); !usable {
+		return 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Verify", RetryAfter: minFetch,
+			Text: "The identity provider cannot be reached, so tokens cannot be checked.", Err: s.failure}
+	}
+	return s.version, nil
+}
+
+// age tells how long ago the keys were right, and whether they may serve. The caller holds the lock.
+func (s *keySet) age() (time.Duration, bool) {
+	age := s.now().Sub(s.fetched)
+	return age, s.keys != nil && age < maxKeyStale
+}
+
+// search begins a fetch for a kid that is not in the set; nil where it is not worth one.
+func (s *keySet) search(kid string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.missing[kid]; ok && s.now().Sub(at) < missingFor {
+		return nil
+	}
+	return s.refresh()
+}
+
+// miss notes a kid that the provider does not have, unless it did not answer.
+func (s *keySet) miss(kid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil {
+		return
+	}
+	if len(s.missing) >= maxMissing {
+		clear(s.missing)
+	}
+	s.missing[kid] = s.now()
+}
+
+// refresh begins a fetch, or joins the one that runs; nil when one began less than minFetch ago. The caller holds the
+// lock. A fetch does not end with the request that caused it: others wait for it too.
+func (s *keySet) refresh() <-chan struct{} {
+	if s.fetch != nil {
+		return s.fetch
+	}
+	now := s.now()
+	if !s.tried.IsZero() && now.Sub(s.tried) < minFetch {
+		return nil
+	}
+	s.tried, s.fetch = now, make(chan struct{})
+	go s.update()
+	return s.fetch
+}
+
+func (s *keySet) update() {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	raw, keys, err := s.load(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(s.fetch)
+	s.fetch, s.failure = nil, err
+	if err != nil {
+		s.source.forget()
+		return
+	}
+	s.fetched = s.now()
+	if !bytes.Equal(raw, s.raw) {
+		s.raw, s.keys, s.version = raw, keys, s.version+1
+	}
+}
+
+func (s *keySet) load(ctx context.Context) (json.RawMessage, []jose.JSONWebKey, error) {
+	at, err := s.source.endpoints(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var set struct {
+		Keys json.RawMessage `json:"keys"`
+	}
+	if err := s.source.client.getJSON(ctx, at.Keys, &set); err != nil {
+		return nil, nil, fmt.Errorf("keys: %w", err)
+	}
+	keys, err := parseKeys(set.Keys)
+	return set.Keys, keys, err
+}
+
+// parseKeys takes the keys that verify signatures. Others, also such as are not understood, are left out (RFC 7517,
+// section 5).
+func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
+	var all []json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, errors.New("keys: not a key set")
+	}
+	var keys []jose.JSONWebKey
+	for _, one := range all {
+		var key jose.JSONWebKey
+		if key.UnmarshalJSON(one) == nil && verifies(key) {
+			keys = append(keys, key)
+		}
+	}
+	if keys == nil {
+		return nil, errors.New("keys: none that verifies a signature")
+	}
+	return keys, nil
+}
+
+func verifies(key jose.JSONWebKey) bool {
+	if key.Use != "" && key.Use != "sig" {
+		return false
+	}
+	switch k := key.Key.(type) {
+	case *rsa.PublicKey:
+		return k.N.BitLen() >= 2048
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return true
+	}
+	return false
+}
+
+// lookup finds a key by its id. A token that names none is taken where there is only one.
+func (s *keySet) lookup(kid, alg string) (crypto.PublicKey, int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.keys {
+		named := key.KeyID == kid && kid != "" || kid == "" && len(s.keys) == 1
+		if named && (key.Algorithm == "" || key.Algorithm == alg) {
+			return key.Key, s.version, true
+		}
+	}
+	return nil, 0, false
+}
+
+// await waits for an event; nil has happened.
+func await(ctx context.Context, event <-chan struct{}) error {
+	if event == nil {
+		return nil
+	}
+	select {
+	case <-event:
+		return nil
+	case <-ctx.Done():
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity",
+			Text: "The identity provider did not answer in time.", Err: ctx.Err()}
+	}
+}

@@ -1,0 +1,163 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	maxHeld       = 10_000           // tokens of one source
+	renewBefore   = 15 * time.Second // a token ends; a quarter of its life if that is less
+	spare         = time.Second      // a token is given out no later than this before its end
+	failurePause  = 2 * time.Second  // nobody is asked again sooner
+	refusedPause  = time.Minute      // nor later, for a token that the platform refused
+	refreshAtLeft = 4 * time.Second  // Keycloak gives another token when less than 5 s are left
+	flightTimeout = 2*postTimeout + readTimeout
+)
+
+// source gets tokens of one kind, and keeps one for each identity. It never asks twice at once for one identity:
+// Keycloak loses the link when two refreshes race.
+type source struct {
+	now      func() time.Time
+	subjects *subjects // nil: obtain needs no user's token
+	obtain   func(ctx context.Context, subject dispatch.Secret) (issued, error)
+
+	mu      sync.Mutex
+	held    *lru[dispatch.UserID, *holding]
+	flights map[dispatch.UserID]chan struct{} // closed when what is being obtained has come, or failed
+}
+
+// holding is what is known about one identity's token.
+type holding struct {
+	issued
+	renew   time.Time // when to get the next one
+	refused dispatch.Secret
+
+	failure error // why there is no next one
+	subject dispatch.Secret
+	pause   time.Time // until when the failure holds for subject
+}
+
+func newSource(now func() time.Time, subjects *subjects,
+	obtain func(context.Context, dispatch.Secret) (issued, error)) *source {
+	return &source{now: now, subjects: subjects, obtain: obtain,
+		held: newLRU[dispatch.UserID, *holding](maxHeld), flights: map[dispatch.UserID]chan struct{}{}}
+}
+
+// token gives the identity's token. One that will end soon is renewed meanwhile, and given out while it lasts.
+func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) {
+	for {
+		got, flight, err := s.look(ctx, id)
+		if flight == nil {
+			return got, err
+		}
+		if err := await(ctx, flight); err != nil {
+			return issued{}, err
+		}
+	}
+}
+
+// look gives the token at hand, or the flight that will bring one, or why there is none.
+func (s *source) look(ctx context.Context, id dispatch.UserID) (issued, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.held.get(id)
+	if !ok {
+		h = &holding{}
+	}
+	now := s.now()
+	lasts := h.token != "" && now.Before(h.expires.Add(-spare))
+	if lasts && now.Before(h.renew) {
+		return h.issued, nil, nil
+	}
+	flight, err := s.fly(ctx, id, h, now)
+	switch {
+	case lasts:
+		return h.issued, nil, nil
+	case err != nil:
+		return issued{}, nil, err
+	}
+	return issued{}, flight, nil
+}
+
+// fly joins the flight for an identity or begins one, unless it is known to fail. The caller holds the lock.
+func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now time.Time) (<-chan struct{}, error) {
+	if flight, ok := s.flights[id]; ok {
+		return flight, nil
+	}
+	var subject dispatch.Secret
+	if s.subjects != nil {
+		if subject = s.subjects.of(id); subject == "" {
+			return nil, errSubjectEnded
+		}
+	}
+	if h.failure != nil && h.subject == subject && now.Before(h.pause) {
+		return nil, h.failure
+	}
+	flight := make(chan struct{})
+	s.flights[id] = flight
+	go func() {
+		// What is asked for is not taken back when the one who asked is gone: others wait, and a broken refresh may
+		// cost the link.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
+		defer cancel()
+		got, err := s.obtain(ctx, subject)
+		s.land(id, subject, got, err)
+		close(flight)
+	}()
+	return flight, nil
+}
+
+// land keeps what a flight brought.
+func (s *source) land(id dispatch.UserID, subject dispatch.Secret, got issued, err error) {
+	if errors.Is(err, errSubjectEnded) {
+		s.subjects.drop(id, subject)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.flights, id)
+	h, ok := s.held.get(id)
+	if !ok {
+		h = &holding{}
+		s.held.put(id, h)
+	}
+	h.take(s.now(), subject, got, err)
+}
+
+// take notes the outcome of one attempt.
+func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err error) {
+	pause := failurePause
+	switch {
+	case err != nil:
+		if e, ok := errors.AsType[*dispatch.Error](err); ok {
+			pause = max(pause, e.RetryAfter)
+		}
+	case !now.Before(got.expires.Add(-spare)):
+		err = unavailable(errors.New("the identity provider gave a token that has expired"))
+	case got.token == h.refused:
+		pause = max(pause, min(got.expires.Add(-refreshAtLeft).Sub(now), refusedPause))
+		err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", RetryAfter: pause,
+			Text: "The platform does not take the token that the identity provider has for you. It is tried again with the next one.",
+			Err:  fmt.Errorf("the same refused token again, which ends %s", got.expires.UTC().Format(time.RFC3339))}
+	default:
+		left := got.expires.Sub(now)
+		// A provider that has no newer token yet gives the same again, with less of its life left: so this is no storm.
+		*h = holding{issued: got, renew: now.Add(max(left-min(renewBefore, left/4), failurePause))}
+		return
+	}
+	h.failure, h.subject, h.pause = err, subject, now.Add(pause)
+}
+
+// refuse drops a token that was not taken, if it is the one that is held.
+func (s *source) refuse(id dispatch.UserID, token dispatch.Secret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, ok := s.held.get(id); ok && h.token == token && token != "" {
+		*h = holding{refused: token}
+	}
+}
