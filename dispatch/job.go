@@ -97,6 +97,10 @@ const (
 	CancelUnsupported Attention = "cancel_unsupported"
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
+
+	// On a job that failed because the platform refused it for good, in a way that tells its owner what else to do.
+	RefusedForbidden   Attention = "refused_forbidden"
+	RefusedUnsupported Attention = "refused_unsupported"
 )
 
 // Job is one execution of one service. What was asked for is its [Request], which is kept apart: a visit reads it only

@@ -1,9 +1,387 @@
 package dispatch
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// SettleMargin is how long after its deadline a request is left alone before anyone finds out what became of it.
-const SettleMargin = 5 * time.Second
+const (
+	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
+	StalledAfter = 6 * time.Hour   // a job that has not moved for so long takes no slot
 
-// StalledAfter is how long a job that does not move still takes a slot.
-const StalledAfter = 6 * time.Hour
+	lookEvery   = time.Minute // between two looks at what is in doubt
+	startLooks  = 20          // looks that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
+	searchLooks = 3           // complete listings without the tag before a one-step submission is given up as unknown
+	lostLooks   = 5           // reads that do not find a job before it is lost
+	searchRarer = time.Hour   // between two looks for what is unknown
+	giveUpAfter = 24 * time.Hour
+	confirm     = 5 * time.Second // until a report of failure is read again
+	firstPoll   = 5 * time.Second
+	lastPoll    = time.Minute
+	lastPause   = 10 * time.Minute
+	strandedFor = 10 * time.Minute // between two looks whether a platform that is gone is configured again
+)
+
+// Question is what the platform was asked.
+type Question string
+
+const (
+	AskSubmit Question = "submit"
+	AskStatus Question = "status"
+	AskSearch Question = "search" // is this attempt in the listing?
+	AskCancel Question = "cancel"
+	AskStray  Question = "stray" // cancel a stray
+)
+
+// Outcome is what one question about one job brought. Attempt and Turn are the job's when it was asked.
+type Outcome struct {
+	Asked   Question
+	Attempt int
+	Turn    int
+	Ref     Ref    // that the platform gave (submit, search) or that was asked about
+	Started bool   // the platform said so
+	Result  []byte // submit: the platform answered with the result itself
+	Report  Report
+	Repeat  bool // search: what is not found may be sent again
+	Err     error
+}
+
+// next gives the job after an outcome. It holds every rule of what an answer means, and nothing else does.
+//
+// An answer has two parts. Facts (an identifier, that it has started, a result) stay true and are kept however late they
+// come. Verdicts (refused, not found, still queued) were true of the turn they were asked in, and are dropped in any other.
+func next(j Job, o Outcome, now time.Time) Job {
+	if o.Asked == AskStray {
+		return strayed(j, o, now)
+	}
+	was := j
+	j = facts(j, o, now)
+	if o.Turn == was.Turn && j.Phase != Ended {
+		j = verdict(j, o, now)
+	}
+	return settled(was, j, now)
+}
+
+func facts(j Job, o Outcome, now time.Time) Job {
+	if j.Phase == Ended || o.Attempt != j.Attempt {
+		return stray(j, o)
+	}
+	if o.gives(j) {
+		if j.Ref != (Ref{}) {
+			return j.withStray(o.Ref)
+		}
+		j.Ref, j.Phase = o.Ref, Created
+	}
+	if o.Ref == j.Ref && (o.Started || o.Report.Status.running()) && (j.Phase == Created || j.Phase == Starting) {
+		j.Phase = Started
+	}
+	if o.Result != nil {
+		j.Result, j.Checked = o.Result, now
+		return ended(j, Finished, None, "")
+	}
+	return j
+}
+
+// gives reports whether the platform gave a name for j that is not known to be its own.
+func (o Outcome) gives(j Job) bool {
+	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref
+}
+
+// stray keeps the name that came for a job too late to be its own.
+func stray(j Job, o Outcome) Job {
+	if o.gives(j) {
+		return j.withStray(o.Ref)
+	}
+	return j
+}
+
+func verdict(j Job, o Outcome, now time.Time) Job {
+	switch o.Asked {
+	case AskSubmit:
+		return submitted(j, o, now)
+	case AskStatus:
+		return reported(j, o, now)
+	case AskSearch:
+		return searched(j, o, now)
+	case AskCancel:
+		return canceled(j, o, now)
+	}
+	return j
+}
+
+// submitted is what follows from the answer to a create or a start.
+func submitted(j Job, o Outcome, now time.Time) Job {
+	if o.Err == nil {
+		j.Tries, j.Checked, j.Due = 0, now, now
+		if j.Phase == Started {
+			j.Due = now.Add(firstPoll)
+		}
+		return j.attend(None, "")
+	}
+	switch kind := KindOf(o.Err); {
+	case kind == SignInRequired, kind == Misconfigured:
+		return denied(j.back(), o.Err, now)
+	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:
+		return turnedAway(j, o.Err, now)
+	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported:
+		return ended(j, Failed, refusals[kind], TextFor(o.Err))
+	}
+	// It may have been taken, whatever the kind: to send again we would have to know.
+	j.Due = later(j.SendBy.Add(SettleMargin), now)
+	return j.attend(InDoubt, "")
+}
+
+// refusals tells the ways to be refused for good apart, where a client can do something else about each.
+var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported}
+
+// back puts a job to where it was before the request that nothing took. What was created stays known.
+func (j Job) back() Job {
+	switch j.Phase {
+	case Creating:
+		j.Phase = Waiting
+	case Starting:
+		j.Phase = Created
+	}
+	return j
+}
+
+// attend sets why a job does not move.
+func (j Job) attend(a Attention, notice string) Job {
+	j.Attention, j.Notice = a, notice
+	return j
+}
+
+// hint is attend, unless something is known that weighs more.
+func (j Job) hint(a Attention, notice string) Job {
+	switch j.Attention {
+	case InDoubt, SubmissionUnknown, CancelUnsupported:
+		return j
+	}
+	return j.attend(a, notice)
+}
+
+// turnedAway is a request that the platform did not take, and may take later.
+func turnedAway(j Job, err error, now time.Time) Job {
+	j = j.back().attend(reason(err), TextFor(err))
+	j.Due = now.Add(pause(j.Tries, err))
+	j.Tries++
+	return j
+}
+
+// denied is a request that was not taken because of who asks. The job is due at once: its account waits, see visit.deny.
+func denied(j Job, err error, now time.Time) Job {
+	j.Due = now
+	return j.hint(reason(err), TextFor(err))
+}
+
+// reason is what an owner is told about a request that was not taken.
+func reason(err error) Attention {
+	switch KindOf(err) {
+	case SignInRequired:
+		return NeedsSignIn
+	case Misconfigured:
+		return NeedsOperator
+	case Unavailable:
+		return Unreachable
+	}
+	return NotTaken
+}
+
+// reported is what follows from a status that was read or listed.
+func reported(j Job, o Outcome, now time.Time) Job {
+	switch {
+	case Is(o.Err, NotFound):
+		return missed(j, now)
+	case o.Err != nil:
+		return unanswered(j, o.Err, now)
+	}
+	s, seen := o.Report.Status, j.Seen
+	j.Seen, j.Checked, j.Tries = s, now, 0
+	j.Progress, j.Costs = cmp.Or(o.Report.Progress, j.Progress), cmp.Or(o.Report.Costs, j.Costs)
+	switch {
+	case j.Phase == Starting && s == Accepted:
+		return unmoved(j, now)
+	case s == Failed && seen != Failed: // platforms take errors back: believe the second
+		j.Due = now.Add(confirm)
+		return j
+	case s == Failed:
+		return ended(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
+	case s.Final():
+		return ended(j, s, None, "")
+	case s == Accepted:
+		j.Status = Submitted
+	case s == Queued, s == Running:
+		j.Status = s
+	}
+	j.Looks, j.Due = 0, now.Add(poll(now.Sub(j.Created)))
+	if j.Attention != CancelUnsupported {
+		j = j.attend(None, "")
+	}
+	return j
+}
+
+// unanswered is a question that brought nothing. The second time, the owner is told.
+func unanswered(j Job, err error, now time.Time) Job {
+	switch kind := KindOf(err); {
+	case kind == SignInRequired, kind == Misconfigured:
+		return denied(j, err, now)
+	case j.Tries > 0:
+		j = j.hint(Unreachable, TextFor(err))
+	}
+	j.Due = now.Add(pause(j.Tries, err))
+	j.Tries++
+	return j
+}
+
+// unmoved counts a look that found a start in doubt without effect. It counts looks, a minute apart, and not the time
+// since the start, so that a clock that jumps shortens the wait by one look at most.
+func unmoved(j Job, now time.Time) Job {
+	j.Looks++
+	if j.Looks >= startLooks {
+		j.Phase, j.Due = Created, now
+		return j.attend(None, "")
+	}
+	j.Due = now.Add(lookEvery)
+	return j.attend(InDoubt, "")
+}
+
+func missed(j Job, now time.Time) Job {
+	j.Looks++
+	j.Due = now.Add(lookEvery)
+	if j.Looks >= lostLooks {
+		return ended(j, Failed, Lost, "The platform does not know this job any more.")
+	}
+	return j
+}
+
+// searched is what follows from a listing, for a create in doubt.
+func searched(j Job, o Outcome, now time.Time) Job {
+	switch {
+	case o.Err != nil:
+		if j.Phase == Creating && j.Attention == None {
+			j = j.attend(InDoubt, "")
+		}
+		return unanswered(j, o.Err, now)
+	case o.Ref != Ref{}:
+		j.Tries, j.Due = 0, now
+		return j.attend(None, "")
+	case j.Phase != Creating: // a stray was found, or a fact came first
+		return j
+	}
+	j.Looks++
+	switch {
+	case o.Repeat:
+		j.Phase, j.Due = Waiting, now
+		return j.attend(None, "")
+	case j.Looks < searchLooks:
+		j.Due = now.Add(lookEvery)
+		return j.attend(InDoubt, "")
+	}
+	return unknown(j, now)
+}
+
+// unknown is a submission of which nothing can be found out: stop, say so, and leave the choice to the owner.
+func unknown(j Job, now time.Time) Job {
+	switch {
+	case j.Desired == WantCancel: // given up by the owner; the attention stays
+		return ended(j, Canceled, SubmissionUnknown, "")
+	case j.Status == Unknown && now.Sub(j.Moved) >= giveUpAfter:
+		return ended(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
+	}
+	j.Status, j.Due = Unknown, now.Add(searchRarer)
+	return j.attend(SubmissionUnknown, "")
+}
+
+// canceled is what follows from a cancel.
+func canceled(j Job, o Outcome, now time.Time) Job {
+	switch {
+	case o.Err == nil, Is(o.Err, NotFound):
+		return ended(j, Canceled, None, "")
+	case Is(o.Err, Unsupported):
+		j.Due = now.Add(firstPoll)
+		return j.attend(CancelUnsupported, TextFor(o.Err))
+	}
+	return unanswered(j, o.Err, now)
+}
+
+// strayed is what follows from canceling a stray. One that cannot be canceled is kept: it is not to be forgotten.
+func strayed(j Job, o Outcome, now time.Time) Job {
+	switch {
+	case o.Err == nil, Is(o.Err, NotFound):
+		return j.withoutStray(o.Ref)
+	case Is(o.Err, Unsupported):
+		j.Due = now.Add(giveUpAfter)
+		return j
+	}
+	j.Due = now.Add(pause(j.Tries, o.Err))
+	j.Tries++
+	return j
+}
+
+// stranded is a job whose platform is not configured any more.
+func stranded(j Job, now time.Time) Job {
+	j.Due, j.Awaited = now.Add(strandedFor), false
+	if j.Phase != Ended && j.Attention != NoPlatform {
+		j.Updated = now
+		return j.attend(NoPlatform, noPlatformText)
+	}
+	return j
+}
+
+const noPlatformText = "The platform of this job is not configured any more."
+
+func ended(j Job, s Status, a Attention, failure string) Job {
+	j.Phase, j.Status, j.Failure = Ended, s, failure
+	return j.attend(a, "")
+}
+
+// settled keeps what follows from every change in one place.
+func settled(was, j Job, now time.Time) Job {
+	j.Awaited = false
+	if j.Phase == Waiting && j.Desired == WantCancel { // nowhere, and wanted no more
+		j = ended(j, Canceled, None, "")
+	}
+	if j.Phase != was.Phase {
+		j.Turn, j.Looks = was.Turn+1, 0
+		switch {
+		case j.Phase == Waiting:
+			j.Status = Accepted
+		case j.Phase == Created, j.Phase == Started && j.Status != Queued && j.Status != Running:
+			j.Status = Submitted
+		}
+	}
+	if j.Phase != was.Phase || j.Status != was.Status {
+		j.Moved = now
+	}
+	if j.shown() != was.shown() {
+		j.Updated = now
+	}
+	return j
+}
+
+// shown is what an owner sees change.
+type shown struct {
+	status          Status
+	ref             Ref
+	attention       Attention
+	notice, failure string
+	progress, costs float64
+}
+
+func (j Job) shown() shown {
+	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs)}
+}
+
+func value(f *float64) float64 {
+	if f == nil {
+		return -1
+	}
+	return *f
+}
+
+func poll(age time.Duration) time.Duration { return min(max(firstPoll, age/10), lastPoll) }
+
+// pause grows with the tries; what the platform asks for is obeyed.
+func pause(tries int, err error) time.Duration {
+	return max(retryAfter(err), min(firstPoll<<min(max(tries, 0), 10), lastPause))
+}

@@ -1,0 +1,104 @@
+package dispatch
+
+import "context"
+
+// answer is an outcome with the job as it was when the platform was asked.
+type answer struct {
+	job Job
+	Outcome
+}
+
+// step is one request to the platform, and the jobs it is about.
+type step struct {
+	jobs   []Job
+	ask    func(context.Context, Token, []Job) []answer
+	submit bool // its intent must be committed before it is sent
+}
+
+// stepFor gives the step that j needs.
+func (v *visit) stepFor(c class, j Job) step {
+	switch {
+	case c == cancel:
+		return one(j, v.cancelOf(j))
+	case j.Phase == Waiting || j.Phase == Created:
+		s := one(j, v.submit)
+		s.submit = true
+		return s
+	case j.Phase == Creating && !v.listable(j.Base):
+		return one(j, v.absent)
+	case j.Phase == Creating, c == learn && v.listingPays(j.Base):
+		return v.listing(j.Base)
+	}
+	return one(j, v.status)
+}
+
+func one(j Job, ask func(context.Context, Token, Job) Outcome) step {
+	return step{jobs: []Job{j}, ask: func(ctx context.Context, t Token, jobs []Job) []answer {
+		j := jobs[0]
+		o := ask(ctx, t, j)
+		o.Attempt, o.Turn = j.Attempt, j.Turn
+		return []answer{{j, o}}
+	}}
+}
+
+// unsent is what is known of a step whose time was over before it was sent.
+func (s step) unsent() []answer {
+	if !s.submit {
+		return nil
+	}
+	err := &Error{Kind: Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
+	j := s.jobs[0]
+	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Err: err}}}
+}
+
+func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
+	r, err := v.Store.Request(ctx, j.ID)
+	if err != nil {
+		return Outcome{Asked: AskSubmit, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read.", Err: err}}
+	}
+	s, err := v.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.Installation), Ref: j.Ref, Request: r})
+	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
+		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
+	}
+	return Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result, Err: err}
+}
+
+func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
+	r, err := v.Platform.Status(ctx, t, j.Ref)
+	return Outcome{Asked: AskStatus, Ref: j.Ref, Report: r, Err: err}
+}
+
+// absent is the outcome of a search that found nothing.
+func (v *visit) absent(context.Context, Token, Job) Outcome {
+	return Outcome{Asked: AskSearch, Repeat: v.Platform.TwoStep() || v.AtLeastOnce}
+}
+
+// cancelOf says how to cancel j, its strays first. A cancel that failed is followed by a look: the job may have ended.
+func (v *visit) cancelOf(j Job) func(context.Context, Token, Job) Outcome {
+	_, can := v.Platform.(Canceler)
+	switch {
+	case len(j.Strays) > 0 && (can || j.Phase == Ended):
+		return v.cancelStray
+	case j.Desired != WantCancel, j.Tries%2 == 1, j.Attention == CancelUnsupported:
+		return v.status
+	case !can && j.Phase == Created:
+		return func(context.Context, Token, Job) Outcome { return Outcome{Asked: AskCancel} } // it is inert, and stays so
+	}
+	return v.cancel
+}
+
+func (v *visit) cancel(ctx context.Context, t Token, j Job) Outcome {
+	return Outcome{Asked: AskCancel, Err: v.cancelRef(ctx, t, j.Ref)}
+}
+
+func (v *visit) cancelStray(ctx context.Context, t Token, j Job) Outcome {
+	return Outcome{Asked: AskStray, Ref: j.Strays[0], Err: v.cancelRef(ctx, t, j.Strays[0])}
+}
+
+func (v *visit) cancelRef(ctx context.Context, t Token, r Ref) error {
+	c, can := v.Platform.(Canceler)
+	if !can {
+		return &Error{Kind: Unsupported, Op: "dispatch.cancel", Text: "This platform cannot cancel jobs."}
+	}
+	return c.Cancel(ctx, t, r)
+}

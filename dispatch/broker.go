@@ -1,0 +1,254 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+const (
+	decideWithin = 10 * time.Second // how long Accept waits for the platform's word
+	readWithin   = 5 * time.Second  // how long Read and List wait for fresher statuses
+	resultsFresh = 10 * time.Second // how old a status may be from which there are no results yet
+	minPoll      = 2 * time.Second
+	elsewhere    = time.Second // how often a waiter looks for what another replica saved
+)
+
+// Broker takes jobs and carries them out. Set its fields before first use.
+type Broker struct {
+	Store        Store
+	Engine       Engine
+	Tokens       Tokens
+	Backends     []*Backend
+	Installation string // see Store.Installation
+	Log          *slog.Logger
+
+	saved    signals[JobID]   // an answer was saved
+	changed  signals[UserID]  // likewise, for one of the owner's jobs
+	woken    signals[Account] // there is something new for a visit in this process
+	denials  denials
+	unlisted unlisted
+	calls    slots // outside visits
+	syncs    slots
+}
+
+// Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the
+// reason returned; in every other case the job is ours from here on, and given as it is. A request with a key that was
+// used before gives what became of the first, and waits with it if that is not known yet.
+func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
+	d, err := b.draft(u, r)
+	if err != nil {
+		return Record{}, err
+	}
+	drafts := []Draft{d}
+	first, err := b.Store.Accept(ctx, k, nil, drafts)
+	switch {
+	case Is(err, Conflict), first.Task != 0:
+		return Record{}, keyReused()
+	case err != nil:
+		return Record{}, err
+	case first.Job != 0:
+		return b.decided(ctx, u, first.Job)
+	}
+	b.wake(d.Account)
+	return b.decided(ctx, u, drafts[0].ID)
+}
+
+func keyReused() error {
+	const text = "This key was used for another request."
+	return &Error{Kind: Invalid, Op: "dispatch.Accept", Text: text,
+		Faults: []Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
+}
+
+// draft is the job that a request asks for.
+func (b *Broker) draft(u UserID, r Request) (Draft, error) {
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return Draft{}, err
+	}
+	base, err := backend.Platform.Base(r.Service)
+	if err != nil {
+		return Draft{}, err
+	}
+	body, err := json.Marshal(r.complete())
+	if err != nil {
+		return Draft{}, &Error{Kind: Invalid, Op: "dispatch.Accept", Text: "The request cannot be kept as JSON.", Err: err}
+	}
+	return Draft{Body: body, Job: Job{
+		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, Phase: Waiting, Status: Accepted,
+	}}, nil
+}
+
+// complete is r with parameters, if only none.
+func (r Request) complete() Request {
+	if len(r.Parameters) == 0 {
+		r.Parameters = json.RawMessage("{}")
+	}
+	return r
+}
+
+// decided waits for the platform's word on a job that was just accepted, or for a reason why there is none yet.
+func (b *Broker) decided(ctx context.Context, u UserID, id JobID) (Record, error) {
+	load := func() (Record, error) { return b.Store.Refused(ctx, u, id) }
+	r, err := b.await(ctx, id, decideWithin, load, func(j Job) bool { return j.Ref != Ref{} || j.Phase == Ended || j.Attention != None })
+	if err != nil || ctx.Err() != nil || !r.refused() {
+		return r, err
+	}
+	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
+		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "err", err)
+	}
+	return Record{}, r.refusal()
+}
+
+// refused reports whether the platform refused j for good, so that it never was there.
+func (j Job) refused() bool {
+	return j.Status == Failed && j.Ref == Ref{} && (j.Attention == None || j.Attention == RefusedForbidden || j.Attention == RefusedUnsupported)
+}
+
+// refusal is the error of a job that was refused, as it can be told from the row.
+func (j Job) refusal() error {
+	e := InvalidBody("dispatch.Accept", j.Failure)
+	switch j.Attention {
+	case RefusedForbidden:
+		e.Kind = Forbidden
+	case RefusedUnsupported:
+		e.Kind = Unsupported
+	}
+	return e
+}
+
+// Read gives a job whose status is no older than fresh, or the last known one if the platform does not answer in time.
+func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Duration) (Record, error) {
+	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
+	r, err := load()
+	if err != nil || r.Phase != Started {
+		return r, err
+	}
+	if stale, err := b.refresh(ctx, u, id, fresh, b.gap(r.Account.Platform())); err != nil || !stale {
+		return r, err
+	}
+	return b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.Awaited || j.Phase == Ended })
+}
+
+// List gives the owner's jobs that belong to no task, newest first, with statuses as fresh as can be had in a moment.
+func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Record, error) {
+	changed, stop := b.changed.watch(u)
+	defer stop()
+	stale, err := b.refresh(ctx, u, 0, fresh, b.gaps())
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(readWithin); ; {
+		records, err := b.Store.Records(ctx, u)
+		if err != nil || !stale || !slices.ContainsFunc(records, Record.awaited) || !again(ctx, changed, end) {
+			return records, err
+		}
+	}
+}
+
+// awaited reports whether a fresher status of r is on its way.
+func (r Record) awaited() bool { return r.Awaited && r.Phase == Started }
+
+// refresh wakes the accounts of statuses that are older than fresh, and reports whether there are any.
+func (b *Broker) refresh(ctx context.Context, u UserID, id JobID, fresh, gap time.Duration) (bool, error) {
+	accounts, err := b.Store.Await(ctx, u, id, fresh, gap)
+	for _, a := range accounts {
+		b.wake(a)
+	}
+	return len(accounts) > 0, err
+}
+
+// gap is the least time between two questions for the same status.
+func (b *Broker) gap(platform string) time.Duration {
+	if backend := b.named(platform); backend != nil && backend.Limits.MinPoll > 0 {
+		return backend.Limits.MinPoll
+	}
+	return minPoll
+}
+
+// gaps is the gap that keeps every platform's.
+func (b *Broker) gaps() time.Duration {
+	most := minPoll
+	for _, backend := range b.Backends {
+		most = max(most, b.gap(backend.Name))
+	}
+	return most
+}
+
+// await gives a job as soon as done holds, or as it is when the time is over.
+func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func() (Record, error), done func(Job) bool) (Record, error) {
+	saved, stop := b.saved.watch(id)
+	defer stop()
+	for end := time.Now().Add(d); ; {
+		r, err := load()
+		if err != nil || done(r.Job) || !again(ctx, saved, end) {
+			return r, err
+		}
+	}
+}
+
+// again waits until it is worth to look once more, and reports false when it is not, because the time is over.
+func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
+	left := time.Until(end)
+	if left <= 0 || ctx.Err() != nil {
+		return false
+	}
+	timer := time.NewTimer(min(elsewhere, left))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// Delete hides a job from its owner at once. The broker cancels it at the platform.
+func (b *Broker) Delete(ctx context.Context, u UserID, id JobID) error {
+	j, err := b.Store.Cancel(ctx, u, id, true)
+	if err == nil && j.Phase != Ended {
+		b.wake(j.Account)
+	}
+	return err
+}
+
+// named is the backend of that name, nil if there is none.
+func (b *Broker) named(platform string) *Backend {
+	for _, backend := range b.Backends {
+		if backend.Name == platform {
+			return backend
+		}
+	}
+	return nil
+}
+
+// wake follows the commit that changed an account's row.
+func (b *Broker) wake(a Account) {
+	b.woken.signal(a)
+	b.Engine.Wake(a)
+}
+
+// log tells each change of state once.
+func (b *Broker) log(ctx context.Context, was, j Job, err error) {
+	if was.Phase == j.Phase && was.Status == j.Status && was.Attention == j.Attention {
+		return
+	}
+	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)), slog.String("ref", j.Ref.ID),
+		slog.String("phase", string(j.Phase)), slog.String("status", string(j.Status)), slog.String("attention", string(j.Attention))}
+	if err != nil {
+		attrs = append(attrs, slog.String("err", err.Error()))
+	}
+	b.Log.LogAttrs(ctx, slog.LevelInfo, "job", attrs...)
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

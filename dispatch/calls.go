@@ -1,0 +1,215 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	callsAtOnce  = 8                // outside visits, for each platform
+	syncsAtOnce  = 8                // likewise, runs for which a client waits
+	callWithin   = time.Minute      // not for a run
+	enterWithin  = 10 * time.Second // how long a call waits for its turn
+	tokenWithin  = 10 * time.Second
+	comeBackSoon = 30 * time.Second
+)
+
+// Results gives the results of a job as a STAC Collection, nil while there are none yet. A job that failed or was
+// canceled has none: Conflict, with the reason.
+func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
+	r, err := b.Read(ctx, u, id, resultsFresh)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Status {
+	case Finished:
+		return b.collection(ctx, u, r.Job)
+	case Failed:
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + r.Failure}
+	case Canceled:
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
+	}
+	return nil, nil
+}
+
+func (b *Broker) collection(ctx context.Context, u UserID, j Job) (json.RawMessage, error) {
+	if kept, err := b.Store.Result(ctx, u, j.ID); err != nil || kept != nil {
+		return kept, err
+	}
+	results, err := call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) (json.RawMessage, error) {
+		return p.Results(ctx, t, j.Ref)
+	})
+	if Is(err, Conflict) { // it says finished in one place and not yet in another
+		return nil, nil
+	}
+	return results, err
+}
+
+// Logs gives what the platform logged about a job, oldest first.
+func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, error) {
+	r, err := b.Store.Record(ctx, u, id)
+	if err != nil || r.Ref == (Ref{}) {
+		return nil, err
+	}
+	return call(ctx, b, r.Account, func(ctx context.Context, p Platform, t Token) ([]LogEntry, error) {
+		l, can := p.(Logger)
+		if !can {
+			return nil, &Error{Kind: Unsupported, Op: "dispatch.Logs", Text: "This platform gives no logs."}
+		}
+		return l.Logs(ctx, t, r.Ref)
+	})
+}
+
+// RunSync runs a request while the client waits. Nothing is kept of it.
+func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := backend.Platform.Base(r.Service); err != nil {
+		return nil, err
+	}
+	runner, can := backend.Platform.(SyncRunner)
+	if !can {
+		return nil, &Error{Kind: Unsupported, Op: "dispatch.RunSync", Text: "This platform runs nothing while a client waits; submit a job instead."}
+	}
+	leave, err := b.syncs.enter(ctx, backend.Name, syncsAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	result, err := withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (*SyncResult, error) {
+		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
+	})
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	result.Body = &leaving{result.Body, leave}
+	return result, nil
+}
+
+// leaving is the body of a run, which takes its place until it is closed.
+type leaving struct {
+	io.ReadCloser
+	leave func()
+}
+
+func (l *leaving) Close() error {
+	defer l.leave()
+	return l.ReadCloser.Close()
+}
+
+// call asks an account's platform something outside its visits.
+func call[T any](ctx context.Context, b *Broker, a Account, ask func(context.Context, Platform, Token) (T, error)) (none T, err error) {
+	backend := b.named(a.Platform())
+	if backend == nil {
+		return none, &Error{Kind: Misconfigured, Op: "dispatch.call", Text: noPlatformText}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	leave, err := b.calls.enter(ctx, backend.Name, callsAtOnce)
+	if err != nil {
+		return none, err
+	}
+	defer leave()
+	return withToken(ctx, b, backend, a, func(ctx context.Context, t Token) (T, error) { return ask(ctx, backend.Platform, t) })
+}
+
+// withToken asks with the account's token, and once more with another if the platform does not take the first.
+func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Account, ask func(context.Context, Token) (T, error)) (none T, err error) {
+	for again := false; ; again = true {
+		t, err := b.token(ctx, a)
+		if err != nil {
+			return none, backend.blame(err)
+		}
+		if err := b.pace(ctx, backend); err != nil {
+			return none, err
+		}
+		got, err := ask(ctx, t)
+		if again || !Is(err, SignInRequired) {
+			return got, backend.blame(err)
+		}
+		b.Tokens.Refused(a, t)
+	}
+}
+
+// token gets the account's token, soon or not at all.
+func (b *Broker) token(ctx context.Context, a Account) (Token, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
+	defer cancel()
+	t, err := b.Tokens.Token(ctx, a)
+	if err != nil && ctx.Err() != nil && KindOf(err) == Internal {
+		err = &Error{Kind: Unavailable, Op: "dispatch.token", Text: "The sign-in service does not answer.", Err: err}
+	}
+	return t, err
+}
+
+// blame says who can mend a token that is not taken: a user only where it is the user's.
+func (b *Backend) blame(err error) error {
+	if b.Access == AccessUser || !Is(err, SignInRequired) {
+		return err
+	}
+	return &Error{Kind: Misconfigured, Op: "dispatch.token", Text: "The platform does not take the broker's own sign-in.", Err: err}
+}
+
+// pace waits for the platform's next request slot.
+func (b *Broker) pace(ctx context.Context, backend *Backend) error {
+	for end := time.Now().Add(enterWithin); backend.Limits.Pace > 0; {
+		wait, ok, err := b.Store.Take(ctx, backend.Name, backend.Limits.Pace)
+		if err != nil {
+			return err
+		}
+		if !ok && time.Now().Add(wait).After(end) {
+			return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform is asked as often as it allows.", RetryAfter: max(wait, time.Second)}
+		}
+		if err := nap(ctx, max(wait, time.Millisecond)); err != nil || ok {
+			return err
+		}
+	}
+	return nil
+}
+
+func nap(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &Error{Kind: Unavailable, Op: "dispatch.nap", Text: "The request was given up.", Err: ctx.Err()}
+	}
+}
+
+// slots bounds how many are in one place at once.
+type slots struct {
+	mu    sync.Mutex
+	taken map[string]chan struct{}
+}
+
+// enter takes a slot of a place that has n, and gives the way to leave, which may be repeated.
+func (s *slots) enter(ctx context.Context, place string, n int) (leave func(), err error) {
+	taken := s.of(place, n)
+	ctx, cancel := context.WithTimeout(ctx, enterWithin)
+	defer cancel()
+	select {
+	case taken <- struct{}{}:
+		return sync.OnceFunc(func() { <-taken }), nil
+	case <-ctx.Done():
+		return nil, &Error{Kind: Busy, Op: "dispatch.enter", Text: "Too many requests to this platform are under way.", RetryAfter: comeBackSoon}
+	}
+}
+
+func (s *slots) of(place string, n int) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken == nil {
+		s.taken = map[string]chan struct{}{}
+	}
+	if s.taken[place] == nil {
+		s.taken[place] = make(chan struct{}, n)
+	}
+	return s.taken[place]
+}

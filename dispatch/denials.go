@@ -1,0 +1,178 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	untilSignIn = time.Hour       // until a token is tried for again, if the user is not seen before
+	untilMended = 5 * time.Minute // likewise, if the operator must mend something
+	signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
+)
+
+// authorize gets the token for the steps that are due. Without one nothing is asked, and whoever waits is told why.
+func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
+	t, err = v.token(ctx, v.account)
+	if err == nil {
+		v.denials.reached(v.account)
+		return t, true, v.renew(ctx)
+	}
+	v.denial = v.blame(err)
+	v.unsaved = append(v.unsaved, flown{answers: v.denied()})
+	return t, false, firstOf(v.saveAll(ctx), v.deny(ctx))
+}
+
+// denied is what the jobs whose statuses are due learn when nothing can be asked.
+func (v *visit) denied() (answers []answer) {
+	for _, j := range v.agenda.Learn {
+		if !v.busy[j.ID] {
+			answers = append(answers, answer{j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.denial}})
+		}
+	}
+	return answers
+}
+
+// heedToken notes whether the platform took a flight's token. One refusal only brings another token; flights that left
+// with the refused one say nothing new. The second in a row stops the account.
+func (v *visit) heedToken(f flown) {
+	if f.refusals != v.refusals || len(f.answers) == 0 {
+		return
+	}
+	var refused, failed error
+	for _, a := range f.answers {
+		failed = firstOf(failed, a.Err)
+		if Is(a.Err, SignInRequired) || Is(a.Err, Misconfigured) {
+			refused = a.Err
+		}
+	}
+	switch {
+	case failed == nil:
+		v.refusals = 0
+		v.trusted = v.denials.end(v.account, 0) || v.trusted
+	case Is(refused, SignInRequired):
+		v.Tokens.Refused(v.account, f.token)
+		v.refusals++
+	}
+	if v.refusals > 1 || Is(refused, Misconfigured) {
+		v.denial = v.blame(refused)
+	}
+}
+
+// deny stops the account when it was just learnt that nothing can be asked, and says why on all its waiting jobs.
+func (v *visit) deny(ctx context.Context) error {
+	if v.denial == nil {
+		return nil
+	}
+	d := v.denials.begin(v.account, v.denial)
+	if err := v.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if Is(v.denial, Misconfigured) {
+		level = slog.LevelError
+	}
+	v.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "err", v.denial)
+	v.resume, v.refusals, v.denial = time.Now().Add(d), 0, nil
+	return nil
+}
+
+// trust lets the account go on when the platform took a token again.
+func (v *visit) trust(ctx context.Context) error {
+	if !v.trusted {
+		return nil
+	}
+	v.trusted = false
+	return v.Store.Hold(ctx, v.account, 0, None, "")
+}
+
+// SignedIn says that a user made a request with a token of theirs: what waited for that goes on.
+func (b *Broker) SignedIn(ctx context.Context, u UserID) {
+	look := b.denials.first(u)
+	for _, backend := range b.Backends {
+		a := backend.Account(u)
+		if backend.Access != AccessUser || !b.denials.end(a, signInTakes) && !(look && b.awaitsSignIn(ctx, a)) {
+			continue
+		}
+		if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
+			b.Log.WarnContext(ctx, "account stays stopped", "account", string(a), "err", err)
+			continue
+		}
+		b.wake(a)
+	}
+}
+
+// awaitsSignIn reports whether an account is stopped until its user signs in, which another process may have found out.
+func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
+	g, err := b.Store.Agenda(ctx, a, 1)
+	if err != nil || !g.Now.Before(g.Hold) || len(g.Lines) == 0 {
+		return false
+	}
+	jobs, err := b.Store.Ready(ctx, a, g.Lines[0], 1)
+	return err == nil && len(jobs) > 0 && jobs[0].Attention == NeedsSignIn
+}
+
+// denials is what this process knows of accounts for which nothing can be asked.
+type denials struct {
+	mu     sync.Mutex
+	since  map[Account]time.Time // until someone does something
+	tries  map[Account]int       // tokens in a row that could not be had for now
+	seen   map[UserID]bool       // users, in this minute
+	minute time.Time
+}
+
+// begin notes a denial and says for how long.
+func (d *denials) begin(a Account, err error) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch KindOf(err) {
+	case SignInRequired:
+		set(&d.since, a, time.Now())
+		return untilSignIn
+	case Misconfigured:
+		set(&d.since, a, time.Now())
+		return untilMended
+	}
+	set(&d.tries, a, d.tries[a]+1)
+	return pause(d.tries[a]-1, err)
+}
+
+// end forgets a denial that is older than age, and reports whether there was one.
+func (d *denials) end(a Account, age time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since, denied := d.since[a]
+	if !denied || time.Since(since) < age {
+		return false
+	}
+	delete(d.since, a)
+	return true
+}
+
+// reached notes that a token could be had.
+func (d *denials) reached(a Account) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tries, a)
+}
+
+// first reports whether a user is seen for the first time in a minute.
+func (d *denials) first(u UserID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); now.Sub(d.minute) >= time.Minute {
+		d.seen, d.minute = nil, now
+	}
+	first := !d.seen[u]
+	set(&d.seen, u, true)
+	return first
+}
+
+func set[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}

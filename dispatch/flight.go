@@ -1,0 +1,246 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// flight is a step on its way: not before at, not after deadline.
+type flight struct {
+	step
+	token        Token
+	refusals     int // when it left
+	at, deadline time.Time
+}
+
+// flown is a flight that is over.
+type flown struct {
+	flight
+	answers []answer
+}
+
+// steps takes the most urgent steps, as many as may be under way at once and the platform's rate allows.
+func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
+	var steps []flight
+	for v.flying+len(steps) < v.Limits.Requests && !time.Now().Before(v.resume) {
+		j, c, any := v.turns.take()
+		if !any {
+			break
+		}
+		if v.busy[j.ID] {
+			continue
+		}
+		wait, ok, err := v.take(ctx)
+		if err != nil {
+			return steps, err
+		}
+		if !ok {
+			v.resume = time.Now().Add(wait + v.spread(v.Limits.Pace))
+			break
+		}
+		s := v.stepFor(c, j)
+		v.mark(s.jobs, true)
+		steps = append(steps, flight{step: s, token: t, refusals: v.refusals, at: time.Now().Add(wait)})
+	}
+	return steps, nil
+}
+
+// take takes the platform's next request slot, where it has a rate.
+func (v *visit) take(ctx context.Context) (wait time.Duration, ok bool, err error) {
+	if v.Limits.Pace == 0 {
+		return 0, true, nil
+	}
+	return v.Store.Take(ctx, v.Name, v.Limits.Pace)
+}
+
+// spread gives a time below d, by chance, so that accounts that were refused together do not come back together. The
+// chance is that of a hash, for histories to be repeatable.
+func (v *visit) spread(d time.Duration) time.Duration {
+	h := fnv.New64a()
+	fmt.Fprint(h, v.account, v.now().UnixMicro())
+	return time.Duration(h.Sum64() % uint64(d+1))
+}
+
+// begin commits the intents of the steps that submit, all at once, and sends all steps.
+func (v *visit) begin(ctx context.Context, flights []flight) error {
+	intended, err := v.intend(ctx, flights)
+	for _, f := range flights {
+		if f.submit {
+			j, ok := intended[f.jobs[0].ID]
+			if !ok {
+				v.mark(f.jobs, false)
+				continue
+			}
+			f.jobs = []Job{j}
+		}
+		f.deadline = v.deadline()
+		v.flying++
+		go v.send(ctx, f)
+	}
+	return err
+}
+
+func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, error) {
+	var jobs []Job
+	for _, f := range flights {
+		if f.submit {
+			jobs = append(jobs, f.jobs...)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	now := time.Now()
+	jobs, err := v.Store.Intend(ctx, v.held, v.Limits, jobs)
+	if err != nil {
+		return nil, err
+	}
+	v.lease = now.Add(v.Limits.Lease())
+	intended := map[JobID]Job{}
+	for _, j := range jobs {
+		intended[j.ID] = j
+	}
+	return intended, nil
+}
+
+// deadline of a request: it is over before a stored send deadline that was committed before, and before the lease.
+func (v *visit) deadline() time.Time {
+	return v.lease.Add(-v.Limits.Lease() + v.Limits.Send)
+}
+
+// send carries out a step. Once begun it runs to its answer or its deadline, whoever wants to stop: to break off a
+// submit is to not know. A process that was asleep past the deadline sends nothing.
+func (v *visit) send(ctx context.Context, f flight) {
+	time.Sleep(time.Until(f.at))
+	ctx, cancel := context.WithDeadline(ctx, f.deadline)
+	defer cancel()
+	if ctx.Err() != nil {
+		v.answers <- flown{f, f.unsent()}
+		return
+	}
+	v.answers <- flown{f, f.ask(ctx, f.token, f.jobs)}
+}
+
+func (v *visit) mark(jobs []Job, busy bool) {
+	for _, j := range jobs {
+		if busy {
+			v.busy[j.ID] = true
+		} else {
+			delete(v.busy, j.ID)
+		}
+	}
+}
+
+// saveAll saves what was answered, in one commit. What cannot be saved now is kept for the next turn, and its jobs stay
+// busy.
+func (v *visit) saveAll(ctx context.Context) error {
+	said := v.said()
+	for len(said) > 0 {
+		again, err := v.save(ctx, said)
+		if err != nil {
+			return err
+		}
+		said = again
+	}
+	over := v.unsaved
+	v.unsaved = nil
+	var err error
+	for _, f := range over {
+		v.mark(f.jobs, false)
+		err = firstOf(err, v.heedAll(ctx, f.answers))
+	}
+	return err
+}
+
+// saying is all that was answered about one job.
+type saying struct {
+	job      Job
+	outcomes []Outcome
+}
+
+// said puts the unsaved answers together by job, in the order they came.
+func (v *visit) said() (all []saying) {
+	at := map[JobID]int{}
+	for _, f := range v.unsaved {
+		for _, a := range f.answers {
+			i, known := at[a.job.ID]
+			if !known {
+				i = len(all)
+				at[a.job.ID], all = i, append(all, saying{job: a.job})
+			}
+			a.Err = v.blame(a.Err)
+			all[i].outcomes = append(all[i].outcomes, a.Outcome)
+		}
+	}
+	return all
+}
+
+func (s saying) next(now time.Time) Job {
+	j := s.job
+	for _, o := range s.outcomes {
+		j = next(j, o, now)
+	}
+	return j
+}
+
+// save applies the answers to the jobs, and returns those whose rows have changed meanwhile, with the jobs as they are
+// now: for them next is to be asked again.
+func (v *visit) save(ctx context.Context, said []saying) (again []saying, err error) {
+	jobs := make([]Job, len(said))
+	for i, s := range said {
+		jobs[i] = s.next(v.now())
+	}
+	saved, err := v.Store.Save(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	is := map[JobID]Job{}
+	for _, j := range saved {
+		is[j.ID] = j
+	}
+	for _, s := range said {
+		if j, ok := is[s.job.ID]; ok {
+			v.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+			continue
+		}
+		s.job, err = v.Store.Load(ctx, s.job.ID)
+		if Is(err, NotFound) { // purged
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		again = append(again, s)
+	}
+	return again, nil
+}
+
+func (v *visit) heedAll(ctx context.Context, answers []answer) error {
+	var err error
+	for _, a := range answers {
+		err = firstOf(err, v.heed(ctx, a))
+	}
+	return err
+}
+
+// heed does what a platform that turns requests away asks for: the account waits, not only the job. When it takes one
+// again, the others need not say any more that nothing can be done.
+func (v *visit) heed(ctx context.Context, a answer) error {
+	switch {
+	case a.Asked == AskSubmit && a.Err == nil && a.job.Attention.ofAccount():
+		return v.Store.Hold(ctx, v.account, 0, None, "")
+	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
+	case a.Asked == AskSubmit:
+		return v.Store.Hold(ctx, v.account, pause(a.job.Tries, a.Err), reason(a.Err), TextFor(a.Err))
+	case retryAfter(a.Err) > 0:
+		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
+	}
+	return nil
+}
+
+// ofAccount reports whether a is true of all waiting jobs of an account, or of none.
+func (a Attention) ofAccount() bool {
+	return a == Unreachable || a == NeedsSignIn || a == NeedsOperator || a == NoPlatform
+}

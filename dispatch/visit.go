@@ -1,0 +1,268 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	longest = 5 * time.Minute // of a visit
+	nearby  = time.Second     // a visit waits for what is due so soon
+	repair  = time.Second     // until a failed statement is tried again
+	perTurn = 100             // due jobs of each kind that a turn looks at
+)
+
+// visit is one stay at an account. All its state belongs to the goroutine of run; requests only send their answers.
+type visit struct {
+	*Broker
+	*Backend
+	account Account
+	held    Lease
+
+	agenda   Agenda
+	turns    turns
+	busy     map[JobID]bool // a request about it is under way
+	flying   int
+	answers  chan flown
+	unsaved  []flown
+	denial   error // why nothing can be asked, if that was just learnt
+	refusals int   // tokens in a row that the platform did not take
+	trusted  bool  // it took one again, after nothing could be asked
+
+	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
+	read   time.Time            // the agenda
+	listed map[string]time.Time // the last listing of a base
+	lease  time.Time            // when the lease ends at the earliest
+	resume time.Time            // nothing is sent before
+	until  time.Time            // no step is begun after
+}
+
+// Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is
+// done it begins no step, and returns when those begun are over. Conflict: the account is another's now.
+func (b *Broker) Visit(ctx context.Context, l Lease) error {
+	backend := b.named(l.Account.Platform())
+	if backend == nil {
+		return b.strand(context.WithoutCancel(ctx), l)
+	}
+	v := &visit{
+		Broker: b, Backend: backend, account: l.Account, held: l,
+		busy: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
+		listed: map[string]time.Time{}, until: time.Now().Add(longest),
+	}
+	return v.run(ctx)
+}
+
+func (v *visit) run(ctx context.Context) error {
+	woken, stop := v.woken.watch(v.account)
+	defer stop()
+	keep := context.WithoutCancel(ctx) // what was begun is saved, whoever wants to stop
+	for {
+		ending := ctx.Err() != nil || time.Now().After(v.until)
+		err := v.turn(keep, ending)
+		lapsed := !v.lease.IsZero() && time.Now().After(v.lease) || Is(err, Conflict)
+		switch {
+		case v.flying > 0, len(v.unsaved) > 0 && time.Now().Before(v.lease):
+		case err != nil && (ending || lapsed || v.lease.IsZero()):
+			return err
+		case err != nil:
+		case ending, v.quiet():
+			return v.release(keep)
+		}
+		v.wait(ctx, woken, err)
+	}
+}
+
+// release ends the visit, and is repeated until it did: else nobody visits the account before the lease is over.
+func (v *visit) release(ctx context.Context) error {
+	due := v.due()
+	for {
+		err := v.Store.Release(ctx, v.held, v.agenda.Wakes, due)
+		if err == nil || Is(err, Conflict) || time.Now().After(v.lease) {
+			return err
+		}
+		time.Sleep(repair)
+	}
+}
+
+// turn saves what was answered, looks at what is due, and begins as many steps as may be under way at once.
+func (v *visit) turn(ctx context.Context, ending bool) error {
+	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny, v.trust, v.look} {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	if ending || v.turns.empty() || v.flying >= v.Limits.Requests || time.Now().Before(v.resume) {
+		return nil
+	}
+	t, ok, err := v.authorize(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	steps, err := v.steps(ctx, t)
+	return firstOf(v.begin(ctx, steps), err)
+}
+
+// renew keeps the lease longer than a request that begins now may take.
+func (v *visit) renew(ctx context.Context) error {
+	now, ttl := time.Now(), v.Limits.Lease()
+	if v.lease.Sub(now) > v.Limits.Send+SettleMargin {
+		return nil
+	}
+	if err := v.Store.Renew(ctx, v.held, ttl); err != nil {
+		return err
+	}
+	v.lease = now.Add(ttl)
+	return nil
+}
+
+// look reads the agenda and puts what is due into its classes.
+func (v *visit) look(ctx context.Context) (err error) {
+	v.read = time.Now()
+	if v.agenda, err = v.Store.Agenda(ctx, v.account, perTurn); err != nil {
+		return err
+	}
+	v.turns.due = [classes][]Job{cancel: v.agenda.Cancel, settle: v.agenda.Settle}
+	v.enqueueLearn()
+	if v.agenda.Now.Before(v.agenda.Hold) {
+		return nil
+	}
+	v.turns.due[submit] = v.agenda.Start
+	return v.enqueueWaiting(ctx)
+}
+
+// enqueueWaiting gives the free slots to the lines whose turn it is.
+func (v *visit) enqueueWaiting(ctx context.Context) error {
+	free := min(v.Limits.Jobs-v.agenda.Held, v.Limits.Requests)
+	ready := map[Line][]Job{}
+	for _, l := range share(v.agenda.Lines, free) {
+		if _, known := ready[l]; !known {
+			jobs, err := v.Store.Ready(ctx, v.account, l, free)
+			if err != nil {
+				return err
+			}
+			ready[l] = jobs
+		}
+		if len(ready[l]) > 0 {
+			v.turns.due[submit] = append(v.turns.due[submit], ready[l][0])
+			ready[l] = ready[l][1:]
+		}
+	}
+	return nil
+}
+
+// enqueueLearn puts the statuses that someone waits for before those that are only due.
+func (v *visit) enqueueLearn() {
+	for _, j := range v.agenda.Learn {
+		c := learn
+		if j.Awaited {
+			c = awaited
+		}
+		v.turns.due[c] = append(v.turns.due[c], j)
+	}
+}
+
+// now is the store's time.
+func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
+
+// due is when there is next something to do, in the store's time; zero: never, as things are.
+func (v *visit) due() time.Time {
+	due := v.agenda.due(v.Limits.Jobs)
+	if due.IsZero() {
+		return due
+	}
+	return later(due, v.now().Add(time.Until(v.resume)))
+}
+
+// quiet reports whether there is nothing to do for a while.
+func (v *visit) quiet() bool {
+	due := v.due()
+	return due.IsZero() || due.Sub(v.now()) > nearby
+}
+
+// wait returns when there may be something for the next turn.
+func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
+	timer := time.NewTimer(v.rest(err))
+	defer timer.Stop()
+	done := ctx.Done()
+	if ctx.Err() != nil {
+		done = nil
+	}
+	select {
+	case f := <-v.answers:
+		v.landed(f)
+	case <-woken:
+	case <-timer.C:
+	case <-done:
+	}
+}
+
+// rest is how long to wait for an answer or a wake.
+func (v *visit) rest(err error) time.Duration {
+	if err != nil || v.flying > 0 {
+		return repair
+	}
+	return max(v.due().Sub(v.now()), time.Millisecond)
+}
+
+// landed takes an answer and all others that are there, so that they share a turn.
+func (v *visit) landed(f flown) {
+	for more := true; more; {
+		v.flying--
+		v.heedToken(f)
+		v.unsaved = append(v.unsaved, f)
+		select {
+		case f = <-v.answers:
+		default:
+			more = false
+		}
+	}
+}
+
+// strand is the visit of an account whose platform is not configured any more: its jobs say so, and it is looked at
+// again after a while.
+func (b *Broker) strand(ctx context.Context, l Lease) error {
+	if err := b.Store.Hold(ctx, l.Account, strandedFor, NoPlatform, noPlatformText); err != nil {
+		return err
+	}
+	for {
+		g, err := b.Store.Agenda(ctx, l.Account, perTurn)
+		if err != nil {
+			return err
+		}
+		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Learn)
+		if len(jobs) == 0 {
+			return b.Store.Release(ctx, l, g.Wakes, g.strandedDue())
+		}
+		if err := b.strandAll(ctx, jobs, g.Now); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Broker) strandAll(ctx context.Context, jobs []Job, now time.Time) error {
+	was := map[JobID]Job{}
+	for i, j := range jobs {
+		was[j.ID], jobs[i] = j, stranded(j, now)
+	}
+	saved, err := b.Store.Save(ctx, jobs)
+	for _, j := range saved {
+		b.tell(ctx, was[j.ID], j, nil)
+	}
+	return err
+}
+
+// strandedDue is when a stranded account is looked at again; zero: it has nothing left.
+func (g Agenda) strandedDue() time.Time {
+	if g.NextWaiting.IsZero() && g.NextStart.IsZero() && g.Next.IsZero() {
+		return time.Time{}
+	}
+	return g.Now.Add(strandedFor)
+}
+
+// tell follows the commit of an answer.
+func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
+	b.saved.signal(j.ID)
+	b.changed.signal(j.Owner)
+	b.log(ctx, was, j, err)
+}
