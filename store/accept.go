@@ -1,0 +1,177 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Accept reserves the ids before its transaction: a failed one leaves a gap.
+func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Repeated, err error) {
+	if err := acceptable(k, t, jobs); err != nil {
+		return r, err
+	}
+	a := acceptance{key: k, task: t, jobs: slices.Clone(jobs)}
+	if err := s.number(ctx, &a); err != nil {
+		return r, fail("Accept", err)
+	}
+	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
+		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.Repeated{}) {
+			return err
+		}
+		return a.insert(ctx, q, now)
+	})
+	if err == nil && r == (dispatch.Repeated{}) {
+		a.fillIn(t, jobs)
+	}
+	return r, err
+}
+
+// acceptance is what is to be kept: with ids, and with times once it was.
+type acceptance struct {
+	key  dispatch.Key
+	task *dispatch.Task
+	id   dispatch.TaskID
+	now  int64
+	jobs []dispatch.Draft
+}
+
+func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
+	if len(jobs) == 0 {
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "There are no values."}
+	}
+	texts := []string{k.Text, k.Fingerprint}
+	if t != nil {
+		r := t.Request
+		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters), string(r.Options))
+	}
+	for _, j := range jobs {
+		if j.Account != jobs[0].Account {
+			return &dispatch.Error{Kind: dispatch.Internal, Op: "store.Accept", Err: fmt.Errorf("jobs of two accounts")}
+		}
+		texts = append(texts, string(j.Owner), string(j.Account), j.Base, string(j.Body))
+	}
+	if !slices.ContainsFunc(texts, func(s string) bool { return !storable(s) }) {
+		return nil
+	}
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "A text is not valid UTF-8, or holds a NUL character."}
+}
+
+func (s *Store) number(ctx context.Context, a *acceptance) error {
+	if a.task != nil {
+		id, err := s.take(ctx, "task", 1)
+		if err != nil {
+			return err
+		}
+		a.id = dispatch.TaskID(id)
+	}
+	first, err := s.take(ctx, "job", len(a.jobs))
+	for i := range a.jobs {
+		a.jobs[i].ID, a.jobs[i].Task = dispatch.JobID(first)+dispatch.JobID(i), a.id
+	}
+	return err
+}
+
+// useKey notes what the key stands for from now on, or tells what it stands for.
+func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repeated, err error) {
+	if a.key == (dispatch.Key{}) {
+		return r, nil
+	}
+	owner := a.jobs[0].Owner
+	used, err := q.UseKey(ctx, query.UseKeyParams{Owner: owner, Name: a.key.Text, Fingerprint: a.key.Fingerprint,
+		Task: a.id, Job: a.jobs[0].ID, Now: now, Expired: now - dispatch.KeyLife.Microseconds()})
+	if err != nil || used == 1 {
+		return r, err
+	}
+	is, err := q.GetKey(ctx, owner, a.key.Text)
+	if err != nil {
+		return r, err
+	}
+	if is.Fingerprint != a.key.Fingerprint {
+		return r, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept", Text: "The key was used for another request."}
+	}
+	if is.Task != 0 {
+		return dispatch.Repeated{Task: is.Task}, nil
+	}
+	return dispatch.Repeated{Job: is.Job}, nil
+}
+
+func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
+	a.now = now
+	if a.task != nil {
+		shared, err := encode(a.task.Request)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
+			Request: shared, Dimension: a.task.Dimension, Created: now}); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(a.jobs, rowsAtOnce) {
+		if err := insertJobs(ctx, q, some, now); err != nil {
+			return err
+		}
+		if err := insertRequests(ctx, q, some); err != nil {
+			return err
+		}
+	}
+	return q.Wake(ctx, a.jobs[0].Account, now)
+}
+
+// rowsAtOnce is how many rows a statement inserts. A statement of SQLite takes 32,766 parameters.
+const rowsAtOnce = 500
+
+func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft, now int64) error {
+	b := bulk{into: `jobs (id, task, number, owner, account, base, desired, phase, status, awaited, due, created, updated, moved)`}
+	for _, j := range jobs {
+		b.row(j.ID, j.Task, j.Number, j.Owner, j.Account, j.Base, j.Desired, j.Phase, j.Status, j.Awaited, now, now, now, now)
+	}
+	return b.exec(ctx, q)
+}
+
+func insertRequests(ctx context.Context, q tx, jobs []dispatch.Draft) error {
+	b := bulk{into: `requests (job, body)`}
+	for _, j := range jobs {
+		b.row(j.ID, string(j.Body))
+	}
+	return b.exec(ctx, q)
+}
+
+// fillIn tells the caller what was kept.
+func (a *acceptance) fillIn(t *dispatch.Task, jobs []dispatch.Draft) {
+	now := at(a.now)
+	if t != nil {
+		t.ID, t.Created, t.Updated = a.id, now, now
+	}
+	for i := range jobs {
+		j := &jobs[i].Job
+		j.ID, j.Task, j.Version = a.jobs[i].ID, a.id, 1
+		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
+	}
+}
+
+// bulk is one INSERT of many rows, for which the generator of queries has no form that both databases know.
+type bulk struct {
+	into string
+	rows []string
+	args []any
+}
+
+func (b *bulk) row(values ...any) {
+	marks := make([]string, len(values))
+	for i := range values {
+		marks[i] = fmt.Sprintf("$%d", len(b.args)+i+1)
+	}
+	b.rows = append(b.rows, "("+strings.Join(marks, ", ")+")")
+	b.args = append(b.args, values...)
+}
+
+func (b *bulk) exec(ctx context.Context, db query.DBTX) error {
+	_, err := db.ExecContext(ctx, "INSERT INTO "+b.into+" VALUES "+strings.Join(b.rows, ", "), b.args...)
+	return err
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Agenda reads the wakes before the jobs: a change that comes in between is seen, or is a wake that was not.
+func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int) (g dispatch.Agenda, err error) {
+	err = s.in(ctx, s.read, "Agenda", func(q tx, now int64) error {
+		l := look{q: q, account: a, now: now}
+		g = dispatch.Agenda{Now: at(now)}
+		return cmp.Or(l.row(ctx, &g), l.dues(ctx, &g), l.steps(ctx, n, &g), l.lines(ctx, &g))
+	})
+	return g, err
+}
+
+// look is one look at an account.
+type look struct {
+	q       tx
+	account dispatch.Account
+	now     int64
+}
+
+func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
+	row, err := l.q.GetAccount(ctx, l.account)
+	g.Wakes, g.Hold = row.Wakes, at(row.Hold)
+	return err
+}
+
+func (l look) dues(ctx context.Context, g *dispatch.Agenda) error {
+	row, err := l.q.NextDue(ctx, l.account)
+	g.NextWaiting, g.NextStart = at(row.Waiting), at(row.Start)
+	for _, us := range []int64{row.Cancel, row.Settle, row.Learn} {
+		if us != 0 && (g.Next.IsZero() || at(us).Before(g.Next)) {
+			g.Next = at(us)
+		}
+	}
+	return err
+}
+
+func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) {
+	for step, jobs := range map[string]*[]dispatch.Job{"cancel": &g.Cancel, "settle": &g.Settle, "start": &g.Start, "learn": &g.Learn} {
+		p := query.ListDueParams{Account: l.account, Step: step, Now: l.now, N: int32(n)}
+		if *jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines gives the lines with waiting jobs that are due, and counts the slots in use.
+func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
+	held, err := l.q.CountHeld(ctx, l.now-dispatch.StalledAfter.Microseconds(), l.account)
+	if err != nil {
+		return err
+	}
+	byLine, byOwner := map[dispatch.Line]int{}, map[dispatch.UserID]int{}
+	for _, h := range held {
+		byLine[dispatch.Line{Owner: h.Owner, Task: h.Task}] += int(h.Held)
+		byOwner[h.Owner] += int(h.Held)
+		g.Held += int(h.Moving)
+	}
+	names, err := l.q.ListLines(ctx, l.account, l.now)
+	for _, name := range names {
+		line := parseLine(name)
+		line.Held, line.OwnerHeld = byLine[line], byOwner[line.Owner]
+		g.Lines = append(g.Lines, line)
+	}
+	slices.SortFunc(g.Lines, func(a, b dispatch.Line) int { // databases sort by their own alphabets
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
+	})
+	return err
+}
+
+// Ready gives the first waiting jobs of a line that are due.
+func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
+	err = s.in(ctx, s.read, "Ready", func(q tx, now int64) error {
+		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int32(n)}))
+		return err
+	})
+	return jobs, err
+}
+
+// lineOf is how the database names a line.
+func lineOf(l dispatch.Line) string {
+	return string(l.Owner) + "/" + strconv.FormatInt(int64(l.Task), 10)
+}
+
+// parseLine is the inverse of lineOf; owners may contain slashes.
+func parseLine(name string) dispatch.Line {
+	i := strings.LastIndexByte(name, '/')
+	task, _ := strconv.ParseInt(name[i+1:], 10, 64)
+	return dispatch.Line{Owner: dispatch.UserID(name[:i]), Task: dispatch.TaskID(task)}
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+func jobOf(r query.Job) (dispatch.Job, error) {
+	j := dispatch.Job{
+		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
+		Desired: r.Desired, Hidden: r.Hidden,
+		Phase: r.Phase, Turn: r.Turn, Attempt: r.Attempt, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
+		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
+		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
+		Due: at(r.Due), Looks: r.Looks, Tries: r.Tries, Awaited: r.Awaited,
+		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
+	}
+	if r.Strays == "" {
+		return j, nil
+	}
+	return j, json.Unmarshal([]byte(r.Strays), &j.Strays)
+}
+
+func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]dispatch.Job, len(rows))
+	for i, r := range rows {
+		if jobs[i], err = jobOf(r); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+// written is what a visit may write of j. With wanted, only if its owner wants it to run.
+func written(j dispatch.Job, wanted bool) (query.WriteJobParams, error) {
+	strays := ""
+	if len(j.Strays) > 0 {
+		text, err := encode(j.Strays)
+		if err != nil {
+			return query.WriteJobParams{}, err
+		}
+		strays = text
+	}
+	return query.WriteJobParams{
+		ID: j.ID, Version: j.Version, Wanted: wanted,
+		Phase: j.Phase, Turn: j.Turn, Attempt: j.Attempt, SendBy: micros(j.SendBy),
+		RefBase: clean(j.Ref.Base), RefID: clean(j.Ref.ID), Strays: strays,
+		Status: j.Status, Seen: j.Seen, Progress: j.Progress, Costs: j.Costs,
+		Attention: j.Attention, Notice: clean(j.Notice), Failure: clean(j.Failure),
+		Due: micros(j.Due), Looks: j.Looks, Tries: j.Tries, Awaited: j.Awaited,
+		Updated: micros(j.Updated), Checked: micros(j.Checked), Moved: micros(j.Moved),
+	}, nil
+}
+
+// requestOf reads what was asked for: body is a request, or for a task's job its value.
+func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Request, err error) {
+	if j.Task == 0 {
+		return r, json.Unmarshal([]byte(body), &r)
+	}
+	t := dispatch.Task{Dimension: dimension}
+	if err := json.Unmarshal([]byte(shared), &t.Request); err != nil {
+		return r, err
+	}
+	return t.For(j.Number, json.RawMessage(body))
+}
+
+// encode keeps a RawMessage's characters as they are.
+func encode(v any) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// clean replaces what PostgreSQL cannot keep in a text, so that an answer is never lost to it.
+func clean(s string) string {
+	if storable(s) {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }

@@ -1,0 +1,188 @@
+-- One text for SQLite and PostgreSQL, in the grammar of PostgreSQL. SQLite matches $n by its number. Casts tell the
+-- generator, and PostgreSQL, the type of what has none.
+
+-- name: ReserveIDs :one
+UPDATE ids SET last = last + sqlc.arg(n) WHERE name = sqlc.arg(name) RETURNING last;
+
+-- name: UseKey :execrows
+-- Nothing changes when the key is in use. A second one that comes meanwhile waits for the first to commit.
+INSERT INTO keys (owner, name, fingerprint, task, job, created)
+VALUES (sqlc.arg(owner), sqlc.arg(name), sqlc.arg(fingerprint), sqlc.arg(task), sqlc.arg(job), sqlc.arg(now))
+ON CONFLICT (owner, name) DO UPDATE SET fingerprint = excluded.fingerprint, task = excluded.task, job = excluded.job,
+	created = excluded.created
+WHERE keys.created <= sqlc.arg(expired);
+
+-- name: GetKey :one
+SELECT fingerprint, task, job FROM keys WHERE owner = $1 AND name = $2;
+
+-- name: InsertTask :exec
+INSERT INTO tasks (id, owner, account, request, dimension, created) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: Wake :exec
+-- An account that is due keeps its place in the queue.
+INSERT INTO accounts (id, wakes, due) VALUES (sqlc.arg(id), 1, sqlc.arg(now))
+ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
+	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END;
+
+-- name: GetRecord :one
+SELECT sqlc.embed(jobs), requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+	accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+	LEFT JOIN tasks ON tasks.id = jobs.task
+WHERE jobs.id = $1 AND jobs.owner = $2;
+
+-- name: ListRecords :many
+SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
+ORDER BY jobs.created DESC, jobs.id DESC;
+
+-- name: GetResult :one
+SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results.job = jobs.id
+WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
+
+-- name: CancelJob :one
+-- What is in doubt is not brought forward: it is not to be touched before its send deadline.
+UPDATE jobs SET desired = 'canceled', version = version + 1,
+	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE sqlc.arg(now) END,
+	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
+	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
+	moved = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE moved END,
+	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
+	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
+WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+RETURNING *;
+
+-- name: HideJob :one
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING *;
+
+-- name: GetOwned :one
+SELECT * FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden;
+
+-- name: AwaitJob :many
+UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
+	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
+	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
+WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
+RETURNING account;
+
+-- name: AwaitAll :many
+UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
+	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
+	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
+WHERE owner = sqlc.arg(owner) AND task = 0 AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
+RETURNING account;
+
+-- name: Dequeue :many
+WITH free AS (
+	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= sqlc.arg(now) AND a.lease_until <= sqlc.arg(now)
+	ORDER BY a.due, a.id LIMIT sqlc.arg(n) FOR UPDATE SKIP LOCKED
+)
+UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until)
+WHERE id IN (SELECT free.id FROM free) RETURNING id, generation;
+
+-- name: NextFree :one
+-- The earliest due of the accounts that nobody holds; 0: there is none.
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT);
+
+-- name: NextLapse :one
+-- The earliest end of a lease that was not given out just now, for the case that its holder died; 0: there is none.
+SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts
+	WHERE lease_until > 0 AND due > 0 AND lease_until > sqlc.arg(now) AND lease_until <> sqlc.arg(given)), 0) AS BIGINT);
+
+-- name: Renew :execrows
+-- Also revives a lease that ran out, if nobody took it: then nobody has done anything in between.
+UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3;
+
+-- name: Release :execrows
+UPDATE accounts SET generation = generation + 1, lease_until = 0,
+	due = CASE WHEN wakes <> sqlc.arg(seen) THEN CAST(sqlc.arg(now) AS BIGINT) ELSE CAST(sqlc.arg(due) AS BIGINT) END
+WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
+
+-- name: GetAccount :one
+SELECT wakes, hold FROM accounts WHERE id = $1;
+
+-- name: NextDue :one
+SELECT
+	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait'), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'start'), 0) AS BIGINT) AS start,
+	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'cancel'), 0) AS BIGINT) AS cancel,
+	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'settle'), 0) AS BIGINT) AS settle,
+	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn'), 0) AS BIGINT) AS learn;
+
+-- name: ListDue :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND step <> 'none' AND due <= sqlc.arg(now)
+ORDER BY due, id LIMIT sqlc.arg(n);
+
+-- name: CountHeld :many
+SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS moving
+FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
+
+-- name: ListLines :many
+-- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
+WITH RECURSIVE hop (line) AS (
+	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting')
+	UNION ALL
+	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line)
+	FROM hop WHERE hop.line IS NOT NULL
+)
+SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND EXISTS (
+	SELECT 1 FROM jobs c
+	WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= sqlc.arg(now));
+
+-- name: ListReady :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due <= sqlc.arg(now)
+ORDER BY due, id LIMIT sqlc.arg(n);
+
+-- name: GetJob :one
+SELECT * FROM jobs WHERE id = $1;
+
+-- name: GetRequest :one
+SELECT jobs.task, jobs.number, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension
+FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
+WHERE jobs.id = $1;
+
+-- name: WriteJob :one
+-- All that visits may write. Wanted: only while the owner wants the job to run.
+UPDATE jobs SET phase = sqlc.arg(phase), turn = sqlc.arg(turn), attempt = sqlc.arg(attempt), send_by = sqlc.arg(send_by),
+	ref_base = sqlc.arg(ref_base), ref_id = sqlc.arg(ref_id), strays = sqlc.arg(strays), status = sqlc.arg(status),
+	seen = sqlc.arg(seen), progress = sqlc.narg(progress), costs = sqlc.narg(costs), attention = sqlc.arg(attention),
+	notice = sqlc.arg(notice), failure = sqlc.arg(failure), due = sqlc.arg(due), looks = sqlc.arg(looks),
+	tries = sqlc.arg(tries), awaited = sqlc.arg(awaited), updated = sqlc.arg(updated), checked = sqlc.arg(checked),
+	moved = sqlc.arg(moved), version = version + 1
+WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) AND (desired = 'run' OR NOT CAST(sqlc.arg(wanted) AS BOOLEAN))
+RETURNING *;
+
+-- name: KeepResult :exec
+INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body;
+
+-- name: Hold :exec
+INSERT INTO accounts (id, hold, hold_attention, hold_notice) VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.hold_attention,
+	hold_notice = excluded.hold_notice;
+
+-- name: Take :one
+-- The generic cell rate algorithm. A tat further ahead than any Take puts it was put there before the clock went back,
+-- and counts as now.
+INSERT INTO rates (platform, tat) VALUES (sqlc.arg(platform), CAST(sqlc.arg(now) AS BIGINT) + CAST(sqlc.arg(step) AS BIGINT))
+ON CONFLICT (platform) DO UPDATE SET tat = CAST(sqlc.arg(step) AS BIGINT) + CASE
+	WHEN rates.tat BETWEEN CAST(sqlc.arg(now) AS BIGINT) AND CAST(sqlc.arg(ahead) AS BIGINT) THEN rates.tat
+	ELSE CAST(sqlc.arg(now) AS BIGINT) END
+WHERE rates.tat <= CAST(sqlc.arg(ahead) AS BIGINT)
+	OR rates.tat > CAST(sqlc.arg(ahead) AS BIGINT) + CAST(sqlc.arg(step) AS BIGINT)
+RETURNING tat;
+
+-- name: GetRate :one
+SELECT tat FROM rates WHERE platform = $1;
+
+-- name: NameInstallation :exec
+INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING;
+
+-- name: GetInstallation :one
+SELECT name FROM installation;
+
+-- name: PurgeJobs :exec
+DELETE FROM jobs WHERE hidden AND phase = 'ended' AND strays = '' AND moved < $1;
+
+-- name: PurgeKeys :exec
+DELETE FROM keys WHERE created <= $1;

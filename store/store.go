@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Store is a dispatch.Store.
+type Store struct {
+	write *sql.DB // what clients change
+	visit *sql.DB // what keeps leases: a renewal must not queue behind clients
+	read  *sql.DB
+	now   func(context.Context, query.DBTX) (int64, error) // microseconds, the clock of the database
+	adapt func(query.DBTX) query.DBTX                      // makes the queries this database's
+	close func() error
+
+	ids          map[string]*block
+	installation string
+}
+
+var _ dispatch.Store = (*Store)(nil)
+
+// Open opens the database that dsn names, and brings its tables up to date: "sqlite:FILE", "sqlite::memory:", or
+// "postgres://…". On SQLite time is the clock's, and a second process is refused; PostgreSQL's own clock is everyone's.
+func Open(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
+	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		return openSQLite(ctx, file, c)
+	}
+	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+		return openPostgreSQL(ctx, dsn)
+	}
+	return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
+		Text: "The database must be given as sqlite:FILE or postgres://USER@HOST/NAME."}
+}
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// prepare brings the tables up to date and reads what stays the same from then on.
+func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...goose.ProviderOption) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(dialect, s.write, files, options...)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return err
+	}
+	s.ids = map[string]*block{"job": {}, "task": {}}
+	q := s.queries(s.write)
+	if err := q.NameInstallation(ctx, strings.ToLower(rand.Text()[:10])); err != nil {
+		return err
+	}
+	s.installation, err = q.GetInstallation(ctx)
+	return err
+}
+
+// Close releases the database.
+func (s *Store) Close() error { return s.close() }
+
+// Ping is nil when the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	var one int
+	return fail("Ping", s.read.QueryRowContext(ctx, `SELECT 1`).Scan(&one)) // of no table: nothing to generate
+}
+
+// Installation is a text of letters and digits that is this database's alone.
+func (s *Store) Installation(context.Context) (string, error) { return s.installation, nil }
+
+func (s *Store) queries(db query.DBTX) *query.Queries { return query.New(s.adapt(db)) }
+
+// tx is a transaction: the generated queries, and what they cannot say.
+type tx struct {
+	*query.Queries
+	query.DBTX
+}
+
+// attempts is how often a transaction is tried that PostgreSQL gave up to resolve a deadlock.
+const attempts = 5
+
+// in runs f in a transaction with the store's time, and commits if f returns no error. It may run f again.
+func (s *Store) in(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
+	var err error
+	for range attempts {
+		if err = s.once(ctx, db, f); !retryable(err) {
+			break
+		}
+	}
+	return fail(op, err)
+}
+
+func (s *Store) once(ctx context.Context, db *sql.DB, f func(q tx, now int64) error) error {
+	begun, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer begun.Rollback()
+	now, err := s.now(ctx, begun)
+	if err != nil {
+		return err
+	}
+	if err := f(tx{s.queries(begun), begun}, now); err != nil {
+		return err
+	}
+	return committed(begun.Commit())
+}
+
+// block is ids that were reserved and not yet given away. What is left of it when the process ends is lost.
+type block struct {
+	sync.Mutex
+	next, last int64
+}
+
+// reserved at a time, so that the row which counts is rarely waited for.
+const reserved = 32
+
+// take gives the first of n new ids in a row.
+func (s *Store) take(ctx context.Context, name string, n int) (first int64, err error) {
+	b := s.ids[name]
+	b.Lock()
+	defer b.Unlock()
+	if b.next+int64(n)-1 > b.last || b.last == 0 {
+		size := max(int64(n), reserved)
+		last, err := s.queries(s.write).ReserveIDs(ctx, size, name)
+		if err != nil {
+			return 0, err
+		}
+		b.next, b.last = last-size+1, last
+	}
+	first = b.next
+	b.next += int64(n)
+	return first, nil
+}
+
+func conflict(op string) error {
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store." + op, Text: "Someone else was faster."}
+}
+
+// changed is Conflict unless a row was changed.
+func changed(op string, rows int64, err error) error {
+	if err == nil && rows == 0 {
+		return conflict(op)
+	}
+	return err
+}
+
+// missing is nil where no row is no error.
+func missing(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func at(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Dequeue gives out accounts that are due and that nobody holds.
+func (s *Store) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+	err = s.in(ctx, s.visit, "Dequeue", func(q tx, now int64) error {
+		until := now + ttl.Microseconds()
+		rows, err := q.Dequeue(ctx, until, now, int32(n))
+		if err != nil {
+			return err
+		}
+		leases = make([]dispatch.Lease, len(rows))
+		for i, r := range rows {
+			leases[i] = dispatch.Lease{Account: r.ID, Generation: r.Generation}
+		}
+		wait, err = untilNext(ctx, q, now, until)
+		return err
+	})
+	return leases, wait, err
+}
+
+const longestWait = time.Hour
+
+// untilNext is how long until an account is due that nobody holds, or a lease lapses that was not given out just now
+// until given.
+func untilNext(ctx context.Context, q tx, now, given int64) (time.Duration, error) {
+	free, err := q.NextFree(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	lapse, err := q.NextLapse(ctx, now, given)
+	wait := longestWait
+	for _, us := range []int64{free, lapse} {
+		if us != 0 {
+			wait = max(0, min(wait, time.Duration(us-now)*time.Microsecond))
+		}
+	}
+	return wait, err
+}
+
+// Renew extends a lease to ttl from now.
+func (s *Store) Renew(ctx context.Context, l dispatch.Lease, ttl time.Duration) error {
+	return s.in(ctx, s.visit, "Renew", func(q tx, now int64) error { return renew(ctx, q, l, now, ttl) })
+}
+
+func renew(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration) error {
+	rows, err := q.Renew(ctx, now+ttl.Microseconds(), l.Account, l.Generation)
+	return changed("Renew", rows, err)
+}
+
+// Release ends the lease and plans the next visit.
+func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) error {
+	return s.in(ctx, s.visit, "Release", func(q tx, now int64) error {
+		rows, err := q.Release(ctx, query.ReleaseParams{Seen: wakes, Now: now, Due: micros(due), ID: l.Account, Generation: l.Generation})
+		return changed("Release", rows, err)
+	})
+}
+
+// Load gives a job to a visit, whoever owns it.
+func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
+	row, err := s.queries(s.read).GetJob(ctx, id)
+	if err != nil {
+		return dispatch.Job{}, fail("Load", err)
+	}
+	j, err := jobOf(row)
+	return j, fail("Load", err)
+}
+
+// Request gives a visit what a job's owner asked for.
+func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
+	row, err := s.queries(s.read).GetRequest(ctx, id)
+	if err != nil {
+		return dispatch.Request{}, fail("Request", err)
+	}
+	r, err := requestOf(dispatch.Job{Task: row.Task, Number: row.Number}, row.Body, row.Shared, row.Dimension)
+	return r, fail("Request", err)
+}
+
+// Intend commits the next request of each job and renews the lease with it. The account's row comes last, as for whoever
+// wakes, so that the two never wait for each other.
+func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	err = s.in(ctx, s.visit, "Intend", func(q tx, now int64) error {
+		intended := make([]dispatch.Job, len(jobs))
+		for i, j := range jobs {
+			intended[i] = j.Intend(at(now).Add(limits.Send))
+		}
+		if kept, err = write(ctx, q, intended, true); err != nil {
+			return err
+		}
+		return renew(ctx, q, l, now, limits.Lease())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// Save keeps what answers changed.
+func (s *Store) Save(ctx context.Context, jobs []dispatch.Job) (saved []dispatch.Job, err error) {
+	err = s.in(ctx, s.visit, "Save", func(q tx, _ int64) error {
+		saved, err = write(ctx, q, jobs, false)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return saved, nil
+}
+
+// write returns the jobs that it wrote: not those that changed meanwhile, nor with wanted those no longer wanted.
+func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
+	for _, j := range jobs {
+		is, err := writeOne(ctx, q, j, wanted)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		if err == nil {
+			kept = append(kept, is)
+		}
+	}
+	return kept, nil
+}
+
+func writeOne(ctx context.Context, q tx, j dispatch.Job, wanted bool) (dispatch.Job, error) {
+	p, err := written(j, wanted)
+	if err != nil {
+		return j, err
+	}
+	row, err := q.WriteJob(ctx, p)
+	if err != nil {
+		return j, err
+	}
+	if j.Result != nil {
+		if err := q.KeepResult(ctx, j.ID, clean(string(j.Result))); err != nil {
+			return j, err
+		}
+	}
+	return jobOf(row)
+}
+
+// Hold lets the account submit nothing for d, and says why. d 0 ends that and wakes.
+func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+	return s.in(ctx, s.visit, "Hold", func(q tx, now int64) error {
+		if d <= 0 {
+			return errors.Join(q.Hold(ctx, query.HoldParams{ID: a}), q.Wake(ctx, a, now))
+		}
+		return q.Hold(ctx, query.HoldParams{ID: a, Hold: now + d.Microseconds(), HoldAttention: why, HoldNotice: clean(notice)})
+	})
+}
+
+// ahead is how far away the farthest slot is that Take gives.
+const ahead = time.Second
+
+// Take takes the next request slot of a platform if it is at most a second away.
+func (s *Store) Take(ctx context.Context, platform string, pace time.Duration) (wait time.Duration, ok bool, err error) {
+	step := pace.Microseconds()
+	err = s.in(ctx, s.visit, "Take", func(q tx, now int64) error {
+		p := query.TakeParams{Platform: platform, Now: now, Step: step, Ahead: now + ahead.Microseconds()}
+		tat, err := q.Take(ctx, p)
+		ok = err == nil
+		if ok {
+			wait = time.Duration(tat-step-now) * time.Microsecond
+			return nil
+		}
+		if err = missing(err); err != nil {
+			return err
+		}
+		tat, err = q.GetRate(ctx, platform)
+		wait = time.Duration(tat-p.Ahead) * time.Microsecond
+		return err
+	})
+	return wait, ok, err
+}
+
+// Purge forgets hidden jobs that ended longer than keep ago, and keys that are too old to count.
+func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
+	return s.in(ctx, s.write, "Purge", func(q tx, now int64) error {
+		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()))
+	})
+}
