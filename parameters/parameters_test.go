@@ -1,0 +1,276 @@
+package parameters
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func described(schema string) dispatch.Parameter {
+	return Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(schema)})
+}
+
+// TestTypes holds the type of every shape of schema that is known from the field.
+func TestTypes(t *testing.T) {
+	const bbox = `{"type":"object","subtype":"bounding-box","required":["west","south","east","north"],
+		"properties":{"west":{"type":"number"},"south":{"type":"number"},"east":{"type":"number"},"north":{"type":"number"},
+		"crs":{"anyOf":[{"type":"integer","subtype":"epsg-code"},{"type":"string","subtype":"wkt2-definition"}]}}}`
+	for schema, want := range map[string]dispatch.ParamType{
+		`{"type":"number"}`:                                  dispatch.Double,
+		`{"type":"integer"}`:                                 dispatch.Integer,
+		`{"type":"integer","allOf":[{"minimum":3}]}`:         dispatch.Integer,
+		`{"type":"boolean"}`:                                 dispatch.Boolean,
+		`{"type":"string"}`:                                  dispatch.String,
+		`{"type":"string","enum":["a","b"]}`:                 dispatch.String,
+		`{"enum":["a","b"]}`:                                 dispatch.String,
+		`{"type":"string","format":"date"}`:                  dispatch.DateTime,
+		`{"type":"string","format":"date-time"}`:             dispatch.DateTime,
+		`{"type":"string","subtype":"date","format":"date"}`: dispatch.DateTime,
+		`{"type":"string","subtype":"date"}`:                 dispatch.DateTime,
+		`{"type":"string","subtype":"time"}`:                 dispatch.String,
+		`{"type":"integer","subtype":"year"}`:                dispatch.Integer,
+		`{"type":"array","subtype":"temporal-interval"}`:     dispatch.DateInterval,
+		`{"type":"array","subtype":"temporal-interval","items":{"anyOf":[{"type":"string","format":"date"},{"type":"null"}]}}`: dispatch.DateInterval,
+		`[{"type":"array","subtype":"temporal-interval"},{"type":"null"}]`:                                                     dispatch.DateInterval,
+		`{"type":"object","subtype":"bounding-box"}`:                                                                           dispatch.BoundingBox,
+		bbox: dispatch.BoundingBox,
+		`[` + bbox + `,{"type":"object","subtype":"datacube"},{"type":"null"}]`:              dispatch.BoundingBox,
+		`[` + bbox + `,{"type":"null"}]`:                                                     dispatch.BoundingBox,
+		`{"type":"object","subtype":"geojson"}`:                                              dispatch.Polygon,
+		`[{"type":"object","subtype":"geojson"},` + bbox + `]`:                               dispatch.BoundingBox,
+		`{"type":"array","items":{"type":"string"}}`:                                         dispatch.ArrayString,
+		`{"type":"array","items":{"type":"string","enum":["B02","B03"]}}`:                    dispatch.ArrayString,
+		`[{"type":"array","items":{"type":"string","subtype":"band-name"}},{"type":"null"}]`: dispatch.ArrayString,
+		`[{"type":"null"},{"type":"string"}]`:                                                dispatch.String,
+		`{"type":"array","items":{"type":"array","items":{"type":"string"}}}`:                dispatch.Array,
+		`{"type":"array","items":{"type":"number"}}`:                                         dispatch.Array,
+		`{"type":"array"}`:                       dispatch.Array,
+		`{"type":"object"}`:                      dispatch.Object,
+		`{"type":"object","subtype":"datacube"}`: dispatch.Object,
+		`{}`:                                     dispatch.Object,
+		`true`:                                   dispatch.Object,
+		`{"type":["number","null"]}`:             dispatch.Double,
+		`{"type":["integer","number"]}`:          dispatch.Double,
+		`{"type":["string","null"],"format":"date-time"}`:                          dispatch.DateTime,
+		`{"oneOf":[{"type":"string"},{"type":"integer"}]}`:                         dispatch.Integer,
+		`{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}`: dispatch.ArrayString,
+		`{"default":5}`:   dispatch.Integer,
+		`{"default":0.5}`: dispatch.Double,
+		`{"$ref":"#/definitions/d","definitions":{"d":{"type":"boolean"}}}`:                                                                             dispatch.Boolean,
+		`{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array"},"crs":{"type":"string"}}}`:                                          dispatch.BoundingBox,
+		`{"allOf":[{"format":"ogc-bbox"},{"$ref":"https://schemas.example.org/bbox.yaml"}]}`:                                                            dispatch.BoundingBox,
+		`{"type":"object","contentMediaType":"application/geo+json"}`:                                                                                   dispatch.Polygon,
+		`{"allOf":[{"format":"geojson-geometry"},{"$ref":"https://schemas.example.org/geometryGeoJSON.yaml"}]}`:                                         dispatch.Polygon,
+		`{"oneOf":[{"$ref":"https://schemas.example.org/geometryGeoJSON.yaml"},{"type":"string","contentMediaType":"application/gml+xml"}]}`:            dispatch.Polygon,
+		`{"type":"object","required":["type","coordinates"],"properties":{"type":{"type":"string","enum":["Polygon"]},"coordinates":{"type":"array"}}}`: dispatch.Polygon,
+		`{"type":"string","contentEncoding":"base64","contentMediaType":"image/tiff"}`:                                                                  dispatch.String,
+		`{"type":"number","nullable":true}`: dispatch.Double,
+	} {
+		if p := described(schema); p.Type != want {
+			t.Errorf("%s is a %s, not a %s", schema, p.Type, want)
+		}
+	}
+}
+
+func TestWhatASchemaSays(t *testing.T) {
+	for _, c := range []struct{ schema, options, def, bounds, null string }{
+		{`{"type":"string","enum":["2021","2022"]}`, `"2021" "2022"`, "", "", ""},
+		{`{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `"B02" "B03"`, `["B02"]`, "", ""},
+		{`{"type":"array","items":{"type":"integer","minimum":1},"default":[1,2]}`, "", "[1,2]", "", ""},
+		{`[{"type":"string","enum":["a"]},{"type":"string","enum":["b",null]}]`, `"a" "b"`, "", "", "null"},
+		{`{"type":"number","minimum":0.10,"maximum":100,"nullable":true,"default":1.50}`, "", "1.50", "0.10 100", "null"},
+		{`[{"type":"integer"},{"type":"null"}]`, "", "", "", "null"},
+		{`{"type":["number","null"],"default":null}`, "", "null", "", "null"},
+		{`{"anyOf":[{"type":"integer","minimum":3},{"type":"null"}],"default":7}`, "", "7", "3 ", "null"},
+	} {
+		p := described(c.schema)
+		var options []string
+		for _, o := range p.Options {
+			options = append(options, string(o))
+		}
+		bounds := ""
+		if p.Minimum != nil {
+			bounds = p.Minimum.String() + " "
+		}
+		if p.Maximum != nil {
+			bounds += p.Maximum.String()
+		}
+		null := ""
+		if p.Nullable {
+			null = "null"
+		}
+		got := []string{strings.Join(options, " "), string(p.Default), bounds, null}
+		if want := []string{c.options, c.def, c.bounds, c.null}; !slices.Equal(got, want) {
+			t.Errorf("%s says %q, want %q", c.schema, got, want)
+		}
+	}
+}
+
+// TestShapes holds which values are taken, and in which form they go on. An empty form: refused.
+func TestShapes(t *testing.T) {
+	const (
+		corners  = `{"type":"object","subtype":"bounding-box"}`
+		ogc      = `{"allOf":[{"format":"ogc-bbox"},{"$ref":"https://schemas.example.org/bbox.yaml"}]}`
+		geojson  = `{"type":"object","subtype":"geojson"}`
+		feature  = `{"type":"object","properties":{"type":{"enum":["FeatureCollection"]}},"required":["type"]}`
+		polygon  = `{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]]}`
+		box      = `{"east":5,"north":51.00,"south":50,"west":4.10}`
+		interval = `{"type":"array","subtype":"temporal-interval","items":{"anyOf":[{"type":"string","format":"date-time"},{"type":"string","format":"date"},{"type":"null"}]}}`
+		withHole = `{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,50]],[[4.5,50.1],[4.6,50.1],[4.6,50.2],[4.5,50.1]]]}`
+	)
+	for _, c := range []struct{ schema, value, want string }{
+		{corners, box, box},
+		{corners, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`},
+		{corners, polygon, box},
+		{corners, withHole, box},
+		{corners, `{"type":"MultiPolygon","coordinates":[` + polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] + `]}`, box},
+		{corners, `{"type":"Feature","properties":null,"geometry":` + polygon + `}`, box},
+		{corners, `{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + polygon + `}]}`, box},
+		{corners, `{"type":"Point","coordinates":[4.10,50,7]}`, `{"east":4.10,"north":50,"south":50,"west":4.10}`},
+		{corners, `[4.10,50,5,51.00]`, box},
+		{corners, `{"bbox":[4.10,50,5,51.00],"crs":"x"}`, `{"crs":"x","east":5,"north":51.00,"south":50,"west":4.10}`},
+		{corners, `{"west":1}`, ""},
+		{corners, `"4,50,5,51"`, ""},
+		{corners, `{"type":"Polygon","coordinates":[]}`, ""},
+		{`[` + corners + `,` + geojson + `]`, polygon, polygon},
+		{`[` + corners + `,{"type":"object","subtype":"datacube"},{"type":"null"}]`, polygon, box},
+		{`[` + corners + `,{"type":"null"}]`, `null`, `null`},
+		{ogc, box, `{"bbox":[4.10,50,5,51.00]}`},
+		{ogc, polygon, `{"bbox":[4.10,50,5,51.00]}`},
+		{ogc, `{"bbox":[1,2,3,4]}`, `{"bbox":[1,2,3,4]}`},
+		{geojson, box, `{"coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]],"type":"Polygon"}`},
+		{geojson, polygon, polygon},
+		{geojson, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631"}`, ""},
+		{feature, box, `{"features":[{"geometry":{"coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]],"type":"Polygon"},"properties":{},"type":"Feature"}],"type":"FeatureCollection"}`},
+		{`{"type":"string","format":"date"}`, `"2024-05-01"`, `"2024-05-01"`},
+		{`{"type":"string","format":"date"}`, `"2024-05-01T10:00:00Z"`, `"2024-05-01"`},
+		{`{"type":"string","format":"date-time"}`, `"2024-05-01"`, `"2024-05-01T00:00:00Z"`},
+		{`{"type":"string","format":"date-time"}`, `"2024-05-01 10:00:00"`, `"2024-05-01T10:00:00Z"`},
+		{`{"type":"string","format":"date"}`, `"yesterday"`, ""},
+		{`{"type":"string","format":"date"}`, `"2024-13-01"`, ""},
+		{interval, `["2024-01-01","2024-02-01"]`, `["2024-01-01","2024-02-01"]`},
+		{interval, `"2024-01-01/.."`, `["2024-01-01",null]`},
+		{interval, `["2024-01-01T00:00:00","2024-02-01"]`, `["2024-01-01T00:00:00Z","2024-02-01"]`},
+		{interval, `["2024-01-01"]`, ""},
+		{`{"type":"array","subtype":"temporal-interval"}`, `["2024-01-01"]`, ""},
+		{`{"type":"string"}`, `["2024-01-01",null]`, `"2024-01-01/.."`},
+		{`{"type":"number","minimum":0,"exclusiveMinimum":true}`, `0`, ""},
+		{`{"type":"number","minimum":0,"exclusiveMinimum":true}`, `0.00000000000000000001`, `0.00000000000000000001`},
+		{`{"type":"integer"}`, `12345678901234567890`, `12345678901234567890`},
+		{`{"type":"integer"}`, `1.5`, ""},
+		{`{"type":"integer","nullable":true}`, `null`, `null`},
+		{`{"type":"integer"}`, `null`, ""},
+		{`{"type":"string","enum":["VV","VH"]}`, `"HH"`, ""},
+		{`{"type":"array","items":{"type":"string","enum":["B02"]}}`, `["B02","B03"]`, ""},
+		{`{"type":"no-type"}`, `5`, `5`},
+		{`{"$ref":"https://elsewhere.example.org/schema.json"}`, `{"a":1}`, `{"a":1}`},
+	} {
+		s := NewSet([]dispatch.Parameter{described(c.schema)})
+		got, faults := s.Argument("p", json.RawMessage(c.value), "body")
+		switch {
+		case c.want == "" && faults == nil:
+			t.Errorf("%s took %s as %s", c.schema, c.value, got)
+		case c.want != "" && (faults != nil || string(got) != c.want):
+			t.Errorf("%s: %s became %s %v, want %s", c.schema, c.value, got, faults, c.want)
+		}
+	}
+}
+
+func TestArgumentsTellAllFaultsAtOnce(t *testing.T) {
+	s := NewSet([]dispatch.Parameter{
+		Describe(dispatch.Parameter{Name: "extent", Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)}),
+		Describe(dispatch.Parameter{Name: "bands", Schema: json.RawMessage(`{"type":"array","items":{"type":"string","enum":["B02"]}}`)}),
+		Describe(dispatch.Parameter{Name: "cloud", Optional: true, Schema: json.RawMessage(`{"type":"number","maximum":100}`)}),
+		Describe(dispatch.Parameter{Name: "burst", Optional: true, Default: json.RawMessage(`null`), Schema: json.RawMessage(`{"type":"integer"}`)}),
+		Describe(dispatch.Parameter{Name: "year", Schema: json.RawMessage(`{"type":"integer"}`)}),
+	})
+	_, faults := s.Arguments(json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`), "year")
+	var got []string
+	for _, f := range faults {
+		got = append(got, fmt.Sprint(f.Loc))
+		if f.Msg == "" || f.Type == "" {
+			t.Errorf("%v says nothing", f)
+		}
+	}
+	want := []string{"[body parameters bands 1]", "[body parameters cloud]", "[body parameters clouds]", "[body parameters extent]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("faults at %v, want %v: %v", got, want, faults)
+	}
+}
+
+func TestArgumentsThatAreRightStayAsTheyAre(t *testing.T) {
+	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x", Schema: json.RawMessage(`{"type":"number"}`)})})
+	raw := json.RawMessage(`{ "x" : 1.10 }`)
+	if got, faults := s.Arguments(raw, ""); faults != nil || !bytes.Equal(got, raw) {
+		t.Errorf("%s %v", got, faults)
+	}
+}
+
+// TestEverySchemaIsDescribed takes schemas at random, also ones that are none.
+func TestEverySchemaIsDescribed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw, err := json.Marshal(anySchema(3).Draw(t, "schema"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := described(string(raw))
+		if !slices.Contains(bySpecificity, p.Type) {
+			t.Errorf("%s is a %q", raw, p.Type)
+		}
+		NewSet([]dispatch.Parameter{p}).Argument("p", json.RawMessage(`{"type":"Polygon","coordinates":[[[1,2]]]}`))
+	})
+}
+
+func anySchema(depth int) *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		s := map[string]any{}
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"string", "number", "integer", "array", "object", "null", "odd"}), 0, 2).Draw(t, "type")
+		switch len(names) {
+		case 1:
+			s["type"] = names[0]
+		case 2:
+			s["type"] = names
+		}
+		if rapid.Bool().Draw(t, "subtyped") {
+			s["subtype"] = rapid.SampledFrom([]string{"bounding-box", "geojson", "date", "temporal-interval", "strange"}).Draw(t, "subtype")
+		}
+		if depth > 0 && rapid.Bool().Draw(t, "nested") {
+			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "how")] = rapid.SliceOfN(anySchema(depth-1), 0, 3).Draw(t, "alternatives")
+			s["items"] = anySchema(depth-1).Draw(t, "items")
+			s["minimum"] = rapid.SampledFrom([]any{1, "odd", nil}).Draw(t, "minimum")
+		}
+		return s
+	})
+}
+
+func FuzzDescribe(f *testing.F) {
+	f.Add([]byte(`[{"type":"object","subtype":"bounding-box"},{"type":"null"}]`), []byte(`{"type":"Point","coordinates":[1,2]}`))
+	f.Add([]byte(`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}`), []byte(`1`))
+	f.Fuzz(func(t *testing.T, schema, value []byte) {
+		if !json.Valid(schema) || !json.Valid(value) {
+			return
+		}
+		p := described(string(schema))
+		got, _ := NewSet([]dispatch.Parameter{p}).Argument("p", value)
+		if !json.Valid(got) {
+			t.Errorf("%s became %s", value, got)
+		}
+	})
+}
+
+func BenchmarkTiles(b *testing.B) {
+	s := NewSet([]dispatch.Parameter{described(`{"type":"object","subtype":"bounding-box"}`)})
+	value := json.RawMessage(`{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]]}`)
+	for b.Loop() {
+		if _, faults := s.Argument("p", value, "body"); faults != nil {
+			b.Fatal(faults)
+		}
+	}
+}
