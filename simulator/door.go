@@ -1,0 +1,94 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// problem is why a server refuses a request. Each protocol has its own body for it.
+type problem struct {
+	status        int
+	code, message string
+}
+
+// door is where requests come in: it counts them, and lets faults strike.
+type door struct {
+	faults *Faults
+	oracle *Oracle
+	refuse func(http.ResponseWriter, problem)
+}
+
+// call is one request on its way to its handler.
+type call struct {
+	*http.Request
+	route   string
+	account string   // "" where nobody is signed in
+	denied  *problem // why account is ""
+}
+
+func (d door) admit(w http.ResponseWriter, c call, handle func(http.ResponseWriter, call) *problem) {
+	defer d.oracle.enter(c.route, c.account)()
+	f := d.faults.strike(c.route)
+	if !sleep(c.Context(), f.Latency) {
+		return
+	}
+	a := newAnswer()
+	if f.After || f.Status == 0 && !f.Cut {
+		d.serve(a, c, handle)
+	}
+	if f.Cut {
+		panic(http.ErrAbortHandler)
+	}
+	if f.Status != 0 {
+		a = newAnswer()
+		d.refuse(a, problem{f.Status, f.code(), f.Message})
+	}
+	f.spoil(a)
+	f.send(c.Context(), w, a)
+}
+
+func (f Fault) code() string {
+	if f.Code == "" {
+		return http.StatusText(f.Status)
+	}
+	return f.Code
+}
+
+func (d door) serve(a *answer, c call, handle func(http.ResponseWriter, call) *problem) {
+	p := c.denied
+	if p == nil {
+		p = handle(a, c)
+	}
+	if p != nil {
+		d.refuse(a, *p)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.Encode(v)
+}
+
+// origin is the address under which the client reached us.
+func origin(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+func nowFrom(now func() time.Time) time.Time {
+	if now == nil {
+		return time.Now()
+	}
+	return now()
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// object is a JSON object that we write.
+type object = map[string]any

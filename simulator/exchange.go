@@ -1,0 +1,187 @@
+package simulator
+
+import (
+	"crypto/subtle"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+const (
+	exchangeGrant   = "urn:ietf:params:oauth:grant-type:token-exchange"
+	accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
+)
+
+// refuseIdP writes an OAuth error body.
+func refuseIdP(w http.ResponseWriter, p problem) {
+	doc := object{"error": p.code}
+	if p.message != "" {
+		doc["error_description"] = p.message
+	}
+	writeJSON(w, p.status, doc)
+}
+
+// token answers the token endpoint of a realm.
+func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
+	r, p := idp.realmOf(c)
+	if p != nil {
+		return p
+	}
+	if err := c.ParseForm(); err != nil {
+		return &problem{400, "invalid_request", "Missing form parameter: grant_type"}
+	}
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	name, p := r.authenticate(c)
+	if p != nil {
+		return p
+	}
+	switch c.PostForm.Get("grant_type") {
+	case "password":
+		return idp.passwordGrant(w, c, r, name)
+	case "client_credentials":
+		return idp.serviceGrant(w, r, name)
+	case exchangeGrant:
+		return idp.exchange(w, c, r, name)
+	case "":
+		return &problem{400, "invalid_request", "Missing form parameter: grant_type"}
+	}
+	return &problem{400, "unsupported_grant_type", "Unsupported grant_type"}
+}
+
+// authenticate gives the client of a request, by HTTP Basic or by form.
+func (r *realm) authenticate(c call) (string, *problem) {
+	name, secret := c.PostForm.Get("client_id"), c.PostForm.Get("client_secret")
+	if user, password, ok := c.BasicAuth(); ok {
+		name, _ = url.QueryUnescape(user)
+		secret, _ = url.QueryUnescape(password)
+	}
+	known, ok := r.clients[name]
+	if !ok {
+		return "", &problem{401, "invalid_client", "Invalid client or Invalid client credentials"}
+	}
+	if subtle.ConstantTimeCompare([]byte(known.secret), []byte(secret)) != 1 {
+		return "", &problem{401, "unauthorized_client", "Invalid client or Invalid client credentials"}
+	}
+	return name, nil
+}
+
+func (idp *IdP) passwordGrant(w http.ResponseWriter, c call, r *realm, name string) *problem {
+	user := c.PostForm.Get("username")
+	if !r.clients[name].grants {
+		return &problem{400, "unauthorized_client", "Client not allowed for direct access grants"}
+	}
+	if !slices.Contains(r.users, user) || c.PostForm.Get("password") != user+"-password" {
+		return &problem{401, "invalid_grant", "Invalid user credentials"}
+	}
+	idp.issue(w, r, user, name, nil)
+	return nil
+}
+
+func (idp *IdP) serviceGrant(w http.ResponseWriter, r *realm, name string) *problem {
+	if !r.clients[name].service {
+		return &problem{401, "unauthorized_client", "Client not enabled to retrieve service account"}
+	}
+	idp.issue(w, r, serviceAccount+name, name, nil)
+	return nil
+}
+
+// issue answers with a new access token, and more members.
+func (idp *IdP) issue(w http.ResponseWriter, r *realm, user, client string, more object) {
+	doc := object{
+		"access_token": r.mint(idp.claims(r, user, client), Odd{}), "token_type": "Bearer", "expires_in": int(idp.TokenLife / time.Second),
+		"refresh_expires_in": 0, "not-before-policy": 0, "scope": "openid profile email",
+	}
+	maps.Copy(doc, more)
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, 200, doc)
+}
+
+// exchange is Keycloak's legacy token exchange to a linked identity provider. It does not look at the audience of the
+// subject token.
+func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *problem {
+	form := c.PostForm
+	if !form.Has("requested_issuer") {
+		return &problem{400, "invalid_request", "Standard token exchange is not enabled for the requested client"}
+	}
+	claims, err := idp.verify(r, form.Get("subject_token"))
+	switch {
+	case err != nil, form.Has("subject_token_type") && form.Get("subject_token_type") != accessTokenType:
+		return &problem{400, "invalid_request", "Invalid token"}
+	case r.name != BrokerRealm || form.Get("requested_issuer") != PlatformAlias:
+		return &problem{400, "invalid_request", "Invalid issuer"}
+	case !r.clients[name].exchange:
+		return &problem{403, "access_denied", "Client not allowed to exchange"}
+	case form.Has("requested_token_type") && form.Get("requested_token_type") != accessTokenType:
+		return &problem{400, "invalid_target", "response_token_type_unsupported"}
+	}
+	linkURL := idp.issuer(r.name) + "/broker/" + PlatformAlias + "/link?client_id=" + url.QueryEscape(name)
+	account, p := idp.linked(claims.User)
+	if p != nil {
+		writeJSON(w, p.status, object{"error": p.code, "error_description": p.message, "account-link-url": linkURL})
+		return nil
+	}
+	idp.handOut(w, account, object{"account-link-url": linkURL})
+	return nil
+}
+
+// handOut answers an exchange with a token of the platform's realm.
+func (idp *IdP) handOut(w http.ResponseWriter, account string, more object) {
+	platform := idp.realms[PlatformRealm]
+	doc := object{"issued_token_type": accessTokenType, "session_state": idp.session(platform.name, account)}
+	maps.Copy(doc, more)
+	idp.issue(w, platform, account, "apex-broker", doc)
+}
+
+// linked gives the platform account of a user. A link whose stored token cannot be renewed says so once; then it is as
+// if there were none. idp.mu is held.
+func (idp *IdP) linked(user string) (string, *problem) {
+	l, ok := idp.links[user]
+	switch {
+	case !ok || l.platformUser == "":
+		return "", &problem{400, "not_linked", "identity provider is not linked"}
+	case l.stale:
+		idp.links[user] = link{}
+		return "", &problem{400, "token_expired", "linked token is expired"}
+	}
+	return l.platformUser, nil
+}
+
+// brokered is Keycloak's Identity Brokering API, version 2.
+func (idp *IdP) brokered(w http.ResponseWriter, c call) *problem {
+	r, p := idp.realmOf(c)
+	if p != nil {
+		return p
+	}
+	if err := c.ParseForm(); err != nil {
+		return &problem{400, "invalid_request", "The form cannot be read"}
+	}
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	name, p := r.authenticate(c)
+	if p != nil {
+		return p
+	}
+	claims, err := idp.verify(r, c.PostForm.Get("token"))
+	switch {
+	case r.clients[name].secret == "":
+		return &problem{403, "invalid_client", "public clients not allowed"}
+	case !r.clients[name].exchange || c.PathValue("alias") != PlatformAlias:
+		return &problem{403, "invalid_client", "Client not allowed to retrieve token for the provider"}
+	case err != nil:
+		return &problem{400, "invalid_token", "Invalid token"}
+	case claims.Client != name && !slices.Contains(claims.Aud, name):
+		return &problem{403, "unauthorized_client", "Client is not within the token audience"}
+	}
+	if _, ok := idp.links[claims.User]; !ok {
+		return &problem{400, "invalid_request", "User not associated to identity provider"}
+	}
+	account, p := idp.linked(claims.User)
+	if p != nil {
+		return p
+	}
+	idp.handOut(w, account, nil)
+	return nil
+}

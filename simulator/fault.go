@@ -1,0 +1,229 @@
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Fault is one way in which requests go wrong: which it strikes, and what it does to them. In JSON, durations are
+// nanoseconds.
+type Fault struct {
+	Route  string  `json:"route,omitempty"`  // such as "POST /jobs/{id}/results"; "": every route
+	Skip   int     `json:"skip,omitempty"`   // so many are let pass first
+	Times  int     `json:"times,omitempty"`  // then so many are struck; 0: all
+	Chance float64 `json:"chance,omitempty"` // with this probability; 0: always
+
+	Latency time.Duration `json:"latency,omitempty"` // before anything else
+
+	// After lets the request take effect before the fault; otherwise Status and Cut come in place of the effect.
+	After bool `json:"after,omitempty"`
+	Cut   bool `json:"cut,omitempty"` // the connection is closed without an answer
+
+	Status     int           `json:"status,omitempty"` // answered in place of the server's own
+	Code       string        `json:"code,omitempty"`   // in the protocol's own error body
+	Message    string        `json:"message,omitempty"`
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // rounded to seconds
+
+	Header           map[string]string `json:"header,omitempty"` // set; "" removes, as in {"Location": ""}
+	RelativeLocation bool              `json:"relative_location,omitempty"`
+	Body             string            `json:"body,omitempty"` // in place of the server's own
+	Pad              int               `json:"pad,omitempty"`  // so many blanks before the body
+	Form             Form              `json:"form,omitempty"`
+	Pause            time.Duration     `json:"pause,omitempty"` // between two bytes of a Slow body
+}
+
+// Form is how a body arrives.
+type Form string
+
+const (
+	AsIs      Form = ""
+	HTML      Form = "html"      // a page in its place
+	Truncated Form = "truncated" // the first half only, said to be all
+	Torn      Form = "torn"      // the connection is cut in the middle
+	Endless   Form = "endless"   // it never ends
+	Slow      Form = "slow"      // a byte at a time, Pause apart
+)
+
+// onlyDelays reports whether f leaves the answer alone.
+func (f Fault) onlyDelays() bool {
+	return !f.Cut && f.Status == 0 && f.Header == nil && !f.RelativeLocation && f.Body == "" && f.Pad == 0 && f.Form == AsIs
+}
+
+// Faults are those in force. The zero value is none.
+type Faults struct {
+	Seed uint64 // of the probabilities
+
+	mu     sync.Mutex
+	active []Fault
+	random *rand.Rand
+}
+
+// Add puts faults in force, after those that are.
+func (fs *Faults) Add(f ...Fault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.active = append(fs.active, f...)
+}
+
+// Set replaces the faults in force; Set() ends all.
+func (fs *Faults) Set(f ...Fault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.active = slices.Clone(f)
+}
+
+// strike gives what becomes of the next request on a route. Latencies add up; the first fault that does more than delay
+// decides the rest, and those after it are kept for later requests.
+func (fs *Faults) strike(route string) Fault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var all Fault
+	for i := range fs.active {
+		f := &fs.active[i]
+		decided := !all.onlyDelays()
+		if f.Route != "" && f.Route != route || decided && !f.onlyDelays() || !fs.falls(f) {
+			continue
+		}
+		latency := all.Latency + f.Latency
+		if !decided {
+			all = *f
+		}
+		all.Latency = latency
+	}
+	fs.active = slices.DeleteFunc(fs.active, func(f Fault) bool { return f.Times < 0 })
+	return all
+}
+
+// falls decides whether f strikes a request that it matches, and counts it. A fault that is used up has Times -1.
+func (fs *Faults) falls(f *Fault) bool {
+	if f.Skip > 0 {
+		f.Skip--
+		return false
+	}
+	if f.Chance > 0 && fs.roll() >= f.Chance {
+		return false
+	}
+	if f.Times > 0 {
+		if f.Times--; f.Times == 0 {
+			f.Times = -1
+		}
+	}
+	return true
+}
+
+func (fs *Faults) roll() float64 {
+	if fs.random == nil {
+		fs.random = rand.New(rand.NewPCG(fs.Seed, 1))
+	}
+	return fs.random.Float64()
+}
+
+// answer is a response that can still be changed.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newAnswer() *answer { return &answer{header: http.Header{}, status: http.StatusOK} }
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+// spoil changes an answer as the fault says.
+func (f Fault) spoil(a *answer) {
+	if f.RetryAfter > 0 {
+		a.header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
+	}
+	for name, value := range f.Header {
+		a.header.Set(name, value)
+		if value == "" {
+			a.header.Del(name)
+		}
+	}
+	if u, err := url.Parse(a.header.Get("Location")); err == nil && f.RelativeLocation {
+		a.header.Set("Location", u.RequestURI())
+	}
+	if f.Body != "" {
+		a.body.Reset()
+		a.body.WriteString(f.Body)
+	}
+	if f.Pad > 0 {
+		padded := append(bytes.Repeat([]byte(" "), f.Pad), a.body.Bytes()...)
+		a.body = *bytes.NewBuffer(padded)
+	}
+	switch f.Form {
+	case HTML:
+		a.header.Set("Content-Type", "text/html; charset=utf-8")
+		a.body.Reset()
+		a.body.WriteString("<!doctype html><html><head><title>Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n")
+	case Truncated:
+		a.body.Truncate(a.body.Len() / 2)
+	}
+}
+
+// send writes an answer in the fault's form.
+func (f Fault) send(ctx context.Context, w http.ResponseWriter, a *answer) {
+	maps.Copy(w.Header(), a.header)
+	if f.Form == AsIs || f.Form == HTML || f.Form == Torn {
+		w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
+	}
+	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {
+		w.Header().Del("Content-Length")
+	}
+	w.WriteHeader(a.status)
+	body := a.body.Bytes()
+	switch f.Form {
+	case Torn:
+		w.Write(body[:len(body)/2])
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case Slow:
+		trickle(ctx, w, body, f.Pause)
+	case Endless:
+		w.Write(body)
+		for blanks := bytes.Repeat([]byte(" "), 4096); ctx.Err() == nil; {
+			if _, err := w.Write(blanks); err != nil {
+				return
+			}
+		}
+	default:
+		w.Write(body)
+	}
+}
+
+func trickle(ctx context.Context, w http.ResponseWriter, body []byte, pause time.Duration) {
+	for i := range body {
+		if i > 0 && !sleep(ctx, pause) {
+			return
+		}
+		if _, err := w.Write(body[i : i+1]); err != nil {
+			return
+		}
+		http.NewResponseController(w).Flush()
+	}
+}
+
+// sleep reports whether d passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,245 @@
+package simulator
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// The realms: the broker's, and the platform's.
+const (
+	BrokerRealm   = "apex"
+	PlatformRealm = "platform"
+	PlatformAlias = "platform" // the platform's realm as an identity provider of the broker's
+)
+
+// IdP is an identity provider with two realms that answers as Keycloak 26.7 does, errors included: discovery, key set,
+// password grant, client credentials, the legacy exchange by requested_issuer, and the brokering API
+// POST /realms/{realm}/broker/{alias}/token. In the broker's realm live alice, bob and carol, in the platform's alice-p,
+// bob-p and carol-p; passwords are "<name>-password". Alice and carol are linked to their platform accounts.
+type IdP struct {
+	URL       string           // its address without a slash at the end; "": the address of the first request
+	Now       func() time.Time // nil: time.Now
+	TokenLife time.Duration    // 0: five minutes
+	Faults    Faults
+	Oracle    Oracle
+
+	once   sync.Once
+	routes *http.ServeMux
+	door   door
+
+	mu       sync.Mutex // of all that follows
+	realms   map[string]*realm
+	links    map[string]link // of users of the broker's realm
+	sessions map[string]int  // how often somebody logged out
+	serial   int
+	nextKey  int
+}
+
+type realm struct {
+	name    string
+	key     int   // that it signs with
+	valid   []int // that its key set has
+	users   []string
+	clients map[string]client
+}
+
+// client is who may ask for tokens.
+type client struct {
+	secret   string // "": public
+	audience []string
+	grants   bool // the password grant is open to it
+	service  bool // it has a service account
+	exchange bool // it may exchange tokens for those of the platform
+}
+
+// link ties a user to an account at the platform.
+type link struct {
+	platformUser string
+	stale        bool // the stored token can no longer be renewed
+}
+
+const serviceAccount = "service-account-"
+
+// audience is that of the client's tokens.
+func (r *realm) audience(client string) []string {
+	return append(slices.Clone(r.clients[client].audience), "account")
+}
+
+func (idp *IdP) init() {
+	if idp.TokenLife == 0 {
+		idp.TokenLife = 5 * time.Minute
+	}
+	idp.nextKey = foreignKey + 1
+	idp.sessions = map[string]int{}
+	idp.links = map[string]link{"alice": {platformUser: "alice-p"}, "carol": {platformUser: "carol-p"}}
+	idp.realms = map[string]*realm{
+		BrokerRealm: {name: BrokerRealm, users: []string{"alice", "bob", "carol"}, clients: map[string]client{
+			"eodispatch-api": {secret: "eodispatch-api-secret", service: true, exchange: true},
+			"portal":         {grants: true, audience: []string{"eodispatch-api"}},
+			"stranger":       {grants: true},
+			"other-api":      {secret: "other-api-secret", service: true},
+		}},
+		PlatformRealm: {name: PlatformRealm, users: []string{"alice-p", "bob-p", "carol-p"}, clients: map[string]client{
+			"apex-broker":        {secret: "apex-broker-secret", audience: []string{"platform-api"}},
+			"eodispatch-service": {secret: "eodispatch-service-secret", service: true, audience: []string{"platform-api"}},
+			"platform-api":       {secret: "platform-api-secret"},
+		}},
+	}
+	for _, name := range []string{BrokerRealm, PlatformRealm} {
+		idp.rotate(idp.realms[name])
+	}
+	idp.door = door{&idp.Faults, &idp.Oracle, refuseIdP}
+	idp.routes = http.NewServeMux()
+	for _, r := range []struct {
+		name   string
+		handle func(http.ResponseWriter, call) *problem
+	}{
+		{"GET /realms/{realm}/.well-known/openid-configuration", idp.discovery},
+		{"GET /realms/{realm}/protocol/openid-connect/certs", idp.certs},
+		{"POST /realms/{realm}/protocol/openid-connect/token", idp.token},
+		{"POST /realms/{realm}/broker/{alias}/token", idp.brokered},
+		{"/", func(http.ResponseWriter, call) *problem {
+			return &problem{404, "Unable to find matching target resource method", ""}
+		}},
+	} {
+		idp.routes.HandleFunc(r.name, func(w http.ResponseWriter, request *http.Request) {
+			idp.door.admit(w, call{Request: request, route: r.name}, r.handle)
+		})
+	}
+}
+
+func (idp *IdP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	if idp.URL == "" {
+		idp.URL = origin(r)
+	}
+	idp.mu.Unlock()
+	idp.routes.ServeHTTP(w, r)
+}
+
+// rotate gives a realm a new key to sign with; the older stay valid. idp.mu is held.
+func (idp *IdP) rotate(r *realm) {
+	r.key = idp.nextKey
+	idp.nextKey++
+	r.valid = append(r.valid, r.key)
+}
+
+// Rotate lets a realm sign with a new key from now on. With forget, its older keys are in the key set no more.
+func (idp *IdP) Rotate(realm string, forget bool) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	r := idp.realms[realm]
+	idp.rotate(r)
+	if forget {
+		r.valid = []int{r.key}
+	}
+}
+
+// Fetches is how often a realm's key set was asked for, of both realms together.
+func (idp *IdP) Fetches() int {
+	return idp.Oracle.Requests("GET /realms/{realm}/protocol/openid-connect/certs")
+}
+
+// Issuer is the issuer of a realm's tokens.
+func (idp *IdP) Issuer(realm string) string {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	return idp.issuer(realm)
+}
+
+func (idp *IdP) issuer(realm string) string { return idp.URL + "/realms/" + url.PathEscape(realm) }
+
+// session is the id of the session that a user has now. idp.mu is held.
+func (idp *IdP) session(realm, user string) string {
+	name := realm + "/" + user
+	return fmt.Sprintf("%s.%d", subject("session of "+realm, user), idp.sessions[name])
+}
+
+// Logout ends a user's session: tokens issued in it are no longer taken.
+func (idp *IdP) Logout(realm, user string) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	idp.sessions[realm+"/"+user]++
+}
+
+// Link ties a user of the broker's realm to an account at the platform, in place of any other.
+func (idp *IdP) Link(user, platformUser string) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	idp.links[user] = link{platformUser: platformUser}
+}
+
+// Unlink ends that.
+func (idp *IdP) Unlink(user string) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	delete(idp.links, user)
+}
+
+// Spoil makes the platform refuse to renew the stored token of a user's link: the next exchange says token_expired, those
+// after it not_linked, as Keycloak does.
+func (idp *IdP) Spoil(user string) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	l := idp.links[user]
+	l.stale = true
+	idp.links[user] = l
+}
+
+// realmOf finds the realm of a request.
+func (idp *IdP) realmOf(c call) (*realm, *problem) {
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	if r := idp.realms[c.PathValue("realm")]; r != nil {
+		return r, nil
+	}
+	return nil, &problem{404, "Realm does not exist", ""}
+}
+
+func (idp *IdP) discovery(w http.ResponseWriter, c call) *problem {
+	r, p := idp.realmOf(c)
+	if p != nil {
+		return p
+	}
+	issuer := idp.Issuer(r.name)
+	writeJSON(w, 200, object{
+		"issuer":                                issuer,
+		"authorization_endpoint":                issuer + "/protocol/openid-connect/auth",
+		"token_endpoint":                        issuer + "/protocol/openid-connect/token",
+		"jwks_uri":                              issuer + "/protocol/openid-connect/certs",
+		"grant_types_supported":                 []string{"password", "client_credentials", exchangeGrant},
+		"response_types_supported":              []string{"code"},
+		"subject_types_supported":               []string{"public"},
+		"id_token_signing_alg_values_supported": []string{"RS256"},
+		"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "client_secret_post"},
+	})
+	return nil
+}
+
+func (idp *IdP) certs(w http.ResponseWriter, c call) *problem {
+	r, p := idp.realmOf(c)
+	if p != nil {
+		return p
+	}
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	var set jose.JSONWebKeySet
+	for _, n := range r.valid {
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &key(n).PublicKey, KeyID: keyID(n), Algorithm: "RS256", Use: "sig"})
+	}
+	writeJSON(w, 200, set)
+	return nil
+}

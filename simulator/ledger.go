@@ -1,0 +1,106 @@
+package simulator
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// job is one job at a server. What it does is in its course; nil: it was not started.
+type job struct {
+	number  uint64
+	id      string
+	account string
+	base    string // the OGC namespace, "" for none
+	title   string
+	tag     string
+	process string
+	body    []byte // of the request that created it
+	created time.Time
+	updated time.Time
+	course  *course
+	word    string // the status it is made to tell, whatever the truth
+}
+
+func (j *job) at(t time.Time) phase {
+	if j.course == nil {
+		return created
+	}
+	return j.course.at(t)
+}
+
+// seen is what a status request tells: late, or at first wrong, if life is so.
+func (j *job) seen(now time.Time, l Life) phase {
+	p := j.at(now.Add(-l.Lag))
+	if p != created && p != canceled && now.Before(j.course.flicker) {
+		return failed
+	}
+	return p
+}
+
+func (j *job) progress(t time.Time) float64 {
+	if j.course == nil {
+		return 0
+	}
+	return j.course.progress(t)
+}
+
+// ledger is a server's jobs, in the order of their creation within an account.
+type ledger struct {
+	seed  uint64
+	count uint64
+	byID  map[string]*job
+	of    map[string][]*job
+	live  map[string][]*job // started; those that ended are dropped when somebody counts
+}
+
+func newLedger(seed uint64) *ledger {
+	return &ledger{seed: seed, byID: map[string]*job{}, of: map[string][]*job{}, live: map[string][]*job{}}
+}
+
+// add gives the job its number and id.
+func (l *ledger) add(j *job) {
+	l.count++
+	j.number = l.count
+	r := rand.New(rand.NewPCG(l.seed, j.number))
+	j.id = fmt.Sprintf("j-%08x%016x", uint32(j.number), r.Uint64())
+	l.byID[j.id] = j
+	l.of[j.account] = append(l.of[j.account], j)
+}
+
+func (l *ledger) remove(j *job) {
+	delete(l.byID, j.id)
+	i, _ := slices.BinarySearchFunc(l.of[j.account], j.number, func(k *job, n uint64) int { return cmp.Compare(k.number, n) })
+	l.of[j.account] = slices.Delete(l.of[j.account], i, i+1)
+	l.live[j.account] = slices.DeleteFunc(l.live[j.account], func(k *job) bool { return k == j })
+}
+
+// full reports whether the account has so many jobs that were started and have not ended.
+func (l *ledger) full(account string, slots int, now time.Time) bool {
+	live := slices.DeleteFunc(l.live[account], func(j *job) bool { p := j.at(now); return p == created || p.final() })
+	l.live[account] = live
+	return slots > 0 && len(live) >= slots
+}
+
+func (l *ledger) start(j *job, life Life, now time.Time) {
+	c := life.begin(now, l.seed, j.number)
+	j.course, j.updated = &c, now
+	l.live[j.account] = append(l.live[j.account], j)
+}
+
+// page gives the account's jobs that were created before number (0: from the newest), newest first, n at most (0: all),
+// those only that keep accepts. more reports whether there are others.
+func (l *ledger) page(account string, before uint64, n int, keep func(*job) bool) (page []*job, more bool) {
+	for _, j := range slices.Backward(l.of[account]) {
+		if before > 0 && j.number >= before || !keep(j) {
+			continue
+		}
+		if n > 0 && len(page) == n {
+			return page, true
+		}
+		page = append(page, j)
+	}
+	return page, false
+}

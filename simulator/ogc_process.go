@@ -1,0 +1,319 @@
+package simulator
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// ogcProcess is one process of the OGC server.
+type ogcProcess struct {
+	id, title string
+	modes     []string
+	inputs    map[string]ogcInput
+	outputs   []string
+	reference bool // its output is a link, whatever the client asks
+	fails     bool // at run time
+	// run makes the outputs. Files lie below the address files.
+	run func(e execution, files string) []output
+}
+
+type ogcInput struct {
+	schema   string // JSON Schema
+	required bool
+}
+
+// output is one output of a run: a JSON value, bytes of a media type, or a link to them.
+type output struct {
+	id    string
+	json  any
+	bytes []byte
+	href  string
+	media string
+}
+
+var (
+	both      = []string{"sync-execute", "async-execute", "dismiss"}
+	syncOnly  = []string{"sync-execute"}
+	asyncOnly = []string{"async-execute", "dismiss"}
+)
+
+// ogcProcesses are all that the server offers.
+var ogcProcesses = offer()
+
+func offer() map[string]ogcProcess {
+	area := map[string]ogcInput{
+		"bbox":     {schema: bboxSchema, required: true},
+		"datetime": {schema: `{"type":"string","format":"date-time"}`},
+	}
+	all := map[string]ogcProcess{}
+	for _, p := range []ogcProcess{
+		{id: "echo", title: "Gives back its inputs of every type", modes: both, outputs: []string{"echo"}, inputs: echoInputs, run: runEcho},
+		{id: "ndvi", title: "NDVI as a STAC Collection", modes: both, inputs: area, outputs: []string{"result"}, run: runNDVI},
+		{id: "ndvi-item", title: "NDVI as a STAC Item", modes: both, inputs: area, outputs: []string{"result"}, run: runItem},
+		{id: "ndvi-reference", title: "NDVI as a link to a file", modes: both, inputs: area, outputs: []string{"result"}, reference: true, run: runReference},
+		{id: "ndvi-catalogue", title: "NDVI as features that link their collections", modes: both, inputs: area, outputs: []string{"result"}, run: runCatalogue},
+		{id: "statistics", title: "NDVI as numbers and words", modes: both, inputs: area, outputs: []string{"mean", "unit"}, run: runStatistics},
+		{id: "image", title: "NDVI as the bytes of a file", modes: both, inputs: area, outputs: []string{"image"}, run: runImage},
+		{id: "sync-only", title: "NDVI while one waits", modes: syncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
+		{id: "async-only", title: "NDVI as a job", modes: asyncOnly, inputs: area, outputs: []string{"result"}, run: runNDVI},
+		{id: "fail", title: "Fails at run time", modes: both, inputs: area, outputs: []string{"result"}, fails: true, run: runNDVI},
+	} {
+		all[p.id] = p
+	}
+	return all
+}
+
+const bboxSchema = `{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array","items":{"type":"number"},"oneOf":[{"minItems":4,"maxItems":4},{"minItems":6,"maxItems":6}]},"crs":{"type":"string","format":"uri","default":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}},"format":"ogc-bbox"}`
+
+var echoInputs = map[string]ogcInput{
+	"string":   {schema: `{"type":"string"}`},
+	"choice":   {schema: `{"type":"string","enum":["one","two"]}`},
+	"integer":  {schema: `{"type":"integer"}`},
+	"number":   {schema: `{"type":"number"}`},
+	"boolean":  {schema: `{"type":"boolean"}`},
+	"nothing":  {schema: `{"type":"string","nullable":true}`},
+	"strings":  {schema: `{"type":"array","items":{"type":"string"}}`},
+	"datetime": {schema: `{"type":"string","format":"date-time"}`},
+	"interval": {schema: `{"type":"array","items":{"type":"string","format":"date-time"},"minItems":2,"maxItems":2}`},
+	"bbox":     {schema: bboxSchema},
+	"geometry": {schema: `{"type":"object","format":"geojson-geometry"}`},
+	"object":   {schema: `{"type":"object"}`},
+}
+
+func (p ogcProcess) can(mode string) bool { return slices.Contains(p.modes, mode) }
+
+func (p ogcProcess) transmission() []string {
+	if p.reference {
+		return []string{"reference"}
+	}
+	return []string{"value"}
+}
+
+func (p ogcProcess) describeInputs(marker string) object {
+	inputs := object{marker: object{"title": marker, "description": "A text that the server's oracle counts by.", "minOccurs": 0, "schema": json.RawMessage(`{"type":"string"}`)}}
+	for name, in := range p.inputs {
+		least := 0
+		if in.required {
+			least = 1
+		}
+		inputs[name] = object{"title": name, "minOccurs": least, "maxOccurs": 1, "schema": json.RawMessage(in.schema)}
+	}
+	return inputs
+}
+
+func (p ogcProcess) describeOutputs() object {
+	outputs := object{}
+	for _, name := range p.outputs {
+		outputs[name] = object{"title": name, "schema": object{}}
+	}
+	return outputs
+}
+
+// execution is a checked execute request.
+type execution struct {
+	inputs   map[string]json.RawMessage // their values, taken out of {"value": …}
+	document bool                       // one JSON document of all outputs is asked for; else they come raw
+}
+
+// text is an input that is a string; "" for any other.
+func (e execution) text(name string) (s string) {
+	json.Unmarshal(e.inputs[name], &s)
+	return s
+}
+
+// read checks an execute request by the standard's schema: an object as an input's value stands in {"value": …}, is a
+// link, or is a bounding box.
+func (p ogcProcess) read(body []byte) (execution, *problem) {
+	var request struct {
+		Inputs   map[string]json.RawMessage `json:"inputs"`
+		Response string                     `json:"response"`
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		return execution{}, badInput("the body is not an execute request: %v", err)
+	}
+	e := execution{inputs: map[string]json.RawMessage{}, document: request.Response == "document"}
+	for _, name := range slices.Sorted(maps.Keys(request.Inputs)) {
+		value, ok := inputValue(request.Inputs[name])
+		if !ok {
+			return e, badInput("input %q: an object must be given as {\"value\": …}", name)
+		}
+		if bad := p.checkType(name, value); bad != nil {
+			return e, bad
+		}
+		e.inputs[name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.inputs)) {
+		if _, ok := e.inputs[name]; !ok && p.inputs[name].required {
+			return e, badInput("input %q is missing", name)
+		}
+	}
+	return e, nil
+}
+
+func badInput(format string, args ...any) *problem {
+	return &problem{400, "invalid-input", fmt.Sprintf(format, args...)}
+}
+
+func inputValue(raw json.RawMessage) (json.RawMessage, bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || members == nil {
+		return raw, true
+	}
+	if value, ok := members["value"]; ok {
+		return value, true
+	}
+	_, link := members["href"]
+	_, box := members["bbox"]
+	return raw, link || box
+}
+
+// checkType holds a value to the "type" of its input's schema. A link is not looked into.
+func (p ogcProcess) checkType(name string, value json.RawMessage) *problem {
+	var schema struct {
+		Type     string `json:"type"`
+		Nullable bool   `json:"nullable"`
+	}
+	in, known := p.inputs[name]
+	if !known {
+		return nil
+	}
+	json.Unmarshal([]byte(in.schema), &schema)
+	kind := jsonKind(value)
+	if kind == schema.Type || kind == "integer" && schema.Type == "number" || kind == "null" && schema.Nullable ||
+		kind == "object" && strings.Contains(string(value), `"href"`) {
+		return nil
+	}
+	return badInput("input %q is %s, not %s", name, kind, schema.Type)
+}
+
+// jsonKind is the JSON Schema type of a value.
+func jsonKind(value json.RawMessage) string {
+	switch value[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	if strings.ContainsAny(string(value), ".eE") {
+		return "number"
+	}
+	return "integer"
+}
+
+// respond writes outputs as the request wants them: a document of all, or raw, where the standard has a shape for one
+// value, several, and links.
+func (e execution) respond(w http.ResponseWriter, outputs []output) *problem {
+	switch {
+	case e.document:
+		doc := object{}
+		for _, o := range outputs {
+			doc[o.id] = o.inDocument()
+		}
+		writeJSON(w, 200, doc)
+	case len(outputs) == 1 && outputs[0].href != "":
+		w.Header().Set("Link", fmt.Sprintf(`<%s>; rel=%q; type=%q`, outputs[0].href, outputs[0].id, outputs[0].media))
+		w.WriteHeader(204)
+	case len(outputs) == 1:
+		w.Header().Set("Content-Type", outputs[0].mediaType())
+		w.Write(outputs[0].raw())
+	default:
+		parts := multipart.NewWriter(w)
+		parts.SetBoundary("simulator-part")
+		w.Header().Set("Content-Type", "multipart/related; boundary=simulator-part")
+		for _, o := range outputs {
+			part, _ := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {o.mediaType()}, "Content-ID": {o.id}})
+			part.Write(o.raw())
+		}
+		parts.Close()
+	}
+	return nil
+}
+
+func (o output) mediaType() string {
+	if o.media == "" {
+		return "application/json"
+	}
+	return o.media
+}
+
+func (o output) raw() []byte {
+	if o.bytes != nil {
+		return o.bytes
+	}
+	doc, _ := json.Marshal(o.json)
+	return doc
+}
+
+func (o output) inDocument() any {
+	switch {
+	case o.href != "":
+		return object{"href": o.href, "type": o.media}
+	case o.bytes != nil:
+		return object{"value": base64.StdEncoding.EncodeToString(o.bytes), "encoding": "base64", "mediaType": o.media}
+	}
+	if kind := jsonKind(o.raw()); kind == "object" {
+		return object{"value": o.json, "mediaType": o.mediaType()}
+	}
+	return o.json
+}
+
+func (e execution) area() box {
+	all, _ := json.Marshal(e.inputs)
+	return findBox(all)
+}
+
+func runEcho(e execution, _ string) []output { return []output{{id: "echo", json: e.inputs}} }
+
+func runNDVI(e execution, files string) []output {
+	return []output{{id: "result", json: resultCollection(e.area(), files)}}
+}
+
+func runItem(e execution, files string) []output {
+	return []output{{id: "result", json: describeFile(e.area(), files).item(), media: "application/geo+json"}}
+}
+
+func runReference(e execution, files string) []output {
+	f := produce("GTiff", e.area())
+	return []output{{id: "result", href: files + "/" + f.name, media: f.media}}
+}
+
+func runCatalogue(e execution, files string) []output {
+	feature := describeFile(e.area(), files).item()
+	feature["assets"] = object{}
+	feature["links"] = []object{{"rel": "collection", "type": "application/json", "href": files + "/collection.json"}}
+	return []output{{id: "result", media: "application/geo+json", json: object{"type": "FeatureCollection", "features": []object{feature}}}}
+}
+
+func runStatistics(execution, string) []output {
+	return []output{{id: "mean", json: 0.42}, {id: "unit", json: "one"}}
+}
+
+func runImage(e execution, _ string) []output {
+	f := produce("GTiff", e.area())
+	return []output{{id: "image", bytes: f.data, media: f.media}}
+}
+
+func resultCollection(area box, files string) object { return describeFile(area, files).collection() }
+
+// describeFile describes the GeoTIFF of a job, which lies below the address files.
+func describeFile(area box, files string) stac {
+	f := produce("GTiff", area)
+	return stac{
+		id: files[strings.LastIndex(files, "/")+1:], title: "NDVI", area: area, start: "2024-06-01T00:00:00Z", end: "2024-06-30T00:00:00Z",
+		links:  []object{{"rel": "self", "href": files + "/collection.json", "type": "application/json"}},
+		assets: object{f.name: object{"href": files + "/" + f.name, "type": f.media, "title": f.name, "roles": []string{"data"}}},
+	}
+}

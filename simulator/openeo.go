@@ -1,0 +1,294 @@
+package simulator
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// OpenEO is an openEO 1.2 back-end, served below /openeo/1.2 (and, as older back-ends still do, /openeo/1.1), with
+// version discovery at /.well-known/openeo. The zero value takes any bearer token and runs every job in no time.
+type OpenEO struct {
+	Now    func() time.Time // nil: time.Now
+	Seed   uint64           // of ids and of what Life leaves to chance
+	Life   Life             // while requests are served, change it by SetLife
+	Faults Faults
+	Oracle Oracle
+
+	// Tag finds the tag in a job's title, in its first group. Nil: what stands in square brackets at the end.
+	Tag *regexp.Regexp
+
+	// Check gives the account of an access token. Nil: every token is the account of its own name.
+	Check func(token string) (account string, err error)
+	Open  bool // no token is needed; all jobs belong to one account
+
+	Provider string // the id of the identity provider; "": "sim"
+	Issuer   string // its issuer; "": https://idp.invalid/realms/platform
+	JWT      bool   // plain JWTs are taken as well, and the conformance class says so
+
+	// Namespaces fetches remote process definitions. Nil: only the form of their URLs is checked.
+	Namespaces *http.Client
+
+	Items    bool          // results are a STAC Item, not a Collection
+	PageMax  int           // listings give no more jobs at once, whatever is asked; 0: any number
+	LinkLife time.Duration // of signed URLs; 0: an hour
+
+	once   sync.Once
+	routes *http.ServeMux
+	door   door
+	mu     sync.Mutex // of jobs, and of Life
+	jobs   *ledger
+}
+
+const openEOVersion = "1.2"
+
+var openEOVersions = []string{"1.1", openEOVersion}
+
+var titleTag = regexp.MustCompile(`\[([^\[\]]+)\]$`)
+
+func (s *OpenEO) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.once.Do(s.init)
+	s.routes.ServeHTTP(w, r)
+}
+
+// openEORoute is one operation. Public ones need no token.
+type openEORoute struct {
+	method, path string
+	public       bool
+	handle       func(*OpenEO, http.ResponseWriter, call) *problem
+}
+
+func openEORoutes() []openEORoute {
+	return []openEORoute{
+		{"GET", "/", true, (*OpenEO).capabilities},
+		{"GET", "/conformance", true, (*OpenEO).conformance},
+		{"GET", "/credentials/oidc", true, (*OpenEO).providers},
+		{"GET", "/file_formats", true, (*OpenEO).fileFormats},
+		{"GET", "/processes", true, (*OpenEO).processes},
+		{"GET", "/me", false, (*OpenEO).me},
+		{"POST", "/validation", false, (*OpenEO).validation},
+		{"POST", "/result", false, (*OpenEO).result},
+		{"GET", "/jobs", false, (*OpenEO).list},
+		{"POST", "/jobs", false, (*OpenEO).create},
+		{"GET", "/jobs/{id}", false, (*OpenEO).describe},
+		{"PATCH", "/jobs/{id}", false, (*OpenEO).modify},
+		{"DELETE", "/jobs/{id}", false, (*OpenEO).delete},
+		{"GET", "/jobs/{id}/results", false, (*OpenEO).results},
+		{"POST", "/jobs/{id}/results", false, (*OpenEO).start},
+		{"DELETE", "/jobs/{id}/results", false, (*OpenEO).cancel},
+		{"GET", "/jobs/{id}/logs", false, (*OpenEO).logs},
+		{"GET", "/signed/{id}/{expires}/{signature}", true, (*OpenEO).canonical},
+		{"GET", "/signed/{id}/{expires}/{signature}/{file}", true, (*OpenEO).asset},
+	}
+}
+
+func (s *OpenEO) init() {
+	s.jobs = newLedger(s.Seed)
+	if s.Tag == nil {
+		s.Tag = titleTag
+	}
+	if s.Provider == "" {
+		s.Provider = "sim"
+	}
+	if s.Issuer == "" {
+		s.Issuer = "https://idp.invalid/realms/platform"
+	}
+	if s.LinkLife == 0 {
+		s.LinkLife = time.Hour
+	}
+	s.door = door{&s.Faults, &s.Oracle, refuseOpenEO}
+	s.routes = http.NewServeMux()
+	discovery := openEORoute{"GET", "/.well-known/openeo", true, (*OpenEO).wellKnown}
+	for _, below := range []string{"", "/openeo", "/openeo/1.1", "/openeo/1.2"} {
+		s.routes.HandleFunc("GET "+below+discovery.path, s.through(discovery))
+	}
+	for _, version := range openEOVersions {
+		for _, route := range openEORoutes() {
+			path := route.path
+			if path == "/" {
+				path = "/{$}"
+			}
+			s.routes.HandleFunc(route.method+" /openeo/"+version+path, s.through(route))
+		}
+		s.routes.HandleFunc("GET /openeo/"+version, s.through(openEORoute{"GET", "/", true, (*OpenEO).capabilities}))
+	}
+	s.routes.HandleFunc("/", s.through(openEORoute{"", "elsewhere", true, (*OpenEO).notFound}))
+}
+
+// through leads one route's requests through the door.
+func (s *OpenEO) through(route openEORoute) http.HandlerFunc {
+	name := strings.TrimSpace(route.method + " " + route.path)
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := call{Request: r, route: name}
+		if !route.public {
+			c.account, c.denied = s.signedIn(r)
+		}
+		s.door.admit(w, c, func(w http.ResponseWriter, c call) *problem { return route.handle(s, w, c) })
+	}
+}
+
+// signedIn gives the account of a request, by the rules of the openEO API for bearer tokens.
+func (s *OpenEO) signedIn(r *http.Request) (string, *problem) {
+	if s.Open {
+		return "open", nil
+	}
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return "", &problem{401, "AuthenticationRequired", "Unauthorized."}
+	}
+	bearer, ok := strings.CutPrefix(header, "Bearer ")
+	if !ok {
+		return "", &problem{403, "AuthenticationSchemeInvalid", "Authentication method not supported."}
+	}
+	invalid := &problem{403, "TokenInvalid", "Authorization token has expired or is invalid. Please authenticate again."}
+	token, ok := strings.CutPrefix(bearer, "oidc/"+s.Provider+"/")
+	if !ok && s.JWT && !strings.Contains(bearer, "/") {
+		token, ok = bearer, true
+	}
+	if !ok || token == "" {
+		return "", invalid
+	}
+	if s.Check == nil {
+		return token, nil
+	}
+	account, err := s.Check(token)
+	if err != nil {
+		return "", invalid
+	}
+	return account, nil
+}
+
+func refuseOpenEO(w http.ResponseWriter, p problem) {
+	writeJSON(w, p.status, object{"id": "r-0", "code": p.code, "message": p.message, "links": []object{}})
+}
+
+func (s *OpenEO) notFound(http.ResponseWriter, call) *problem {
+	return &problem{404, "NotFound", "The requested URL was not found on the server."}
+}
+
+// SetLife changes how jobs fare. Jobs that run keep their course.
+func (s *OpenEO) SetLife(l Life) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Life = l
+}
+
+// SetStatus makes a job tell a status word from now on, whatever the truth; "" ends that. It reports whether there is
+// such a job.
+func (s *OpenEO) SetStatus(id, word string) bool {
+	s.once.Do(s.init)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs.byID[id]
+	if j != nil {
+		j.word = word
+	}
+	return j != nil
+}
+
+// Sent gives the request body that created a job; nil: there is no such job.
+func (s *OpenEO) Sent(id string) []byte {
+	s.once.Do(s.init)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobs.byID[id]; j != nil {
+		return slices.Clone(j.body)
+	}
+	return nil
+}
+
+// api is the address of the API that a request came to.
+func (s *OpenEO) api(r *http.Request) string {
+	version, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/openeo/"), "/")
+	if !slices.Contains(openEOVersions, version) {
+		version = openEOVersion
+	}
+	return origin(r) + "/openeo/" + version
+}
+
+func (s *OpenEO) wellKnown(w http.ResponseWriter, c call) *problem {
+	var versions []object
+	for _, v := range openEOVersions {
+		versions = append(versions, object{"url": origin(c.Request) + "/openeo/" + v + "/", "api_version": v + ".0", "production": true})
+	}
+	writeJSON(w, 200, object{"versions": versions})
+	return nil
+}
+
+func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
+	type endpoint struct {
+		Path    string   `json:"path"`
+		Methods []string `json:"methods"`
+	}
+	var endpoints []endpoint
+	for _, r := range openEORoutes() {
+		if r.path == "/" || strings.HasPrefix(r.path, "/signed/") {
+			continue
+		}
+		path := strings.Replace(r.path, "{id}", "{job_id}", 1)
+		i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.Path == path })
+		if i < 0 {
+			endpoints = append(endpoints, endpoint{Path: path})
+			i = len(endpoints) - 1
+		}
+		endpoints[i].Methods = append(endpoints[i].Methods, r.method)
+	}
+	api := s.api(c.Request)
+	writeJSON(w, 200, object{
+		"type": "Catalog", "id": "simulator", "title": "openEO simulator", "description": "A back-end for demonstrations and tests.",
+		"api_version": strings.TrimPrefix(api, origin(c.Request)+"/openeo/") + ".0", "backend_version": "1.0.0", "stac_version": "1.0.0",
+		"production": true, "conformsTo": s.classes(), "endpoints": endpoints, "billing": object{"currency": nil},
+		"links": []object{
+			{"rel": "version-history", "href": origin(c.Request) + "/.well-known/openeo", "type": "application/json"},
+			{"rel": "conformance", "href": api + "/conformance", "type": "application/json"},
+		},
+	})
+	return nil
+}
+
+func (s *OpenEO) classes() []string {
+	classes := []string{
+		"https://api.openeo.org/1.2.0",
+		"https://api.openeo.org/extensions/remote-process-definition/0.1.0",
+	}
+	if s.JWT {
+		classes = append(classes, "https://api.openeo.org/1.3.0/authentication/jwt")
+	}
+	return classes
+}
+
+func (s *OpenEO) conformance(w http.ResponseWriter, _ call) *problem {
+	writeJSON(w, 200, object{"conformsTo": s.classes()})
+	return nil
+}
+
+func (s *OpenEO) providers(w http.ResponseWriter, _ call) *problem {
+	writeJSON(w, 200, object{"providers": []object{{
+		"id": s.Provider, "issuer": s.Issuer, "title": "Simulated identity provider", "scopes": []string{"openid"},
+	}}})
+	return nil
+}
+
+func (s *OpenEO) fileFormats(w http.ResponseWriter, _ call) *problem {
+	format := func(title string, kinds ...string) object {
+		return object{"title": title, "gis_data_types": kinds, "parameters": object{}}
+	}
+	writeJSON(w, 200, object{
+		"input": object{"GeoJSON": format("GeoJSON", "vector")},
+		"output": object{
+			"GTiff":   format("GeoTIFF", "raster"),
+			"netCDF":  format("Network Common Data Form", "raster"),
+			"GeoJSON": format("GeoJSON", "vector"),
+			"JSON":    format("JSON", "raster", "vector"),
+		},
+	})
+	return nil
+}
+
+func (s *OpenEO) me(w http.ResponseWriter, c call) *problem {
+	writeJSON(w, 200, object{"user_id": c.account, "name": c.account})
+	return nil
+}
