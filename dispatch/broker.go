@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -72,13 +73,21 @@ func (b *Broker) draft(u UserID, r Request) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	body, err := json.Marshal(r.complete())
-	if err != nil {
-		return Draft{}, &Error{Kind: Invalid, Op: "dispatch.Accept", Text: "The request cannot be kept as JSON.", Err: err}
-	}
+	body, err := r.complete().encode()
 	return Draft{Body: body, Job: Job{
 		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, Phase: Waiting, Status: Accepted,
-	}}, nil
+	}}, err
+}
+
+// encode leaves the characters of parameters and options as they are.
+func (r Request) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return nil, &Error{Kind: Invalid, Op: "dispatch.Accept", Text: "The request cannot be kept as JSON.", Err: err}
+	}
+	return b.Bytes(), nil
 }
 
 // complete is r with parameters, if only none.

@@ -111,7 +111,11 @@ func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 		return false
 	}
 	jobs, err := b.Store.Ready(ctx, a, g.Lines[0], 1)
-	return err == nil && len(jobs) > 0 && jobs[0].Attention == NeedsSignIn
+	if err != nil || len(jobs) == 0 {
+		return false
+	}
+	r, err := b.Store.Refused(ctx, jobs[0].Owner, jobs[0].ID)
+	return err == nil && r.Attention == NeedsSignIn
 }
 
 // denials is what this process knows of accounts for which nothing can be asked.

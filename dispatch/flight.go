@@ -225,12 +225,9 @@ func (v *visit) heedAll(ctx context.Context, answers []answer) error {
 	return err
 }
 
-// heed does what a platform that turns requests away asks for: the account waits, not only the job. When it takes one
-// again, the others need not say any more that nothing can be done.
+// heed does what a platform that turns requests away asks for: the account waits, not only the job.
 func (v *visit) heed(ctx context.Context, a answer) error {
 	switch {
-	case a.Asked == AskSubmit && a.Err == nil && a.job.Attention.ofAccount():
-		return v.Store.Hold(ctx, v.account, 0, None, "")
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
 	case a.Asked == AskSubmit:
 		return v.Store.Hold(ctx, v.account, pause(a.job.Tries, a.Err), reason(a.Err), TextFor(a.Err))
@@ -238,9 +235,4 @@ func (v *visit) heed(ctx context.Context, a answer) error {
 		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
 	}
 	return nil
-}
-
-// ofAccount reports whether a is true of all waiting jobs of an account, or of none.
-func (a Attention) ofAccount() bool {
-	return a == Unreachable || a == NeedsSignIn || a == NeedsOperator || a == NoPlatform
 }

@@ -1,0 +1,579 @@
+package dispatchtest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// MemStore is a [dispatch.Store] in memory: fast, and the model that the SQL is compared with.
+type MemStore struct {
+	clock dispatch.Clock
+
+	mu       sync.Mutex
+	lastJob  dispatch.JobID
+	lastTask dispatch.TaskID
+	jobs     []*row // by id
+	tasks    map[dispatch.TaskID]dispatch.Task
+	keys     map[ownKey]*usedKey
+	accounts map[dispatch.Account]*account
+	rates    map[string]time.Time
+}
+
+type row struct {
+	dispatch.Job
+	body, result []byte
+}
+
+type ownKey struct {
+	owner dispatch.UserID
+	text  string
+}
+
+type usedKey struct {
+	fingerprint string
+	first       dispatch.Repeated
+	at          time.Time
+}
+
+type account struct {
+	generation       int64
+	until, due, hold time.Time
+	wakes            int64
+	why              dispatch.Attention
+	notice           string
+}
+
+var _ dispatch.Store = (*MemStore)(nil)
+
+// NewMemStore returns an empty store whose time is the clock's.
+func NewMemStore(c dispatch.Clock) *MemStore {
+	return &MemStore{
+		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
+		accounts: map[dispatch.Account]*account{}, rates: map[string]time.Time{},
+	}
+}
+
+// lock returns the time, and the way to unlock.
+func (s *MemStore) lock() (now time.Time, unlock func()) {
+	s.mu.Lock()
+	return micros(s.clock.Now()), s.mu.Unlock
+}
+
+func micros(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Round(0).Truncate(time.Microsecond)
+}
+
+// of gives an account's row, and makes one if there is none.
+func (s *MemStore) of(a dispatch.Account) *account {
+	if s.accounts[a] == nil {
+		s.accounts[a] = &account{}
+	}
+	return s.accounts[a]
+}
+
+// wake leaves an account that is due in its place of the queue.
+func (s *MemStore) wake(a dispatch.Account, now time.Time) {
+	acc := s.of(a)
+	acc.wakes++
+	if acc.due.IsZero() || acc.due.After(now) {
+		acc.due = now
+	}
+}
+
+func notFound() error {
+	return &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatchtest.MemStore", Text: "There is no such job."}
+}
+
+func conflict() error {
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatchtest.MemStore", Text: "Someone else was faster."}
+}
+
+func (s *MemStore) find(id dispatch.JobID) (*row, error) {
+	for _, r := range s.jobs {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	return nil, notFound()
+}
+
+// owned gives a job to its owner, also a hidden one.
+func (s *MemStore) owned(u dispatch.UserID, id dispatch.JobID) (*row, error) {
+	r, err := s.find(id)
+	if err == nil && r.Owner != u {
+		return nil, notFound()
+	}
+	return r, err
+}
+
+// visible gives a job to its owner.
+func (s *MemStore) visible(u dispatch.UserID, id dispatch.JobID) (*row, error) {
+	r, err := s.owned(u, id)
+	if err == nil && r.Hidden {
+		return nil, notFound()
+	}
+	return r, err
+}
+
+func (r *row) job() dispatch.Job {
+	j := r.Job
+	j.Strays = slices.Clone(j.Strays)
+	return j
+}
+
+func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (dispatch.Repeated, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if err := acceptable(jobs); err != nil {
+		return dispatch.Repeated{}, err
+	}
+	task, first := s.number(t, len(jobs))
+	if r, err := s.use(k, jobs[0].Owner, task, first, now); err != nil || r != (dispatch.Repeated{}) {
+		return r, err
+	}
+	if t != nil {
+		t.ID, t.Created, t.Updated = task, now, now
+		s.tasks[t.ID] = *t
+	}
+	for i := range jobs {
+		j := &jobs[i].Job
+		j.ID, j.Task, j.Version = first+dispatch.JobID(i), task, 1
+		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
+		s.jobs = append(s.jobs, &row{Job: *j, body: slices.Clone(jobs[i].Body)})
+	}
+	s.wake(jobs[0].Account, now)
+	return dispatch.Repeated{}, nil
+}
+
+func acceptable(jobs []dispatch.Draft) error {
+	if len(jobs) == 0 {
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "dispatchtest.Accept", Text: "There are no values."}
+	}
+	for _, j := range jobs {
+		if j.Account != jobs[0].Account {
+			return &dispatch.Error{Kind: dispatch.Internal, Op: "dispatchtest.Accept", Err: fmt.Errorf("jobs of two accounts")}
+		}
+	}
+	return nil
+}
+
+func (s *MemStore) number(t *dispatch.Task, jobs int) (task dispatch.TaskID, first dispatch.JobID) {
+	if t != nil {
+		s.lastTask++
+		task = s.lastTask
+	}
+	first = s.lastJob + 1
+	s.lastJob += dispatch.JobID(jobs)
+	return task, first
+}
+
+// use notes what a key stands for from now on, or tells what it stands for.
+func (s *MemStore) use(k dispatch.Key, u dispatch.UserID, task dispatch.TaskID, job dispatch.JobID, now time.Time) (r dispatch.Repeated, err error) {
+	if k == (dispatch.Key{}) {
+		return r, nil
+	}
+	own := ownKey{u, k.Text}
+	switch used := s.keys[own]; {
+	case used != nil && now.Sub(used.at) < dispatch.KeyLife && used.fingerprint != k.Fingerprint:
+		return r, conflict()
+	case used != nil && now.Sub(used.at) < dispatch.KeyLife:
+		return used.first, nil
+	}
+	first := dispatch.Repeated{Task: task}
+	if task == 0 {
+		first.Job = job
+	}
+	s.keys[own] = &usedKey{k.Fingerprint, first, now}
+	return r, nil
+}
+
+func (s *MemStore) Record(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	r, err := s.visible(u, id)
+	if err != nil {
+		return dispatch.Record{}, err
+	}
+	return s.record(r, now)
+}
+
+func (s *MemStore) Refused(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	r, err := s.owned(u, id)
+	if err != nil {
+		return dispatch.Record{}, err
+	}
+	return s.record(r, now)
+}
+
+// record shows on a waiting job why its account submits nothing.
+func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
+	j := r.job()
+	if acc := s.of(j.Account); j.Phase == dispatch.Waiting && acc.hold.After(now) {
+		j.Attention, j.Notice = acc.why, acc.notice
+	}
+	request, err := s.request(r)
+	return dispatch.Record{Job: j, Request: request}, err
+}
+
+func (s *MemStore) request(r *row) (q dispatch.Request, err error) {
+	if r.Task != 0 {
+		return s.tasks[r.Task].For(r.Number, r.body)
+	}
+	return q, json.Unmarshal(r.body, &q)
+}
+
+func (s *MemStore) Records(_ context.Context, u dispatch.UserID) ([]dispatch.Record, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	records := []dispatch.Record{}
+	for _, r := range s.jobs {
+		if r.Owner != u || r.Task != 0 || r.Hidden {
+			continue
+		}
+		record, err := s.record(r, now)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	slices.SortFunc(records, func(a, b dispatch.Record) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
+	})
+	return records, nil
+}
+
+func (s *MemStore) Result(_ context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.visible(u, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.result, nil
+}
+
+func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	r, err := s.visible(u, id)
+	if err != nil {
+		return dispatch.Job{}, err
+	}
+	r.Hidden = hide
+	if r.Desired == dispatch.WantCancel || r.Phase == dispatch.Ended {
+		return r.job(), nil
+	}
+	r.Desired, r.Version = dispatch.WantCancel, r.Version+1
+	if !r.Phase.InDoubt() {
+		r.Due = now
+	}
+	if r.Phase == dispatch.Waiting {
+		r.Phase, r.Status, r.Turn, r.Moved, r.Updated = dispatch.Ended, dispatch.Canceled, r.Turn+1, now, now
+	}
+	s.wake(r.Account, now)
+	return r.job(), nil
+}
+
+func (s *MemStore) Await(_ context.Context, u dispatch.UserID, id dispatch.JobID, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		asked := r.ID == id || id == 0 && r.Task == 0
+		if !asked || r.Owner != u || r.Hidden || r.Phase != dispatch.Started || !r.Checked.Before(now.Add(-fresh)) {
+			continue
+		}
+		r.Awaited = true
+		if soonest := latest(now, r.Checked.Add(gap)); soonest.Before(r.Due) {
+			r.Due = soonest
+		}
+		accounts = append(accounts, r.Account)
+	}
+	slices.Sort(accounts)
+	accounts = slices.Compact(accounts)
+	for _, a := range accounts {
+		s.wake(a, now)
+	}
+	return accounts, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (s *MemStore) Dequeue(_ context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	wait = time.Hour
+	for _, name := range s.queue() {
+		acc := s.accounts[name]
+		switch {
+		case acc.until.After(now):
+			wait = min(wait, acc.until.Sub(now))
+		case acc.due.After(now), len(leases) == n:
+			wait = min(wait, max(0, acc.due.Sub(now)))
+		default:
+			acc.generation++
+			acc.until = now.Add(ttl)
+			leases = append(leases, dispatch.Lease{Account: name, Generation: acc.generation})
+		}
+	}
+	return leases, wait, nil
+}
+
+// queue gives the accounts that have a visit planned, in the order in which they are due.
+func (s *MemStore) queue() (names []dispatch.Account) {
+	for name, acc := range s.accounts {
+		if !acc.due.IsZero() {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b dispatch.Account) int {
+		return cmp.Or(s.accounts[a].due.Compare(s.accounts[b].due), strings.Compare(string(a), string(b)))
+	})
+	return names
+}
+
+func (s *MemStore) Renew(_ context.Context, l dispatch.Lease, ttl time.Duration) error {
+	now, unlock := s.lock()
+	defer unlock()
+	return s.renew(l, now.Add(ttl))
+}
+
+func (s *MemStore) renew(l dispatch.Lease, until time.Time) error {
+	acc := s.of(l.Account)
+	if acc.generation != l.Generation {
+		return conflict()
+	}
+	acc.until = until
+	return nil
+}
+
+func (s *MemStore) Release(_ context.Context, l dispatch.Lease, wakes int64, due time.Time) error {
+	now, unlock := s.lock()
+	defer unlock()
+	acc := s.of(l.Account)
+	if acc.generation != l.Generation {
+		return conflict()
+	}
+	if acc.wakes != wakes {
+		due = now
+	}
+	acc.generation++
+	acc.until, acc.due = time.Time{}, micros(due)
+	return nil
+}
+
+func (s *MemStore) Load(_ context.Context, id dispatch.JobID) (dispatch.Job, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.find(id)
+	if err != nil {
+		return dispatch.Job{}, err
+	}
+	return r.job(), nil
+}
+
+func (s *MemStore) Request(_ context.Context, id dispatch.JobID) (dispatch.Request, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.find(id)
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	return s.request(r)
+}
+
+func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if err := s.renew(l, now.Add(limits.Lease())); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if r, err := s.find(j.ID); err != nil || r.Desired != dispatch.WantRun {
+			continue
+		}
+		if j, ok := s.write(j.Intend(now.Add(limits.Send))); ok {
+			kept = append(kept, j)
+		}
+	}
+	return kept, nil
+}
+
+// write replaces what visits may write, if the version is still the job's.
+func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
+	r, err := s.find(j.ID)
+	if err != nil || r.Version != j.Version {
+		return j, false
+	}
+	if j.Result != nil {
+		r.result = slices.Clone(j.Result)
+	}
+	j.Desired, j.Hidden, j.Version, j.Result = r.Desired, r.Hidden, r.Version+1, nil
+	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Updated, &j.Checked, &j.Moved} {
+		*t = micros(*t)
+	}
+	r.Job = j
+	return r.job(), true
+}
+
+func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job) (saved []dispatch.Job, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, j := range jobs {
+		if j, ok := s.write(j); ok {
+			saved = append(saved, j)
+		}
+	}
+	return saved, nil
+}
+
+func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+	now, unlock := s.lock()
+	defer unlock()
+	acc := s.of(a)
+	if d <= 0 {
+		acc.hold, acc.why, acc.notice = time.Time{}, dispatch.None, ""
+		s.wake(a, now)
+		return nil
+	}
+	acc.hold, acc.why, acc.notice = now.Add(d.Truncate(time.Microsecond)), why, notice
+	return nil
+}
+
+func (s *MemStore) Take(_ context.Context, platform string, pace time.Duration) (time.Duration, bool, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	tat, ahead := s.rates[platform], now.Add(time.Second)
+	switch {
+	case tat.After(ahead) && !tat.After(ahead.Add(pace)):
+		return tat.Sub(ahead), false, nil
+	case tat.Before(now), tat.After(ahead):
+		tat = now
+	}
+	s.rates[platform] = tat.Add(pace)
+	return tat.Sub(now), true, nil
+}
+
+func (s *MemStore) Installation(context.Context) (string, error) { return "memory", nil }
+
+func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
+	now, unlock := s.lock()
+	defer unlock()
+	s.jobs = slices.DeleteFunc(s.jobs, func(r *row) bool {
+		return r.Hidden && r.Phase == dispatch.Ended && len(r.Strays) == 0 && r.Moved.Before(now.Add(-keep))
+	})
+	for k, used := range s.keys {
+		if now.Sub(used.at) >= dispatch.KeyLife {
+			delete(s.keys, k)
+		}
+	}
+	return nil
+}
+
+func (s *MemStore) Ping(context.Context) error { return nil }
+
+func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int) (dispatch.Agenda, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	acc := s.accounts[a]
+	if acc == nil {
+		return dispatch.Agenda{}, notFound()
+	}
+	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold}
+	for _, j := range s.byDue(a) {
+		if j.Phase.Holds() && j.Moved.After(now.Add(-dispatch.StalledAfter)) {
+			g.Held++
+		}
+		enter(&g, j)
+	}
+	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Learn} {
+		*list = (*list)[:min(n, len(*list))]
+	}
+	g.Lines = s.lines(a, now)
+	return g, nil
+}
+
+// byDue gives an account's jobs by due, id.
+func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
+	for _, r := range s.jobs {
+		if r.Account == a {
+			jobs = append(jobs, r.job())
+		}
+	}
+	slices.SortFunc(jobs, func(a, b dispatch.Job) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID)) })
+	return jobs
+}
+
+// enter puts j to where it belongs in the agenda. Jobs come by due.
+func enter(g *dispatch.Agenda, j dispatch.Job) {
+	strays, canceled := len(j.Strays) > 0, j.Desired == dispatch.WantCancel
+	next, list := &g.Next, &g.Learn
+	switch {
+	case strays, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
+		list = &g.Cancel
+	case j.Phase == dispatch.Waiting:
+		next, list = &g.NextWaiting, nil
+	case j.Phase == dispatch.Ended:
+		return
+	case j.Phase.InDoubt():
+		list = &g.Settle
+	case j.Phase == dispatch.Created:
+		next, list = &g.NextStart, &g.Start
+	}
+	if next.IsZero() {
+		*next = j.Due
+	}
+	if list != nil && !j.Due.After(g.Now) {
+		*list = append(*list, j)
+	}
+}
+
+func (s *MemStore) lines(a dispatch.Account, now time.Time) (lines []dispatch.Line) {
+	byLine, byOwner, ready := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line]bool{}
+	for _, j := range s.byDue(a) {
+		line := dispatch.Line{Owner: j.Owner, Task: j.Task}
+		if j.Phase.Holds() {
+			byLine[line]++
+			byOwner[j.Owner]++
+		}
+		if j.Phase == dispatch.Waiting && !j.Due.After(now) {
+			ready[line] = true
+		}
+	}
+	for l := range ready {
+		l.Held, l.OwnerHeld = byLine[l], byOwner[l.Owner]
+		lines = append(lines, l)
+	}
+	slices.SortFunc(lines, func(a, b dispatch.Line) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
+	})
+	return lines
+}
+
+func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && !j.Due.After(now) && len(jobs) < n {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
