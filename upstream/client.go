@@ -79,6 +79,8 @@ type Call struct {
 	Body   []byte
 	Effect bool  // it may change something there: a failure that leaves open whether it did is Uncertain
 	Limit  int64 // bytes of the answer's body; default 10 MiB
+
+	Timeout time.Duration // when the context has no deadline; default the client's
 }
 
 // Answer is what came back.
@@ -94,7 +96,7 @@ type Answer struct {
 // effect. A status of 300 and above is a [*dispatch.Error], and so is a body that is cut off or longer than the limit;
 // the Answer is returned too as far as it came, so that a protocol's own codes can say more.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.bounded(ctx, call.Timeout)
 	defer cancel()
 	resp, err := c.call(ctx, call)
 	if err != nil {
@@ -104,9 +106,9 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 }
 
 // Stream makes the call and leaves the body of an answer below 300 to the caller, as Answer.Stream, without a limit but
-// ctx: it must be alive until the body is read. All else is as for [Client.Do].
+// the time that bounds the whole call: ctx must be alive until the body is read. All else is as for [Client.Do].
 func (c *Client) Stream(ctx context.Context, call Call) (*Answer, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.bounded(ctx, call.Timeout)
 	resp, err := c.call(ctx, call)
 	if err != nil {
 		cancel()
@@ -141,18 +143,18 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, c.timeout)
+	return context.WithTimeout(ctx, cmp.Or(timeout, c.timeout))
 }
 
 // call sends the request, and follows redirects where that is harmless.
 func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	u, err := c.rules.server(call.URL)
 	if err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op, Text: "This address may not be called: " + err.Error()}
+		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op, Text: "This address may not be called: " + err.Error() + "."}
 	}
 	token := call.Token
 	if !SameOrigin(call.URL, call.Origin) {

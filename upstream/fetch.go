@@ -26,7 +26,7 @@ type Fetch struct {
 // three redirects that keep to the same rules. What breaks them is Invalid, and so are a document that is too long or does
 // not end in time. A host that the operator trusts and f.AllowHosts lists may be private, and http.
 func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
 	next := f.URL
 	for range maxHops + 1 {

@@ -55,13 +55,13 @@ func (r rules) server(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil, u.Hostname() == "":
-		return nil, errors.New("it is not an absolute URL.")
+		return nil, errors.New("it is not an absolute URL")
 	case u.User != nil:
-		return nil, errors.New("it has a user name in it.")
+		return nil, errors.New("it has a user name in it")
 	case u.Scheme == "http" && !r.development && !r.trusts(u):
-		return nil, errors.New("it is not https.")
+		return nil, errors.New("it is not https")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("it is neither https nor http.")
+		return nil, errors.New("it is neither https nor http")
 	}
 	return u, nil
 }

@@ -1,0 +1,232 @@
+package openeo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// order is the body of POST /jobs and POST /result.
+type order struct {
+	graph   map[string]any
+	options json.RawMessage // what the definition proposes, where the back-end does not read the definition itself
+}
+
+// order makes the process graph for a request: one node that calls the process, with the parameters as its arguments,
+// and a save_result after it exactly when the process does not end in one itself.
+//
+// A definition by URL is passed on as the node's namespace where the back-end lists the conformance class of
+// remote process definitions. Any other back-end would not find the process: there its graph is sent instead, with the
+// arguments in the place of its parameters.
+func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
+	where, id := r.Service.Application, ""
+	if ns := namespaceOf(r.Service); !isURL(where) && isURL(ns) {
+		where, id = ns, r.Service.Application
+	}
+	var (
+		proc process
+		err  error
+	)
+	if isURL(where) {
+		proc, err = p.defined(ctx, where, id, f)
+	} else {
+		where = namespaceOf(r.Service)
+		proc, err = p.stored(ctx, bearer, r.Service)
+	}
+	if err != nil {
+		return order{}, err
+	}
+	o := order{graph: map[string]any{"run": call(proc.id, where, r.Parameters)}}
+	last := "run"
+	if proc.graph != nil {
+		if o, last, err = inline(proc.graph, id, r.Parameters); err != nil {
+			return order{}, err
+		}
+	}
+	if proc.saves {
+		return o, nil
+	}
+	format, err := p.format(ctx, r.Format)
+	if err != nil {
+		return order{}, err
+	}
+	o.save(last, format)
+	return o, nil
+}
+
+// call is the node that calls a process; it has the result.
+func call(id, namespace string, arguments json.RawMessage) map[string]any {
+	n := map[string]any{"process_id": id, "arguments": arguments, "result": true}
+	if namespace != "" {
+		n["namespace"] = namespace
+	}
+	return n
+}
+
+// save puts a save_result behind node last.
+func (o order) save(last, format string) {
+	switch n := o.graph[last].(type) {
+	case map[string]any:
+		delete(n, "result")
+	}
+	id := "save"
+	for i := 1; o.graph[id] != nil; i++ {
+		id = fmt.Sprintf("save%d", i)
+	}
+	o.graph[id] = map[string]any{
+		"process_id": "save_result", "result": true,
+		"arguments": map[string]any{"data": map[string]string{"from_node": last}, "format": format},
+	}
+}
+
+// inline gives the graph of a definition with arguments in place of its parameters, and the id of its result node.
+func inline(data []byte, id string, arguments json.RawMessage) (order, string, error) {
+	d, err := parseDefinition(data, id)
+	if err != nil {
+		return order{}, "", badDefinition(id, err)
+	}
+	values, err := bind(d.Parameters, arguments)
+	if err != nil {
+		return order{}, "", err
+	}
+	var graph map[string]any
+	if err := unmarshal(d.Graph, &graph); err != nil {
+		return order{}, "", badDefinition(id, err)
+	}
+	_, last, _ := parseGraph(d.Graph)
+	return order{graph: substitute(graph, values).(map[string]any), options: d.Options}, last, nil
+}
+
+// bind gives each parameter its value: the argument, or the default, which is null where a parameter is optional and
+// has none.
+func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.RawMessage, error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(arguments, &given); err != nil {
+		return nil, dispatch.InvalidBody("openeo.bind", "The parameters are not an object.", "parameters")
+	}
+	e := &dispatch.Error{Kind: dispatch.Invalid, Op: "openeo.bind", Text: "A parameter is missing."}
+	values := map[string]json.RawMessage{}
+	for _, prm := range parameters {
+		value, ok := given[prm.Name]
+		switch {
+		case ok:
+		case prm.Default != nil:
+			value = prm.Default
+		case prm.Optional:
+			value = json.RawMessage("null")
+		default:
+			e.Faults = append(e.Faults, dispatch.Fault{Loc: []any{"body", "parameters", prm.Name}, Msg: "The process requires this parameter.", Type: "missing"})
+		}
+		values[prm.Name] = value
+	}
+	if len(e.Faults) > 0 {
+		return nil, e
+	}
+	return values, nil
+}
+
+// callbackNames are the parameters that the standard processes give to a process graph among their arguments
+// (https://processes.openeo.org). Inside of one they hide a process's own parameter of that name.
+var callbackNames = []string{"data", "context", "x", "y", "value", "index", "label", "parameters"}
+
+// substitute gives v with values in the place of {"from_parameter": name}, at any depth. What is hidden, or has no value,
+// stays.
+func substitute(v any, values map[string]json.RawMessage) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = substitute(v[i], values)
+		}
+	case map[string]any:
+		if name, ok := v["from_parameter"].(string); ok {
+			if value, ok := values[name]; ok {
+				return value
+			}
+			return v
+		}
+		visible := values
+		if _, callback := v["process_graph"].(map[string]any); callback {
+			visible = without(values, v["parameters"])
+		}
+		for k := range v {
+			v[k] = substitute(v[k], visible)
+		}
+	}
+	return v
+}
+
+// without gives the values that a callback sees: all but those whose names are its own, by convention or because its
+// parameters say so.
+func without(values map[string]json.RawMessage, parameters any) map[string]json.RawMessage {
+	own := slices.Clone(callbackNames)
+	list, _ := parameters.([]any)
+	for _, prm := range list {
+		if m, ok := prm.(map[string]any); ok {
+			name, _ := m["name"].(string)
+			own = append(own, name)
+		}
+	}
+	seen := maps.Clone(values)
+	maps.DeleteFunc(seen, func(name string, _ json.RawMessage) bool { return slices.Contains(own, name) })
+	return seen
+}
+
+// topLevel are the members of POST /jobs and POST /result that a request's options may set beside the job options.
+var topLevel = []string{"description", "plan", "budget", "log_level"}
+
+// body is the JSON of an order. Options go into job_options, where the back-ends and clients in use have them, but those
+// that the specification itself knows; title "" leaves it out.
+func (o order) body(title string, options json.RawMessage) ([]byte, error) {
+	b := map[string]any{"process": map[string]any{"process_graph": o.graph}}
+	if title != "" {
+		b["title"] = title
+	}
+	var proposed, given map[string]json.RawMessage
+	if o.options != nil && json.Unmarshal(o.options, &proposed) != nil {
+		proposed = nil // the definition's fault, and only a proposal
+	}
+	if options != nil && json.Unmarshal(options, &given) != nil {
+		return nil, dispatch.InvalidBody("openeo.order", "The options are not an object.", "options")
+	}
+	job := map[string]json.RawMessage{}
+	maps.Copy(job, proposed)
+	maps.Copy(job, given)
+	for _, name := range topLevel {
+		if value, ok := given[name]; ok {
+			b[name] = value
+			delete(job, name)
+		}
+	}
+	if len(job) > 0 {
+		b["job_options"] = job
+	}
+	return marshal(b)
+}
+
+// marshal leaves texts as they are, where [json.Marshal] would escape them for HTML.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not JSON. "+upstream.Text(err.Error()), "parameters")
+	}
+	return bytes.TrimSpace(buf.Bytes()), nil
+}
+
+// unmarshal keeps numbers digit for digit.
+func unmarshal(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return errors.New("it is not JSON")
+	}
+	return nil
+}

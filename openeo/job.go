@@ -1,0 +1,397 @@
+package openeo
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// Submit creates a job, or starts the one that s.Ref names. A created job whose identifier did not arrive is Uncertain:
+// the listing has it, with the tag.
+func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	if s.Ref != (dispatch.Ref{}) {
+		return p.start(ctx, t, s.Ref)
+	}
+	return p.create(ctx, t, s)
+}
+
+func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	const op = "openeo.create"
+	f, err := p.known(ctx)
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	if !f.batch {
+		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform has no batch jobs, only synchronous processing."}
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	o, err := p.order(ctx, f, bearer, s.Request)
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	body, err := o.body(withTag(s.Title, s.Tag), s.Options)
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	a, err := p.call(ctx, op, http.MethodPost, "/jobs", bearer, body)
+	if a == nil || a.Status >= 300 {
+		return dispatch.Step{}, err
+	}
+	// It is created, however the rest of the answer arrived.
+	id := created(a)
+	if id == "" {
+		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not tell the job's identifier.", Err: err}
+	}
+	return dispatch.Step{Ref: dispatch.Ref{ID: id}}, nil
+}
+
+var jobLocation = regexp.MustCompile(`/jobs/([^/]+)/?$`)
+
+// created is the identifier in the answer to POST /jobs: OpenEO-Identifier, else the last segment of Location (which is
+// not followed, so its host does not matter), else id in the body; "" when there is none.
+func created(a *upstream.Answer) string {
+	if id := a.Header.Get("OpenEO-Identifier"); validID(id) {
+		return id
+	}
+	if u, err := url.Parse(a.Header.Get("Location")); err == nil {
+		if m := jobLocation.FindStringSubmatch(u.Path); m != nil && validID(m[1]) {
+			return m[1]
+		}
+	}
+	var body struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(a.Body, &body) == nil && validID(body.ID) {
+		return body.ID
+	}
+	return ""
+}
+
+func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Step, error) {
+	const op = "openeo.start"
+	step := dispatch.Step{Ref: ref}
+	path, err := jobPath(op, ref)
+	if err != nil {
+		return step, err
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return step, err
+	}
+	a, err := p.call(ctx, op, http.MethodPost, path+"/results", bearer, nil)
+	switch {
+	case a == nil:
+		return step, err
+	case a.Status < 300, codeOf(a) == "JobLocked": // locked: it is queued or running
+		step.Started = true
+		return step, nil
+	}
+	return step, err
+}
+
+// withTag is a job's title as it is at the platform: listings must carry the title, and need carry nothing else of a
+// client's.
+func withTag(title, tag string) string {
+	if tag == "" {
+		return title
+	}
+	return title + " [" + tag + "]"
+}
+
+var tagged = regexp.MustCompile(`(?s)^.* \[([^\s\[\]]+)\]$`)
+
+// tagOf is the inverse of withTag for a tag without spaces and brackets; "" for a title without one.
+func tagOf(title string) string {
+	m := tagged.FindStringSubmatch(title)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// job is the metadata that GET /jobs and GET /jobs/{id} give.
+type job struct {
+	ID       string `json:"id"`
+	Title    any    `json:"title"`
+	Status   any    `json:"status"`
+	Created  any    `json:"created"`
+	Progress any    `json:"progress"`
+	Costs    any    `json:"costs"`
+}
+
+var words = map[string]dispatch.Status{
+	"created": dispatch.Accepted, "queued": dispatch.Queued, "running": dispatch.Running, "finished": dispatch.Finished,
+	"canceled": dispatch.Canceled, "error": dispatch.Failed,
+}
+
+func (j job) report() dispatch.Report {
+	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100)}
+	word, _ := j.Status.(string)
+	if status, ok := words[strings.ToLower(word)]; ok {
+		r.Status = status
+	}
+	return r
+}
+
+// number is v within bounds, nil if it is no number.
+func number(v any, lowest, highest float64) *float64 {
+	f, ok := v.(float64)
+	if !ok {
+		return nil
+	}
+	f = min(max(f, lowest), highest)
+	return &f
+}
+
+// Status reads the job's metadata, and for a job in error what it last logged as errors.
+func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	const op = "openeo.status"
+	path, err := jobPath(op, ref)
+	if err != nil {
+		return dispatch.Report{}, err
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return dispatch.Report{}, err
+	}
+	var j job
+	if _, err := p.get(ctx, op, path, bearer, &j); err != nil {
+		return dispatch.Report{}, err
+	}
+	r := j.report()
+	if r.Status == dispatch.Failed {
+		r.Message = p.complaint(ctx, path, bearer)
+	}
+	return r, nil
+}
+
+// complaint is what a failed job last logged as errors; "" if that cannot be had.
+func (p *Platform) complaint(ctx context.Context, path string, bearer dispatch.Secret) string {
+	var page logPage
+	if _, err := p.get(ctx, "openeo.complaint", path+"/logs?level=error", bearer, &page); err != nil {
+		return ""
+	}
+	var said []string
+	for _, l := range page.Logs {
+		if e := l.entry(); e.Level == "error" && e.Message != "" && !slices.Contains(said, e.Message) {
+			said = append(said, e.Message)
+		}
+	}
+	const last = 3
+	return upstream.Text(strings.Join(said[max(0, len(said)-last):], " "))
+}
+
+// Cancel stops a job that runs or waits to, and deletes one that is only created. What has ended, or is gone, is left. A
+// back-end that shows a canceled job as created again keeps it so until Cancel is repeated.
+func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	const op = "openeo.cancel"
+	path, err := jobPath(op, ref)
+	if err != nil {
+		return err
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return err
+	}
+	var j job
+	if _, err := p.get(ctx, op, path, bearer, &j); err != nil {
+		return unlessGone(err)
+	}
+	switch status := j.report().Status; {
+	case status.Final():
+		return nil
+	case status != dispatch.Accepted:
+		path += "/results"
+	}
+	_, err = p.call(ctx, op, http.MethodDelete, path, bearer, nil)
+	return unlessGone(err)
+}
+
+func unlessGone(err error) error {
+	if dispatch.Is(err, dispatch.NotFound) {
+		return nil
+	}
+	return err
+}
+
+const (
+	listPage = 100  // jobs asked for at once
+	logsPage = 1000 // log entries, likewise
+	maxPages = 1000
+)
+
+// List gives the account's jobs in the back-end's order, which is newest first where it says so. A listing that is known
+// to be incomplete ends with an error.
+func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
+	return func(yield func(dispatch.Listed, error) bool) {
+		bearer, err := p.bearer(ctx, t)
+		if err != nil {
+			yield(dispatch.Listed{}, err)
+			return
+		}
+		f, err := p.known(ctx)
+		next, seen := f.url+"/jobs?limit="+strconv.Itoa(listPage), map[string]bool{}
+		for err == nil && next != "" && !seen[next] && len(seen) < maxPages {
+			seen[next] = true
+			var page jobPage
+			if page, next, err = p.listed(ctx, next, bearer); err != nil {
+				break
+			}
+			for _, j := range page.Jobs {
+				if !yield(j.listed(), nil) {
+					return
+				}
+			}
+			if len(page.Missing) > 0 {
+				err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "openeo.list", Text: "A part of the platform's federation does not answer."}
+			}
+		}
+		switch {
+		case err != nil:
+			yield(dispatch.Listed{}, err)
+		case next != "":
+			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: "openeo.list", Text: "The platform's listing does not end."})
+		}
+	}
+}
+
+type jobPage struct {
+	Jobs    []job    `json:"jobs"`
+	Links   []link   `json:"links"`
+	Missing []string `json:"federation:missing"`
+}
+
+type link struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+}
+
+func (p *Platform) listed(ctx context.Context, url string, bearer dispatch.Secret) (page jobPage, next string, err error) {
+	const op = "openeo.list"
+	a, err := p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil))
+	if err != nil {
+		return page, "", refine(a, err)
+	}
+	if err := upstream.JSON(a, op, &page); err != nil {
+		return page, "", err
+	}
+	next, err = p.next(op, a, page.Links)
+	return page, next, err
+}
+
+// next is the URL of the next page, "" on the last. A token goes nowhere else, so a link that leads to another origin is an
+// error: without it the pages are incomplete.
+func (p *Platform) next(op string, a *upstream.Answer, links []link) (string, error) {
+	for _, l := range links {
+		if l.Rel != "next" {
+			continue
+		}
+		next := absolute(a.URL, l.Href)
+		if !upstream.SameOrigin(next, p.endpoint) {
+			return "", &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's next page is at another host."}
+		}
+		return next, nil
+	}
+	return "", nil
+}
+
+func (j job) listed() dispatch.Listed {
+	title, _ := j.Title.(string)
+	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(title), Created: moment(j.Created), Report: j.report()}
+}
+
+// moment reads an RFC 3339 time; zero if it is none.
+func moment(v any) time.Time {
+	s, _ := v.(string)
+	at, _ := time.Parse(time.RFC3339, s)
+	return at
+}
+
+type logPage struct {
+	Logs  []logLine `json:"logs"`
+	Links []link    `json:"links"`
+}
+
+type logLine struct {
+	ID      any `json:"id"`
+	Level   any `json:"level"`
+	Message any `json:"message"`
+	Time    any `json:"time"`
+}
+
+func (l logLine) entry() dispatch.LogEntry {
+	level, _ := l.Level.(string)
+	message, _ := l.Message.(string)
+	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(level), Message: upstream.Text(message)}
+}
+
+const maxLogs = 20000
+
+// Logs reads the job's log, 20,000 entries at most: by the back-end's next links where it gives them, else by the
+// specification's offset, which is the id of the last entry.
+func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
+	const op = "openeo.logs"
+	path, err := jobPath(op, ref)
+	if err != nil {
+		return nil, err
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var entries []dispatch.LogEntry
+	first := f.url + path + "/logs?limit=" + strconv.Itoa(logsPage)
+	next, seen, ids := first, map[string]bool{}, map[any]bool{}
+	for next != "" && !seen[next] && len(entries) < maxLogs {
+		seen[next] = true
+		a, err := p.client.Do(ctx, p.request(op, http.MethodGet, next, bearer, nil))
+		if err != nil {
+			return entries, refine(a, err)
+		}
+		var page logPage
+		if err := upstream.JSON(a, op, &page); err != nil {
+			return entries, err
+		}
+		if next, err = p.next(op, a, page.Links); err != nil {
+			return entries, err
+		}
+		fresh := slices.DeleteFunc(page.Logs, func(l logLine) bool { return ids[l.key()] })
+		for _, l := range fresh {
+			ids[l.key()] = l.key() != nil
+			entries = append(entries, l.entry())
+		}
+		if next == "" && len(fresh) >= logsPage && fresh[len(fresh)-1].key() != nil {
+			next = first + "&offset=" + url.QueryEscape(fresh[len(fresh)-1].key().(string))
+		}
+	}
+	return entries[:min(len(entries), maxLogs)], nil
+}
+
+// key is the entry's id as text; nil if it has none.
+func (l logLine) key() any {
+	switch id := l.ID.(type) {
+	case string:
+		return id
+	case float64:
+		return strconv.FormatFloat(id, 'f', -1, 64)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+// Package openeo runs jobs on back-ends that speak the openEO API, versions 1.x.
+//
+// It is written from https://api.openeo.org and from how real back-ends deviate. A job takes two requests with an effect: one
+// creates it, inert and marked by a tag at the end of its title, and one starts it.
+package openeo
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// Config names one back-end.
+type Config struct {
+	Name        string
+	Endpoint    string           // URL as operators and users know it: the API itself, or where its versions are found
+	TokenPrefix string           // put before the token and a slash: "oidc/CDSE"; default: derived from the token's issuer
+	Client      *upstream.Client // must trust Endpoint where that is private
+	AllowHosts  []string         // where process definitions may lie; empty: any public host
+	Now         func() time.Time // default time.Now
+}
+
+// Platform is a [dispatch.Platform]. It knows a back-end's public facts for a while, and nothing about users.
+type Platform struct {
+	name       string
+	endpoint   string
+	prefix     string
+	client     *upstream.Client
+	allowHosts []string
+
+	facts     *shelf[facts]
+	providers *shelf[[]provider]
+	formats   *shelf[[]string]
+	processes *shelf[process]
+}
+
+var (
+	_ dispatch.Platform   = (*Platform)(nil)
+	_ dispatch.Lister     = (*Platform)(nil)
+	_ dispatch.Canceler   = (*Platform)(nil)
+	_ dispatch.SyncRunner = (*Platform)(nil)
+	_ dispatch.Logger     = (*Platform)(nil)
+	_ dispatch.Prober     = (*Platform)(nil)
+)
+
+const (
+	factsLife   = 15 * time.Minute
+	processLife = time.Minute // then a definition is asked for again, by its ETag where it has one
+)
+
+// New makes a Platform. It asks nobody.
+func New(c Config) *Platform {
+	now := c.Now
+	if now == nil {
+		now = time.Now
+	}
+	return &Platform{
+		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
+		client: c.Client, allowHosts: c.AllowHosts,
+		facts:     newShelf[facts](now, factsLife),
+		providers: newShelf[[]provider](now, factsLife),
+		formats:   newShelf[[]string](now, factsLife),
+		processes: newShelf[process](now, processLife),
+	}
+}
+
+// TwoStep is true: a job is created, then started.
+func (p *Platform) TwoStep() bool { return true }
+
+// processName is an id or a namespace. The specification allows word characters only; the field also uses hyphens, and
+// "u:someone" for a user's namespace.
+var processName = regexp.MustCompile(`^[\w\-.:~@]+$`)
+
+// Base checks that the application is the URL of a process definition, or the id of a process that the back-end knows in
+// the service's namespace (null: the user's own, then predefined). The namespace of an id may be the URL of its definition.
+func (p *Platform) Base(s dispatch.Service) (string, error) {
+	const op = "openeo.Base"
+	if isURL(s.Application) {
+		return "", p.allowed(op, s.Application, "application")
+	}
+	if !processName.MatchString(s.Application) {
+		return "", dispatch.InvalidBody(op, "The application is neither a URL nor the id of a process.", "service", "application")
+	}
+	switch namespace := namespaceOf(s); {
+	case isURL(namespace):
+		return "", p.allowed(op, namespace, "namespace")
+	case namespace != "" && !processName.MatchString(namespace):
+		return "", dispatch.InvalidBody(op, "The namespace is neither a URL nor a name.", "service", "namespace")
+	}
+	return "", nil
+}
+
+// allowed checks a URL that a user gave in a member of the service.
+func (p *Platform) allowed(op, raw, member string) error {
+	if err := p.client.Allowed(op, raw, p.allowHosts); err != nil {
+		return dispatch.InvalidBody(op, dispatch.TextFor(err), "service", member)
+	}
+	return nil
+}
+
+func isURL(s string) bool { return strings.Contains(s, "://") }
+
+func namespaceOf(s dispatch.Service) string {
+	if s.Namespace == nil {
+		return ""
+	}
+	return *s.Namespace
+}
+
+// call makes one request to the back-end's API, at a path below the version in use.
+func (p *Platform) call(ctx context.Context, op, method, path string, bearer dispatch.Secret, body []byte) (*upstream.Answer, error) {
+	f, err := p.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.client.Do(ctx, p.request(op, method, f.url+path, bearer, body))
+	return a, refine(a, err)
+}
+
+func (p *Platform) request(op, method, url string, bearer dispatch.Secret, body []byte) upstream.Call {
+	return upstream.Call{
+		Op: op, Method: method, URL: url, Token: bearer, Origin: p.endpoint, Body: body, Effect: method != http.MethodGet,
+		Header: http.Header{"Accept": {"application/json"}},
+	}
+}
+
+// get reads JSON from the back-end's API.
+func (p *Platform) get(ctx context.Context, op, path string, bearer dispatch.Secret, into any) (*upstream.Answer, error) {
+	a, err := p.call(ctx, op, http.MethodGet, path, bearer, nil)
+	if err != nil {
+		return a, err
+	}
+	return a, upstream.JSON(a, op, into)
+}
+
+// jobID is what the specification allows; "." and ".." would address something else.
+var jobID = regexp.MustCompile(`^[\w\-.~]+$`)
+
+func validID(id string) bool { return jobID.MatchString(id) && id != "." && id != ".." }
+
+// jobPath is the path of a job.
+func jobPath(op string, ref dispatch.Ref) (string, error) {
+	if !validID(ref.ID) {
+		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: op, Text: "The platform has no such job."}
+	}
+	return "/jobs/" + ref.ID, nil
+}
+
+// absolute is href seen from a document at base.
+func absolute(base *url.URL, href string) string {
+	u, err := base.Parse(href)
+	if err != nil {
+		return href
+	}
+	return u.String()
+}
+
+// Probe reads the back-end's facts, and if there is a token, tries it.
+func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
+	if _, err := p.known(ctx); err != nil {
+		return err
+	}
+	if t.Secret == "" {
+		return nil
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return err
+	}
+	a, err := p.call(ctx, "openeo.me", http.MethodGet, "/me", bearer, nil)
+	if absent(a) {
+		return nil // who the token is for cannot be asked, which is allowed
+	}
+	return err
+}
+
+// codes are the kinds of the openEO error codes that mean something else than their HTTP status. See
+// https://api.openeo.org/draft/errors.json; ConcurrentJobLimit and OidcSupportError are what back-ends send unofficially.
+var codes = map[string]dispatch.Kind{
+	"AuthenticationRequired":      dispatch.SignInRequired,
+	"TokenInvalid":                dispatch.SignInRequired, // 403 also for a token that has just expired
+	"CredentialsInvalid":          dispatch.SignInRequired,
+	"AuthenticationSchemeInvalid": dispatch.Misconfigured, // another token prefix is needed
+	"OidcSupportError":            dispatch.Misconfigured,
+	"UnsupportedApiVersion":       dispatch.Misconfigured,
+	"PermissionsInsufficient":     dispatch.Forbidden,
+	"PaymentRequired":             dispatch.Forbidden,
+	"StorageQuotaExceeded":        dispatch.Forbidden,
+	"ConcurrentJobLimit":          dispatch.Busy,
+	"InfrastructureBusy":          dispatch.Busy,
+	"InfrastructureMaintenance":   dispatch.Busy,
+	"JobNotFinished":              dispatch.Conflict,
+	"JobNotStarted":               dispatch.Conflict,
+	"JobLocked":                   dispatch.Conflict,
+	"JobNotFound":                 dispatch.NotFound,
+	"ProcessUnsupported":          dispatch.Invalid,
+	"ProcessGraphNotFound":        dispatch.Invalid,
+	"FeatureUnsupported":          dispatch.Unsupported,
+}
+
+// refine gives an error the kind that the answer's openEO code means.
+func refine(a *upstream.Answer, err error) error {
+	e, ok := err.(*dispatch.Error)
+	if !ok || a == nil {
+		return err
+	}
+	if kind, known := codes[codeOf(a)]; known {
+		e.Kind = kind
+	} else if a.Status == http.StatusPaymentRequired {
+		e.Kind = dispatch.Forbidden
+	} else if e.Kind == dispatch.NotFound && !isObject(a.Body) {
+		e.Kind = dispatch.Unavailable // a proxy's page, which says nothing about a job
+	}
+	return e
+}
+
+func isObject(data []byte) bool {
+	var m map[string]any
+	return json.Unmarshal(data, &m) == nil && m != nil
+}
+
+// codeOf is the openEO error code of an answer, "" if it has none.
+func codeOf(a *upstream.Answer) string {
+	var body struct {
+		Code any `json:"code"`
+	}
+	if a.Status < 400 || upstream.JSON(a, "", &body) != nil {
+		return ""
+	}
+	code, _ := body.Code.(string)
+	return code
+}

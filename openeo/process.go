@@ -1,0 +1,160 @@
+package openeo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// maxDefinition bounds a process definition; real ones have up to 0.9 MB.
+const maxDefinition = 2 << 20
+
+// process is what must be known of the process that a service names.
+type process struct {
+	id    string
+	saves bool   // its own graph ends in save_result
+	graph []byte // the definition itself, where the back-end cannot fetch it
+	etag  string
+}
+
+// definition is a process as openEO documents have it.
+type definition struct {
+	ID         string          `json:"id"`
+	Graph      json.RawMessage `json:"process_graph"`
+	Parameters []parameter     `json:"parameters"`
+	Options    json.RawMessage `json:"default_job_options"`
+}
+
+type parameter struct {
+	Name     string          `json:"name"`
+	Optional bool            `json:"optional"`
+	Default  json.RawMessage `json:"default"`
+}
+
+// defined gives the process at a user's URL. id is the one it must have; "": any.
+func (p *Platform) defined(ctx context.Context, raw, id string, f facts) (process, error) {
+	return p.processes.get(ctx, fmt.Sprintf("%t %s %s", f.remote, id, raw), func(ctx context.Context, last process) (process, error) {
+		a, err := p.client.Fetch(ctx, upstream.Fetch{
+			Op: "openeo.definition", URL: raw, AllowHosts: p.allowHosts, Limit: maxDefinition, ETag: last.etag})
+		switch {
+		case err != nil:
+			return process{}, badDefinition(id, err)
+		case a.Status == http.StatusNotModified:
+			return last, nil
+		}
+		d, err := parseDefinition(a.Body, id)
+		if err != nil {
+			return process{}, badDefinition(id, err)
+		}
+		found := process{id: d.ID, saves: endsInSave(d.Graph), etag: a.Header.Get("ETag")}
+		if !f.remote {
+			found.graph = a.Body
+		}
+		return found, nil
+	})
+}
+
+// badDefinition says what is wrong with the definition. Only a server that is silent is worth another try.
+func badDefinition(id string, err error) error {
+	if silent(err) {
+		return err
+	}
+	member := "application"
+	if id != "" {
+		member = "namespace"
+	}
+	text := "There is no process definition at this URL: " + err.Error() + "."
+	if _, ok := errors.AsType[*dispatch.Error](err); ok {
+		text = "The process definition cannot be read. " + dispatch.TextFor(err)
+	}
+	return dispatch.InvalidBody("openeo.definition", text, "service", member)
+}
+
+// parseDefinition reads a process, or picks the one with the id out of a list of processes.
+func parseDefinition(data []byte, id string) (definition, error) {
+	var doc struct {
+		definition
+		Processes []definition `json:"processes"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return definition{}, errors.New("it is not a JSON document with id and process_graph")
+	}
+	d := doc.definition
+	for _, one := range doc.Processes {
+		if id != "" && one.ID == id {
+			d = one
+		}
+	}
+	switch {
+	case d.ID == "":
+		return d, errors.New("the document has no id")
+	case id != "" && d.ID != id:
+		return d, fmt.Errorf("the document defines %s", upstream.Text(d.ID))
+	}
+	_, _, err := parseGraph(d.Graph)
+	return d, err
+}
+
+// node is one step of a process graph. Members it does not name are kept.
+type node map[string]json.RawMessage
+
+func (n node) process() string {
+	var id string
+	_ = json.Unmarshal(n["process_id"], &id)
+	return id
+}
+
+func (n node) isResult() bool { return string(n["result"]) == "true" }
+
+// parseGraph reads a process graph and tells which node has its result: the one marked so, or the only one.
+func parseGraph(data json.RawMessage) (graph map[string]node, result string, err error) {
+	if json.Unmarshal(data, &graph) != nil || len(graph) == 0 {
+		return nil, "", errors.New("the document has no process_graph")
+	}
+	for id, n := range graph {
+		if n.process() == "" {
+			return nil, "", fmt.Errorf("node %s of the process graph has no process_id", upstream.Text(id))
+		}
+		if n.isResult() || len(graph) == 1 {
+			result = id
+		}
+	}
+	if result == "" {
+		return nil, "", errors.New("no node of the process graph is its result")
+	}
+	return graph, result, nil
+}
+
+func endsInSave(data json.RawMessage) bool {
+	graph, result, err := parseGraph(data)
+	return err == nil && graph[result].process() == "save_result"
+}
+
+// stored gives a process that the back-end knows by id. What the back-end does not show is taken for one that does not
+// save its result.
+func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
+	path, ns := "/process_graphs/"+url.PathEscape(s.Application), namespaceOf(s)
+	switch {
+	case ns != "" && ns != "user":
+		path = "/processes/" + url.PathEscape(ns) + "/" + url.PathEscape(s.Application)
+	case bearer == "":
+		return process{id: s.Application}, nil // nobody's own
+	}
+	whose := sha256.Sum256([]byte(bearer.Reveal()))
+	return p.processes.get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
+		var d definition
+		_, err := p.get(ctx, "openeo.process", path, bearer, &d)
+		if err != nil && (silent(err) || dispatch.Is(err, dispatch.SignInRequired)) {
+			return process{}, err
+		}
+		return process{id: s.Application, saves: err == nil && endsInSave(d.Graph)}, nil
+	})
+}
