@@ -27,14 +27,17 @@ const maxKeyID = 256
 // key is looked for.
 func parseHeader(token string) (header, error) {
 	parts := strings.Split(token, ".")
-	if len(parts) != 3 || slices.Contains(parts, "") {
+	if len(parts) != 3 || slices.Contains(parts, "") || strings.ContainsAny(token, "\r\n") {
 		return header{}, errors.New("not a signed token in compact serialization")
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(parts[0])
-	if err != nil || strings.ContainsAny(token, "\r\n") {
-		return header{}, errors.New("the header is not base64url")
+	var raw [3][]byte
+	for i, part := range parts {
+		var err error
+		if raw[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
+			return header{}, errors.New("not base64url")
+		}
 	}
-	m, err := members(raw)
+	m, err := members(raw[0])
 	if err != nil {
 		return header{}, fmt.Errorf("header: %w", err)
 	}

@@ -90,10 +90,13 @@ func (c *client) do(req *http.Request) (answer, error) {
 
 // bare drops the address from an error of net/http: a log needs the cause, and addresses are the configuration's.
 func bare(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
+	for {
+		u, ok := errors.AsType[*url.Error](err)
+		if !ok {
+			return err
+		}
+		err = u.Err
 	}
-	return err
 }
 
 // retryAfter is how long the provider asks us to wait, in the only form that such providers send: seconds.

@@ -1,0 +1,279 @@
+package identity
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// tokenNow signs a token that is good at the present time of day.
+func tokenNow(kid string) dispatch.Secret {
+	return dispatch.Secret(sign(fields{"alg": "ES256", "kid": kid}.json(), bearer(time.Now()).json(), ecKey()))
+}
+
+func verifies1(t *testing.T, v *Verifier, token dispatch.Secret) {
+	t.Helper()
+	if _, err := v.Verify(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKeyFlood: case 34.
+func TestKeyFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProvider()
+		v := runningVerifier(t, p)
+		signed := strings.Split(rsToken(nil), ".")
+		var senders sync.WaitGroup
+		for sender := range 10 { // 100 of each kind in 10 s, each
+			senders.Go(func() {
+				for i := range 100 {
+					unknown := rsHeader(fields{"kid": fmt.Sprintf("random-%d-%d", sender, i)})
+					forged := signed[0] + "." + strings.Split(rsToken(fields{"jti": fmt.Sprint(sender, i)}), ".")[1] + "." + signed[2]
+					for _, bad := range []string{unknown, forged} {
+						_, err := v.Verify(t.Context(), dispatch.Secret(bad))
+						refused(t, err, bad)
+					}
+					verifies1(t, v, tokenNow("ec"))
+					time.Sleep(99 * time.Millisecond)
+				}
+			})
+		}
+		senders.Wait()
+		if n := p.count(pathKeys) + p.count(pathDiscovery) - 1; n > 2 {
+			t.Errorf("%d fetches of the keys", n)
+		}
+	})
+}
+
+// TestKeyMissing: a client that goes on sending a token of an old key causes a fetch a minute, not one in 10 s.
+func TestKeyMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProvider()
+		v := runningVerifier(t, p)
+		for range 240 {
+			_, err := v.Verify(t.Context(), tokenNow("old"))
+			refused(t, err, "")
+			time.Sleep(time.Second)
+		}
+		if n := p.count(pathKeys); n > 5 {
+			t.Errorf("%d fetches in 4 minutes", n)
+		}
+	})
+}
+
+// TestKeyRotation: case 35, also while others send unknown keys.
+func TestKeyRotation(t *testing.T) {
+	for _, flood := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeProvider()
+			v := runningVerifier(t, p)
+			verifies1(t, v, tokenNow("ec"))
+			time.Sleep(minFetch)
+			if flood {
+				_, err := v.Verify(t.Context(), tokenNow("attack"))
+				refused(t, err, "")
+			}
+			rotated := time.Now()
+			p.publish(jose.JSONWebKey{Key: ecKey().Public(), KeyID: "new"})
+			for {
+				if _, err := v.Verify(t.Context(), tokenNow("new")); err == nil {
+					break
+				}
+				if time.Since(rotated) > minFetch {
+					t.Fatal("the new key is not taken in time")
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+			if waited := time.Since(rotated); !flood && waited != 0 {
+				t.Errorf("taken after %v", waited)
+			}
+		})
+	}
+}
+
+// TestKeyWithdrawn: case 36, for tokens that were verified before too, with and without requests meanwhile.
+func TestKeyWithdrawn(t *testing.T) {
+	for _, every := range []time.Duration{time.Second, maxKeyAge} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newFakeProvider()
+			v := runningVerifier(t, p)
+			long := dispatch.Secret(sign(`{"alg":"ES256","kid":"ec"}`,
+				bearer(time.Now()).but(fields{"exp": time.Now().Add(24 * time.Hour).Unix()}).json(), ecKey()))
+			verifies1(t, v, long)
+			p.publish(jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "rsa"})
+			for begin := time.Now(); time.Since(begin) < maxKeyAge; time.Sleep(every) {
+				_, _ = v.Verify(t.Context(), long)
+			}
+			_, err := v.Verify(t.Context(), long)
+			refused(t, err, long.Reveal())
+		})
+	}
+}
+
+// TestKeysUnavailable: case 37. Whatever is wrong with the provider, known keys serve until they are stale; after that
+// the answer is that the provider is down, not that the token is bad.
+func TestKeysUnavailable(t *testing.T) {
+	redirect := reply(302, "")
+	redirect.Header.Set("Location", "https://attacker.test/keys")
+	for name, bad := range map[string]func(*http.Request) (*http.Response, error){
+		"refuses connections": down,
+		"500":                 always(500, "{}"),
+		"hangs":               hang,
+		"10 MB":               always(200, `{"keys":[`+strings.Repeat(" ", 10<<20)+`]}`),
+		"redirect":            func(*http.Request) (*http.Response, error) { return redirect, nil },
+		"HTML":                always(200, "<html>"),
+		"no keys":             always(200, `{"keys":[]}`),
+		"keys of no use":      always(200, `{"keys":[{"kty":"oct","k":"AAAA"},{"kty":"RSA"},7]}`),
+		"null":                always(200, `null`),
+	} {
+		t.Run("37 "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeProvider()
+				v := runningVerifier(t, p)
+				verifies1(t, v, tokenNow("ec"))
+				p.set(pathKeys, bad)
+				begin := time.Now()
+				slow := 0
+				for time.Since(begin) < maxKeyStale-fetchTimeout {
+					asked := time.Now()
+					verifies1(t, v, tokenNow("ec"))
+					if time.Since(asked) > 0 {
+						slow++
+					}
+					_, err := v.Verify(t.Context(), tokenNow("unknown"))
+					refused(t, err, "")
+					time.Sleep(7 * time.Second)
+				}
+				if slow > 0 {
+					t.Errorf("%d requests with a known key waited", slow)
+				}
+				time.Sleep(2 * fetchTimeout)
+				_, err := v.Verify(t.Context(), tokenNow("ec"))
+				if !dispatch.Is(err, dispatch.Unavailable) {
+					t.Errorf("stale keys: %v", err)
+				}
+				if p.hosts["attacker.test"] {
+					t.Error("followed the redirect")
+				}
+				p.set(pathKeys, nil)
+				time.Sleep(minFetch)
+				verifies1(t, v, tokenNow("ec"))
+			})
+		})
+	}
+}
+
+// TestProviderDownAtStart: case 38.
+func TestProviderDownAtStart(t *testing.T) {
+	for name, bad := range map[string]func(*http.Request) (*http.Response, error){
+		"down": down, "hangs": hang, "another issuer": always(200, `{"issuer":"https://other.test","jwks_uri":"https://other.test/k"}`),
+		"keys over http": always(200, `{"issuer":"`+issuer+`","jwks_uri":"http://sign-in.test/realms/apex/certs"}`),
+		"keys nowhere":   always(200, `{"issuer":"`+issuer+`"}`),
+	} {
+		t.Run("38 "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newFakeProvider()
+				p.set(pathDiscovery, bad)
+				v := runningVerifier(t, p)
+				if err := v.Probe(t.Context()); !dispatch.Is(err, dispatch.Unavailable) {
+					t.Errorf("probe: %v", err)
+				}
+				for range 100 {
+					if _, err := v.Verify(t.Context(), tokenNow("ec")); !dispatch.Is(err, dispatch.Unavailable) {
+						t.Errorf("verify: %v", err)
+					}
+				}
+				if n := p.count(pathDiscovery); n > 2 {
+					t.Errorf("asked %d times", n)
+				}
+				p.set(pathDiscovery, nil)
+				time.Sleep(minFetch)
+				if err := v.Probe(t.Context()); err != nil {
+					t.Error(err)
+				}
+				verifies1(t, v, tokenNow("ec"))
+			})
+		})
+	}
+}
+
+// TestWaitingEndsWithTheRequest: who asks does not wait longer than the request.
+func TestWaitingEndsWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProvider()
+		p.set(pathDiscovery, hang)
+		v := runningVerifier(t, p)
+		ctx, cancel := contextFor(t, time.Second)
+		defer cancel()
+		begin := time.Now()
+		if _, err := v.Verify(ctx, tokenNow("ec")); !dispatch.Is(err, dispatch.Unavailable) {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("waited %v", took)
+		}
+		time.Sleep(fetchTimeout) // the fetch itself goes on
+	})
+}
+
+// TestKeysMoved: the address of the keys is looked up again when it fails.
+func TestKeysMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProvider()
+		v := runningVerifier(t, p)
+		verifies1(t, v, tokenNow("ec"))
+		p.set(pathKeys, always(404, ""))
+		key := string(must(jose.JSONWebKey{Key: ecKey().Public(), KeyID: "new"}.MarshalJSON()))
+		p.set("/moved", always(200, `{"keys":[`+key+`]}`))
+		p.set(pathDiscovery, always(200, `{"issuer":"`+issuer+`","jwks_uri":"https://sign-in.test/moved"}`))
+		for range 2 {
+			time.Sleep(minFetch)
+			_, _ = v.Verify(t.Context(), tokenNow("new"))
+		}
+		verifies1(t, v, tokenNow("new"))
+	})
+}
+
+// TestMemoryIsBounded: case 80, for verified tokens, unknown keys and users.
+func TestMemoryIsBounded(t *testing.T) {
+	const many = 100_000
+	before := heap()
+	verifiedTokens := newLRU[int, verified](maxVerified)
+	for i := range many {
+		verifiedTokens.put(i, verified{claims: claims{subject: fmt.Sprint(i)}})
+	}
+	if _, ok := verifiedTokens.get(many - 1); !ok || len(verifiedTokens.items) != maxVerified || verifiedTokens.order.Len() != maxVerified {
+		t.Errorf("%d tokens are kept", len(verifiedTokens.items))
+	}
+	keys := newKeySet(nil, time.Now)
+	users := newSubjects(time.Now)
+	for i := range many {
+		keys.miss(fmt.Sprint("kid", i))
+		users.offer(dispatch.UserID(fmt.Sprint("user ", i)), subject{dispatch.Secret(strings.Repeat("t", 1000)), time.Now().Add(time.Hour)})
+	}
+	if len(keys.missing) > maxMissing || len(users.held.items) != maxSubjects {
+		t.Errorf("%d keys and %d users are kept", len(keys.missing), len(users.held.items))
+	}
+	if grown := heap() - before; grown > 40<<20 {
+		t.Errorf("%d MiB more", grown>>20)
+	}
+	runtime.KeepAlive(verifiedTokens)
+	runtime.KeepAlive(users)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
