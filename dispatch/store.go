@@ -9,9 +9,9 @@ import (
 // clock. What belongs to another owner, or is hidden, is NotFound to an owner.
 type Store interface {
 	// Accept keeps the task, if not nil, and the jobs, all or none, fills in their ids and times, and wakes their
-	// account. All jobs are of one account. If the key was used before by the owner within [KeyLife] for the same
-	// fingerprint, it keeps nothing and gives the id of the task, or of the first job, kept then: Repeated. For another
-	// fingerprint: Conflict.
+	// account. All jobs are of one account; a text that is not UTF-8 or holds a NUL is Invalid. If the key was used
+	// before by the owner within [KeyLife] for the same fingerprint, it keeps nothing and gives the id of the task, or of
+	// the first job, kept then: Repeated. For another fingerprint: Conflict.
 	Accept(ctx context.Context, k Key, t *Task, jobs []Draft) (Repeated, error)
 
 	// Record gives a job to its owner.

@@ -1,6 +1,7 @@
 package dispatchtest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -163,6 +165,9 @@ func acceptable(jobs []dispatch.Draft) error {
 	for _, j := range jobs {
 		if j.Account != jobs[0].Account {
 			return &dispatch.Error{Kind: dispatch.Internal, Op: "dispatchtest.Accept", Err: fmt.Errorf("jobs of two accounts")}
+		}
+		if !utf8.Valid(j.Body) || bytes.IndexByte(j.Body, 0) >= 0 {
+			return &dispatch.Error{Kind: dispatch.Invalid, Op: "dispatchtest.Accept", Text: "A text is not valid UTF-8, or holds a NUL character."}
 		}
 	}
 	return nil

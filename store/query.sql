@@ -86,9 +86,8 @@ WHERE id IN (SELECT free.id FROM free) RETURNING id, generation;
 SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT);
 
 -- name: NextLapse :one
--- The earliest end of a lease that was not given out just now, for the case that its holder died; 0: there is none.
-SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts
-	WHERE lease_until > 0 AND due > 0 AND lease_until > sqlc.arg(now) AND lease_until <> sqlc.arg(given)), 0) AS BIGINT);
+-- The earliest end of a lease, for the case that its holder died; 0: there is none.
+SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts WHERE lease_until > 0 AND due > 0 AND lease_until > sqlc.arg(now)), 0) AS BIGINT);
 
 -- name: Renew :execrows
 -- Also revives a lease that ran out, if nobody took it: then nobody has done anything in between.

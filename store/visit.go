@@ -13,8 +13,11 @@ import (
 // Dequeue gives out accounts that are due and that nobody holds.
 func (s *Store) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	err = s.in(ctx, s.visit, "Dequeue", func(q tx, now int64) error {
-		until := now + ttl.Microseconds()
-		rows, err := q.Dequeue(ctx, until, now, int32(n))
+		lapse, err := q.NextLapse(ctx, now) // before there are the new leases
+		if err != nil {
+			return err
+		}
+		rows, err := q.Dequeue(ctx, now+ttl.Microseconds(), now, int32(n))
 		if err != nil {
 			return err
 		}
@@ -22,7 +25,8 @@ func (s *Store) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases [
 		for i, r := range rows {
 			leases[i] = dispatch.Lease{Account: r.ID, Generation: r.Generation}
 		}
-		wait, err = untilNext(ctx, q, now, until)
+		free, err := q.NextFree(ctx, now)
+		wait = min(until(now, lapse), until(now, free))
 		return err
 	})
 	return leases, wait, err
@@ -30,21 +34,12 @@ func (s *Store) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases [
 
 const longestWait = time.Hour
 
-// untilNext is how long until an account is due that nobody holds, or a lease lapses that was not given out just now
-// until given.
-func untilNext(ctx context.Context, q tx, now, given int64) (time.Duration, error) {
-	free, err := q.NextFree(ctx, now)
-	if err != nil {
-		return 0, err
+// until is how long from now until then, the longest wait if then is no time.
+func until(now, then int64) time.Duration {
+	if then == 0 {
+		return longestWait
 	}
-	lapse, err := q.NextLapse(ctx, now, given)
-	wait := longestWait
-	for _, us := range []int64{free, lapse} {
-		if us != 0 {
-			wait = max(0, min(wait, time.Duration(us-now)*time.Microsecond))
-		}
-	}
-	return wait, err
+	return min(longestWait, max(0, time.Duration(then-now)*time.Microsecond))
 }
 
 // Renew extends a lease to ttl from now.

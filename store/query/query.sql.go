@@ -893,13 +893,12 @@ func (q *Queries) NextFree(ctx context.Context, leaseUntil int64) (int64, error)
 }
 
 const nextLapse = `-- name: NextLapse :one
-SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts
-	WHERE lease_until > 0 AND due > 0 AND lease_until > $1 AND lease_until <> $2), 0) AS BIGINT)
+SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts WHERE lease_until > 0 AND due > 0 AND lease_until > $1), 0) AS BIGINT)
 `
 
-// The earliest end of a lease that was not given out just now, for the case that its holder died; 0: there is none.
-func (q *Queries) NextLapse(ctx context.Context, now int64, given int64) (int64, error) {
-	row := q.db.QueryRowContext(ctx, nextLapse, now, given)
+// The earliest end of a lease, for the case that its holder died; 0: there is none.
+func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, nextLapse, now)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err

@@ -1,0 +1,207 @@
+// Package postgres gives tests databases on a PostgreSQL server: the one that EODISPATCH_TEST_POSTGRES names by its URL,
+// or one that is started from the binaries installed on this machine.
+package postgres
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Variable names the server to use.
+const Variable = "EODISPATCH_TEST_POSTGRES"
+
+// Run runs the tests of a package and stops the server that was started for them. It is called by TestMain.
+func Run(m *testing.M) int {
+	code := m.Run()
+	ours.stop()
+	return code
+}
+
+// Database makes an empty database that ends with the test, and returns its URL. Without a server the test fails in
+// continuous integration (CI=true), and is skipped elsewhere.
+func Database(t testing.TB) string {
+	t.Helper()
+	server, err := serverURL()
+	if errors.Is(err, errAbsent) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "test_" + strings.ToLower(rand.Text())
+	Exec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Exec runs statements on a connection of their own.
+func Exec(t testing.TB, url, statements string) {
+	t.Helper()
+	ctx := context.Background() // also when the test is over
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if _, err := c.PgConn().Exec(ctx, statements).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	ours      server
+	errAbsent = errors.New("there is no PostgreSQL server: install postgresql, or set " + Variable + " to a server's URL")
+)
+
+func serverURL() (string, error) {
+	if named := os.Getenv(Variable); named != "" {
+		return named, nil
+	}
+	ours.once.Do(ours.start)
+	return ours.url, ours.err
+}
+
+// server is one that we started.
+type server struct {
+	once   sync.Once
+	folder string
+	url    string
+	err    error
+	cmd    *exec.Cmd
+	ended  chan struct{}
+}
+
+func (s *server) start() {
+	bin, err := binaries()
+	if err != nil {
+		s.err = err
+		return
+	}
+	if s.folder, s.err = os.MkdirTemp("", "postgres"); s.err != nil {
+		return
+	}
+	who, err := whom(s.folder)
+	if err != nil {
+		s.err = err
+		return
+	}
+	data := filepath.Join(s.folder, "data")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-D", data)
+	initdb.SysProcAttr = who
+	if out, err := initdb.CombinedOutput(); err != nil {
+		s.err = fmt.Errorf("initdb: %w: %s", err, out)
+		return
+	}
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-F", "-c", "listen_addresses=", "-c", "unix_socket_directories="+s.folder,
+		"-c", "max_connections=300")
+	s.cmd.SysProcAttr = who
+	s.url = "postgres://postgres@/postgres?host=" + url.QueryEscape(s.folder)
+	s.err = s.run()
+}
+
+// binaries is the folder of the newest server that is installed.
+func binaries() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errors.Join(errAbsent, err)
+	}
+	slices.SortFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return n
+}
+
+// whom gives the folder to a user as whom the server may run: it refuses root.
+func whom(folder string) (*syscall.SysProcAttr, error) {
+	attr := dyingWithUs()
+	if os.Geteuid() != 0 {
+		return attr, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		u, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, err
+	}
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attr, os.Chown(folder, int(uid), int(gid))
+}
+
+// run starts the server and returns once it takes connections. The thread that starts it stays as long as it runs: the
+// system takes the end of that thread for the end of the parent.
+func (s *server) run() error {
+	stderr, err := s.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	s.ended = make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer close(s.ended)
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	return ready(stderr)
+}
+
+func ready(log io.Reader) error {
+	var lines strings.Builder
+	r := bufio.NewReader(log)
+	for {
+		line, err := r.ReadString('\n')
+		lines.WriteString(line)
+		if err != nil {
+			return fmt.Errorf("postgres ended: %s", lines.String())
+		}
+		if strings.Contains(line, "ready to accept connections") {
+			go func() { _, _ = io.Copy(io.Discard, r) }()
+			return nil
+		}
+	}
+}
+
+func (s *server) stop() {
+	if s.ended != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // at once: its data is not kept
+		<-s.ended
+	}
+	if s.folder != "" {
+		_ = os.RemoveAll(s.folder)
+	}
+}

@@ -1,0 +1,1002 @@
+package dispatchtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Database is what a store's tests need of the data behind it. Its clock stands still but for Pass.
+type Database struct {
+	// Open gives one more handle, as another process has it; the one there is, where only one process may open the data.
+	Open func() dispatch.Store
+	// Restart gives a handle as a process has it that starts after all others have ended.
+	Restart func() dispatch.Store
+	// Pass moves the clock, also back.
+	Pass func(time.Duration)
+}
+
+// TestStore is what every Store must pass. New makes an empty database that ends with the test.
+func TestStore(t *testing.T, new func(*testing.T) Database) {
+	for _, c := range []struct {
+		name string
+		test func(storeTest)
+	}{
+		{"every field comes back", storeTest.fields},
+		{"requests come back", storeTest.requests},
+		{"another's and hidden are not found", storeTest.owners},
+		{"a job that cannot be kept keeps all out", storeTest.allOrNone},
+		{"texts that are no texts", storeTest.texts},
+		{"a key used again", storeTest.keys},
+		{"a key used by many at once", storeTest.parallelKeys},
+		{"each due account is given out once", storeTest.dequeue},
+		{"how long until the next", storeTest.next},
+		{"a lapsed lease is given out again", storeTest.lapse},
+		{"an old lease changes nothing", storeTest.fence},
+		{"a wake during a visit is not lost", storeTest.wakes},
+		{"one of many saves wins", storeTest.versions},
+		{"a result is kept", storeTest.results},
+		{"cancel", storeTest.cancel},
+		{"an intent needs the owner's wish", storeTest.intend},
+		{"await", storeTest.await},
+		{"hold", storeTest.hold},
+		{"the rate is kept by many", storeTest.rate},
+		{"the rate after a jump of the clock", storeTest.rateJumps},
+		{"purge", storeTest.purge},
+		{"the agenda has its classes", storeTest.agenda},
+		{"lines and slots", storeTest.lines},
+		{"installation", storeTest.installation},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := new(t)
+			c.test(storeTest{t, db, db.Open()})
+		})
+	}
+}
+
+type storeTest struct {
+	*testing.T
+	db Database
+	s  dispatch.Store
+}
+
+const (
+	ann    dispatch.UserID  = "https://idp.example/realm ann"
+	bob    dispatch.UserID  = "https://idp.example/realm bob"
+	shared dispatch.Account = "p/shared"
+)
+
+var limits = dispatch.Limits{Jobs: 2, Requests: 2, Pace: 100 * time.Millisecond, Send: 30 * time.Second, MinPoll: 2 * time.Second}
+
+// same compares what stores give.
+var same = cmp.Options{cmpopts.EquateEmpty()}
+
+func (t storeTest) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t storeTest) kind(err error, k dispatch.Kind) {
+	t.Helper()
+	if !dispatch.Is(err, k) {
+		t.Fatalf("error %v, want one of kind %v", err, k)
+	}
+}
+
+func (t storeTest) equal(got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got, same); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+func draft(u dispatch.UserID, a dispatch.Account) dispatch.Draft {
+	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Desired: dispatch.WantRun,
+		Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+}
+
+func request() dispatch.Request {
+	namespace := "n"
+	return dispatch.Request{Title: "title <é>", Label: dispatch.OpenEO, Format: "gtiff",
+		Service:    dispatch.Service{Endpoint: "https://p.example", Namespace: &namespace, Application: "a"},
+		Parameters: json.RawMessage(`{"big":12345678901234567890.10,"none":null,"tag":"<&>"}`), Options: json.RawMessage(`{"memory":"4g"}`)}
+}
+
+// body is request in JSON, to the byte.
+func body() []byte {
+	r := request()
+	return fmt.Appendf(nil, `{"title":%q,"label":"openeo","service":{"endpoint":"https://p.example","namespace":"n","application":"a"},
+		"parameters":%s,"format":"gtiff","options":%s}`, r.Title, r.Parameters, r.Options)
+}
+
+// accept keeps one job of ann's and gives it.
+func (t storeTest) accept() dispatch.Job { t.Helper(); return t.acceptFor(ann, shared) }
+
+func (t storeTest) acceptFor(u dispatch.UserID, a dispatch.Account) dispatch.Job {
+	t.Helper()
+	jobs := []dispatch.Draft{draft(u, a)}
+	_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, jobs)
+	t.must(err)
+	return jobs[0].Job
+}
+
+// acceptTask keeps a task of n jobs.
+func (t storeTest) acceptTask(u dispatch.UserID, n int) (dispatch.Task, []dispatch.Draft) {
+	t.Helper()
+	task := dispatch.Task{Owner: u, Account: shared, Request: request(), Dimension: "tile"}
+	jobs := make([]dispatch.Draft, n)
+	for i := range jobs {
+		jobs[i] = draft(u, shared)
+		jobs[i].Number, jobs[i].Body = i+1, fmt.Appendf(nil, `{"n":%d.0}`, i+1)
+	}
+	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs)
+	t.must(err)
+	return task, jobs
+}
+
+// save writes one job that must not have changed meanwhile.
+func (t storeTest) save(j dispatch.Job) dispatch.Job {
+	t.Helper()
+	saved, err := t.s.Save(t.Context(), []dispatch.Job{j})
+	t.must(err)
+	if len(saved) != 1 {
+		t.Fatalf("job %d was not saved", j.ID)
+	}
+	return saved[0]
+}
+
+func (t storeTest) load(id dispatch.JobID) dispatch.Job {
+	t.Helper()
+	j, err := t.s.Load(t.Context(), id)
+	t.must(err)
+	return j
+}
+
+// lease takes the account.
+func (t storeTest) lease() dispatch.Lease {
+	t.Helper()
+	leases, _, err := t.s.Dequeue(t.Context(), 100, time.Minute)
+	t.must(err)
+	for _, l := range leases {
+		if l.Account == shared {
+			return l
+		}
+	}
+	t.Fatalf("%s is not due", shared)
+	return dispatch.Lease{}
+}
+
+func (t storeTest) look() dispatch.Agenda {
+	t.Helper()
+	g, err := t.s.Agenda(t.Context(), shared, 100)
+	t.must(err)
+	return g
+}
+
+func (t storeTest) fields() {
+	_, jobs := t.acceptTask(ann, 1)
+	j := jobs[0].Job
+	is := t.load(j.ID)
+	t.equal(is, j)
+	want := filled(j)
+	saved := t.save(want)
+	want.Version++
+	want.Result = nil
+	t.equal(saved, want)
+	t.s = t.db.Restart()
+	t.equal(t.load(j.ID), want)
+	record, err := t.s.Record(t.Context(), ann, j.ID)
+	t.must(err)
+	t.equal(record.Job, want)
+}
+
+// filled sets every field that visits may write to another value than none; those that they may not write are set too,
+// to what j has.
+func filled(j dispatch.Job) dispatch.Job {
+	v := reflect.ValueOf(&j).Elem()
+	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Desired", "Hidden", "Created", "Version"}
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; !slices.Contains(keep, name) {
+			fill(v.Field(i), name, i+2, j.Created)
+		}
+	}
+	return j
+}
+
+func fill(v reflect.Value, name string, n int, base time.Time) {
+	switch x := v.Addr().Interface().(type) {
+	case *time.Time:
+		*x = base.Add(time.Duration(n) * time.Microsecond)
+	case **float64:
+		f := float64(n) + 0.1
+		*x = &f
+	case *[]byte:
+		*x = []byte(`{"type":"Collection"}`)
+	case *[]dispatch.Ref:
+		*x = []dispatch.Ref{{Base: "b c", ID: "x"}, {ID: "y\"z"}}
+	case *dispatch.Ref:
+		*x = dispatch.Ref{Base: "base é", ID: "id"}
+	default:
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(name)
+		case reflect.Bool:
+			v.SetBool(true)
+		case reflect.Int, reflect.Int64:
+			v.SetInt(int64(n))
+		default:
+			panic("a field of a kind that was not thought of: " + name)
+		}
+	}
+}
+
+func (t storeTest) requests() {
+	single := t.accept()
+	task, jobs := t.acceptTask(ann, 2)
+	t.s = t.db.Restart()
+	record, err := t.s.Record(t.Context(), ann, single.ID)
+	t.must(err)
+	t.equal(record, dispatch.Record{Job: single, Request: request()})
+	for i, j := range jobs {
+		want, err := task.For(i+1, j.Body)
+		t.must(err)
+		record, err := t.s.Record(t.Context(), ann, j.ID)
+		t.must(err)
+		t.equal(record, dispatch.Record{Job: j.Job, Request: want})
+		got, err := t.s.Request(t.Context(), j.ID)
+		t.must(err)
+		t.equal(got, want)
+	}
+	t.db.Pass(time.Second)
+	newer := t.accept()
+	list, err := t.s.Records(t.Context(), ann)
+	t.must(err)
+	t.equal(list, []dispatch.Record{{Job: newer, Request: request()}, {Job: single, Request: request()}})
+}
+
+func (t storeTest) owners() {
+	j := t.accept()
+	for _, id := range []dispatch.JobID{j.ID, j.ID + 1e6} {
+		t.foreign(bob, id)
+	}
+	if list, err := t.s.Records(t.Context(), bob); err != nil || len(list) > 0 {
+		t.Errorf("bob has %v, %v", list, err)
+	}
+	_, err := t.s.Refused(t.Context(), bob, j.ID)
+	t.kind(err, dispatch.NotFound)
+
+	hidden, err := t.s.Cancel(t.Context(), ann, j.ID, true)
+	t.must(err)
+	t.foreign(ann, j.ID)
+	if list, err := t.s.Records(t.Context(), ann); err != nil || len(list) > 0 {
+		t.Errorf("ann still sees %v, %v", list, err)
+	}
+	refused, err := t.s.Refused(t.Context(), ann, j.ID)
+	t.must(err)
+	t.equal(refused.Job, hidden)
+	t.equal(t.load(j.ID), hidden)
+}
+
+// foreign checks that u finds no job of that id, whatever is asked.
+func (t storeTest) foreign(u dispatch.UserID, id dispatch.JobID) {
+	t.Helper()
+	_, err := t.s.Record(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	if text := dispatch.TextFor(err); text != "There is no such job." {
+		t.Errorf("the text is %q", text)
+	}
+	_, err = t.s.Result(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	for _, hide := range []bool{false, true} {
+		_, err = t.s.Cancel(t.Context(), u, id, hide)
+		t.kind(err, dispatch.NotFound)
+	}
+	if as, err := t.s.Await(t.Context(), u, id, 0, 0); err != nil || len(as) > 0 {
+		t.Errorf("Await = %v, %v", as, err)
+	}
+}
+
+func (t storeTest) allOrNone() {
+	before := t.accept()
+	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
+	jobs := make([]dispatch.Draft, 1201)
+	for i := range jobs {
+		jobs[i] = draft(ann, shared)
+		jobs[i].Number, jobs[i].Body = i+1, []byte(`1`)
+	}
+	jobs[777].Body = []byte("\"\x00\"")
+	_, err := t.s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, &task, jobs)
+	t.kind(err, dispatch.Invalid)
+	if task.ID != 0 || jobs[0].ID != 0 {
+		t.Error("ids were given to what was not kept")
+	}
+	g := t.look()
+	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann}, 9); err != nil || len(ready) != 1 || ready[0].ID != before.ID || len(g.Lines) != 1 {
+		t.Errorf("ready %v, lines %v, %v", ready, g.Lines, err)
+	}
+	jobs[777].Body = []byte(`1`)
+	repeated, err := t.s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, &task, jobs)
+	t.must(err)
+	if repeated != (dispatch.Repeated{}) {
+		t.Errorf("the key of what was not kept stands for %v", repeated)
+	}
+	ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann, Task: task.ID}, 2000)
+	t.must(err)
+	for i, j := range ready {
+		t.equal(j, jobs[i].Job)
+	}
+	if len(ready) != len(jobs) {
+		t.Errorf("%d of %d were kept", len(ready), len(jobs))
+	}
+	_, err = t.s.Accept(t.Context(), dispatch.Key{}, nil, nil)
+	t.kind(err, dispatch.Invalid)
+}
+
+// A platform's words must not keep its answer from being kept.
+func (t storeTest) texts() {
+	j := t.accept()
+	j.Notice, j.Failure, j.Ref, j.Status = "a\x00b", "c\xffd", dispatch.Ref{ID: "e\x00"}, dispatch.Failed
+	j.Result = []byte("{\"f\":\"\xff\"}")
+	saved := t.save(j)
+	if saved.Status != dispatch.Failed || saved.Notice == "" || saved.Failure == "" || saved.Ref.ID == "" {
+		t.Errorf("saved %+v", saved)
+	}
+	t.must(t.s.Hold(t.Context(), shared, time.Minute, dispatch.NotTaken, "x\x00\xff"))
+}
+
+func (t storeTest) keys() {
+	ctx, k := t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}
+	accept := func(u dispatch.UserID, k dispatch.Key, task *dispatch.Task) (dispatch.Repeated, dispatch.JobID, error) {
+		jobs := []dispatch.Draft{draft(u, shared), draft(u, shared)}
+		r, err := t.s.Accept(ctx, k, task, jobs)
+		return r, jobs[0].ID, err
+	}
+	r, first, err := accept(ann, k, nil)
+	t.must(err)
+	t.equal(r, dispatch.Repeated{})
+	wakes := t.look().Wakes
+	r, _, err = accept(ann, k, nil)
+	t.must(err)
+	t.equal(r, dispatch.Repeated{Job: first})
+	_, _, err = accept(ann, dispatch.Key{Text: "k", Fingerprint: "g"}, nil)
+	t.kind(err, dispatch.Conflict)
+	if g := t.look(); g.Wakes != wakes {
+		t.Error("what was not kept wakes")
+	}
+	if list, err := t.s.Records(ctx, ann); err != nil || len(list) != 2 {
+		t.Errorf("%d jobs were kept, %v", len(list), err)
+	}
+	r, _, err = accept(bob, k, nil)
+	t.must(err)
+	t.equal(r, dispatch.Repeated{})
+
+	task := &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
+	k = dispatch.Key{Text: "task", Fingerprint: "f"}
+	_, _, err = accept(ann, k, task)
+	t.must(err)
+	r, _, err = accept(ann, k, &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"})
+	t.must(err)
+	t.equal(r, dispatch.Repeated{Task: task.ID})
+
+	t.db.Pass(dispatch.KeyLife + time.Second)
+	r, _, err = accept(ann, dispatch.Key{Text: "k", Fingerprint: "g"}, nil)
+	t.must(err)
+	t.equal(r, dispatch.Repeated{})
+}
+
+func (t storeTest) parallelKeys() {
+	handles := t.handles(8)
+	ids := make(chan dispatch.JobID, 32)
+	var kept sync.Map
+	var all sync.WaitGroup
+	for i := range cap(ids) {
+		all.Go(func() {
+			jobs := []dispatch.Draft{draft(ann, shared)}
+			r, err := handles[i%len(handles)].Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, nil, jobs)
+			if err != nil {
+				t.Error(err)
+			}
+			if r.Job == 0 {
+				kept.Store(jobs[0].ID, true)
+				r.Job = jobs[0].ID
+			}
+			ids <- r.Job
+		})
+	}
+	all.Wait()
+	close(ids)
+	first := <-ids
+	for id := range ids {
+		if id != first {
+			t.Errorf("the key stands for %d and for %d", first, id)
+		}
+	}
+	n := 0
+	kept.Range(func(any, any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("%d were the first", n)
+	}
+	if list, err := t.s.Records(t.Context(), ann); err != nil || len(list) != 1 {
+		t.Errorf("%d jobs were kept, %v", len(list), err)
+	}
+}
+
+func (t storeTest) handles(n int) []dispatch.Store {
+	handles := make([]dispatch.Store, n)
+	for i := range handles {
+		handles[i] = t.db.Open()
+	}
+	return handles
+}
+
+func (t storeTest) dequeue() {
+	const accounts = 200
+	for i := range accounts {
+		t.acceptFor(ann, dispatch.Account(fmt.Sprintf("p/%d", i)))
+	}
+	var mu sync.Mutex
+	times := map[dispatch.Account]int{}
+	var all sync.WaitGroup
+	for _, h := range t.handles(16) {
+		all.Go(func() {
+			for {
+				leases, _, err := h.Dequeue(t.Context(), 1+rand.IntN(9), time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				if len(leases) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, l := range leases {
+					times[l.Account]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	leases, _, err := t.s.Dequeue(t.Context(), accounts, time.Minute) // those that another skipped because it was being taken
+	t.must(err)
+	for _, l := range leases {
+		times[l.Account]++
+	}
+	for a, n := range times {
+		if n != 1 {
+			t.Errorf("%s was given out %d times", a, n)
+		}
+	}
+	if len(times) != accounts {
+		t.Errorf("%d of %d were given out", len(times), accounts)
+	}
+}
+
+func (t storeTest) next() {
+	ctx := t.Context()
+	wait := func(n, given int, want time.Duration) {
+		t.Helper()
+		leases, got, err := t.s.Dequeue(ctx, n, time.Minute)
+		t.must(err)
+		if got != want || len(leases) != given {
+			t.Errorf("%d given, %v until the next; want %d, %v", len(leases), got, given, want)
+		}
+	}
+	wait(9, 0, time.Hour)
+	t.accept()
+	t.db.Pass(time.Millisecond)
+	t.acceptFor(ann, "q/shared")
+	first, got, err := t.s.Dequeue(ctx, 1, 30*time.Second)
+	t.must(err)
+	if len(first) != 1 || first[0].Account != shared || got != 0 {
+		t.Errorf("given %v, %v until the next, which is due", first, got)
+	}
+	wait(9, 1, 30*time.Second) // the first lease may lapse
+	t.must(t.s.Release(ctx, first[0], t.look().Wakes, t.look().Now.Add(20*time.Second)))
+	wait(9, 0, 20*time.Second)
+	t.db.Pass(20 * time.Second)
+	wait(9, 1, 40*time.Second)
+}
+
+func (t storeTest) lapse() {
+	t.accept()
+	l := t.lease()
+	t.db.Pass(59 * time.Second)
+	t.must(t.s.Renew(t.Context(), l, time.Minute))
+	t.db.Pass(59 * time.Second)
+	if leases, _, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) > 0 {
+		t.Errorf("given out while it was held: %v, %v", leases, err)
+	}
+	t.db.Pass(2 * time.Second)
+	t.must(t.s.Renew(t.Context(), l, time.Second)) // nobody took it
+	t.db.Pass(2 * time.Second)
+	if again := t.lease(); again.Generation == l.Generation {
+		t.Error("the generation did not move")
+	}
+	t.kind(t.s.Renew(t.Context(), l, time.Minute), dispatch.Conflict)
+}
+
+func (t storeTest) fence() {
+	j := t.accept()
+	old := t.lease()
+	t.db.Pass(2 * time.Minute)
+	l := t.lease()
+	stale := func(old dispatch.Lease) {
+		t.Helper()
+		t.kind(t.s.Renew(t.Context(), old, time.Minute), dispatch.Conflict)
+		t.kind(t.s.Release(t.Context(), old, 0, time.Time{}), dispatch.Conflict)
+		_, err := t.s.Intend(t.Context(), old, limits, []dispatch.Job{j})
+		t.kind(err, dispatch.Conflict)
+		t.equal(t.load(j.ID), j)
+	}
+	stale(old)
+	t.must(t.s.Release(t.Context(), l, 0, time.Time{}))
+	stale(l)
+	if leases, _, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) != 1 {
+		t.Errorf("released with a wake it had not seen: %v, %v", leases, err)
+	}
+}
+
+func (t storeTest) wakes() {
+	j := t.accept()
+	l := t.lease()
+	seen := t.look().Wakes
+	t.accept()
+	t.must(t.s.Release(t.Context(), l, seen, time.Time{}))
+	l = t.lease()
+	seen = t.look().Wakes
+	_, err := t.s.Cancel(t.Context(), ann, j.ID, false)
+	t.must(err)
+	t.must(t.s.Release(t.Context(), l, seen, t.look().Now.Add(time.Hour)))
+	l = t.lease()
+	t.must(t.s.Release(t.Context(), l, t.look().Wakes, time.Time{}))
+	if leases, wait, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) > 0 || wait != time.Hour {
+		t.Errorf("given out without a wake: %v, %v, %v", leases, wait, err)
+	}
+}
+
+func (t storeTest) versions() {
+	j := t.accept()
+	handles := t.handles(20)
+	var mu sync.Mutex
+	var won []dispatch.Job
+	var all sync.WaitGroup
+	for i, h := range handles {
+		all.Go(func() {
+			mine := j
+			mine.Notice = fmt.Sprint(i)
+			saved, err := h.Save(t.Context(), []dispatch.Job{mine})
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			won = append(won, saved...)
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	if len(won) != 1 {
+		t.Fatalf("%d won", len(won))
+	}
+	t.equal(t.load(j.ID), won[0])
+
+	other, none := t.accept(), dispatch.Job{ID: j.ID + 1e6}
+	other.Notice = "kept"
+	saved, err := t.s.Save(t.Context(), []dispatch.Job{j, none, other})
+	t.must(err)
+	if len(saved) != 1 || saved[0].ID != other.ID || t.load(other.ID).Notice != "kept" {
+		t.Errorf("saved %+v", saved)
+	}
+}
+
+func (t storeTest) results() {
+	j := t.accept()
+	if body, err := t.s.Result(t.Context(), ann, j.ID); err != nil || body != nil {
+		t.Errorf("a result before there is one: %s, %v", body, err)
+	}
+	want := []byte("{\"type\": \"Collection\",\n\"é\": 1e400}")
+	j.Result = want
+	j = t.save(j)
+	if j.Result != nil || t.load(j.ID).Result != nil {
+		t.Error("the result came with the job")
+	}
+	j = t.save(j) // without one
+	t.s = t.db.Restart()
+	body, err := t.s.Result(t.Context(), ann, j.ID)
+	t.must(err)
+	if !bytes.Equal(body, want) {
+		t.Errorf("the result is %s", body)
+	}
+}
+
+func (t storeTest) cancel() {
+	ctx := t.Context()
+	j := t.accept()
+	t.db.Pass(time.Second)
+	now := t.look().Now
+	want := j
+	want.Desired, want.Phase, want.Status, want.Turn, want.Version = dispatch.WantCancel, dispatch.Ended, dispatch.Canceled, 1, 2
+	want.Due, want.Moved, want.Updated = now, now, now
+	got, err := t.s.Cancel(ctx, ann, j.ID, false)
+	t.must(err)
+	t.equal(got, want)
+	wakes := t.look().Wakes
+	t.db.Pass(time.Second)
+	got, err = t.s.Cancel(ctx, ann, j.ID, false)
+	t.must(err)
+	t.equal(got, want)
+	if t.look().Wakes != wakes {
+		t.Error("what changes nothing wakes")
+	}
+
+	for phase, due := range map[dispatch.Phase]bool{dispatch.Creating: false, dispatch.Created: true, dispatch.Starting: false, dispatch.Started: true} {
+		j := t.accept()
+		j.Phase, j.Due = phase, t.look().Now.Add(time.Hour)
+		j = t.save(j)
+		wakes := t.look().Wakes
+		got, err := t.s.Cancel(ctx, ann, j.ID, true)
+		t.must(err)
+		want := j
+		want.Desired, want.Hidden, want.Version = dispatch.WantCancel, true, j.Version+1
+		if due {
+			want.Due = t.look().Now
+		}
+		t.equal(got, want)
+		if t.look().Wakes == wakes {
+			t.Errorf("a cancel of what is %s does not wake", phase)
+		}
+		if kept, err := t.s.Save(ctx, []dispatch.Job{j}); err != nil || len(kept) > 0 {
+			t.Errorf("saved over a cancel: %v, %v", kept, err)
+		}
+		j = got
+		j.Desired, j.Hidden = dispatch.WantRun, false
+		if saved := t.save(j); saved.Desired != dispatch.WantCancel || !saved.Hidden {
+			t.Errorf("Save wrote what is the owner's: %+v", saved)
+		}
+	}
+
+	j = t.accept()
+	j.Phase, j.Status = dispatch.Ended, dispatch.Finished
+	j = t.save(j)
+	got, err = t.s.Cancel(ctx, ann, j.ID, false)
+	t.must(err)
+	t.equal(got, j)
+	got, err = t.s.Cancel(ctx, ann, j.ID, true)
+	t.must(err)
+	if !got.Hidden || got.Status != dispatch.Finished || got.Desired != dispatch.WantRun {
+		t.Errorf("hidden after it ended: %+v", got)
+	}
+}
+
+func (t storeTest) intend() {
+	ctx := t.Context()
+	jobs := []dispatch.Job{t.accept(), t.accept(), t.accept(), t.accept()}
+	l := t.lease()
+	_, err := t.s.Cancel(ctx, ann, jobs[0].ID, false)
+	t.must(err)
+	jobs[1].Phase = dispatch.Created
+	created := t.save(jobs[1])
+	wish, err := t.s.Cancel(ctx, ann, created.ID, false) // of what is created
+	t.must(err)
+	t.save(jobs[2]) // so that its version is another
+	t.db.Pass(30 * time.Second)
+	kept, err := t.s.Intend(ctx, l, limits, []dispatch.Job{jobs[0], wish, jobs[2], jobs[3]})
+	t.must(err)
+	want := jobs[3].Intend(t.look().Now.Add(limits.Send))
+	want.Version++
+	t.equal(kept, []dispatch.Job{want})
+	t.equal(t.load(want.ID), want)
+	t.equal(t.load(created.ID), wish)
+	t.db.Pass(40 * time.Second) // longer than the first lease
+	if leases, _, err := t.s.Dequeue(ctx, 9, time.Minute); err != nil || len(leases) > 0 {
+		t.Errorf("an intent did not renew the lease: %v, %v", leases, err)
+	}
+}
+
+func (t storeTest) await() {
+	ctx := t.Context()
+	const fresh, gap = 10 * time.Second, 4 * time.Second
+	start := t.look0()
+	job := func(u dispatch.UserID, a dispatch.Account, phase dispatch.Phase, checked, due time.Duration) dispatch.Job {
+		j := t.acceptFor(u, a)
+		j.Phase, j.Checked, j.Due = phase, start.Add(checked), start.Add(due)
+		return t.save(j)
+	}
+	t.db.Pass(time.Hour)
+	start = start.Add(time.Hour)
+	stale := job(ann, shared, dispatch.Started, -20*time.Second, time.Minute)
+	told := job(ann, shared, dispatch.Started, -10*time.Second, time.Minute)
+	other := job(ann, "a/shared", dispatch.Started, -11*time.Second, -time.Minute)
+	waits := job(ann, "b/shared", dispatch.Waiting, -20*time.Second, time.Minute)
+	hers := job(bob, "c/shared", dispatch.Started, -20*time.Second, time.Minute)
+
+	as, err := t.s.Await(ctx, ann, told.ID, fresh, gap)
+	t.must(err)
+	t.equal(as, []dispatch.Account{})
+	wakes := t.look().Wakes
+	as, err = t.s.Await(ctx, ann, 0, fresh, gap)
+	t.must(err)
+	t.equal(as, []dispatch.Account{"a/shared", shared})
+	if t.look().Wakes == wakes {
+		t.Error("what is awaited does not wake")
+	}
+	for _, c := range []struct {
+		job     dispatch.Job
+		due     time.Duration
+		awaited bool
+	}{{stale, 0, true}, {told, time.Minute, false}, {other, -time.Minute, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
+		want := c.job
+		want.Due, want.Awaited = start.Add(c.due), c.awaited
+		t.equal(t.load(want.ID), want)
+	}
+
+	soon := job(ann, shared, dispatch.Started, -time.Second, time.Minute)
+	_, err = t.s.Await(ctx, ann, soon.ID, 0, gap)
+	t.must(err)
+	if j := t.load(soon.ID); !j.Due.Equal(start.Add(3*time.Second)) || !j.Awaited {
+		t.Errorf("due %v after now, want the gap kept: 3s", j.Due.Sub(start))
+	}
+	near := job(ann, shared, dispatch.Started, -time.Second, time.Second)
+	_, err = t.s.Await(ctx, ann, near.ID, 0, gap)
+	t.must(err)
+	if j := t.load(near.ID); !j.Due.Equal(near.Due) {
+		t.Errorf("due %v after now: it was put off", j.Due.Sub(start))
+	}
+}
+
+// look0 is the store's time, when there is no account yet.
+func (t storeTest) look0() time.Time { return t.accept().Created }
+
+func (t storeTest) hold() {
+	ctx := t.Context()
+	waits, started := t.accept(), t.accept()
+	started.Phase, started.Attention = dispatch.Started, dispatch.InDoubt
+	started = t.save(started)
+	attention := func(id dispatch.JobID, a dispatch.Attention, notice string) {
+		t.Helper()
+		r, err := t.s.Record(ctx, ann, id)
+		t.must(err)
+		list, err := t.s.Records(ctx, ann)
+		t.must(err)
+		i := slices.IndexFunc(list, func(r dispatch.Record) bool { return r.ID == id })
+		if r.Attention != a || r.Notice != notice || list[i].Attention != a || list[i].Notice != notice {
+			t.Errorf("attention %q %q, and %q %q in the list; want %q %q", r.Attention, r.Notice, list[i].Attention, list[i].Notice, a, notice)
+		}
+	}
+	attention(waits.ID, dispatch.None, "")
+	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
+	attention(waits.ID, dispatch.NeedsSignIn, "Sign in.")
+	attention(started.ID, dispatch.InDoubt, "")
+	if g := t.look(); !g.Hold.Equal(g.Now.Add(time.Minute)) {
+		t.Errorf("held for %v", g.Hold.Sub(g.Now))
+	}
+	t.equal(t.load(waits.ID), waits) // visits see the row
+	wakes := t.look().Wakes
+	t.must(t.s.Hold(ctx, shared, 0, dispatch.None, ""))
+	attention(waits.ID, dispatch.None, "")
+	if g := t.look(); g.Wakes == wakes || g.Hold.After(g.Now) {
+		t.Errorf("the end of a hold does not wake, or it has not ended: %v", g)
+	}
+	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NotTaken, ""))
+	t.db.Pass(time.Minute)
+	attention(waits.ID, dispatch.None, "")
+}
+
+func (t storeTest) rate() {
+	var mu sync.Mutex
+	var slots []time.Duration
+	var all sync.WaitGroup
+	for _, h := range t.handles(16) {
+		all.Go(func() {
+			for range 4 {
+				wait, ok, err := h.Take(t.Context(), "p", limits.Pace)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				if ok {
+					slots = append(slots, wait)
+				} else if wait <= 0 || wait > limits.Pace {
+					t.Errorf("nothing was taken, ask again in %v", wait)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(slots)
+	var want []time.Duration
+	for slot := time.Duration(0); slot <= time.Second; slot += limits.Pace {
+		want = append(want, slot)
+	}
+	t.equal(slots, want)
+	t.db.Pass(limits.Pace + limits.Pace/2)
+	wait, ok, err := t.s.Take(t.Context(), "p", limits.Pace)
+	if err != nil || !ok || wait != time.Second-limits.Pace/2 {
+		t.Errorf("after one and a half paces: %v, %v, %v", wait, ok, err)
+	}
+	if wait, ok, err := t.s.Take(t.Context(), "q", limits.Pace); err != nil || !ok || wait != 0 {
+		t.Errorf("another platform: %v, %v, %v", wait, ok, err)
+	}
+}
+
+func (t storeTest) rateJumps() {
+	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		for range 5 {
+			_, _, err := t.s.Take(t.Context(), "p", limits.Pace)
+			t.must(err)
+		}
+		t.db.Pass(jump)
+		for i := range 3 {
+			wait, ok, err := t.s.Take(t.Context(), "p", limits.Pace)
+			if want := time.Duration(i) * limits.Pace; err != nil || !ok || wait != want {
+				t.Errorf("take %d after a jump by %v: %v, %v, %v, want %v", i, jump, wait, ok, err, want)
+			}
+		}
+	}
+}
+
+func (t storeTest) purge() {
+	ctx := t.Context()
+	end := func(hide bool, change func(*dispatch.Job)) dispatch.JobID {
+		j := t.accept()
+		j.Phase, j.Moved, j.Result = dispatch.Ended, j.Created, []byte(`{}`)
+		if change != nil {
+			change(&j)
+		}
+		j = t.save(j)
+		if hide {
+			_, err := t.s.Cancel(ctx, ann, j.ID, true)
+			t.must(err)
+		}
+		return j.ID
+	}
+	gone := end(true, nil)
+	kept := []dispatch.JobID{end(false, nil),
+		end(true, func(j *dispatch.Job) { j.Strays = []dispatch.Ref{{ID: "x"}} }),
+		end(true, func(j *dispatch.Job) { j.Phase = dispatch.Started })}
+	_, err := t.s.Accept(ctx, dispatch.Key{Text: "k", Fingerprint: "f"}, nil, []dispatch.Draft{draft(ann, shared)})
+	t.must(err)
+	t.db.Pass(2 * time.Hour)
+	kept = append(kept, end(true, func(j *dispatch.Job) { j.Moved = t.look().Now }))
+	t.must(t.s.Purge(ctx, time.Hour))
+	_, err = t.s.Load(ctx, gone)
+	t.kind(err, dispatch.NotFound)
+	_, err = t.s.Request(ctx, gone)
+	t.kind(err, dispatch.NotFound)
+	for _, id := range kept {
+		t.load(id)
+	}
+	r, err := t.s.Accept(ctx, dispatch.Key{Text: "k", Fingerprint: "f"}, nil, []dispatch.Draft{draft(ann, shared)})
+	if err != nil || r.Job == 0 {
+		t.Errorf("a young key was forgotten: %v, %v", r, err)
+	}
+}
+
+func (t storeTest) agenda() {
+	ctx := t.Context()
+	now := t.accept().Created
+	t.db.Pass(time.Hour)
+	now = now.Add(time.Hour)
+	n := 0
+	job := func(p dispatch.Phase, due time.Duration, cancel, stray bool) dispatch.Job {
+		n++
+		j := t.accept()
+		j.Phase, j.Due, j.Moved = p, now.Add(due), now
+		if stray {
+			j.Strays = []dispatch.Ref{{ID: "x"}}
+		}
+		j = t.save(j)
+		if cancel {
+			_, err := t.s.Cancel(ctx, ann, j.ID, false)
+			t.must(err)
+			j = t.load(j.ID)
+			j.Due = now.Add(due)
+			j = t.save(j)
+		}
+		return j
+	}
+	const past, future = -time.Minute, time.Minute
+	want := dispatch.Agenda{Now: now}
+	want.Cancel = []dispatch.Job{
+		job(dispatch.Created, past-9, true, false),
+		job(dispatch.Starting, past-8*time.Second, true, false),
+		job(dispatch.Started, past-7*time.Second, true, false),
+		job(dispatch.Ended, past-6*time.Second, false, true),
+		job(dispatch.Started, past-5*time.Second, false, true),
+		job(dispatch.Creating, past-4*time.Second, false, true),
+	}
+	want.Cancel = append(want.Cancel[1:], want.Cancel[0]) // by due: nanoseconds are not kept
+	want.Settle = []dispatch.Job{
+		job(dispatch.Creating, past-3*time.Second, true, false),
+		job(dispatch.Creating, past-2*time.Second, false, false),
+		job(dispatch.Starting, past, false, false),
+	}
+	want.Start = []dispatch.Job{job(dispatch.Created, past, false, false), job(dispatch.Created, past, false, false)}
+	want.Learn = []dispatch.Job{job(dispatch.Started, past-time.Second, false, false), job(dispatch.Started, past, false, false)}
+	for _, p := range []dispatch.Phase{dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started} {
+		job(p, future, false, false)
+	}
+	job(dispatch.Ended, past, false, false)
+	want.NextWaiting = now.Add(-time.Hour)
+	want.NextStart = now.Add(past)
+	want.Next = now.Add(past - 8*time.Second)
+	g := t.look()
+	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Learn} {
+		slices.SortFunc(*list, func(a, b dispatch.Job) int { return a.Due.Compare(b.Due) })
+	}
+	want.Wakes, want.Held, want.Lines = g.Wakes, g.Held, g.Lines
+	t.equal(g, want)
+	few, err := t.s.Agenda(ctx, shared, 1)
+	t.must(err)
+	t.equal([]int{len(few.Cancel), len(few.Settle), len(few.Start), len(few.Learn)}, []int{1, 1, 1, 1})
+	t.equal(few.Learn[0], want.Learn[0])
+}
+
+func (t storeTest) lines() {
+	ctx := t.Context()
+	slash := dispatch.UserID("https://idp.example/ d/9/")
+	first, jobs := t.acceptTask(slash, 5)
+	second, _ := t.acceptTask(ann, 2)
+	single := t.accept()
+	hers := t.acceptFor(bob, shared)
+	l := t.lease()
+	stalled := jobs[0].Job
+	stalled.Phase = dispatch.Started
+	t.save(stalled)
+	t.db.Pass(dispatch.StalledAfter)
+	g := t.look()
+	t.must(t.s.Renew(ctx, l, time.Minute))
+	held, err := t.s.Intend(ctx, l, limits, []dispatch.Job{jobs[1].Job, jobs[2].Job, single})
+	t.must(err)
+	for i := range held {
+		held[i].Moved = g.Now
+	}
+	_, err = t.s.Save(ctx, held)
+	t.must(err)
+	hers.Due = g.Now.Add(time.Minute)
+	t.save(hers)
+	g = t.look()
+	if g.Held != 3 { // the stalled one takes no slot
+		t.Errorf("%d slots are held, want 3", g.Held)
+	}
+	t.equal(g.Lines, []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3}, {Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1}})
+	ready, err := t.s.Ready(ctx, shared, g.Lines[0], 9)
+	t.must(err)
+	t.equal(ready, []dispatch.Job{jobs[3].Job, jobs[4].Job})
+	ready, err = t.s.Ready(ctx, shared, g.Lines[0], 1)
+	t.must(err)
+	t.equal(ready, []dispatch.Job{jobs[3].Job})
+	ready, err = t.s.Ready(ctx, shared, dispatch.Line{Owner: bob}, 9)
+	t.must(err)
+	t.equal(ready, []dispatch.Job{})
+}
+
+func (t storeTest) installation() {
+	name, err := t.s.Installation(t.Context())
+	t.must(err)
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
+		t.Errorf("%q is not a text of letters and digits", name)
+	}
+	if other, err := t.db.Open().Installation(t.Context()); err != nil || other != name {
+		t.Errorf("another handle says %q, %v", other, err)
+	}
+	t.s = t.db.Restart()
+	if other, err := t.s.Installation(t.Context()); err != nil || other != name {
+		t.Errorf("after a restart %q, %v", other, err)
+	}
+	t.must(t.s.Ping(t.Context()))
+}

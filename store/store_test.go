@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
+
+func TestStoreOnSQLite(t *testing.T) { dispatchtest.TestStore(t, sqlite) }
+
+func TestStoreOnPostgreSQL(t *testing.T) { dispatchtest.TestStore(t, postgresql) }
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+
+// clock stands still but for pass.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func open(t *testing.T, dsn string, c dispatch.Clock) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dsn, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func sqlite(t *testing.T) dispatchtest.Database {
+	c := &clock{now: start}
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "a b?%23#é.db")
+	s := open(t, dsn, c)
+	return dispatchtest.Database{
+		Open: func() dispatch.Store { return s },
+		Restart: func() dispatch.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dsn, c)
+			return s
+		},
+		Pass: c.pass,
+	}
+}
+
+// postgresql gives the database a clock that stands still, in front of its own.
+func postgresql(t *testing.T) dispatchtest.Database {
+	dsn := postgres.Database(t)
+	postgres.Exec(t, dsn, fmt.Sprintf(`CREATE SCHEMA clock;
+		CREATE TABLE clock.time (now TIMESTAMPTZ); INSERT INTO clock.time VALUES ('%s');
+		CREATE FUNCTION clock.clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS 'SELECT now FROM clock.time'`,
+		start.Format(time.RFC3339Nano)))
+	slowed := dsn + "&search_path=clock,pg_catalog,public"
+	var all []*store.Store
+	more := func() dispatch.Store {
+		all = append(all, open(t, slowed, nil))
+		return all[len(all)-1]
+	}
+	return dispatchtest.Database{
+		Open: more,
+		Restart: func() dispatch.Store {
+			for _, s := range all {
+				_ = s.Close()
+			}
+			return more()
+		},
+		Pass: func(d time.Duration) {
+			postgres.Exec(t, dsn, fmt.Sprintf(`UPDATE clock.time SET now = now + %d * interval '1 microsecond'`, d.Microseconds()))
+		},
+	}
+}
