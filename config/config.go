@@ -24,6 +24,7 @@ type Config struct {
 	CORS          CORS            `yaml:"cors"`
 	About         About           `yaml:"about"`
 	Log           Log             `yaml:"log"`
+	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // how old a status may be that clients are told
 	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
 
 	// Notes are what an operator should be told at the start though it is no error.

@@ -48,6 +48,7 @@ compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
 log: {format: text, level: debug}
+freshness: 3s
 shutdown_grace: 1m
 `
 
@@ -94,7 +95,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Limits:       Limits{Body: 2 << 20}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
-		Log: Log{Format: "text", Level: slog.LevelDebug}, ShutdownGrace: time.Minute,
+		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

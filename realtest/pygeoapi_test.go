@@ -1,0 +1,160 @@
+package realtest
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/ogcapi"
+)
+
+// TestPygeoapi runs against both versions, which answer an execution differently: 0.21 with null, 0.24 with the job.
+func TestPygeoapi(t *testing.T) {
+	for _, version := range []string{"0.21.0", "0.24.0"} {
+		t.Run(version, func(t *testing.T) {
+			s := pygeoapi{base: startPygeoapi(t, version)}
+			s.platform = ogcapi.New(ogcapi.Config{Name: "pygeoapi", Endpoint: s.base, Client: client()})
+			t.Run("literals", s.literals)
+			t.Run("features", s.features)
+			t.Run("by link", s.byLink)
+			t.Run("collection", s.collection)
+			t.Run("synchronous", s.synchronous)
+			t.Run("failing", s.failing)
+			t.Run("failing synchronously", s.failingSynchronously)
+			t.Run("dismissed", s.dismissed)
+			t.Run("unknown process", s.unknownProcess)
+			t.Run("listed", s.listed)
+			t.Run("probed", s.probed)
+		})
+	}
+}
+
+type pygeoapi struct {
+	base     string
+	platform *ogcapi.Platform
+}
+
+func (s pygeoapi) request(process, parameters string) dispatch.Request {
+	return dispatch.Request{Title: process, Label: dispatch.OGCProcess, Format: "json", Parameters: json.RawMessage(parameters),
+		Service: dispatch.Service{Endpoint: s.base, Application: process}}
+}
+
+func (s pygeoapi) begin(t *testing.T, process, parameters string) dispatch.Ref {
+	t.Helper()
+	return begin(t, s.platform, dispatch.Token{}, "test.1.1", s.request(process, parameters))
+}
+
+func (s pygeoapi) results(t *testing.T, process, parameters string) collection {
+	t.Helper()
+	return finished(t, s.platform, dispatch.Token{}, s.begin(t, process, parameters))
+}
+
+func (s pygeoapi) literals(t *testing.T) {
+	c := s.results(t, "literals", `{"numbers": [1, 2, 3.5]}`)
+	for _, a := range c.Assets {
+		if a.Href == "" {
+			t.Errorf("an asset without a place: %+v", c.Assets)
+		}
+	}
+}
+
+func (s pygeoapi) features(t *testing.T) { s.results(t, "features", `{"bbox": [5, 50, 5.1, 50.1]}`) }
+
+func (s pygeoapi) byLink(t *testing.T) {
+	c := s.results(t, "by-link", `{}`)
+	for _, a := range c.Assets {
+		if a.Href == "https://files.example.org/map.tif" && strings.HasPrefix(a.Type, "image/tiff") {
+			return
+		}
+	}
+	t.Errorf("the file is not among the assets: %+v", c.Assets)
+}
+
+func (s pygeoapi) collection(t *testing.T) {
+	c := s.results(t, "collection", `{}`)
+	want := map[string]asset{"ndvi": {Href: "https://files.example.org/ndvi.tif", Type: "image/tiff; application=geotiff"}}
+	if diff := cmp.Diff(want, c.Assets); c.ID != "ndvi" || diff != "" {
+		t.Errorf("collection %s: %s", c.ID, diff)
+	}
+}
+
+func (s pygeoapi) synchronous(t *testing.T) {
+	result, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals", `{"numbers": [1, 2]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Body.Close()
+	text, err := io.ReadAll(result.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Sum, Count float64 }
+	if err := json.Unmarshal(text, &got); err != nil || got.Sum != 3 || got.Count != 2 {
+		t.Errorf("the answer is %s (%s), %v", text, result.ContentType, err)
+	}
+}
+
+const reason = "no scene without clouds was found"
+
+func (s pygeoapi) failing(t *testing.T) {
+	report := end(t, s.platform, dispatch.Token{}, s.begin(t, "failing", `{}`))
+	if report.Status != dispatch.Failed || !strings.Contains(report.Message, reason) {
+		t.Errorf("reported: %+v", report)
+	}
+}
+
+func (s pygeoapi) failingSynchronously(t *testing.T) {
+	_, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("failing", `{}`)})
+	if err == nil || !strings.Contains(dispatch.TextFor(err), reason) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func (s pygeoapi) dismissed(t *testing.T) {
+	ref := s.begin(t, "slow", `{"seconds": 20}`)
+	if report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref); err != nil || report.Status.Final() {
+		t.Fatalf("before: %+v, %v", report, err)
+	}
+	for range 2 { // it may be repeated
+		if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil {
+			t.Fatalf("dismiss: %v", err)
+		}
+	}
+	report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref)
+	if !dispatch.Is(err, dispatch.NotFound) && report.Status != dispatch.Canceled {
+		t.Errorf("after: %+v, %v", report, err)
+	}
+}
+
+func (s pygeoapi) unknownProcess(t *testing.T) {
+	_, err := s.platform.Submit(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("nothing", `{}`)})
+	if !dispatch.Is(err, dispatch.Invalid) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func (s pygeoapi) listed(t *testing.T) {
+	ref := s.begin(t, "literals", `{}`)
+	for listed, err := range s.platform.List(t.Context(), dispatch.Token{}, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed.Ref == ref {
+			if listed.Process != "literals" || listed.Report.Status == "" {
+				t.Errorf("listed as %+v", listed)
+			}
+			return
+		}
+	}
+	t.Errorf("%v is not listed", ref)
+}
+
+func (s pygeoapi) probed(t *testing.T) {
+	if err := s.platform.Probe(t.Context(), dispatch.Token{}); err != nil {
+		t.Error(err)
+	}
+}
