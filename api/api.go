@@ -1,0 +1,121 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+// Broker is what the API asks of the domain. Errors are [*dispatch.Error]; what belongs to another user is NotFound.
+type Broker interface {
+	// Accept keeps a job and returns when its platform has decided, or after a bounded wait.
+	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
+	// Read gives a job whose status is no older than fresh, or the last known one where the platform does not answer.
+	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
+	// List gives the user's jobs that belong to no task, newest first, as fresh as Read.
+	List(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error)
+	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
+	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// Delete cancels a job that has not ended, and hides it.
+	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
+	// RunSync runs a request while the client waits. The caller closes the result's Body.
+	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
+}
+
+// Config is what an API is made of. Zero limits and times mean their defaults.
+type Config struct {
+	Broker   Broker
+	Verifier Verifier
+	Health   func(context.Context) error // nil when the database answers
+	Log      *slog.Logger
+
+	// SignedIn is told who made each authenticated request, before it is served; may be nil.
+	SignedIn func(context.Context, identity.Caller)
+	// SignInLink is where a user mends their account at a platform, "" where there is no such page; may be nil.
+	SignInLink func(platform string) string
+
+	Title, Description, Version string
+	PublicURL                   string   // the address clients use; "" leaves it out of the document
+	CORSOrigins                 []string // exact origins; none: no browser page of another origin may call
+
+	Freshness time.Duration // how old a status may be; 10 s
+	Limits    Limits
+	Compat    Compat
+}
+
+// Limits bound what a client may send.
+type Limits struct {
+	Body     int64         // bytes; 10 MiB
+	BodyTime time.Duration // for the whole body to arrive; 30 s
+	Depth    int           // levels of nested JSON; 64
+	Members  int           // of one JSON object; 10,000
+	Title    int           // characters; 1,000
+	Text     int           // characters of an endpoint, namespace or application; 4,096
+}
+
+// Compat is what existing clients need.
+type Compat struct {
+	SubmittedAsCreated bool // show the status submitted as created
+}
+
+func (c Config) withDefaults() Config {
+	c.Log = slog.New(LogHandler(cmp.Or(c.Log, slog.Default()).Handler()))
+	c.Title = cmp.Or(c.Title, "eodispatch")
+	c.Version = cmp.Or(c.Version, "0.0.0")
+	c.Freshness = cmp.Or(c.Freshness, 10*time.Second)
+	c.Limits = Limits{
+		Body:     cmp.Or(c.Limits.Body, 10<<20),
+		BodyTime: cmp.Or(c.Limits.BodyTime, 30*time.Second),
+		Depth:    cmp.Or(c.Limits.Depth, 64),
+		Members:  cmp.Or(c.Limits.Members, 10_000),
+		Title:    cmp.Or(c.Limits.Title, 1_000),
+		Text:     cmp.Or(c.Limits.Text, 4_096),
+	}
+	return c
+}
+
+type api struct {
+	Config
+	huma huma.API
+	mux  *http.ServeMux
+}
+
+// New gives the handler that serves everything.
+func New(c Config) http.Handler {
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux()}
+	a.huma = humago.New(a.mux, a.document())
+	a.huma.UseMiddleware(a.authenticate)
+	a.routes()
+	a.serveDocs()
+	return a.track(a.allowOrigins(http.HandlerFunc(a.route)))
+}
+
+// register adds an operation whose errors are answered by the one table.
+func register[O any](a *api, op huma.Operation, handle func(context.Context, *request) (*O, error)) {
+	huma.Register(a.huma, op, func(ctx context.Context, in *request) (*O, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, a.answerTo(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// request is the HTTP request of an operation. It reads path, query and body itself: huma's own readers report faults in
+// another form than the contract's.
+type request struct{ http huma.Context }
+
+// Resolve implements [huma.Resolver].
+func (r *request) Resolve(ctx huma.Context) []error {
+	r.http = ctx
+	return nil
+}

@@ -1,0 +1,32 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/swaggest/swgui/v5emb"
+)
+
+// docsPolicy lets the page load from this server only. Its script and styles are inline.
+const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+
+// serveDocs serves the OpenAPI document and a page to read and try it, which loads nothing from elsewhere.
+func (a *api) serveDocs() {
+	document, err := json.Marshal(a.huma.OpenAPI())
+	if err != nil {
+		panic(err) // the document is our own and constant
+	}
+	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Write(document)
+	})
+	page := v5emb.New(a.Title, "/openapi.json", "/docs/")
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		w.Header().Set("Cache-Control", "no-cache")
+		page.ServeHTTP(w, r)
+	}
+	a.mux.HandleFunc("GET /docs", serve)
+	a.mux.HandleFunc("GET /docs/", serve)
+}

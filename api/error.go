@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// ErrorResponse is the body of every answer that is an error.
+type ErrorResponse struct {
+	Status    string         `json:"status" enum:"error"`
+	ErrorCode string         `json:"error_code" example:"JOB_NOT_FOUND" doc:"What a program acts on"`
+	Message   string         `json:"message" example:"There is no such job." doc:"What a person reads: plain text"`
+	Details   map[string]any `json:"details" nullable:"true" doc:"More, by error_code: errors, or link"`
+	RequestID *string        `json:"request_id" nullable:"true" doc:"The same as the header X-Correlation-ID"`
+}
+
+// HTTPValidationError is the body of a 422: an ErrorResponse that lists all faults twice, in details.errors and in
+// detail.
+type HTTPValidationError struct {
+	ErrorResponse
+	Detail []ValidationError `json:"detail" doc:"All that is wrong; the same list as details.errors"`
+}
+
+// ValidationError is one thing that is wrong in a request.
+type ValidationError struct {
+	Loc  []any  `json:"loc" doc:"Where: names and indexes from the root of the request"`
+	Msg  string `json:"msg"`
+	Type string `json:"type"`
+}
+
+// refusal is an error on its way to the client.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	details map[string]any
+	faults  []dispatch.Fault
+	header  map[string]string
+}
+
+func (r refusal) Error() string { return r.code + ": " + r.message }
+
+// kinds is the one table from what went wrong to what is answered.
+var kinds = map[dispatch.Kind]refusal{
+	dispatch.Internal:       {status: 500, code: "INTERNAL_ERROR"},
+	dispatch.Invalid:        {status: 422, code: "VALIDATION_ERROR"},
+	dispatch.SignInRequired: {status: 409, code: "SIGN_IN_REQUIRED"},
+	dispatch.Forbidden:      {status: 403, code: "FORBIDDEN"},
+	dispatch.NotFound:       {status: 404, code: "JOB_NOT_FOUND"},
+	dispatch.Conflict:       {status: 409, code: "CONFLICT"},
+	dispatch.Unsupported:    {status: 501, code: "UNSUPPORTED"},
+	dispatch.Busy:           {status: 503, code: "PLATFORM_BUSY"},
+	dispatch.Unavailable:    {status: 503, code: "PLATFORM_UNAVAILABLE"},
+	dispatch.Uncertain:      {status: 502, code: "PLATFORM_UNCERTAIN"},
+	dispatch.BadUpstream:    {status: 502, code: "PLATFORM_ERROR"},
+	dispatch.Misconfigured:  {status: 502, code: "PLATFORM_ERROR"},
+}
+
+const internalText = "Something went wrong on our side."
+
+var (
+	errNoJob    = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
+	errNoToken  = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.", header: map[string]string{"WWW-Authenticate": "Bearer"}}
+	errNoPath   = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
+	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
+	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}
+)
+
+// refusalFor is what is answered to err.
+func refusalFor(err error) refusal {
+	if r, ok := errors.AsType[refusal](err); ok {
+		return r
+	}
+	e, ok := errors.AsType[*dispatch.Error](err)
+	if !ok {
+		e = &dispatch.Error{Kind: dispatch.Internal, Err: err}
+	}
+	r := kinds[e.Kind]
+	r.message = dispatch.TextFor(e)
+	switch e.Kind {
+	case dispatch.Internal:
+		r.message = internalText
+	case dispatch.Invalid:
+		r.faults = faultsOf(e)
+	case dispatch.NotFound:
+		r.message = "There is no such job."
+	case dispatch.SignInRequired:
+		r.details = map[string]any{"link": nullable(e.Link)}
+	case dispatch.Busy:
+		r.header = retryAfter(max(e.RetryAfter, time.Second))
+	case dispatch.Unavailable:
+		if e.RetryAfter > 0 {
+			r.header = retryAfter(e.RetryAfter)
+		}
+		if errors.Is(e, context.DeadlineExceeded) {
+			r.status = http.StatusGatewayTimeout
+		}
+	}
+	return r
+}
+
+// faultsOf gives at least one fault, so that a client that shows only these shows something.
+func faultsOf(e *dispatch.Error) []dispatch.Fault {
+	if len(e.Faults) > 0 {
+		return e.Faults
+	}
+	return dispatch.InvalidBody(e.Op, dispatch.TextFor(e)).Faults
+}
+
+func retryAfter(d time.Duration) map[string]string {
+	return map[string]string{"Retry-After": strconv.Itoa(int(math.Ceil(d.Seconds())))}
+}
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func (r refusal) body(requestID string) any {
+	b := ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details, RequestID: &requestID}
+	if r.faults == nil {
+		return b
+	}
+	detail := make([]ValidationError, len(r.faults))
+	for i, f := range r.faults {
+		detail[i] = ValidationError(f)
+	}
+	b.Details = maps.Clone(b.Details)
+	if b.Details == nil {
+		b.Details = map[string]any{}
+	}
+	b.Details["errors"] = detail
+	return HTTPValidationError{b, detail}
+}
+
+// answer is a refusal in the form that huma writes.
+type answer struct {
+	refusal
+	requestID string
+}
+
+func (a answer) GetStatus() int               { return a.status }
+func (a answer) MarshalJSON() ([]byte, error) { return json.Marshal(a.body(a.requestID)) }
+func (a answer) GetHeaders() http.Header {
+	h := http.Header{}
+	for name, value := range a.header {
+		h.Set(name, value)
+	}
+	return h
+}
+
+// answerTo notes in the log what the client is not told.
+func (a *api) answerTo(ctx context.Context, err error) answer {
+	r := refusalFor(err)
+	if r.status >= 500 && ctx.Err() == nil {
+		a.Log.ErrorContext(ctx, "request failed", "error", err)
+	}
+	return answer{r, callIn(ctx).id}
+}
+
+// refuse writes the answer to err where no operation is reached.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	answer := a.answerTo(r.Context(), err)
+	for name, value := range answer.header {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer.status)
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		a.Log.DebugContext(r.Context(), "answer not written", "error", err)
+	}
+}

@@ -1,0 +1,255 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+var (
+	_ Broker   = (*dispatch.Broker)(nil)
+	_ Verifier = (*identity.Verifier)(nil)
+)
+
+const (
+	anna = dispatch.UserID("https://idp.example.org anna")
+	bert = dispatch.UserID("https://idp.example.org bert")
+)
+
+var moment = time.Date(2026, 5, 1, 12, 30, 0, 0, time.FixedZone("", 2*3600))
+
+// world is a broker, a verifier and a database that keep everything in memory and fail on demand.
+type world struct {
+	mu      sync.Mutex
+	jobs    map[dispatch.JobID]dispatch.Record
+	results map[dispatch.JobID]json.RawMessage
+	keys    []dispatch.Key
+	fresh   time.Duration
+	signed  []identity.Caller
+	fail    error // what the broker answers
+	panics  any
+	down    error // what the database answers
+	unsure  error // what the verifier answers to any token
+	sync    func(context.Context, dispatch.Request) (*dispatch.SyncResult, error)
+	log     syncBuffer
+}
+
+func newWorld() *world {
+	return &world{jobs: map[dispatch.JobID]dispatch.Record{}, results: map[dispatch.JobID]json.RawMessage{}}
+}
+
+func (w *world) config() Config {
+	return Config{
+		Broker: w, Verifier: w, Log: slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Health:   func(context.Context) error { return w.down },
+		SignedIn: func(_ context.Context, c identity.Caller) { w.signed = append(w.signed, c) },
+		Title:    "Dispatch test", Version: "1.2.3",
+	}
+}
+
+func (w *world) Verify(_ context.Context, token dispatch.Secret) (identity.Caller, error) {
+	user := map[string]dispatch.UserID{"token-anna": anna, "token-bert": bert}[token.Reveal()]
+	switch {
+	case w.unsure != nil:
+		return identity.Caller{}, w.unsure
+	case user == "":
+		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: errors.New("bad token " + token.Reveal()[:3])}
+	}
+	return identity.Caller{User: user, Token: token}, nil
+}
+
+func (w *world) broken() error {
+	if w.panics != nil {
+		panic(w.panics)
+	}
+	return w.fail
+}
+
+func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record, error) {
+	if err := w.broken(); err != nil {
+		return dispatch.Record{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys = append(w.keys, k)
+	id := dispatch.JobID(len(w.jobs) + 1)
+	rec := dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Owner: u, Account: "cdse/shared", Status: dispatch.Submitted,
+		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Created: moment, Updated: moment}}
+	w.jobs[id] = rec
+	return rec, nil
+}
+
+func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
+	if err := w.broken(); err != nil {
+		return dispatch.Record{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = fresh
+	if r, ok := w.jobs[id]; ok && r.Owner == u {
+		return r, nil
+	}
+	return dispatch.Record{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.Read"}
+}
+
+func (w *world) List(_ context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error) {
+	if err := w.broken(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = fresh
+	var list []dispatch.Record
+	for id := dispatch.JobID(len(w.jobs)); id > 0; id-- {
+		if w.jobs[id].Owner == u {
+			list = append(list, w.jobs[id])
+		}
+	}
+	return list, nil
+}
+
+func (w *world) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {
+	if _, err := w.Read(ctx, u, id, 0); err != nil {
+		return nil, err
+	}
+	return w.results[id], nil
+}
+
+func (w *world) Delete(ctx context.Context, u dispatch.UserID, id dispatch.JobID) error {
+	_, err := w.Read(ctx, u, id, 0)
+	if err == nil {
+		delete(w.jobs, id)
+	}
+	return err
+}
+
+func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {
+	if err := w.broken(); err != nil {
+		return nil, err
+	}
+	return w.sync(ctx, r)
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+const goodBody = `{"title":"NDVI","label":"openeo","format":"gtiff",
+	"service":{"endpoint":"https://openeo.example.org","namespace":null,"application":"https://apps.example.org/ndvi.json"},
+	"parameters":{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}}`
+
+// ask sends one request as anna; headers are name, value, ….
+func ask(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	if body != "" {
+		r = httptest.NewRequest(method, target, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Authorization", "Bearer token-anna")
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i+1] == "" {
+			r.Header.Del(headers[i])
+		} else {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// decode gives an answer's body, and fails unless it is one JSON value of the status.
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder, status int) (v T) {
+	t.Helper()
+	if w.Code != status {
+		t.Fatalf("status %d, want %d: %s", w.Code, status, w.Body)
+	}
+	if kind := w.Header().Get("Content-Type"); kind != "application/json" {
+		t.Fatalf("Content-Type %q", kind)
+	}
+	d := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		t.Fatalf("more than one value: %s", w.Body)
+	}
+	return v
+}
+
+// failure is an error's body, read as a client reads it.
+type failure struct {
+	Status    *string        `json:"status"`
+	Code      string         `json:"error_code"`
+	Message   string         `json:"message"`
+	Details   map[string]any `json:"details"`
+	RequestID string         `json:"request_id"`
+	Detail    []fault        `json:"detail"`
+}
+
+type fault struct {
+	Loc  []any  `json:"loc"`
+	Msg  string `json:"msg"`
+	Type string `json:"type"`
+}
+
+// failed checks what is true of every error, and gives its body.
+func failed(t *testing.T, w *httptest.ResponseRecorder, status int, code string) failure {
+	t.Helper()
+	members := decode[map[string]json.RawMessage](t, w, status)
+	for _, name := range []string{"status", "error_code", "message", "details", "request_id"} {
+		if members[name] == nil {
+			t.Errorf("no member %s: %s", name, w.Body)
+		}
+	}
+	if _, has := members["detail"]; has != (status == 422) {
+		t.Errorf("detail given: %v at status %d", has, status)
+	}
+	f := decode[failure](t, w, status)
+	if f.Code != code {
+		t.Errorf("error_code %q, want %q", f.Code, code)
+	}
+	if f.Status == nil || *f.Status != "error" || f.Message == "" {
+		t.Errorf("body %s", w.Body)
+	}
+	if id := w.Header().Get("X-Correlation-ID"); id == "" || id != f.RequestID {
+		t.Errorf("request_id %q, X-Correlation-ID %q", f.RequestID, id)
+	}
+	return f
+}
+
+func locs(fs []fault) []string {
+	var all []string
+	for _, f := range fs {
+		loc, _ := json.Marshal(f.Loc)
+		all = append(all, string(loc)+" "+cmp.Or(f.Type, "?"))
+	}
+	return all
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const revalidate = "private, no-cache" // for what changes by itself
+
+type (
+	accepted struct {
+		Location string `header:"Location" doc:"Address of the job"`
+		Body     ProcessingJobSummary
+	}
+	status[T any] struct {
+		CacheControl string `header:"Cache-Control"`
+		Body         T
+	}
+	results struct{ Body *Collection }
+	nothing struct{ Body any }
+)
+
+func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
+	body, err := a.readBody(in)
+	if err != nil {
+		return nil, err
+	}
+	req, faults := a.parse(body)
+	key, bad := in.key(body)
+	if faults = append(faults, bad...); len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	r, err := a.Broker.Accept(ctx, user(ctx), req, key)
+	if err != nil {
+		return nil, aboutRequest(err)
+	}
+	return &accepted{fmt.Sprintf("/unit_jobs/%d", r.ID), a.summary(r)}, nil
+}
+
+func (a *api) readJob(ctx context.Context, in *request) (*status[ProcessingJob], error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.Broker.Read(ctx, user(ctx), id, a.Freshness)
+	if err != nil {
+		return nil, err
+	}
+	return &status[ProcessingJob]{revalidate, a.job(r)}, nil
+}
+
+func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.Broker.Results(ctx, user(ctx), id)
+	if c == nil || err != nil {
+		return &results{}, err
+	}
+	return &results{&Collection{c}}, nil
+}
+
+func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	return &nothing{}, a.Broker.Delete(ctx, user(ctx), id)
+}
+
+func (a *api) listJobs(ctx context.Context, in *request) (*status[JobsStatusResponse], error) {
+	processing, err := in.wantsProcessing()
+	if err != nil {
+		return nil, err
+	}
+	list := JobsStatusResponse{[]UpscalingTaskSummary{}, []ProcessingJobSummary{}}
+	if !processing {
+		return &status[JobsStatusResponse]{revalidate, list}, nil
+	}
+	records, err := a.Broker.List(ctx, user(ctx), a.Freshness)
+	for _, r := range records {
+		list.ProcessingJobs = append(list.ProcessingJobs, a.summary(r))
+	}
+	return &status[JobsStatusResponse]{revalidate, list}, err
+}
+
+// jobID reads the path. An integer that no job can have is the id of no job.
+func (r *request) jobID() (dispatch.JobID, error) {
+	text := r.http.Param("job_id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil && !integer(text):
+		return 0, invalid([]dispatch.Fault{{Loc: []any{"path", "job_id"}, Type: "int_parsing",
+			Msg: "Input should be a valid integer, unable to parse string as an integer"}})
+	case err != nil || id <= 0:
+		return 0, errNoJob
+	}
+	return dispatch.JobID(id), nil
+}
+
+func integer(s string) bool {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		s = s[1:]
+	}
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// wantsProcessing reads the filter, which may be repeated; without one everything is wanted.
+func (r *request) wantsProcessing() (bool, error) {
+	u := r.http.URL()
+	filters := u.Query()["filter"]
+	wanted := len(filters) == 0
+	var faults []dispatch.Fault
+	for i, f := range filters {
+		switch f {
+		case "processing":
+			wanted = true
+		case "upscaling":
+		default:
+			faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter", i}, Type: "enum",
+				Msg: "Input should be 'upscaling' or 'processing'"})
+		}
+	}
+	if len(faults) > 0 {
+		return false, invalid(faults)
+	}
+	return wanted, nil
+}
+
+// health answers with an empty body.
+func (a *api) health(ctx context.Context, _ *request) (*struct{}, error) {
+	if err := a.Health(ctx); err != nil {
+		a.Log.WarnContext(ctx, "database does not answer", "error", err)
+		return nil, errNoHealth
+	}
+	return nil, nil
+}
+
+// aboutRequest gives the error of a request that names what its platform does not know: there, nothing is said of jobs.
+func aboutRequest(err error) error {
+	e, ok := errors.AsType[*dispatch.Error](err)
+	if !ok || e.Kind != dispatch.NotFound {
+		return err
+	}
+	about := *e
+	about.Kind = dispatch.Invalid
+	return &about
+}
+
+func invalid(faults []dispatch.Fault) error {
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "api", Text: "The request is not valid.", Faults: faults}
+}

@@ -1,0 +1,314 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func keysOf(t *testing.T, raw []byte) []string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestCreateJob(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	a := ask(h, "POST", "/unit_jobs", goodBody)
+	got := decode[map[string]any](t, a, 201)
+	want := map[string]any{
+		"id": 1.0, "title": "NDVI", "label": "openeo", "status": "submitted", "platform": "cdse", "platform_job_id": "j-7",
+		"service": map[string]any{"endpoint": "https://openeo.example.org", "namespace": nil, "application": "https://apps.example.org/ndvi.json"},
+	}
+	var summary map[string]json.RawMessage
+	json.Unmarshal(a.Body.Bytes(), &summary)
+	if p := string(summary["parameters"]); p != `{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}` {
+		t.Errorf("parameters %s", p)
+	}
+	delete(got, "parameters")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if l := a.Header().Get("Location"); l != "/unit_jobs/1" {
+		t.Errorf("Location %q", l)
+	}
+	if c := a.Header().Get("Cache-Control"); c != "no-store" {
+		t.Errorf("Cache-Control %q", c)
+	}
+	if k := w.keys[0]; k != (dispatch.Key{}) {
+		t.Errorf("key %v", k)
+	}
+	if string(w.jobs[1].Request.Parameters) != string(summary["parameters"]) {
+		t.Errorf("kept %s", w.jobs[1].Request.Parameters)
+	}
+}
+
+func TestNumbersAreKeptDigitForDigit(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	for _, number := range []string{"1e999", "-1E+400", "9007199254740993", "-0", "-0.0", "1.10", "0.1000000000000000055511151231257827", strings.Repeat("7", 5_000)} {
+		body := strings.Replace(goodBody, "1e99", number, 1)
+		a := decode[map[string]json.RawMessage](t, ask(h, "POST", "/unit_jobs", body), 201)
+		var id dispatch.JobID
+		json.Unmarshal(a["id"], &id)
+		b := decode[map[string]json.RawMessage](t, ask(h, "GET", fmt.Sprintf("/unit_jobs/%d", id), ""), 200)
+		for _, p := range []string{string(a["parameters"]), string(b["parameters"]), string(w.jobs[id].Request.Parameters)} {
+			if !strings.Contains(p, `"e":`+number+`,`) {
+				t.Errorf("%.50s became %.100s", number, p)
+			}
+		}
+	}
+}
+
+func TestOptionsAndUnknownMembers(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	body := strings.Replace(goodBody, `{"title"`, `{"user_id":"x","status":"finished","Title":"no","options":{"driver-memory":"4g"},"title"`, 1)
+	decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
+	r := w.jobs[1]
+	if r.Owner != anna || r.Request.Title != "NDVI" || string(r.Request.Options) != `{"driver-memory":"4g"}` {
+		t.Errorf("kept %+v", r)
+	}
+	for _, body := range []string{
+		strings.Replace(goodBody, `{"title"`, `{"options":null,"title"`, 1),
+		strings.Replace(goodBody, `"namespace":null,`, ``, 1),
+	} {
+		decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
+	}
+	if w.jobs[2].Request.Options != nil || w.jobs[3].Request.Service.Namespace != nil {
+		t.Errorf("kept %+v, %+v", w.jobs[2].Request, w.jobs[3].Request)
+	}
+	for _, f := range []string{"geojson", "gtiff", "netcdf", "json"} {
+		decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"gtiff"`, strconv.Quote(f), 1)), 201)
+	}
+	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"openeo"`, `"ogc_api_process"`, 1)), 201)
+}
+
+func TestReadJob(t *testing.T) {
+	w := newWorld()
+	c := w.config()
+	c.SignInLink = func(p string) string { return "https://broker.example.org/link/" + p }
+	h := New(c)
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	a := ask(h, "GET", "/unit_jobs/1", "")
+	decode[any](t, a, 200)
+	want := []string{"created", "id", "label", "parameters", "platform", "platform_job_id", "service", "status", "title", "updated"}
+	if d := cmp.Diff(want, keysOf(t, a.Body.Bytes())); d != "" {
+		t.Error(d)
+	}
+	got := decode[ProcessingJob](t, a, 200)
+	if !strings.Contains(a.Body.String(), `"created":"2026-05-01T10:30:00Z","updated":"2026-05-01T10:30:00Z"`) || got.ID != 1 {
+		t.Errorf("body %s", a.Body)
+	}
+	if c := a.Header().Get("Cache-Control"); c != "private, no-cache" {
+		t.Errorf("Cache-Control %q", c)
+	}
+	if w.fresh != 10*time.Second {
+		t.Errorf("asked for %v", w.fresh)
+	}
+
+	r := w.jobs[1]
+	half, cost := 50.5, 12.25
+	r.Task, r.Status, r.Progress, r.Costs, r.Checked = 9, dispatch.Failed, &half, &cost, moment
+	r.Failure, r.Attention, r.Notice = "out of memory", dispatch.NeedsSignIn, "token expired"
+	w.jobs[1] = r
+	full := decode[map[string]any](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
+	for _, gone := range []string{"id", "title", "label", "parameters", "service", "created", "updated", "platform", "platform_job_id"} {
+		delete(full, gone)
+	}
+	attention := full["attention"].(map[string]any)
+	if attention["code"] != "sign_in_required" || attention["link"] != "https://broker.example.org/link/cdse" ||
+		!strings.HasSuffix(attention["message"].(string), "The platform says: token expired") {
+		t.Errorf("attention %v", attention)
+	}
+	delete(full, "attention")
+	if d := cmp.Diff(map[string]any{"status": "failed", "failure": "out of memory", "progress": 50.5, "costs": 12.25,
+		"checked": "2026-05-01T10:30:00Z", "task_id": 9.0}, full); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEveryAttentionIsExplained(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../dispatch/job.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Attention" {
+			return true
+		}
+		code, _ := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if code == "" {
+			return true
+		}
+		codes++
+		if attentions[dispatch.Attention(code)] == "" {
+			t.Errorf("%s has no sentence", code)
+		}
+		return true
+	})
+	if codes != len(attentions) || codes == 0 {
+		t.Errorf("%d codes, %d sentences", codes, len(attentions))
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		w := newWorld()
+		c := w.config()
+		c.Compat.SubmittedAsCreated = compat
+		h := New(c)
+		decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+		for _, s := range []dispatch.Status{"created", "submitted", "queued", "running", "finished", "canceled", "failed", "unknown"} {
+			r := w.jobs[1]
+			r.Status = s
+			w.jobs[1] = r
+			want := string(s)
+			if compat && s == "submitted" {
+				want = "created"
+			}
+			if got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Status; got != want {
+				t.Errorf("compat %v: %s is shown as %s", compat, s, got)
+			}
+			list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
+			if got := list.ProcessingJobs[0].Status; got != want {
+				t.Errorf("compat %v: %s is listed as %s", compat, s, got)
+			}
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	a := ask(h, "GET", "/unit_jobs/1/results", "")
+	decode[any](t, a, 200)
+	if strings.TrimSpace(a.Body.String()) != "null" {
+		t.Errorf("no results are %s", a.Body)
+	}
+	w.results[1] = json.RawMessage(`{"type":"Collection","id":"c","x":1.10}`)
+	a = ask(h, "GET", "/unit_jobs/1/results", "")
+	decode[any](t, a, 200)
+	if strings.TrimSpace(a.Body.String()) != `{"type":"Collection","id":"c","x":1.10}` || a.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("results %s, %v", a.Body, a.Header())
+	}
+}
+
+func TestDelete(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	a := ask(h, "DELETE", "/unit_jobs/1", "")
+	decode[any](t, a, 200)
+	if strings.TrimSpace(a.Body.String()) != "null" {
+		t.Errorf("body %s", a.Body)
+	}
+	failed(t, ask(h, "DELETE", "/unit_jobs/1", ""), 404, "JOB_NOT_FOUND")
+}
+
+func TestNoSuchJob(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	const id = "X-Correlation-ID"
+	want := ask(h, "GET", "/unit_jobs/77", "", id, "same").Body.String()
+	for _, c := range []struct{ method, path, token string }{
+		{"GET", "/unit_jobs/1", "token-bert"}, {"GET", "/unit_jobs/1/results", "token-bert"}, {"DELETE", "/unit_jobs/1", "token-bert"},
+		{"GET", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/-1", "token-anna"},
+		{"GET", "/unit_jobs/9223372036854775808", "token-anna"}, {"GET", "/unit_jobs/-99999999999999999999999", "token-anna"},
+		{"DELETE", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/77/results", "token-anna"},
+	} {
+		a := ask(h, c.method, c.path, "", "Authorization", "Bearer "+c.token, id, "same")
+		failed(t, a, 404, "JOB_NOT_FOUND")
+		if a.Body.String() != want {
+			t.Errorf("%s %s: %s, want %s", c.method, c.path, a.Body, want)
+		}
+	}
+	for _, bad := range []string{"x", "1.0", "1e3", "0x1", "%20", "-", "+", "1%00", "%F0%9F%92%A5"} {
+		f := failed(t, ask(h, "GET", "/unit_jobs/"+bad, ""), 422, "VALIDATION_ERROR")
+		if d := cmp.Diff([]string{`["path","job_id"] int_parsing`}, locs(f.Detail)); d != "" {
+			t.Errorf("%s: %s", bad, d)
+		}
+	}
+}
+
+func TestJobsStatus(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	empty := ask(h, "GET", "/jobs_status", "")
+	if decode[any](t, empty, 200); strings.TrimSpace(empty.Body.String()) != `{"upscaling_tasks":[],"processing_jobs":[]}` {
+		t.Errorf("nothing is %s", empty.Body)
+	}
+	for range 3 {
+		decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	}
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody, "Authorization", "Bearer token-bert"), 201)
+	for query, want := range map[string]string{
+		"": "[3 2 1]", "?filter=processing": "[3 2 1]", "?filter=upscaling": "[]", "?other=1": "[3 2 1]",
+		"?filter=upscaling&filter=processing": "[3 2 1]", "?filter=processing&filter=processing": "[3 2 1]",
+	} {
+		a := ask(h, "GET", "/jobs_status"+query, "")
+		ids := []int64{}
+		for _, j := range decode[JobsStatusResponse](t, a, 200).ProcessingJobs {
+			ids = append(ids, j.ID)
+		}
+		if fmt.Sprint(ids) != want {
+			t.Errorf("%s: %v, want %s", query, ids, want)
+		}
+		if c := a.Header().Get("Cache-Control"); c != "private, no-cache" {
+			t.Errorf("Cache-Control %q", c)
+		}
+	}
+	for query, want := range map[string][]string{
+		"?filter=":                             {`["query","filter",0] enum`},
+		"?filter=processing&filter=x&filter=y": {`["query","filter",1] enum`, `["query","filter",2] enum`},
+		"?filter=upscaling,processing":         {`["query","filter",0] enum`},
+		"?filter=Processing":                   {`["query","filter",0] enum`},
+	} {
+		f := failed(t, ask(h, "GET", "/jobs_status"+query, ""), 422, "VALIDATION_ERROR")
+		if d := cmp.Diff(want, locs(f.Detail)); d != "" {
+			t.Errorf("%s: %s", query, d)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	a := ask(h, "GET", "/health", "", "Authorization", "")
+	if a.Code != 200 || a.Body.Len() != 0 {
+		t.Errorf("%d %q", a.Code, a.Body)
+	}
+	w.down = &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Ping", Text: "dial tcp 10.1.1.1: refused"}
+	a = ask(h, "GET", "/health", "", "Authorization", "")
+	failed(t, a, 503, "SERVICE_UNAVAILABLE")
+	if strings.Contains(a.Body.String(), "10.1.1.1") || a.Header().Get("Retry-After") == "" {
+		t.Errorf("%v %s", a.Header(), a.Body)
+	}
+}

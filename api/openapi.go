@@ -1,0 +1,132 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// document is the OpenAPI document before the operations are added.
+func (a *api) document() huma.Config {
+	c := huma.DefaultConfig(a.Title, a.Version)
+	c.Info.Description = a.Description
+	c.AllowAdditionalPropertiesByDefault = true
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
+	c.CreateHooks = nil // no $schema members in the answers
+	c.Formats = map[string]huma.Format{"application/json": huma.DefaultJSONFormat}
+	c.Security = []map[string][]string{{"bearer": {}}}
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer",
+		BearerFormat: "JWT", Description: "An access token of the identity provider that this service trusts."}}
+	if a.PublicURL != "" {
+		c.Servers = []*huma.Server{{URL: a.PublicURL}}
+	}
+	return c
+}
+
+// routes declares what is served. The errors of an operation are those that it can answer with besides those of all.
+func (a *api) routes() {
+	register(a, huma.Operation{OperationID: "health", Method: http.MethodGet, Path: "/health", Tags: []string{"service"},
+		Summary: "Whether the service works", Description: "An empty body, when the database answers.",
+		DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.errors(503)}, a.health)
+	register(a, huma.Operation{OperationID: "create_unit_job", Method: http.MethodPost, Path: "/unit_jobs", Tags: []string{"jobs"},
+		Summary:       "Submit a job",
+		Description:   "Answers when the platform has taken or refused the job. Where that takes longer, or the platform has no room, the job is created, and submitted later.",
+		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 501, 502, 503, 504)}, a.createJob)
+	register(a, huma.Operation{OperationID: "get_unit_job", Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
+		Summary: "How a job stands", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
+		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.readJob)
+	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
+		Summary: "The results of a job", Description: "A STAC Collection; null while there is none yet.",
+		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readResults)
+	register(a, huma.Operation{OperationID: "delete_unit_job", Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
+		Summary: "Cancel and remove a job", Description: "The job is canceled on its platform if it has not ended.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
+	register(a, huma.Operation{OperationID: "run_sync_job", Method: http.MethodPost, Path: "/sync_jobs", Tags: []string{"jobs"},
+		Summary: "Run a job and wait for its result", Description: "The result as the platform sends it: its bytes, its Content-Type.",
+		DefaultStatus: http.StatusOK,
+		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 501, 502, 503, 504))}, a.runSync)
+	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
+		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
+		Parameters: []*huma.Param{filterParam}, Responses: a.errors(401, 422, 503)}, a.listJobs)
+	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
+		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
+	}
+}
+
+var (
+	idParam = &huma.Param{Name: "job_id", In: "path", Required: true,
+		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 42}
+	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
+		Description: "The client's name for this request. Repeating it with the same body submits nothing twice; it is remembered for a day.",
+		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
+	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it everything.",
+		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}}
+)
+
+// jobBody is a job to be run, with an example for each protocol.
+func (a *api) jobBody() *huma.RequestBody {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[BaseJobRequest](), true, "")
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
+		Examples: map[string]*huma.Example{
+			"openeo": {Summary: "A process graph on an openEO back-end", Value: map[string]any{
+				"title": "NDVI of the Hesbaye, spring", "label": "openeo", "format": "gtiff",
+				"service": map[string]any{"endpoint": "https://openeo.example.org", "application": "https://apps.example.org/ndvi_composite.json"},
+				"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"},
+					"spatial_extent": map[string]any{"west": 5.0, "south": 50.6, "east": 5.3, "north": 50.8}}}},
+			"ogc_api_process": {Summary: "A process of an OGC API - Processes server", Value: map[string]any{
+				"title": "Burnt area, August", "label": "ogc_api_process", "format": "geojson",
+				"service":    map[string]any{"endpoint": "https://processes.example.org", "namespace": "fire", "application": "burnt-area"},
+				"parameters": map[string]any{"date": "2026-08-14", "threshold": 0.27}}},
+		}}}}
+}
+
+var reasons = map[int]string{
+	408: "The body did not arrive in time",
+	409: "CONFLICT: the state forbids it. SIGN_IN_REQUIRED: the user must link or renew an account, at details.link",
+	422: "All that is wrong with the request",
+	501: "The platform has no such ability",
+	502: "PLATFORM_ERROR: the platform's fault. PLATFORM_UNCERTAIN: it may have taken the request",
+	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE: repeat later",
+	504: "PLATFORM_UNAVAILABLE: the platform did not answer in time",
+}
+
+// errors describes the answers of these statuses, and of 500, which any operation may give.
+func (a *api) errors(statuses ...int) map[string]*huma.Response {
+	schemas := a.huma.OpenAPI().Components.Schemas
+	all := map[string]*huma.Response{}
+	for _, status := range append(statuses, http.StatusInternalServerError) {
+		body := schemas.Schema(reflect.TypeFor[ErrorResponse](), true, "")
+		if status == http.StatusUnprocessableEntity {
+			body = schemas.Schema(reflect.TypeFor[HTTPValidationError](), true, "")
+		}
+		reason := reasons[status]
+		if reason == "" {
+			reason = http.StatusText(status)
+		}
+		all[strconv.Itoa(status)] = &huma.Response{Description: reason, Headers: headers[status],
+			Content: map[string]*huma.MediaType{"application/json": {Schema: body}}}
+	}
+	return all
+}
+
+// headers that come with these errors.
+var headers = map[int]map[string]*huma.Param{
+	401: {"WWW-Authenticate": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"Bearer"}}}},
+	503: {"Retry-After": {Description: "Seconds; not where the platform did not say", Schema: &huma.Schema{Type: huma.TypeInteger}}},
+}
+
+// withNull describes an answer that says nothing but that it is done.
+func withNull(all map[string]*huma.Response) map[string]*huma.Response {
+	all["200"] = &huma.Response{Description: "Done",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "null"}}}}
+	return all
+}
+
+// withBytes describes an answer of any content.
+func withBytes(all map[string]*huma.Response) map[string]*huma.Response {
+	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}}}
+	return all
+}

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+type document struct {
+	OpenAPI string `json:"openapi"`
+	Info    struct{ Title, Version, Description string }
+	Servers []struct{ URL string }
+	Paths   map[string]map[string]struct {
+		OperationID string `json:"operationId"`
+		Security    *[]map[string][]string
+		Responses   map[string]struct {
+			Content map[string]struct{ Schema json.RawMessage }
+		}
+		RequestBody struct {
+			Content map[string]struct {
+				Examples map[string]struct{ Value json.RawMessage }
+			}
+		} `json:"requestBody"`
+	}
+	Security   []map[string][]string
+	Components struct {
+		Schemas         map[string]json.RawMessage
+		SecuritySchemes map[string]map[string]string
+	}
+}
+
+func read(t *testing.T, h http.Handler) document {
+	t.Helper()
+	return decode[document](t, ask(h, "GET", "/openapi.json", "", "Authorization", ""), 200)
+}
+
+func compiler(t *testing.T, h http.Handler) *jsonschema.Compiler {
+	t.Helper()
+	whole, err := jsonschema.UnmarshalJSON(ask(h, "GET", "/openapi.json", "").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("mem://openapi.json", whole); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func schemaOf(t *testing.T, h http.Handler, name string) *jsonschema.Schema {
+	t.Helper()
+	s, err := compiler(t, h).Compile("mem://openapi.json#/components/schemas/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDocument(t *testing.T) {
+	c := newWorld().config()
+	c.PublicURL, c.Description = "https://dispatch.example.org", "About it"
+	d := read(t, New(c))
+	if !strings.HasPrefix(d.OpenAPI, "3.1") || d.Info.Title != "Dispatch test" || d.Info.Version != "1.2.3" || d.Info.Description != "About it" ||
+		len(d.Servers) != 1 || d.Servers[0].URL != "https://dispatch.example.org" {
+		t.Errorf("head %+v", d)
+	}
+	var operations []string
+	for path, methods := range d.Paths {
+		for method := range methods {
+			operations = append(operations, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(operations)
+	want := []string{"DELETE /unit_jobs/{job_id}", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
+		"GET /unit_jobs/{job_id}/results", "POST /sync_jobs", "POST /unit_jobs"}
+	if d := cmp.Diff(want, operations); d != "" {
+		t.Error(d)
+	}
+	if s := d.Components.SecuritySchemes["bearer"]; s["type"] != "http" || s["scheme"] != "bearer" || len(d.Security) != 1 {
+		t.Errorf("security %v %v", s, d.Security)
+	}
+	if strings.Contains(string(d.Components.Schemas["BaseJobRequest"]), `"additionalProperties":false`) {
+		t.Error("unknown members are refused by the document")
+	}
+}
+
+// open operations are those, and no more, that need no token.
+var openOperations = []string{"GET /health"}
+
+func TestEveryOperationNeedsAToken(t *testing.T) {
+	const unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0."
+	w := newWorld()
+	h := New(w.config())
+	d := read(t, h)
+	checked := 0
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			name := strings.ToUpper(method) + " " + path
+			target := strings.NewReplacer("{job_id}", "1").Replace(path)
+			if slices.Contains(openOperations, name) {
+				if op.Security == nil || len(*op.Security) != 0 {
+					t.Errorf("%s is not declared open", name)
+				}
+				continue
+			}
+			checked++
+			if op.Security != nil {
+				t.Errorf("%s has a security of its own", name)
+			}
+			var bodies []string
+			for _, token := range []string{"", "Bearer " + unsigned, "Bearer", "Bearer ", "Basic token-anna", "token-anna", "Bearer token-x", "Bearer token-anna token-anna"} {
+				a := ask(h, strings.ToUpper(method), target, goodBody, "Authorization", token, "X-Correlation-ID", "same")
+				failed(t, a, 401, "AUTHENTICATION_FAILED")
+				if got := a.Header().Values("WWW-Authenticate"); !slices.Equal(got, []string{"Bearer"}) {
+					t.Errorf("%s: WWW-Authenticate %q", name, got)
+				}
+				bodies = append(bodies, a.Body.String())
+			}
+			if len(slices.Compact(bodies)) != 1 {
+				t.Errorf("%s: bodies differ: %q", name, bodies)
+			}
+		}
+	}
+	if checked != 6 || len(w.signed) != 0 || len(w.jobs) != 0 {
+		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
+	}
+}
+
+// TestAnswersAreAsDocumented makes every operation answer in every way that a broker can, and holds status and body to the
+// document.
+func TestAnswersAreAsDocumented(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	c := compiler(t, h)
+	d := read(t, h)
+	w.sync = func(_ context.Context, _ dispatch.Request) (*dispatch.SyncResult, error) {
+		return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("II*"))}, nil
+	}
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	half := 50.0
+	r := w.jobs[1]
+	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 3
+	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}
+	seen := map[string]bool{}
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			name := strings.ToUpper(method) + " " + path
+			kinds := fromStore
+			if method == "post" || strings.HasSuffix(path, "/results") {
+				kinds = dispatch.Kinds()
+			}
+			for i := -1; i < len(kinds); i++ {
+				var fail error
+				if i >= 0 {
+					fail = &dispatch.Error{Kind: kinds[i], Op: "fake", Text: "No.", Link: "https://x.example.org"}
+				}
+				if path == "/jobs_status" && dispatch.Is(fail, dispatch.NotFound) {
+					continue // a list is there, if only empty
+				}
+				w.jobs[1], w.fail = r, fail
+				if path == "/health" {
+					w.down = fail
+				}
+				for _, token := range []string{"Bearer token-anna", ""} {
+					for _, body := range []string{goodBody, "{}"} {
+						target := strings.NewReplacer("{job_id}", "1").Replace(path)
+						a := ask(h, strings.ToUpper(method), target, body, "Authorization", token)
+						check(t, c, name, op.Responses, a, path, method)
+						seen[name+" "+http.StatusText(a.Code)] = true
+					}
+				}
+			}
+		}
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d kinds of answers", len(seen))
+	}
+}
+
+func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[string]struct {
+	Content map[string]struct{ Schema json.RawMessage }
+}, a *httptest.ResponseRecorder, path, method string) {
+	t.Helper()
+	status := regexp.MustCompile(`\d+`).FindString(a.Result().Status)
+	documented, ok := responses[status]
+	if !ok {
+		t.Errorf("%s: %s is not in the document: %s", name, status, a.Body)
+		return
+	}
+	if len(documented.Content) == 0 {
+		if a.Body.Len() > 0 {
+			t.Errorf("%s: %s should have no body: %s", name, status, a.Body)
+		}
+		return
+	}
+	if _, any := documented.Content["*/*"]; any {
+		return
+	}
+	at := strings.NewReplacer("~", "~0", "/", "~1").Replace
+	schema, err := c.Compile("mem://openapi.json#/paths/" + at(path) + "/" + method + "/responses/" + status + "/content/application~1json/schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.Body.Bytes()))
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, a.Body)
+	}
+	if err := schema.Validate(body); err != nil {
+		t.Errorf("%s: %s: %v: %s", name, status, err, a.Body)
+	}
+}
+
+func TestExamplesAreAccepted(t *testing.T) {
+	h := New(newWorld().config())
+	d := read(t, h)
+	examples := d.Paths["/unit_jobs"]["post"].RequestBody.Content["application/json"].Examples
+	if len(examples) != 2 {
+		t.Errorf("%d examples", len(examples))
+	}
+	for name, e := range examples {
+		if a := ask(h, "POST", "/unit_jobs", string(e.Value)); a.Code != 201 {
+			t.Errorf("%s: %s", name, a.Body)
+		}
+	}
+}
+
+func TestDocsWorkOffline(t *testing.T) {
+	h := New(newWorld().config())
+	for _, path := range []string{"/docs", "/docs/"} {
+		a := ask(h, "GET", path, "", "Authorization", "")
+		if a.Code != 200 || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/html") {
+			t.Fatalf("%s: %d %v", path, a.Code, a.Header())
+		}
+		page := a.Body.String()
+		links := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
+		if len(links) < 3 || !strings.Contains(page, "/openapi.json") {
+			t.Fatalf("page %s", page)
+		}
+		for _, link := range links {
+			if !strings.HasPrefix(link[1], "/docs/") {
+				t.Errorf("loads %s", link[1])
+			} else if got := ask(h, "GET", link[1], "", "Authorization", "", "Accept-Encoding", "gzip"); got.Code != 200 {
+				t.Errorf("%s: %d", link[1], got.Code)
+			}
+		}
+		if p := a.Header().Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'self'") {
+			t.Errorf("policy %q", p)
+		}
+	}
+}

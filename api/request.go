@@ -1,0 +1,246 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+var (
+	labels  = []string{string(dispatch.OpenEO), string(dispatch.OGCProcess)}
+	formats = []string{"geojson", "gtiff", "netcdf", "json"}
+)
+
+// readBody reads the body of a request whole. It must arrive within its time, and be plain JSON by its headers; one that
+// says nothing about its type is taken for JSON.
+func (a *api) readBody(in *request) ([]byte, error) {
+	r, w := humago.Unwrap(in.http)
+	if err := plainJSON(r.Header); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > a.Limits.Body {
+		return nil, a.tooLarge()
+	}
+	c := http.NewResponseController(w)
+	c.SetReadDeadline(time.Now().Add(a.Limits.BodyTime)) // not supported: then the server's own limit holds
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.Limits.Body))
+	c.SetReadDeadline(time.Time{})
+	if err != nil {
+		return nil, a.unread(err)
+	}
+	return body, nil
+}
+
+func plainJSON(h http.Header) error {
+	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
+			message: "The body must not be compressed.", header: map[string]string{"Accept-Encoding": "identity"}}
+	}
+	kind := h.Get("Content-Type")
+	if kind == "" {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(kind)
+	charset := params["charset"]
+	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") ||
+		charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
+			message: "The body must be application/json in UTF-8."}
+	}
+	return nil
+}
+
+func (a *api) tooLarge() refusal {
+	return refusal{status: http.StatusRequestEntityTooLarge, code: "PAYLOAD_TOO_LARGE",
+		message: fmt.Sprintf("The body is larger than %d bytes.", a.Limits.Body), header: map[string]string{"Connection": "close"}}
+}
+
+func (a *api) unread(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return a.tooLarge()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refusal{status: http.StatusRequestTimeout, code: "REQUEST_TIMEOUT",
+			message: "The body did not arrive in time.", header: map[string]string{"Connection": "close"}}
+	}
+	return invalid([]dispatch.Fault{{Loc: []any{"body"}, Type: "unreadable", Msg: "The body ended before its end"}})
+}
+
+// key reads the client's name for the request, which stands for the method, the path and the very bytes of the body.
+func (r *request) key(body []byte) (dispatch.Key, []dispatch.Fault) {
+	req, _ := humago.Unwrap(r.http)
+	texts := req.Header.Values("Idempotency-Key")
+	if len(texts) == 0 {
+		return dispatch.Key{}, nil
+	}
+	if text := texts[0]; len(texts) > 1 || text == "" || len(text) > 255 || !printable(text) {
+		return dispatch.Key{}, []dispatch.Fault{{Loc: []any{"header", "Idempotency-Key"}, Type: "value_error",
+			Msg: "Input should be one value of 1 to 255 printable ASCII characters"}}
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s\n", req.Method, req.URL.Path)
+	h.Write(body)
+	return dispatch.Key{Text: texts[0], Fingerprint: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// parse reads a BaseJobRequest, and gives all that is wrong with it. Members that it does not know are ignored; names
+// count to the letter.
+func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
+	f, faults := a.open(body)
+	if f == nil {
+		return dispatch.Request{}, faults
+	}
+	r := dispatch.Request{
+		Title:      f.text("title", a.Limits.Title),
+		Label:      dispatch.Label(f.choice("label", labels)),
+		Parameters: f.object("parameters"),
+		Format:     f.choice("format", formats),
+		Options:    f.optionalObject("options"),
+	}
+	if s := f.nested("service"); s != nil {
+		r.Service = dispatch.Service{
+			Endpoint:    s.text("endpoint", a.Limits.Text),
+			Namespace:   s.optionalText("namespace", a.Limits.Text),
+			Application: s.text("application", a.Limits.Text),
+		}
+	}
+	return r, append(faults, *f.faults...)
+}
+
+// open gives the members of the object that the body is; nil where it cannot be read at all.
+func (a *api) open(body []byte) (*form, []dispatch.Fault) {
+	if len(body) == 0 {
+		return nil, []dispatch.Fault{{Loc: []any{"body"}, Type: "missing", Msg: "Field required"}}
+	}
+	if fault := malformed(body); fault != nil {
+		return nil, []dispatch.Fault{*fault}
+	}
+	faults, whole := inspect(body, a.Limits.Depth, a.Limits.Members)
+	if !whole {
+		return nil, faults
+	}
+	f := &form{at: []any{"body"}, faults: new([]dispatch.Fault)}
+	if err := json.Unmarshal(body, &f.members); err != nil || f.members == nil {
+		return nil, []dispatch.Fault{{Loc: []any{"body"}, Type: "model_attributes_type",
+			Msg: "Input should be a valid dictionary or object to extract fields from"}}
+	}
+	return f, faults
+}
+
+// form reads the members of one JSON object and collects what is wrong with them, in the words of the deployed service.
+type form struct {
+	at      []any
+	members map[string]json.RawMessage
+	faults  *[]dispatch.Fault
+}
+
+func (f *form) fault(name, kind, msg string) {
+	loc := append(append([]any{}, f.at...), name)
+	*f.faults = append(*f.faults, dispatch.Fault{Loc: loc, Msg: msg, Type: kind})
+}
+
+// required gives a member, nil where it is missing.
+func (f *form) required(name string) json.RawMessage {
+	raw := f.members[name]
+	if raw == nil {
+		f.fault(name, "missing", "Field required")
+	}
+	return raw
+}
+
+func (f *form) text(name string, limit int) string {
+	if raw := f.required(name); raw != nil {
+		return f.textIn(raw, name, limit)
+	}
+	return ""
+}
+
+func (f *form) optionalText(name string, limit int) *string {
+	raw := f.members[name]
+	if raw == nil || raw[0] == 'n' {
+		return nil
+	}
+	text := f.textIn(raw, name, limit)
+	return &text
+}
+
+func (f *form) textIn(raw json.RawMessage, name string, limit int) (text string) {
+	switch {
+	case raw[0] != '"' || json.Unmarshal(raw, &text) != nil:
+		f.fault(name, "string_type", "Input should be a valid string")
+	case utf8.RuneCountInString(text) > limit:
+		f.fault(name, "string_too_long", fmt.Sprintf("String should have at most %d characters", limit))
+	case strings.ContainsRune(text, 0):
+		f.fault(name, "value_error", "String should not contain the NUL character")
+	}
+	return text
+}
+
+func (f *form) choice(name string, allowed []string) string {
+	raw := f.required(name)
+	if raw == nil {
+		return ""
+	}
+	var text string
+	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+		for _, word := range allowed {
+			if text == word {
+				return word
+			}
+		}
+	}
+	last := len(allowed) - 1
+	f.fault(name, "enum", fmt.Sprintf("Input should be '%s' or '%s'", strings.Join(allowed[:last], "', '"), allowed[last]))
+	return ""
+}
+
+func (f *form) object(name string) json.RawMessage {
+	raw := f.required(name)
+	if raw != nil && raw[0] != '{' {
+		f.fault(name, "dict_type", "Input should be a valid dictionary")
+	}
+	return raw
+}
+
+func (f *form) optionalObject(name string) json.RawMessage {
+	if raw := f.members[name]; raw == nil || raw[0] == 'n' {
+		return nil
+	}
+	return f.object(name)
+}
+
+// nested gives the form for a member that is an object, nil where it is none.
+func (f *form) nested(name string) *form {
+	raw := f.required(name)
+	if raw == nil {
+		return nil
+	}
+	n := &form{at: append(append([]any{}, f.at...), name), faults: f.faults}
+	if raw[0] != '{' || json.Unmarshal(raw, &n.members) != nil {
+		f.fault(name, "model_attributes_type", "Input should be a valid dictionary or object to extract fields from")
+		return nil
+	}
+	return n
+}

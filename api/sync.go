@@ -1,0 +1,74 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// chunkTime is how long a client may take to receive one piece of a stream.
+const chunkTime = time.Minute
+
+// runSync gives the platform's result as it comes: its bytes, its Content-Type, of any length.
+func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, error) {
+	body, err := a.readBody(in)
+	if err != nil {
+		return nil, err
+	}
+	req, faults := a.parse(body)
+	if len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	_, w := humago.Unwrap(in.http)
+	http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a run takes as long as it takes
+	result, err := a.Broker.RunSync(ctx, user(ctx), req)
+	if err != nil {
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime))
+		return nil, aboutRequest(err)
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) { a.stream(ctx, result) }}, nil
+}
+
+// stream passes on what comes as it comes. A stream that breaks ends in a broken connection: the client must not take a
+// part for the whole.
+func (a *api) stream(ctx huma.Context, result *dispatch.SyncResult) {
+	defer result.Body.Close()
+	_, w := humago.Unwrap(ctx)
+	w.Header().Set("Content-Type", cmp.Or(result.ContentType, "application/octet-stream"))
+	w.Header().Set("Content-Security-Policy", "sandbox") // if it is a page, it is not ours
+	w.WriteHeader(http.StatusOK)
+	if err := pass(w, result.Body); err != nil {
+		a.Log.WarnContext(ctx.Context(), "stream broken", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func pass(w http.ResponseWriter, from io.Reader) error {
+	c := http.NewResponseController(w)
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(piece)
+		if n > 0 {
+			c.SetWriteDeadline(time.Now().Add(chunkTime))
+			if _, err := w.Write(piece[:n]); err != nil {
+				return err
+			}
+			if err := c.Flush(); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Object is a JSON object, kept to the byte.
+type Object struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (Object) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+// Collection is a STAC Collection, as it is.
+type Collection struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (Collection) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
+		Description: "A STAC Collection; null while there is none yet",
+		Properties: map[string]*huma.Schema{
+			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
+			"stac_version": {Type: huma.TypeString},
+			"id":           {Type: huma.TypeString},
+		}}
+}
+
+// ServiceDetails is what to run, in the client's spelling.
+type ServiceDetails struct {
+	Endpoint    string  `json:"endpoint" doc:"Address of a platform that this broker is configured for, in any of its spellings" example:"https://openeo.example.org"`
+	Namespace   *string `json:"namespace" required:"false" nullable:"true" doc:"Whose process; for OGC API - Processes the path segment or address below which the processes are"`
+	Application string  `json:"application" doc:"openEO: the URL of a process as JSON, or its id. OGC API - Processes: the id, URL or path of the process" example:"https://apps.example.org/ndvi_composite.json"`
+}
+
+// BaseJobRequest is one job that a client wants to be run.
+type BaseJobRequest struct {
+	Title      string         `json:"title" maxLength:"1000" example:"NDVI of the Hesbaye, spring"`
+	Label      string         `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol of the service"`
+	Service    ServiceDetails `json:"service"`
+	Parameters Object         `json:"parameters" doc:"The parameters of the process, passed on and given back as they are"`
+	Format     string         `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
+	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on as they are"`
+}
+
+// ProcessingJobSummary is one job in a list, or just accepted. What is optional is left out where it is not known.
+type ProcessingJobSummary struct {
+	ID         int64          `json:"id" example:"42"`
+	Title      string         `json:"title"`
+	Label      string         `json:"label" enum:"openeo,ogc_api_process"`
+	Status     string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
+	Service    ServiceDetails `json:"service"`
+	Parameters Object         `json:"parameters"`
+
+	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job does not move, or what its owner should know"`
+	Failure       string        `json:"failure,omitempty" doc:"Why the job failed"`
+	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
+	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last told the status"`
+	TaskID        int64         `json:"task_id,omitempty"`
+	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
+	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"The platform's name for the job"`
+	Costs         *float64      `json:"costs,omitempty" doc:"In the platform's own unit"`
+}
+
+// ProcessingJob is one job.
+type ProcessingJob struct {
+	ProcessingJobSummary
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated" doc:"When what is shown here last changed"`
+}
+
+// JobAttention is why a job does not move, and who can move it.
+type JobAttention struct {
+	Code    string  `json:"code" enum:"submission_in_doubt,submission_unknown,platform_busy,platform_unavailable,sign_in_required,platform_misconfigured,cancel_unsupported,lost_on_platform,platform_not_configured,refused_forbidden,refused_unsupported"`
+	Message string  `json:"message" doc:"For a person: plain text"`
+	Link    *string `json:"link" nullable:"true" doc:"Where the owner can mend it"`
+}
+
+// UpscalingTaskSummary is one task in a list.
+type UpscalingTaskSummary struct {
+	ID     int64  `json:"id"`
+	Title  string `json:"title"`
+	Label  string `json:"label" enum:"openeo,ogc_api_process"`
+	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
+}
+
+// JobsStatusResponse is all of a user's work: the tasks, and the jobs that belong to no task.
+type JobsStatusResponse struct {
+	UpscalingTasks []UpscalingTaskSummary `json:"upscaling_tasks" nullable:"false"`
+	ProcessingJobs []ProcessingJobSummary `json:"processing_jobs" nullable:"false"`
+}
+
+func (a *api) job(r dispatch.Record) ProcessingJob {
+	return ProcessingJob{a.summary(r), r.Created.UTC(), r.Updated.UTC()}
+}
+
+func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
+	return ProcessingJobSummary{
+		ID:            int64(r.ID),
+		Title:         r.Request.Title,
+		Label:         string(r.Request.Label),
+		Status:        string(a.shown(r.Status)),
+		Service:       ServiceDetails(r.Request.Service),
+		Parameters:    Object{r.Request.Parameters},
+		Attention:     a.attention(r.Job),
+		Failure:       r.Failure,
+		Progress:      r.Progress,
+		Checked:       known(r.Checked),
+		TaskID:        int64(r.Task),
+		Platform:      r.Account.Platform(),
+		PlatformJobID: r.Ref.ID,
+		Costs:         r.Costs,
+	}
+}
+
+func (a *api) shown(s dispatch.Status) dispatch.Status {
+	if s == dispatch.Submitted && a.Compat.SubmittedAsCreated {
+		return dispatch.Accepted
+	}
+	return s
+}
+
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+var attentions = map[dispatch.Attention]string{
+	dispatch.InDoubt:            "The platform did not answer when the job was submitted. We are finding out whether it took the job; there is nothing to do.",
+	dispatch.SubmissionUnknown:  "It cannot be found out whether the platform took the job. It may be running there. Look at the platform, then submit it again or delete it.",
+	dispatch.NotTaken:           "The platform takes no more jobs at the moment. The job is submitted as soon as it does.",
+	dispatch.Unreachable:        "The platform does not answer. The status is the last known one; we keep asking.",
+	dispatch.NeedsSignIn:        "Your sign-in is needed before the job can go on at the platform. Sign in again, and link your account there if you have not.",
+	dispatch.NeedsOperator:      "The platform refuses the broker's credentials or configuration. The operator of this service must mend it; the job goes on then.",
+	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run on there to its end.",
+	dispatch.Lost:               "The platform no longer knows this job.",
+	dispatch.RefusedForbidden:   "The platform does not allow you this. Ask its operator for the right, or choose another platform.",
+	dispatch.RefusedUnsupported: "The platform cannot do this. Choose another service or platform, or try a synchronous run.",
+	dispatch.NoPlatform:         "The platform of this job is no longer configured here. The operator of this service must mend it.",
+}
+
+func (a *api) attention(j dispatch.Job) *JobAttention {
+	if j.Attention == dispatch.None {
+		return nil
+	}
+	shown := JobAttention{Code: string(j.Attention), Message: attentions[j.Attention]}
+	if j.Notice != "" {
+		shown.Message += " The platform says: " + j.Notice
+	}
+	if j.Attention == dispatch.NeedsSignIn && a.SignInLink != nil {
+		if link := a.SignInLink(j.Account.Platform()); link != "" {
+			shown.Link = &link
+		}
+	}
+	return &shown
+}
