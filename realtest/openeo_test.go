@@ -150,8 +150,8 @@ func (s driver) expiredToken(t *testing.T) {
 func (s driver) unknownProcess(t *testing.T) {
 	r := s.request(whole + `}`)
 	r.Service.Application = "no_such_process"
-	_, err := s.platform.Submit(t.Context(), s.alice, dispatch.Submission{Tag: "test.6.1", Request: r})
-	if !dispatch.Is(err, dispatch.Invalid) {
+	_, err := s.platform.RunSync(t.Context(), s.alice, dispatch.Submission{Request: r}) // a batch job would fail when it runs
+	if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "no_such_process") {
 		t.Errorf("the error is %v", err)
 	}
 }
