@@ -63,7 +63,7 @@ func (a *api) track(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-		if r.ContentLength != 0 { // a body that nobody reads is read to its end by the server
+		if r.ContentLength != 0 { // also for a body that nobody wants: the server reads it to its end
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}
 		begin := time.Now()

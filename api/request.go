@@ -34,13 +34,11 @@ func (a *api) readBody(in *request) ([]byte, error) {
 	if r.ContentLength > a.Limits.Body {
 		return nil, a.tooLarge()
 	}
-	c := http.NewResponseController(w)
-	c.SetReadDeadline(time.Now().Add(a.Limits.BodyTime)) // not supported: then the server's own limit holds
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.Limits.Body))
-	c.SetReadDeadline(time.Time{})
 	if err != nil {
-		return nil, a.unread(err)
+		return nil, a.unread(err) // the deadline stays: the server still reads what is left
 	}
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 

@@ -1,0 +1,278 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// served gives a running server for h with the limits of [Server].
+func served(t *testing.T, w *world, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = Server(h, w.config().Log)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func post(t *testing.T, ctx context.Context, url, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer token-anna")
+	r.Header.Set("Content-Type", "application/json")
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { got.Body.Close() })
+	return got
+}
+
+func TestSyncIsStreamed(t *testing.T) {
+	w := newWorld()
+	from, to := io.Pipe()
+	w.sync = func(_ context.Context, r dispatch.Request) (*dispatch.SyncResult, error) {
+		if r.Title != "NDVI" || r.Format != "gtiff" {
+			t.Errorf("request %+v", r)
+		}
+		return &dispatch.SyncResult{ContentType: `image/tiff; application="geotiff"`, Body: from}, nil
+	}
+	s := served(t, w, New(w.config()))
+	go io.WriteString(to, "first")
+	got := post(t, t.Context(), s.URL+"/sync_jobs", goodBody)
+	if got.StatusCode != 200 || got.Header.Get("Content-Type") != `image/tiff; application="geotiff"` ||
+		got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("Content-Security-Policy") != "sandbox" {
+		t.Errorf("%d %v", got.StatusCode, got.Header)
+	}
+	piece := make([]byte, 5)
+	if _, err := io.ReadFull(got.Body, piece); err != nil || string(piece) != "first" { // while the platform still computes
+		t.Fatalf("%q %v", piece, err)
+	}
+	big := bytes.Repeat([]byte{0, 1, 0xff, '\n'}, 4<<20)
+	go func() { to.Write(big); to.Close() }()
+	rest, err := io.ReadAll(got.Body)
+	if err != nil || !bytes.Equal(rest, big) {
+		t.Errorf("%d bytes, %v", len(rest), err)
+	}
+}
+
+func TestBrokenStreamIsSeen(t *testing.T) {
+	w := newWorld()
+	closed := make(chan struct{})
+	w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
+		body := io.MultiReader(strings.NewReader("part"), brokenReader{})
+		return &dispatch.SyncResult{Body: onClose{body, func() { close(closed) }}}, nil
+	}
+	s := served(t, w, New(w.config()))
+	got := post(t, t.Context(), s.URL+"/sync_jobs", goodBody)
+	if kind := got.Header.Get("Content-Type"); kind != "application/octet-stream" {
+		t.Errorf("Content-Type %q", kind)
+	}
+	if all, err := io.ReadAll(got.Body); err == nil {
+		t.Errorf("a part was taken for the whole: %q", all)
+	}
+	<-closed
+}
+
+func TestClientThatLeavesEndsTheRun(t *testing.T) {
+	w := newWorld()
+	left := make(chan struct{})
+	w.sync = func(ctx context.Context, _ dispatch.Request) (*dispatch.SyncResult, error) {
+		from, to := io.Pipe()
+		go io.WriteString(to, "part")
+		context.AfterFunc(ctx, func() { to.CloseWithError(ctx.Err()); close(left) })
+		return &dispatch.SyncResult{Body: from}, nil
+	}
+	s := served(t, w, New(w.config()))
+	ctx, leave := context.WithCancel(t.Context())
+	got := post(t, ctx, s.URL+"/sync_jobs", goodBody)
+	io.ReadFull(got.Body, make([]byte, 4))
+	leave()
+	<-left
+}
+
+func TestSyncFails(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	w.fail = &dispatch.Error{Kind: dispatch.Unsupported, Text: "No."}
+	failed(t, ask(h, "POST", "/sync_jobs", goodBody), 501, "UNSUPPORTED")
+	w.fail = &dispatch.Error{Kind: dispatch.NotFound, Text: "No process x."}
+	failed(t, ask(h, "POST", "/sync_jobs", goodBody), 422, "VALIDATION_ERROR")
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("platform cut the connection") }
+
+type onClose struct {
+	io.Reader
+	close func()
+}
+
+func (c onClose) Close() error { c.close(); return nil }
+
+// talk serves h over a connection in memory, in a bubble where time is free, and gives the client's end.
+func talk(t *testing.T, w *world, h http.Handler) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	s := Server(h, w.config().Log)
+	done := make(chan struct{})
+	go func() { s.Serve(&oneConn{conn: server, done: done}); close(done) }()
+	t.Cleanup(func() { s.Close(); client.Close() })
+	return client
+}
+
+// oneConn is a listener that accepts one connection.
+type oneConn struct {
+	conn net.Conn
+	done chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l *oneConn) Close() error   { return nil }
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestSlowHeadIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		client := talk(t, w, New(w.config()))
+		io.WriteString(client, "GET /health HTTP/1.1\r\nHost: x\r\nX-A:")
+		begin := time.Now()
+		io.Copy(io.Discard, client)
+		if d := time.Since(begin); d != 10*time.Second {
+			t.Errorf("cut after %v", d)
+		}
+	})
+}
+
+func TestSlowBodyIsCut(t *testing.T) {
+	for _, path := range []string{"/unit_jobs", "/sync_jobs", "/health", "/nothing"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			client := talk(t, w, New(w.config()))
+			method := map[bool]string{true: "POST", false: "GET"}[strings.HasSuffix(path, "_jobs")]
+			begin := time.Now()
+			go io.WriteString(client, method+" "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-anna\r\nContent-Length: 100\r\n\r\n{")
+			got, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]int{"/unit_jobs": 408, "/sync_jobs": 408, "/health": 200, "/nothing": 404}[path]
+			if got.StatusCode != want {
+				t.Errorf("%s: %d", path, got.StatusCode)
+			}
+			io.Copy(io.Discard, client)
+			if d := time.Since(begin); d > 31*time.Second {
+				t.Errorf("%s: cut after %v", path, d)
+			}
+		})
+	}
+}
+
+func TestIdleConnectionIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		client := talk(t, w, New(w.config()))
+		go io.WriteString(client, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+		in := bufio.NewReader(client)
+		if _, err := http.ReadResponse(in, nil); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		io.Copy(io.Discard, in)
+		if d := time.Since(begin); d != 2*time.Minute {
+			t.Errorf("cut after %v", d)
+		}
+	})
+}
+
+func TestLongRunIsNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.sync = func(ctx context.Context, _ dispatch.Request) (*dispatch.SyncResult, error) {
+			select {
+			case <-time.After(3 * time.Hour):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			from, to := io.Pipe()
+			go func() {
+				for range 5 {
+					time.Sleep(20 * time.Minute)
+					io.WriteString(to, "x")
+				}
+				to.Close()
+			}()
+			return &dispatch.SyncResult{Body: from}, nil
+		}
+		client := talk(t, w, New(w.config()))
+		r := httptest.NewRequest("POST", "http://x/sync_jobs", strings.NewReader(goodBody))
+		r.Header.Set("Authorization", "Bearer token-anna")
+		go r.Write(client)
+		got, err := http.ReadResponse(bufio.NewReader(client), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := io.ReadAll(got.Body); err != nil || string(all) != "xxxxx" {
+			t.Errorf("%q %v", all, err)
+		}
+	})
+}
+
+func TestClientThatDoesNotReadIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		closed := make(chan time.Time, 1)
+		w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
+			return &dispatch.SyncResult{Body: onClose{endless{neverEnding{}}, func() { closed <- time.Now() }}}, nil
+		}
+		client := talk(t, w, New(w.config()))
+		r := httptest.NewRequest("POST", "http://x/sync_jobs", strings.NewReader(goodBody))
+		r.Header.Set("Authorization", "Bearer token-anna")
+		r.Write(client)
+		begin := time.Now()
+		if d := (<-closed).Sub(begin); d != chunkTime {
+			t.Errorf("cut after %v", d)
+		}
+	})
+}
+
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestHeadTooLarge(t *testing.T) {
+	w := newWorld()
+	s := served(t, w, New(w.config()))
+	r, _ := http.NewRequest("GET", s.URL+"/health", nil)
+	r.Header.Set("X-Big", strings.Repeat("x", 100<<10))
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Body.Close()
+	if got.StatusCode != 431 {
+		t.Errorf("status %d", got.StatusCode)
+	}
+}
