@@ -3,6 +3,7 @@ package simulator
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -53,11 +54,11 @@ type ledger struct {
 	count uint64
 	byID  map[string]*job
 	of    map[string][]*job
-	live  map[string][]*job // started; those that ended are dropped when somebody counts
+	live  map[string]map[*job]bool // started; those that ended are dropped when somebody counts
 }
 
 func newLedger(seed uint64) *ledger {
-	return &ledger{seed: seed, byID: map[string]*job{}, of: map[string][]*job{}, live: map[string][]*job{}}
+	return &ledger{seed: seed, byID: map[string]*job{}, of: map[string][]*job{}, live: map[string]map[*job]bool{}}
 }
 
 // add gives the job its number and id.
@@ -74,20 +75,26 @@ func (l *ledger) remove(j *job) {
 	delete(l.byID, j.id)
 	i, _ := slices.BinarySearchFunc(l.of[j.account], j.number, func(k *job, n uint64) int { return cmp.Compare(k.number, n) })
 	l.of[j.account] = slices.Delete(l.of[j.account], i, i+1)
-	l.live[j.account] = slices.DeleteFunc(l.live[j.account], func(k *job) bool { return k == j })
+	delete(l.live[j.account], j)
 }
 
-// full reports whether the account has so many jobs that were started and have not ended.
+// full reports whether the account has so many jobs that were started and have not ended. No slots: it never is.
 func (l *ledger) full(account string, slots int, now time.Time) bool {
-	live := slices.DeleteFunc(l.live[account], func(j *job) bool { p := j.at(now); return p == created || p.final() })
-	l.live[account] = live
-	return slots > 0 && len(live) >= slots
+	if slots == 0 {
+		return false
+	}
+	live := l.live[account]
+	maps.DeleteFunc(live, func(j *job, _ bool) bool { p := j.at(now); return p == created || p.final() })
+	return len(live) >= slots
 }
 
 func (l *ledger) start(j *job, life Life, now time.Time) {
 	c := life.begin(now, l.seed, j.number)
 	j.course, j.updated = &c, now
-	l.live[j.account] = append(l.live[j.account], j)
+	if l.live[j.account] == nil {
+		l.live[j.account] = map[*job]bool{}
+	}
+	l.live[j.account][j] = true
 }
 
 // page gives the account's jobs that were created before number (0: from the newest), newest first, n at most (0: all),
