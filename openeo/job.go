@@ -234,37 +234,25 @@ const (
 	maxPages = 1000
 )
 
-// List gives the account's jobs in the back-end's order, which is newest first where it says so. A listing that is known
-// to be incomplete ends with an error.
+// List gives the account's jobs in the back-end's order. A listing that is known to be incomplete ends with an error.
 func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
+	const op = "openeo.list"
 	return func(yield func(dispatch.Listed, error) bool) {
-		bearer, err := p.bearer(ctx, t)
-		if err != nil {
-			yield(dispatch.Listed{}, err)
-			return
-		}
-		f, err := p.known(ctx)
-		next, seen := f.url+"/jobs?limit="+strconv.Itoa(listPage), map[string]bool{}
-		for err == nil && next != "" && !seen[next] && len(seen) < maxPages {
-			seen[next] = true
-			var page jobPage
-			if page, next, err = p.listed(ctx, next, bearer); err != nil {
-				break
+		missing := false
+		for page, err := range pages[jobPage](ctx, p, op, "/jobs?limit="+strconv.Itoa(listPage), t) {
+			if err != nil {
+				yield(dispatch.Listed{}, err)
+				return
 			}
 			for _, j := range page.Jobs {
 				if !yield(j.listed(), nil) {
 					return
 				}
 			}
-			if len(page.Missing) > 0 {
-				err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "openeo.list", Text: "A part of the platform's federation does not answer."}
-			}
+			missing = missing || len(page.Missing) > 0
 		}
-		switch {
-		case err != nil:
-			yield(dispatch.Listed{}, err)
-		case next != "":
-			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: "openeo.list", Text: "The platform's listing does not end."})
+		if missing {
+			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op, Text: "A part of the platform's federation does not answer."})
 		}
 	}
 }
@@ -280,8 +268,42 @@ type link struct {
 	Href string `json:"href"`
 }
 
-func (p *Platform) listed(ctx context.Context, url string, bearer dispatch.Secret) (page jobPage, next string, err error) {
-	const op = "openeo.list"
+func (p jobPage) links() []link { return p.Links }
+func (p logPage) links() []link { return p.Links }
+
+// pages reads a resource of the account page by page, as the links lead. A token goes to no other origin, so a link that
+// leads there is an error, as one that leads back is: the pages would be incomplete.
+func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, path string, t dispatch.Token) iter.Seq2[P, error] {
+	return func(yield func(P, error) bool) {
+		var none P
+		bearer, err := p.bearer(ctx, t)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		f, err := p.known(ctx)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		seen := map[string]bool{}
+		for url := f.url + path; url != ""; {
+			if seen[url] || len(seen) == maxPages {
+				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages do not end."})
+				return
+			}
+			seen[url] = true
+			var page P
+			page, url, err = read[P](ctx, p, op, url, bearer)
+			if !yield(page, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// read reads one page and tells the next, "" on the last.
+func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string, bearer dispatch.Secret) (page P, next string, err error) {
 	a, err := p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil))
 	if err != nil {
 		return page, "", refine(a, err)
@@ -289,24 +311,16 @@ func (p *Platform) listed(ctx context.Context, url string, bearer dispatch.Secre
 	if err := upstream.JSON(a, op, &page); err != nil {
 		return page, "", err
 	}
-	next, err = p.next(op, a, page.Links)
-	return page, next, err
-}
-
-// next is the URL of the next page, "" on the last. A token goes nowhere else, so a link that leads to another origin is an
-// error: without it the pages are incomplete.
-func (p *Platform) next(op string, a *upstream.Answer, links []link) (string, error) {
-	for _, l := range links {
-		if l.Rel != "next" {
-			continue
+	for _, l := range page.links() {
+		if l.Rel == "next" {
+			next = absolute(a.URL, l.Href)
+			break
 		}
-		next := absolute(a.URL, l.Href)
-		if !upstream.SameOrigin(next, p.endpoint) {
-			return "", &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's next page is at another host."}
-		}
-		return next, nil
 	}
-	return "", nil
+	if next != "" && !upstream.SameOrigin(next, p.endpoint) {
+		return page, "", &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's next page is at another host."}
+	}
+	return page, next, nil
 }
 
 func (j job) listed() dispatch.Listed {
@@ -349,49 +363,37 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	if err != nil {
 		return nil, err
 	}
-	bearer, err := p.bearer(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	f, err := p.known(ctx)
-	if err != nil {
-		return nil, err
-	}
+	path += "/logs?limit=" + strconv.Itoa(logsPage)
 	var entries []dispatch.LogEntry
-	first := f.url + path + "/logs?limit=" + strconv.Itoa(logsPage)
-	next, seen, ids := first, map[string]bool{}, map[any]bool{}
-	for next != "" && !seen[next] && len(entries) < maxLogs {
-		seen[next] = true
-		a, err := p.client.Do(ctx, p.request(op, http.MethodGet, next, bearer, nil))
-		if err != nil {
-			return entries, refine(a, err)
-		}
-		var page logPage
-		if err := upstream.JSON(a, op, &page); err != nil {
-			return entries, err
-		}
-		if next, err = p.next(op, a, page.Links); err != nil {
-			return entries, err
-		}
-		fresh := slices.DeleteFunc(page.Logs, func(l logLine) bool { return ids[l.key()] })
-		for _, l := range fresh {
-			ids[l.key()] = l.key() != nil
-			entries = append(entries, l.entry())
-		}
-		if next == "" && len(fresh) >= logsPage && fresh[len(fresh)-1].key() != nil {
-			next = first + "&offset=" + url.QueryEscape(fresh[len(fresh)-1].key().(string))
+	seen, offset := map[string]bool{}, ""
+	for more := true; more && len(entries) < maxLogs; {
+		more = false
+		for page, err := range pages[logPage](ctx, p, op, path+offset, t) {
+			if err != nil {
+				return entries, err
+			}
+			fresh := slices.DeleteFunc(page.Logs, func(l logLine) bool { return seen[l.id()] })
+			for _, l := range fresh {
+				seen[l.id()] = l.id() != ""
+				entries = append(entries, l.entry())
+			}
+			last := ""
+			if n := len(fresh); n >= logsPage {
+				last = fresh[n-1].id()
+			}
+			offset, more = "&offset="+url.QueryEscape(last), last != ""
 		}
 	}
 	return entries[:min(len(entries), maxLogs)], nil
 }
 
-// key is the entry's id as text; nil if it has none.
-func (l logLine) key() any {
+// id is the entry's id; "" if it has none.
+func (l logLine) id() string {
 	switch id := l.ID.(type) {
 	case string:
 		return id
 	case float64:
 		return strconv.FormatFloat(id, 'f', -1, 64)
 	}
-	return nil
+	return ""
 }

@@ -58,10 +58,7 @@ func beforeSending(err error) bool {
 // statusError is the error that an answer's status means, with what the server said.
 func statusError(op string, a *Answer, effect bool) error {
 	pause, told := retryAfter(a.Header, time.Now())
-	e := &dispatch.Error{Kind: statusKind(a.Status, effect, told), Op: op, Text: Text(Said(a)), Err: fmt.Errorf("HTTP %d", a.Status)}
-	if e.Kind == dispatch.Busy || e.Kind == dispatch.Unavailable {
-		e.RetryAfter = pause
-	}
+	e := &dispatch.Error{Kind: statusKind(a.Status, effect, told), Op: op, Text: Text(Said(a)), RetryAfter: pause, Err: fmt.Errorf("HTTP %d", a.Status)}
 	if e.Text == "" {
 		e.Text = fmt.Sprintf("The server answered %d %s.", a.Status, http.StatusText(a.Status))
 	}
