@@ -1,0 +1,264 @@
+package ogcapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// address is a place on a server: what it is below is compared in this form, in which it has one spelling.
+type address struct {
+	origin string   // scheme, host and port, without the port that the scheme implies
+	path   []string // segments, unescaped
+}
+
+func (a address) String() string {
+	s := a.origin
+	for _, segment := range a.path {
+		s += "/" + url.PathEscape(segment)
+	}
+	return s
+}
+
+// below gives the rest of the path where b is a or below it.
+func (a address) below(b address) ([]string, bool) {
+	n := len(a.path)
+	if a.origin != b.origin || len(b.path) < n || !slices.Equal(a.path, b.path[:n]) {
+		return nil, false
+	}
+	return b.path[n:], true
+}
+
+// wrong is what is wrong with an address, as users read it.
+type wrong string
+
+func (w wrong) Error() string { return string(w) }
+
+const (
+	errNotURL    wrong = "It is not an absolute URL."
+	errSpelling  wrong = "It has parts that an address of a platform cannot have."
+	errElsewhere wrong = "It contradicts what else the service says, which names another place."
+	errNoProcess wrong = "It is neither the identifier of a process nor an address that ends in /processes/ and one."
+)
+
+// parseAddress reads an absolute URL. Whatever could make it mean another place than it seems to is refused.
+func parseAddress(raw string) (address, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return address{}, errNotURL
+	case u.User != nil || u.ForceQuery || u.RawQuery != "" || strings.ContainsAny(raw, "#\\"):
+		return address{}, errSpelling
+	}
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch scheme {
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	}
+	path, err := parsePath(u.EscapedPath())
+	return address{origin: scheme + "://" + host, path: path}, err
+}
+
+// parsePath reads an escaped path; empty segments mean nothing.
+func parsePath(raw string) ([]string, error) {
+	var path []string
+	for escaped := range strings.SplitSeq(raw, "/") {
+		if escaped == "" {
+			continue
+		}
+		segment, err := url.PathUnescape(escaped)
+		if err != nil || !isSegment(segment) {
+			return nil, errSpelling
+		}
+		path = append(path, segment)
+	}
+	return path, nil
+}
+
+const maxSegment = 256 // bytes
+
+// isSegment reports whether s is a name that stays one path segment whatever a server does with it.
+func isSegment(s string) bool {
+	return s != "" && s != "." && s != ".." && len(s) <= maxSegment && utf8.ValidString(s) &&
+		s == strings.TrimSpace(s) && !strings.ContainsAny(s, `/\?#%`) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// splitProcess takes a path that ends in processes/{id}, or in processes, apart.
+func splitProcess(path []string) (root []string, process string) {
+	switch n := len(path); {
+	case n >= 2 && path[n-2] == "processes":
+		return path[:n-2], path[n-1]
+	case n >= 1 && path[n-1] == "processes":
+		return path[:n-1], ""
+	}
+	return path, ""
+}
+
+// root is the address of the API itself, of which raw may name a process.
+func root(raw string) address {
+	a, err := parseAddress(raw)
+	if err != nil {
+		return address{}
+	}
+	a.path, _ = splitProcess(a.path)
+	return a
+}
+
+// place is one process: where below the endpoint its API is, and its identifier there.
+type place struct {
+	path    []string
+	process string
+}
+
+// base is the place's API in the form of [dispatch.Ref].
+func (p *Platform) base(at place) string {
+	if len(at.path) == 0 {
+		return ""
+	}
+	return address{p.endpoint.origin, slices.Concat(p.endpoint.path, at.path)}.String()
+}
+
+// Base gives the address below which the service's process and its jobs lie.
+func (p *Platform) Base(s dispatch.Service) (string, error) {
+	at, err := p.locate(s)
+	if err != nil {
+		return "", err
+	}
+	return p.base(at), nil
+}
+
+// locate finds the process that a service means. Its members may each be written in several ways, and may say the same
+// thing twice, but not two things.
+func (p *Platform) locate(s dispatch.Service) (place, error) {
+	raw := s.Endpoint
+	if !strings.Contains(raw, "://") {
+		scheme, _, _ := strings.Cut(p.endpoint.origin, "://")
+		raw = scheme + "://" + raw
+	}
+	at, err := p.own(raw)
+	if err != nil {
+		return place{}, invalid(err, "endpoint")
+	}
+	fixed := at.process != ""
+	if s.Namespace != nil && strings.Trim(*s.Namespace, "/") != "" {
+		if at.path, err = p.namespace(at, *s.Namespace); err != nil {
+			return place{}, invalid(err, "namespace")
+		}
+		fixed = true
+	}
+	if at, err = p.application(at, s.Application, fixed); err != nil {
+		return place{}, invalid(err, "application")
+	}
+	return at, nil
+}
+
+func invalid(err error, member string) error {
+	return dispatch.InvalidBody("ogcapi.Base", err.Error(), "service", member)
+}
+
+// own reads the URL of a place on this platform.
+func (p *Platform) own(raw string) (place, error) {
+	a, err := parseAddress(raw)
+	if err != nil {
+		return place{}, err
+	}
+	for _, known := range append([]address{p.endpoint}, p.aliases...) {
+		if rest, ok := known.below(a); ok {
+			path, process := splitProcess(rest)
+			if slices.Contains(path, "processes") {
+				return place{}, errSpelling
+			}
+			return place{path, process}, nil
+		}
+	}
+	return place{}, wrong(fmt.Sprintf("It is not an address of the platform %s, which is at %s.", p.name, p.endpoint))
+}
+
+// namespace gives the path of a namespace, which the endpoint may have named already.
+func (p *Platform) namespace(at place, raw string) ([]string, error) {
+	path, err := p.namespacePath(at, raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(path, "processes"):
+		return nil, errSpelling
+	case at.process != "" && !slices.Equal(path, at.path):
+		return nil, errElsewhere
+	}
+	return path, nil
+}
+
+func (p *Platform) namespacePath(at place, raw string) ([]string, error) {
+	if strings.Contains(raw, "://") {
+		named, err := p.own(raw)
+		return named.path, err
+	}
+	path, err := parsePath(raw)
+	if err != nil || hasSuffix(at.path, path) {
+		return at.path, err
+	}
+	return slices.Concat(at.path, path), nil
+}
+
+func hasSuffix(path, end []string) bool {
+	return len(path) >= len(end) && slices.Equal(path[len(path)-len(end):], end)
+}
+
+// application adds what the application says. fixed: the path is certain and may not become longer.
+func (p *Platform) application(at place, raw string, fixed bool) (place, error) {
+	readings, err := p.readings(at, raw)
+	if err != nil {
+		return place{}, err
+	}
+	for _, r := range readings {
+		fits := slices.Equal(at.path, r.path) || !fixed && len(r.path) > len(at.path) && slices.Equal(at.path, r.path[:len(at.path)])
+		if fits && (at.process == "" || r.process == at.process) {
+			return r, nil
+		}
+	}
+	return place{}, errElsewhere
+}
+
+// readings gives the places that an application can mean: an identifier, a URL, or a path that is absolute on the
+// server or relative to what is known.
+func (p *Platform) readings(at place, raw string) ([]place, error) {
+	switch {
+	case raw == "" && at.process != "":
+		return []place{at}, nil
+	case strings.Contains(raw, "://"):
+		named, err := p.own(raw)
+		if err == nil && named.process == "" {
+			err = errNoProcess
+		}
+		return []place{named}, err
+	}
+	path, err := parsePath(raw)
+	if err != nil || len(path) == 0 {
+		return nil, errNoProcess
+	}
+	if len(path) == 1 && !strings.HasPrefix(raw, "/") {
+		return []place{{at.path, path[0]}}, nil
+	}
+	prefix, process := splitProcess(path)
+	if process == "" {
+		return nil, errNoProcess
+	}
+	all := []place{{at.path, process}}
+	if len(prefix) > 0 {
+		all = all[:0]
+		if named, err := p.own(p.endpoint.origin + "/" + strings.TrimLeft(raw, "/")); err == nil {
+			all = append(all, named)
+		}
+		for n := range len(at.path) + 1 { // the namespace may be in both
+			all = append(all, place{slices.Concat(at.path[:n], prefix), process})
+		}
+	}
+	return all, nil
+}

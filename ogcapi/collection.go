@@ -1,0 +1,508 @@
+package ogcapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// follow reads what is at an absolute URL.
+type follow func(href string) (document, error)
+
+const (
+	maxFollowed = 32  // documents read for one result
+	maxNested   = 8   // values within values, and links from document to document
+	maxMembers  = 200 // of an object whose members are taken for outputs
+)
+
+// toCollection makes a valid STAC Collection (1.0.0, or what the platform gave) of whatever a process gave. It is never
+// empty: a value that is no STAC becomes an asset, and nothing at all is BadUpstream. Links are read where they may lead
+// to STAC; when a read fails for now, so does the whole.
+func toCollection(id string, d document, read follow) (json.RawMessage, error) {
+	g := &gathering{id: id, read: read, left: maxFollowed, assets: map[string]json.RawMessage{}}
+	if err := g.document(d); err != nil {
+		return nil, err
+	}
+	return g.collection()
+}
+
+// gathering collects what the results are made of.
+type gathering struct {
+	id     string
+	read   follow
+	left   int
+	base   map[string]json.RawMessage // the first STAC Collection among them, kept but for additions
+	assets map[string]json.RawMessage
+	links  []json.RawMessage
+	extent extent
+}
+
+// value is one value on its way into the gathering.
+type value struct {
+	name  string
+	raw   json.RawMessage
+	media string // said of the value, where it is bytes or a text
+	at    *url.URL
+	depth int
+}
+
+func (v value) with(name string, raw json.RawMessage) value {
+	if name == "" {
+		name = v.name
+	}
+	return value{name: name, raw: raw, at: v.at, depth: v.depth + 1}
+}
+
+func (g *gathering) document(d document) error {
+	media, params, _ := mime.ParseMediaType(d.header.Get("Content-Type"))
+	if strings.HasPrefix(media, "multipart/") && params["boundary"] != "" {
+		return g.parts(d, params["boundary"])
+	}
+	raw, ok := d.json()
+	switch {
+	case len(bytes.TrimSpace(d.body)) == 0:
+		return g.headerLinks(d)
+	case ok:
+		return g.whole(value{name: "result", raw: raw, at: d.at})
+	case d.html():
+		return badResults("The platform answered with a web page instead of results.")
+	case strings.Contains(media, "json"):
+		return badResults("The platform's results are not JSON, though they say so.")
+	}
+	g.bytes("result", d.header.Get("Content-Type"), d.body)
+	return nil
+}
+
+func badResults(text string) error {
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opResults, Text: text}
+}
+
+// headerLinks takes results by reference: an answer without a body, whose Link headers lead to them.
+func (g *gathering) headerLinks(d document) error {
+	for _, l := range linkHeader(d.header) {
+		if !l.leadsToResult() {
+			continue
+		}
+		link := map[string]json.RawMessage{"href": marshal(l.href)}
+		if l.media != "" {
+			link["type"] = marshal(l.media)
+		}
+		if l.title != "" {
+			link["title"] = marshal(l.title)
+		}
+		if err := g.link(link, value{name: l.name(), at: d.at}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name is what the output of a link is called: by 1.0 its relation may be the output's identifier.
+func (l headerLink) name() string {
+	if l.rel != "" && l.rel != "item" && !strings.Contains(l.rel, "/") {
+		return l.rel
+	}
+	return lastSegment(l.href)
+}
+
+func lastSegment(href string) string {
+	u, err := url.Parse(href)
+	if name := ""; err == nil && u.Path != "" {
+		name = path.Base(u.Path)
+		if name != "/" && name != "." {
+			return name
+		}
+	}
+	return "result"
+}
+
+// parts takes multipart/related: one part for each output.
+func (g *gathering) parts(d document, boundary string) error {
+	r := multipart.NewReader(bytes.NewReader(d.body), boundary)
+	for {
+		part, err := r.NextPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return badResults("The platform's results are in parts that cannot be read.")
+		}
+		body, err := io.ReadAll(part)
+		if err != nil {
+			return badResults("The platform's results are in parts that cannot be read.")
+		}
+		if err := g.part(part, document{at: d.at, header: map[string][]string(part.Header), body: body}); err != nil {
+			return err
+		}
+	}
+}
+
+func (g *gathering) part(p *multipart.Part, d document) error {
+	name := strings.Trim(p.Header.Get("Content-ID"), "<> ")
+	if name == "" {
+		name = p.FormName()
+	}
+	if name == "" {
+		name = "result"
+	}
+	if at := p.Header.Get("Content-Location"); at != "" && len(bytes.TrimSpace(d.body)) == 0 {
+		link := map[string]json.RawMessage{"href": marshal(at), "type": marshal(d.media())}
+		return g.link(link, value{name: name, at: d.at})
+	}
+	if strings.EqualFold(p.Header.Get("Content-Transfer-Encoding"), "base64") {
+		if plain, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(d.body))); err == nil {
+			d.body = plain
+		}
+	}
+	if raw, ok := d.json(); ok && len(d.body) > 0 {
+		return g.add(value{name: name, raw: raw, media: d.media(), at: d.at, depth: 1})
+	}
+	g.bytes(name, d.header.Get("Content-Type"), d.body)
+	return nil
+}
+
+// whole takes the results document: what any value may be, or the outputs by identifier.
+func (g *gathering) whole(v value) error {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(v.raw, &m) != nil || m == nil {
+		return g.add(v)
+	}
+	if outputs, ok := m["outputs"]; ok && (kindOf(outputs) == '{' || kindOf(outputs) == '[') && !isOneValue(m) {
+		return g.all(v, outputs)
+	}
+	if isOneValue(m) || len(m) > maxMembers {
+		return g.add(v)
+	}
+	return g.all(v, v.raw)
+}
+
+// isOneValue reports whether an object is one value in a form we know, not several by identifier.
+func isOneValue(m map[string]json.RawMessage) bool {
+	return isLink(m) || m["value"] != nil && only(m, qualifiers...) || isGeoJSON(text(m["type"])) || isSTAC(m)
+}
+
+// qualifiers are the members that a value may come with, the identifier in lists of outputs included.
+var qualifiers = []string{"value", "mediaType", "encoding", "schema", "format", "id", "title", "description", "type", "mimeType"}
+
+func isSTAC(m map[string]json.RawMessage) bool {
+	switch text(m["type"]) {
+	case "Collection":
+		return m["stac_version"] != nil || m["extent"] != nil
+	case "Catalog", "Feature":
+		return m["stac_version"] != nil
+	case "FeatureCollection":
+		return m["stac_version"] != nil || slices.ContainsFunc(features(m), isResultFeature)
+	}
+	return false
+}
+
+func (g *gathering) all(v value, outputs json.RawMessage) error {
+	for i, o := range namedValues(outputs) {
+		name := o.id
+		if name == "" {
+			name = fmt.Sprintf("result-%d", i+1)
+		}
+		if err := g.add(v.with(name, o.value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes one value.
+func (g *gathering) add(v value) error {
+	switch kindOf(v.raw) {
+	case '{':
+		var m map[string]json.RawMessage
+		if v.depth <= maxNested && json.Unmarshal(v.raw, &m) == nil {
+			return g.object(m, v)
+		}
+	case '[':
+		if v.depth <= maxNested && holdsLinks(v.raw) {
+			return g.list(v)
+		}
+	case '"':
+		return g.text(v)
+	case 'n':
+		if v.depth == 0 {
+			return nil
+		}
+	}
+	g.bytes(v.name, orJSON(v.media), v.raw)
+	return nil
+}
+
+func orJSON(media string) string {
+	if strings.Contains(media, "json") {
+		return media
+	}
+	return mediaJSON
+}
+
+func (g *gathering) object(m map[string]json.RawMessage, v value) error {
+	switch kind := text(m["type"]); {
+	case isSTAC(m) && kind == "Collection":
+		g.stacCollection(m, v)
+	case isSTAC(m) && kind == "Catalog":
+		return g.catalog(m, v)
+	case isSTAC(m) && kind == "Feature":
+		return g.feature(m, v, "")
+	case isSTAC(m) && kind == "FeatureCollection":
+		return g.features(m, v)
+	case isLink(m):
+		return g.link(m, v)
+	case m["value"] != nil && only(m, qualifiers...):
+		inner := v.with("", m["value"])
+		if id := identifier(m["id"]); v.depth == 0 && id != "" {
+			inner.name = id
+		}
+		inner.media = mediaOf(m)
+		return g.add(inner)
+	case isGeoJSON(kind):
+		g.extent.geoJSON(v.raw)
+		g.bytes(v.name, mediaGeoJSON, v.raw)
+	default:
+		g.bytes(v.name, orJSON(v.media), v.raw)
+	}
+	return nil
+}
+
+// mediaOf is the media type that a qualified value has, in the spellings of several versions.
+func mediaOf(m map[string]json.RawMessage) string {
+	if media := text(m["mediaType"]); media != "" {
+		return media
+	}
+	var in map[string]json.RawMessage
+	for _, name := range []string{"format", "schema"} {
+		if json.Unmarshal(m[name], &in) == nil {
+			for _, name := range []string{"mediaType", "contentMediaType"} {
+				if media := text(in[name]); media != "" {
+					return media
+				}
+			}
+		}
+	}
+	return text(m["mimeType"])
+}
+
+// holdsLinks reports whether an array holds what has to be looked into: links, STAC, or qualified values.
+func holdsLinks(raw json.RawMessage) bool {
+	var items []map[string]json.RawMessage
+	if json.Unmarshal(raw, &items) != nil {
+		var texts []string
+		return json.Unmarshal(raw, &texts) == nil && slices.ContainsFunc(texts, isAddress)
+	}
+	return slices.ContainsFunc(items, isOneValue)
+}
+
+func (g *gathering) list(v value) error {
+	for i, item := range namedValues(v.raw) {
+		name := item.id
+		if name == "" {
+			name = fmt.Sprintf("%s-%d", v.name, i+1)
+		}
+		if err := g.add(v.with(name, item.value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text takes a string: an address, bytes in base64 where its media type says so, or a literal.
+func (g *gathering) text(v value) error {
+	s := text(v.raw)
+	switch {
+	case isAddress(s):
+		link := map[string]json.RawMessage{"href": marshal(s)}
+		if v.media != "" && !strings.HasPrefix(v.media, "text/") {
+			link["type"] = marshal(v.media)
+		}
+		return g.link(link, v)
+	case strings.HasPrefix(s, "data:"):
+		g.asset(v.name, map[string]any{"href": s})
+		return nil
+	case strings.Contains(v.media, "json") && json.Valid([]byte(s)) && v.depth <= maxNested:
+		return g.add(v.with("", json.RawMessage(s)))
+	case v.media != "" && isBinary(v.media):
+		if plain, err := base64.StdEncoding.DecodeString(s); err == nil {
+			g.bytes(v.name, v.media, plain)
+			return nil
+		}
+	}
+	media := v.media
+	if media == "" || strings.Contains(media, "json") {
+		media = "text/plain; charset=utf-8"
+	}
+	g.bytes(v.name, media, []byte(s))
+	return nil
+}
+
+// isAddress reports whether a text is the URL of something, and nothing else.
+func isAddress(s string) bool {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || rest == "" || strings.ContainsAny(s, " \t\r\n<>\"") {
+		return false
+	}
+	switch strings.ToLower(scheme) {
+	case "http", "https", "s3", "gs", "ftp", "ftps", "azure", "abfs", "file", "oci":
+		return true
+	}
+	return false
+}
+
+// link takes a reference. What it leads to becomes part of the results if it is STAC, else an asset.
+func (g *gathering) link(m map[string]json.RawMessage, v value) error {
+	href, media := resolve(v.at, text(m["href"])), text(m["type"])
+	if mayBeSTAC(href, media) && g.left > 0 && v.depth <= maxNested {
+		taken, err := g.followed(href, v)
+		if taken || err != nil {
+			return err
+		}
+	}
+	asset := map[string]any{"href": href}
+	if media != "" {
+		asset["type"] = media
+	}
+	if title := text(m["title"]); title != "" {
+		asset["title"] = title
+	}
+	g.asset(v.name, asset)
+	return nil
+}
+
+// mayBeSTAC reports whether it is worth a look: JSON that can be read over HTTP.
+func mayBeSTAC(href, media string) bool {
+	u, err := url.Parse(href)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	base, _, _ := mime.ParseMediaType(media)
+	ext := strings.ToLower(path.Ext(u.Path))
+	return base == mediaJSON || base == mediaGeoJSON ||
+		base == "" && (ext == ".json" || ext == ".geojson" || strings.Contains(u.Path, "/collections/"))
+}
+
+// followed reads what a link leads to and takes it if it is STAC. What cannot be read for good is not taken.
+func (g *gathering) followed(href string, v value) (taken bool, err error) {
+	g.left--
+	d, err := g.read(href)
+	switch {
+	case dispatch.Is(err, dispatch.SignInRequired), err != nil && passes(err) && !dispatch.Is(err, dispatch.NotFound):
+		return false, err
+	case err != nil:
+		return false, nil
+	}
+	raw, ok := d.json()
+	var m map[string]json.RawMessage
+	if !ok || json.Unmarshal(raw, &m) != nil || !isSTAC(m) {
+		return false, nil
+	}
+	next := v.with("", raw)
+	next.at = d.at
+	return true, g.object(m, next)
+}
+
+// bytes takes a value that is in hand, as an asset with a data URI (RFC 2397).
+func (g *gathering) bytes(name, media string, data []byte) {
+	if media == "" {
+		media = "application/octet-stream"
+	}
+	base, params, err := mime.ParseMediaType(media)
+	if err != nil {
+		base, params = "application/octet-stream", nil
+	}
+	full := mime.FormatMediaType(base, params)
+	g.asset(name, map[string]any{
+		"href": "data:" + strings.ReplaceAll(full, " ", "") + ";base64," + base64.StdEncoding.EncodeToString(data),
+		"type": full,
+	})
+}
+
+func (g *gathering) asset(name string, asset map[string]any) {
+	if asset["roles"] == nil {
+		asset["roles"] = []string{"data"}
+	}
+	g.keep(name, marshal(asset))
+}
+
+// keep gives an asset a key that no other has.
+func (g *gathering) keep(name string, asset json.RawMessage) {
+	if name == "" {
+		name = "result"
+	}
+	key := name
+	for n := 2; g.assets[key] != nil; n++ {
+		key = fmt.Sprintf("%s-%d", name, n)
+	}
+	g.assets[key] = asset
+}
+
+// resolve makes a link absolute.
+func resolve(at *url.URL, href string) string {
+	if at == nil || isAddress(href) {
+		return href
+	}
+	u, err := at.Parse(href)
+	if err != nil {
+		return href
+	}
+	return u.String()
+}
+
+// collection writes down what was gathered.
+func (g *gathering) collection() (json.RawMessage, error) {
+	if g.base == nil && len(g.assets) == 0 && len(g.links) == 0 {
+		return nil, badResults("The platform gave no results.")
+	}
+	c := g.base
+	if c == nil {
+		c = map[string]json.RawMessage{}
+	}
+	g.complete(c)
+	if len(g.assets) > 0 {
+		assets := map[string]json.RawMessage{}
+		if json.Unmarshal(c["assets"], &assets) != nil || assets == nil {
+			assets = map[string]json.RawMessage{}
+		}
+		maps.Copy(assets, g.assets)
+		c["assets"] = marshal(assets)
+	}
+	if len(g.links) > 0 {
+		var links []json.RawMessage
+		_ = json.Unmarshal(c["links"], &links) // complete saw to it
+		c["links"] = marshal(append(links, g.links...))
+	}
+	return marshal(c), nil
+}
+
+// complete adds what STAC requires of a Collection and is not there. The licence of results is not known: "proprietary"
+// is what STAC 1.0.0 says for that.
+func (g *gathering) complete(c map[string]json.RawMessage) {
+	c["type"] = marshal("Collection")
+	for name, fallback := range map[string]string{
+		"stac_version": "1.0.0", "id": g.id, "license": "proprietary", "description": "Results of " + g.id + ".",
+	} {
+		if text(c[name]) == "" {
+			c[name] = marshal(fallback)
+		}
+	}
+	if !validExtent(c["extent"]) {
+		c["extent"] = g.extent.json()
+	}
+	var links []json.RawMessage
+	if json.Unmarshal(c["links"], &links) != nil || links == nil {
+		c["links"] = json.RawMessage("[]")
+	}
+}

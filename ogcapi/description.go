@@ -1,0 +1,208 @@
+package ogcapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// description is what we need of a process description. Members that have another shape than the standard's are as
+// good as absent.
+type description struct {
+	modes   []string // jobControlOptions
+	passing []string // outputTransmission
+	inputs  map[string]parameter
+	outputs map[string]parameter
+}
+
+// parameter is one input or output.
+type parameter struct {
+	media    []string // media types that its schema offers
+	array    bool     // one value is an array
+	repeated bool     // it may have several values, given as an array
+}
+
+// syncOnly reports whether the process says that it runs only while the client waits.
+func (d *description) syncOnly() bool {
+	return slices.Contains(d.modes, "sync-execute") && !slices.Contains(d.modes, "async-execute")
+}
+
+func parseDescription(raw []byte) (*description, error) {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, err
+	}
+	d := &description{inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
+	if json.Unmarshal(m["jobControlOptions"], &d.modes) != nil {
+		d.modes = nil
+	}
+	if json.Unmarshal(m["outputTransmission"], &d.passing) != nil {
+		d.passing = nil
+	}
+	return d, nil
+}
+
+// parameters reads inputs or outputs: an object by identifier, or as in old drafts a list.
+func parameters(raw json.RawMessage) map[string]parameter {
+	all := map[string]parameter{}
+	for _, named := range namedValues(raw) {
+		all[named.id] = parseParameter(named.value)
+	}
+	return all
+}
+
+func parseParameter(raw json.RawMessage) parameter {
+	var p struct {
+		Schema    schema `json:"schema"`
+		MaxOccurs any    `json:"maxOccurs"`
+	}
+	if json.Unmarshal(raw, &p) != nil {
+		return parameter{}
+	}
+	most, counted := p.MaxOccurs.(float64)
+	word, _ := p.MaxOccurs.(string)
+	return parameter{
+		media:    p.Schema.media(0),
+		array:    p.Schema.Type == "array",
+		repeated: counted && most > 1 || word != "" && word != "1",
+	}
+}
+
+// schema is the part of an OpenAPI 3.0 schema that says what form a value has.
+type schema struct {
+	Type             any    `json:"type"`
+	ContentMediaType string `json:"contentMediaType"`
+	OneOf            []schema
+	AnyOf            []schema
+	AllOf            []schema
+}
+
+const maxSchemaDepth = 5
+
+func (s schema) media(depth int) []string {
+	var all []string
+	if s.ContentMediaType != "" {
+		all = append(all, s.ContentMediaType)
+	}
+	if depth < maxSchemaDepth {
+		for _, part := range slices.Concat(s.OneOf, s.AnyOf, s.AllOf) {
+			all = append(all, part.media(depth+1)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// formats are the media types, without their parameters, that a request's format can mean.
+var formats = map[string][]string{
+	"geojson": {mediaGeoJSON, "application/vnd.geo+json", "application/geojson"},
+	"gtiff":   {"image/tiff", "image/geotiff", "application/geotiff"},
+	"netcdf":  {"application/netcdf", "application/x-netcdf"},
+	"json":    {mediaJSON},
+	"csv":     {"text/csv"},
+}
+
+// offered gives the media type among those offered that format means, in the server's own spelling; "": none.
+func offered(format string, media []string) string {
+	wanted := formats[strings.ToLower(format)]
+	for _, m := range media {
+		if base, _, err := mime.ParseMediaType(m); err == nil && slices.Contains(wanted, base) {
+			return m
+		}
+	}
+	return ""
+}
+
+// describe gives the description of a process, at most describeFor old. All who ask at once with the same token share one
+// request, which none of them ends by leaving. Errors tell that nothing was taken.
+func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*description, error) {
+	url := p.at(p.base(at), "processes", at.process)
+	if d := p.descriptions.get(url); d != nil {
+		return d, nil
+	}
+	key := fmt.Sprintf("%s %x", url, sha256.Sum256([]byte(t.Secret.Reveal())))
+	flight := p.flights.DoChan(key, func() (any, error) { return p.readDescription(context.WithoutCancel(ctx), t, url) })
+	select {
+	case got := <-flight:
+		d, _ := got.Val.(*description)
+		return d, got.Err
+	case <-ctx.Done():
+		return nil, &dispatch.Error{Kind: dispatch.Unavailable, Op: opDescribe, Text: "The platform did not describe the process in time.", Err: ctx.Err()}
+	}
+}
+
+const opDescribe = "ogcapi.describe"
+
+func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url string) (*description, error) {
+	a, err := p.get(ctx, opDescribe, url, t)
+	if err != nil {
+		return nil, undescribed(err)
+	}
+	d, err := parseDescription(a.Body)
+	if err != nil {
+		return nil, undescribed(upstream.JSON(a, opDescribe, &map[string]json.RawMessage{}))
+	}
+	p.descriptions.put(url, d)
+	return d, nil
+}
+
+// undescribed is the error for a process without a description. Only a process that is not there, or not ours, is
+// final; all else may pass.
+func undescribed(err error) error {
+	switch dispatch.KindOf(err) {
+	case dispatch.NotFound:
+		return unknownProcess(err)
+	case dispatch.SignInRequired, dispatch.Forbidden, dispatch.Busy, dispatch.Unavailable, dispatch.Misconfigured:
+		return err
+	}
+	return refine(err, dispatch.Unavailable, "")
+}
+
+func unknownProcess(err error) error {
+	e := dispatch.InvalidBody(opDescribe, "The platform does not know this process.", "service", "application")
+	e.Err = err
+	return e
+}
+
+const (
+	describeFor      = 5 * time.Minute
+	keepDescriptions = 1000
+)
+
+// cache keeps descriptions by URL. When it is full it forgets those it has.
+type cache struct {
+	mu   sync.Mutex
+	kept map[string]cached
+}
+
+type cached struct {
+	*description
+	until time.Time
+}
+
+func (c *cache) get(url string) *description {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d, ok := c.kept[url]; ok && time.Now().Before(d.until) {
+		return d.description
+	}
+	return nil
+}
+
+func (c *cache) put(url string, d *description) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil || len(c.kept) >= keepDescriptions {
+		c.kept = map[string]cached{}
+	}
+	c.kept[url] = cached{d, time.Now().Add(describeFor)}
+}

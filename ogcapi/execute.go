@@ -1,0 +1,237 @@
+package ogcapi
+
+import (
+	"context"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const (
+	opSubmit  = "ogcapi.Submit"
+	maxResult = 10 << 20 // bytes of a result that is kept with the job
+
+	mediaJSON    = "application/json"
+	mediaGeoJSON = "application/geo+json"
+)
+
+// Submit asks for an asynchronous execution. What the server then does is its choice: a job, or the result at once.
+// Options become members of the execute request; title and tag cannot be said.
+func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	at, err := p.locate(s.Service)
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	d, err := p.describe(ctx, t, at)
+	switch {
+	case err != nil:
+		return dispatch.Step{}, err
+	case d.syncOnly():
+		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
+			Text: "This process can only run synchronously: use /sync_jobs."}
+	}
+	body, err := executeBody(s.Request, d, "document")
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	a, err := p.post(ctx, at, body, p.asynchronous(t), p.client.Do)
+	if a != nil && a.Status < 300 {
+		return p.step(ctx, t, at, a, err)
+	}
+	return dispatch.Step{}, err
+}
+
+// asynchronous is the call of an execution as a job. Servers compare Prefer as a whole: nothing may be added to it.
+func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
+	call := p.call(opSubmit, http.MethodPost, "", t)
+	call.Header.Set("Prefer", "respond-async")
+	call.Effect, call.Limit = true, maxResult
+	return call
+}
+
+type exchange func(context.Context, upstream.Call) (*upstream.Answer, error)
+
+// post sends the execution, to the path of old drafts where the server shows that it does not have the standard's.
+func (p *Platform) post(ctx context.Context, at place, body map[string]json.RawMessage, call upstream.Call, do exchange) (*upstream.Answer, error) {
+	call.URL, call.Body = p.at(p.base(at), "processes", at.process, "execution"), marshal(body)
+	a, err := do(ctx, call)
+	if err != nil && lacksPath(a) {
+		mode := "sync"
+		if call.Header.Get("Prefer") != "" {
+			mode = "async"
+		}
+		body["mode"] = marshal(mode)
+		call.URL, call.Body = p.at(p.base(at), "processes", at.process, "jobs"), marshal(body)
+		a, err = do(ctx, call)
+	}
+	if err != nil && a != nil {
+		err = executeError(a, err)
+	}
+	return a, err
+}
+
+// lacksPath reports whether an answer shows that there is nothing at a path, so that a request to it certainly had no
+// effect. A 404 that names an exception of the API is about the process.
+func lacksPath(a *upstream.Answer) bool {
+	return a != nil && (a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusNotFound && exception(a.Body) == "")
+}
+
+// executeError says what an error status means for an execution: all of the client's kind are final.
+func executeError(a *upstream.Answer, err error) error {
+	switch {
+	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
+		return unknownProcess(err)
+	case dispatch.Is(err, dispatch.Conflict):
+		return refine(err, dispatch.Invalid, "")
+	case a.Status == http.StatusNotImplemented:
+		return refine(err, dispatch.Uncertain, "")
+	}
+	return err
+}
+
+// step reads the answer to an execution, of which failure is what was wrong with its body. That there is a job is
+// said by the status 201, or by a body that is a statusInfo; a Location alone may come with a result, too.
+func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, failure error) (dispatch.Step, error) {
+	info, _ := parseStatusInfo(a.Body)
+	ref := p.refOf(a, p.base(at))
+	if a.Status == http.StatusCreated || a.Status == http.StatusAccepted || info.isJob() {
+		if ref.ID == "" {
+			ref.ID = info.id()
+		}
+		if ref.ID == "" {
+			return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform took the job and gave it no identifier.", Err: failure}
+		}
+		return dispatch.Step{Ref: ref, Started: true}, nil
+	}
+	step := dispatch.Step{Ref: ref, Started: true}
+	err := failure
+	if err == nil {
+		step.Result, err = p.collection(ctx, t, a, resultName(ref, at))
+	}
+	if err == nil && len(step.Result) > maxResult {
+		step.Result, err = nil, tooLong(a)
+	}
+	if err != nil && ref.ID != "" { // the job has the result, too
+		return dispatch.Step{Ref: ref, Started: true}, nil
+	}
+	return step, err
+}
+
+func tooLong(a *upstream.Answer) error {
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit,
+		Text: "The platform answered with the result itself, which is too long to be kept: " + a.Header.Get("Content-Length") + " bytes."}
+}
+
+func resultName(ref dispatch.Ref, at place) string {
+	if ref.ID != "" {
+		return ref.ID
+	}
+	return at.process
+}
+
+// refOf finds the job that an answer's headers name: the Location, or a Link to what monitors it. Only its path
+// counts, and only the identifier when it does not lead below our endpoint: servers behind proxies do not know their name.
+func (p *Platform) refOf(a *upstream.Answer, base string) dispatch.Ref {
+	ref := dispatch.Ref{Base: base}
+	hrefs := []string{a.Header.Get("Location")}
+	for _, l := range linkHeader(a.Header) {
+		if l.rel == "monitor" {
+			hrefs = append(hrefs, l.href)
+		}
+	}
+	for _, href := range hrefs {
+		u, err := a.URL.Parse(href)
+		if err != nil {
+			continue
+		}
+		path, id := splitJob(u.EscapedPath())
+		if id == "" {
+			continue
+		}
+		ref.ID = id
+		if own, err := p.ownBase(u, path); err == nil {
+			ref.Base = own
+		}
+		return ref
+	}
+	return ref
+}
+
+// splitJob takes an escaped path that has …/jobs/{id} in it apart.
+func splitJob(escaped string) (base, id string) {
+	segments := strings.Split(strings.TrimRight(escaped, "/"), "/")
+	for i := len(segments) - 2; i >= 0; i-- {
+		id, err := url.PathUnescape(segments[i+1])
+		if segments[i] == "jobs" && err == nil && isJobID(id) {
+			return strings.Join(segments[:i], "/"), id
+		}
+	}
+	return "", ""
+}
+
+// ownBase is the base, in the form of [dispatch.Ref], of jobs that are below a path of our endpoint.
+func (p *Platform) ownBase(u *url.URL, path string) (string, error) {
+	a, err := parseAddress(u.Scheme + "://" + u.Host + path)
+	if err != nil {
+		return "", err
+	}
+	rest, ok := p.endpoint.below(a)
+	if !ok {
+		return "", errElsewhere
+	}
+	return p.base(place{path: rest}), nil
+}
+
+// headerLink is one link of a Link header (RFC 8288).
+type headerLink struct{ href, rel, media, title string }
+
+func linkHeader(h http.Header) []headerLink {
+	var all []headerLink
+	for _, line := range h.Values("Link") {
+		for line != "" {
+			_, rest, found := strings.Cut(line, "<")
+			href, rest, closed := strings.Cut(rest, ">")
+			if !found || !closed {
+				break
+			}
+			var params string
+			params, line = splitParams(rest)
+			all = append(all, newHeaderLink(href, params))
+		}
+	}
+	return all
+}
+
+// splitParams cuts at the comma that ends a link, which no quotation encloses.
+func splitParams(s string) (params, rest string) {
+	quoted := false
+	for i, c := range s {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == ',' && !quoted:
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+func newHeaderLink(href, params string) headerLink {
+	_, p, err := mime.ParseMediaType("x/x" + params)
+	if err != nil {
+		return headerLink{href: href}
+	}
+	return headerLink{href: href, rel: p["rel"], media: p["type"], title: p["title"]}
+}
+
+// aside are the relations of links that do not lead to a result.
+var aside = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc", "service-doc",
+	"next", "prev", "profile", "license", "canonical"}
+
+func (l headerLink) leadsToResult() bool { return !slices.Contains(aside, strings.ToLower(l.rel)) }

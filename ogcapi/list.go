@@ -1,0 +1,115 @@
+package ogcapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const (
+	opList   = "ogcapi.List"
+	pageSize = 100 // some servers take minutes for more; the standard's default is 10
+	maxPages = 1000
+)
+
+// List reads the job list below base, page by page along its next links. A tag is never known: servers keep nothing of
+// ours. A listing that cannot be read to its end is an error, Unsupported where there is none.
+func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	return func(yield func(dispatch.Listed, error) bool) {
+		next, seen := fmt.Sprintf("%s?limit=%d", p.at(base, "jobs"), pageSize), map[string]bool{}
+		for next != "" {
+			if seen[next] || len(seen) == maxPages {
+				yield(dispatch.Listed{}, incomplete("its pages have no end"))
+				return
+			}
+			seen[next] = true
+			page, err := p.page(ctx, t, next)
+			if err != nil {
+				yield(dispatch.Listed{}, err)
+				return
+			}
+			for _, raw := range page.Jobs {
+				if job, ok := listed(base, raw); ok && !yield(job, nil) {
+					return
+				}
+			}
+			next = page.next
+		}
+	}
+}
+
+func incomplete(why string) error {
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList, Text: "The platform's list of jobs cannot be read to its end: " + why + "."}
+}
+
+// page is one page of a job list, and the address of the next; "" when this was the last.
+type page struct {
+	Jobs  []json.RawMessage `json:"jobs"`
+	Links []struct {
+		Rel  string `json:"rel"`
+		Href string `json:"href"`
+	} `json:"links"`
+	next string
+}
+
+func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*page, error) {
+	a, err := p.get(ctx, opList, url, t)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return nil, refine(err, dispatch.Unsupported, "The platform has no list of jobs.")
+	case err != nil:
+		return nil, err
+	}
+	got := new(page)
+	if err := upstream.JSON(a, opList, got); err != nil {
+		return nil, err
+	}
+	if got.Jobs == nil {
+		return nil, incomplete("it has no jobs member")
+	}
+	got.next, err = p.nextPage(a, got)
+	return got, err
+}
+
+// nextPage finds the next link, in the body or a header. An empty page is the last, whatever it links to.
+func (p *Platform) nextPage(a *upstream.Answer, got *page) (string, error) {
+	href := ""
+	for _, l := range got.Links {
+		if l.Rel == "next" {
+			href = l.Href
+		}
+	}
+	for _, l := range linkHeader(a.Header) {
+		if l.rel == "next" && href == "" {
+			href = l.href
+		}
+	}
+	if href == "" || len(got.Jobs) == 0 {
+		return "", nil
+	}
+	next, err := a.URL.Parse(href)
+	if err != nil || !upstream.SameOrigin(next.String(), p.endpoint.origin) {
+		return "", incomplete("its next page is on another server")
+	}
+	return next.String(), nil
+}
+
+// listed reads one entry: a statusInfo, or just an identifier.
+func listed(base string, raw json.RawMessage) (dispatch.Listed, bool) {
+	if id := identifier(raw); isJobID(id) {
+		return dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: id}}, true
+	}
+	info, err := parseStatusInfo(raw)
+	if err != nil || info.id() == "" {
+		return dispatch.Listed{}, false
+	}
+	job := dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: info.id()}, Process: info.process(), Created: info.time("created")}
+	if info["status"] != nil {
+		job.Report = info.report()
+	}
+	return job, true
+}

@@ -1,0 +1,84 @@
+package ogcapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const (
+	maxLogFiles = 8
+	maxLogLines = 10_000
+)
+
+// Logs gives what the platform says about the job, and the lines of the log files that it links to: the standard knows
+// no more. Those lines have the time of the job's last change.
+func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
+	info, err := p.statusInfo(ctx, t, ref)
+	if err != nil {
+		return nil, err
+	}
+	entry := dispatch.LogEntry{Level: "info", Message: info.message()}
+	for _, name := range []string{"created", "started", "updated", "finished"} {
+		if at := info.time(name); at.After(entry.Time) {
+			entry.Time = at
+		}
+	}
+	var all []dispatch.LogEntry
+	for _, href := range logFiles(info) {
+		lines, err := p.logLines(ctx, t, p.job(ref), href)
+		if err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		for _, line := range lines {
+			all = append(all, dispatch.LogEntry{Time: entry.Time, Level: "info", Message: line})
+		}
+	}
+	if info.status() == dispatch.Failed {
+		entry.Level = "error"
+	}
+	if entry.Message != "" {
+		all = append(all, entry)
+	}
+	return all, nil
+}
+
+// logFiles are the addresses of a job's log files, which servers give as related documents.
+func logFiles(info statusInfo) []string {
+	var all []string
+	for _, l := range linksOf(info) {
+		rel, href := text(l["rel"]), text(l["href"])
+		names := strings.ToLower(cmp.Or(text(l["title"]), href))
+		if href != "" && (rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") || strings.HasSuffix(rel, "logs")) {
+			all = append(all, href)
+		}
+	}
+	return all[:min(len(all), maxLogFiles)]
+}
+
+func (p *Platform) logLines(ctx context.Context, t dispatch.Token, job, href string) ([]string, error) {
+	at, err := url.Parse(job)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.follower(ctx, t)(resolve(at, href))
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(d.body), "\n")
+	var list []string
+	if raw, ok := d.json(); ok && json.Unmarshal(raw, &list) == nil {
+		lines = list
+	}
+	for i, line := range lines {
+		lines[i] = upstream.Text(line)
+	}
+	lines = slices.DeleteFunc(lines, func(s string) bool { return s == "" })
+	return lines[:min(len(lines), maxLogLines)], nil
+}

@@ -1,0 +1,136 @@
+package ogcapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// Config describes one platform.
+type Config struct {
+	Name     string   // as users know it
+	Endpoint string   // absolute URL below which /processes and /jobs lie, or the namespaces that have them
+	Aliases  []string // other addresses of the same
+
+	Client     *upstream.Client
+	AllowHosts []string // where documents that results link to may be read, without a token; empty: any public host
+}
+
+// Platform is one server. It holds no user state.
+type Platform struct {
+	name         string
+	client       *upstream.Client
+	allowHosts   []string
+	endpoint     address
+	aliases      []address
+	descriptions cache
+	flights      singleflight.Group
+}
+
+var (
+	_ dispatch.Platform   = (*Platform)(nil)
+	_ dispatch.Lister     = (*Platform)(nil)
+	_ dispatch.Canceler   = (*Platform)(nil)
+	_ dispatch.SyncRunner = (*Platform)(nil)
+	_ dispatch.Logger     = (*Platform)(nil)
+	_ dispatch.Prober     = (*Platform)(nil)
+)
+
+// New makes a platform. An endpoint that is no absolute URL matches no service.
+func New(c Config) *Platform {
+	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts}
+	p.endpoint = root(c.Endpoint)
+	for _, a := range c.Aliases {
+		p.aliases = append(p.aliases, root(a))
+	}
+	return p
+}
+
+// TwoStep is false: an execution runs at once.
+func (p *Platform) TwoStep() bool { return false }
+
+// at is the URL of something below a base, "" being the endpoint.
+func (p *Platform) at(base string, segments ...string) string {
+	if base == "" {
+		base = p.endpoint.String()
+	}
+	for _, s := range segments {
+		base += "/" + url.PathEscape(s)
+	}
+	return base
+}
+
+func (p *Platform) job(ref dispatch.Ref, segments ...string) string {
+	return p.at(ref.Base, append([]string{"jobs", ref.ID}, segments...)...)
+}
+
+// call is a request that carries the token, to the platform's own origin only, and asks for JSON: some servers give
+// anyone else a page of HTML.
+func (p *Platform) call(op, method, url string, t dispatch.Token) upstream.Call {
+	return upstream.Call{Op: op, Method: method, URL: url, Token: t.Secret, Origin: p.endpoint.origin,
+		Header: http.Header{"Accept": {mediaJSON}}}
+}
+
+func (p *Platform) get(ctx context.Context, op, url string, t dispatch.Token) (*upstream.Answer, error) {
+	return p.client.Do(ctx, p.call(op, http.MethodGet, url, t))
+}
+
+// Cancel dismisses the job. To dismiss one that has ended removes it with its results.
+func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	call := p.call("ogcapi.Cancel", http.MethodDelete, p.job(ref), t)
+	call.Effect = true
+	a, err := p.client.Do(ctx, call)
+	if err != nil && a != nil && a.Status == http.StatusForbidden && saysUnsupported(a.Body) {
+		err = refine(err, dispatch.Unsupported, "The platform cannot stop jobs.")
+	}
+	return err
+}
+
+// Probe reads the list of processes. Where there is none, as on platforms that have it in each namespace, any JSON
+// document of the API will do.
+func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
+	const op = "ogcapi.Probe"
+	for _, path := range []string{"/processes?limit=1", "/conformance", "/"} {
+		a, err := p.get(ctx, op, p.at("")+path, t)
+		switch {
+		case dispatch.Is(err, dispatch.NotFound):
+			continue
+		case err != nil:
+			return err
+		}
+		var document map[string]any
+		return upstream.JSON(a, op, &document)
+	}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
+		Text: "There is no OGC API - Processes at " + p.at("") + ": it knows neither /processes nor /conformance."}
+}
+
+// refine says better what an error from upstream is, in this protocol.
+func refine(err error, kind dispatch.Kind, text string) error {
+	e := &dispatch.Error{Kind: kind, Text: text, Err: err}
+	if u, ok := asError(err); ok {
+		e.Op, e.RetryAfter = u.Op, u.RetryAfter
+		if text == "" {
+			e.Text = u.Text
+		}
+	}
+	return e
+}
+
+// waitFor sleeps unless ctx is done first.
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,185 @@
+package ogcapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// executeBody writes the request to execute a process. The members of the request's options become members of it, for
+// what a client knows of this server (outputs, subscriber). response: "" leaves the choice to the server, which by 1.0 is
+// the bytes of a single output.
+func executeBody(r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
+	body := map[string]json.RawMessage{}
+	if len(r.Options) > 0 && json.Unmarshal(r.Options, &body) != nil || body == nil {
+		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "options")
+	}
+	var parameters map[string]json.RawMessage
+	if json.Unmarshal(r.Parameters, &parameters) != nil || parameters == nil {
+		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "parameters")
+	}
+	for name, value := range parameters {
+		parameters[name] = inputValue(value, d.inputs[name])
+	}
+	body["inputs"] = marshal(parameters)
+	if outputs := selectOutputs(r.Format, d); outputs != nil && body["outputs"] == nil {
+		body["outputs"] = marshal(outputs)
+	}
+	if response != "" {
+		body["response"] = marshal(response)
+	}
+	return body, nil
+}
+
+// inputValue gives a value the form that the standard wants: an object is qualified as {"value": …} unless it is that
+// already, a bounding box or a link (/req/core/process-execute-input-inline-object); in an array of values each is.
+func inputValue(v json.RawMessage, p parameter) json.RawMessage {
+	switch kindOf(v) {
+	case '{':
+		return qualified(v, p)
+	case '[':
+		var items []json.RawMessage
+		if p.array || !p.repeated || json.Unmarshal(v, &items) != nil {
+			return v
+		}
+		for i, item := range items {
+			if kindOf(item) == '{' {
+				items[i] = qualified(item, p)
+			}
+		}
+		return marshal(items)
+	}
+	return v
+}
+
+func qualified(v json.RawMessage, p parameter) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(v, &m) != nil || isQualified(m) || isLink(m) || isBox(m) {
+		return v
+	}
+	out := map[string]json.RawMessage{"value": v}
+	if media := offered("geojson", p.media); media != "" && len(p.media) > 1 && isGeoJSON(text(m["type"])) {
+		out["mediaType"] = marshal(media)
+	}
+	return marshal(out)
+}
+
+func isQualified(m map[string]json.RawMessage) bool {
+	return m["value"] != nil && only(m, "value", "mediaType", "encoding", "schema", "format")
+}
+
+func isLink(m map[string]json.RawMessage) bool { return text(m["href"]) != "" }
+
+func isBox(m map[string]json.RawMessage) bool {
+	return kindOf(m["bbox"]) == '[' && only(m, "bbox", "crs")
+}
+
+// only reports whether m has no members but these.
+func only(m map[string]json.RawMessage, names ...string) bool {
+	for name := range m {
+		if !slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func isGeoJSON(kind string) bool {
+	switch kind {
+	case "Feature", "FeatureCollection", "Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection":
+		return true
+	}
+	return false
+}
+
+// selectOutputs asks for the format in those outputs that offer it among others, and for a reference where bytes would
+// else be packed into JSON. An output that is not named is not given (1.0), so then all are; nil: there is nothing to choose.
+func selectOutputs(format string, d *description) map[string]any {
+	outputs, chosen := map[string]any{}, false
+	for name, output := range d.outputs {
+		wish := map[string]any{}
+		media := offered(format, output.media)
+		if media != "" && len(output.media) > 1 {
+			wish["format"] = map[string]string{"mediaType": media}
+		}
+		if media != "" && isBinary(media) && slices.Contains(d.passing, "reference") {
+			wish["transmissionMode"] = "reference"
+		}
+		chosen = chosen || len(wish) > 0
+		outputs[name] = wish
+	}
+	if !chosen {
+		return nil
+	}
+	return outputs
+}
+
+func isBinary(media string) bool {
+	return !strings.HasPrefix(media, "text/") && !strings.Contains(media, "json")
+}
+
+// marshal writes what cannot fail: texts, and values that were read from JSON.
+func marshal(v any) json.RawMessage {
+	out, _ := json.Marshal(v)
+	return out
+}
+
+// kindOf is the first character of a JSON value, which tells what it is; 0: there is none.
+func kindOf(raw json.RawMessage) byte {
+	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) > 0 {
+		return raw[0]
+	}
+	return 0
+}
+
+// text is a JSON string's value; "" for all else.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// namedValue is one of several outputs, or inputs.
+type namedValue struct {
+	id    string
+	value json.RawMessage
+}
+
+// namedValues reads an object of values by identifier, in the order of these, or a list of objects that have an id.
+func namedValues(raw json.RawMessage) []namedValue {
+	var all []namedValue
+	var byID map[string]json.RawMessage
+	if json.Unmarshal(raw, &byID) == nil {
+		for _, id := range slices.Sorted(maps.Keys(byID)) {
+			all = append(all, namedValue{id, byID[id]})
+		}
+		return all
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	for _, item := range list {
+		var m struct{ ID json.RawMessage }
+		if json.Unmarshal(item, &m) != nil {
+			m.ID = nil
+		}
+		all = append(all, namedValue{identifier(m.ID), item})
+	}
+	return all
+}
+
+// identifier reads a text or a number; "" for all else.
+func identifier(raw json.RawMessage) string {
+	var n json.Number
+	if kindOf(raw) != '"' && json.Unmarshal(raw, &n) == nil {
+		return n.String()
+	}
+	return text(raw)
+}

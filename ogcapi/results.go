@@ -1,0 +1,157 @@
+package ogcapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const opResults = "ogcapi.Results"
+
+// Results gives what the job's process gave, as one STAC Collection. Documents that it links to are read where they may
+// be STAC. What is no STAC, or cannot be read, becomes an asset with what came.
+func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
+	a, err := p.readResults(ctx, t, p.job(ref, "results"))
+	if err != nil {
+		return nil, p.noResults(ctx, t, ref, a, err)
+	}
+	if info, err := parseStatusInfo(a.Body); err == nil && info.isJob() {
+		return nil, noResultsYet(info.report(), nil)
+	}
+	return p.collection(ctx, t, a, ref.ID)
+}
+
+// readResults asks for JSON; a server whose result is not JSON may refuse that. A redirect, as to a signed address, and a
+// body that is too long become an answer that links to where the result is.
+func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string) (*upstream.Answer, error) {
+	call := p.call(opResults, http.MethodGet, at, t)
+	a, err := p.client.Do(ctx, call)
+	if a != nil && a.Status == http.StatusNotAcceptable {
+		call.Header.Set("Accept", "*/*")
+		a, err = p.client.Do(ctx, call)
+	}
+	switch {
+	case err == nil || a == nil:
+		return a, err
+	case a.Status < 300 && dispatch.Is(err, dispatch.BadUpstream):
+		return linking(a, at, a.Header.Get("Content-Type")), nil
+	case a.Status >= 300 && a.Status < 400 && a.Header.Get("Location") != "":
+		return linking(a, a.Header.Get("Location"), ""), nil
+	}
+	return a, err
+}
+
+func linking(a *upstream.Answer, href, media string) *upstream.Answer {
+	link := map[string]string{"href": href}
+	if base, _, err := mime.ParseMediaType(media); err == nil {
+		link["type"] = base
+	}
+	return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link), URL: a.URL}
+}
+
+// noResults finds out why a job has no results. The answer itself seldom says: servers have many ways to say "not
+// ready", and some say nothing of why a job failed.
+func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref, a *upstream.Answer, err error) error {
+	if a == nil || a.Status < 400 || dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) {
+		return err
+	}
+	info, statusErr := p.statusInfo(ctx, t, ref)
+	switch {
+	case statusErr != nil && strings.Contains(exception(a.Body), "notready"):
+		return refine(err, dispatch.Conflict, "")
+	case dispatch.Is(statusErr, dispatch.NotFound):
+		return statusErr
+	case statusErr != nil, info.status() == dispatch.Finished, info.status() == dispatch.Unknown:
+		return err
+	}
+	report := info.report()
+	if report.Status == dispatch.Failed && report.Message == "" {
+		report.Message = upstream.Text(upstream.Said(a))
+	}
+	return noResultsYet(report, err)
+}
+
+func noResultsYet(r dispatch.Report, err error) error {
+	e := &dispatch.Error{Kind: dispatch.Conflict, Op: opResults, Text: "The job has not finished.", Err: err}
+	if r.Status.Final() {
+		e.Text = ended(r)
+	}
+	return e
+}
+
+// ended says how a job ended that has no results.
+func ended(r dispatch.Report) string {
+	switch {
+	case r.Status == dispatch.Finished:
+		return "The platform says that the job has finished, and gives no results."
+	case r.Message != "":
+		return fmt.Sprintf("The job has ended as %s: %s", r.Status, r.Message)
+	}
+	return fmt.Sprintf("The job has ended as %s.", r.Status)
+}
+
+// collection makes a STAC Collection of an answer.
+func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (json.RawMessage, error) {
+	return toCollection(id, document{at: a.URL, header: a.Header, body: a.Body}, p.follower(ctx, t))
+}
+
+// follower reads what results link to: on the platform's origin with the token, elsewhere without one and only where
+// users' links may be followed.
+func (p *Platform) follower(ctx context.Context, t dispatch.Token) follow {
+	return func(href string) (document, error) {
+		read := p.readElsewhere
+		if upstream.SameOrigin(href, p.endpoint.origin) {
+			read = func(ctx context.Context, href string) (*upstream.Answer, error) {
+				return p.get(ctx, opResults, href, t)
+			}
+		}
+		a, err := read(ctx, href)
+		if err != nil {
+			return document{}, err
+		}
+		return document{at: a.URL, header: a.Header, body: a.Body}, nil
+	}
+}
+
+// readElsewhere reads what is not the platform's. Its failures are not the platform's either: but for the end of ctx they
+// are final, and results do without what cannot be read.
+func (p *Platform) readElsewhere(ctx context.Context, href string) (*upstream.Answer, error) {
+	a, err := p.client.Fetch(ctx, upstream.Fetch{Op: opResults, URL: href, AllowHosts: p.allowHosts})
+	if err != nil && ctx.Err() == nil {
+		err = refine(err, dispatch.Invalid, "")
+	}
+	return a, err
+}
+
+// document is something that was read.
+type document struct {
+	at     *url.URL // to which its links are relative; nil if that is not known
+	header http.Header
+	body   []byte
+}
+
+func (d document) media() string {
+	media, _, _ := mime.ParseMediaType(d.header.Get("Content-Type"))
+	return media
+}
+
+// json gives the body if it is JSON, whatever some servers call it.
+func (d document) json() (json.RawMessage, bool) {
+	switch media := d.media(); {
+	case strings.Contains(media, "json"), media == "", strings.HasPrefix(media, "text/"), media == "application/octet-stream":
+		return d.body, json.Valid(d.body)
+	}
+	return nil, false
+}
+
+func (d document) html() bool {
+	return d.media() == "text/html" || bytes.HasPrefix(bytes.ToLower(bytes.TrimSpace(d.body)), []byte("<!doctype html"))
+}

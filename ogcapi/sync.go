@@ -1,0 +1,132 @@
+package ogcapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const opSync = "ogcapi.RunSync"
+
+const (
+	firstLook  = time.Second
+	rarestLook = 10 * time.Second
+	cancelTime = 10 * time.Second
+
+	maxStatusInfo = 1 << 20 // bytes
+)
+
+// RunSync executes while the caller waits, and streams what the process gives: the bytes of a single output, or one
+// JSON document of several; results that are all given by reference come as a STAC Collection. A server may make a job of it nonetheless, and must where the process knows no other way;
+// then RunSync follows the job until it ends, and streams its results. When ctx ends before, it dismisses the job, which
+// nobody else knows of. ctx must live until the result is read.
+func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
+	at, err := p.locate(s.Service)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.describe(ctx, t, at)
+	if err != nil {
+		return nil, err
+	}
+	response := ""
+	if len(d.outputs) > 1 {
+		response = "document"
+	}
+	body, err := executeBody(s.Request, d, response)
+	if err != nil {
+		return nil, err
+	}
+	call := p.call(opSync, http.MethodPost, "", t)
+	call.Header.Set("Accept", "*/*")
+	call.Effect = true
+	a, err := p.post(ctx, at, body, call, p.client.Stream)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Status {
+	case http.StatusCreated, http.StatusAccepted:
+		return p.await(ctx, t, at, a)
+	case http.StatusNoContent:
+		return p.linked(ctx, t, a, at.process)
+	}
+	return streamed(a), nil
+}
+
+// linked gives results that are nothing but the links of an answer's header.
+func (p *Platform) linked(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (*dispatch.SyncResult, error) {
+	a.Stream.Close()
+	result, err := p.collection(ctx, t, a, id)
+	if err != nil {
+		return nil, err
+	}
+	return &dispatch.SyncResult{ContentType: mediaJSON, Body: io.NopCloser(bytes.NewReader(result))}, nil
+}
+
+func streamed(a *upstream.Answer) *dispatch.SyncResult {
+	return &dispatch.SyncResult{ContentType: cmp.Or(a.Header.Get("Content-Type"), "application/octet-stream"), Body: a.Stream}
+}
+
+// await follows the job that a server made of a synchronous execution.
+func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer) (*dispatch.SyncResult, error) {
+	var err error
+	a.Body, err = io.ReadAll(io.LimitReader(a.Stream, maxStatusInfo))
+	a.Stream.Close()
+	step, err := p.step(ctx, t, at, a, err)
+	if err != nil {
+		return nil, err
+	}
+	for pause := firstLook; ; pause = min(2*pause, rarestLook) {
+		report, err := p.Status(ctx, t, step.Ref)
+		switch {
+		case err != nil && !passes(err):
+			return nil, err
+		case report.Status == dispatch.Finished:
+			return p.streamResults(ctx, t, step.Ref)
+		case report.Status.Final():
+			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: ended(report)}
+		}
+		if err := waitFor(ctx, pause); err != nil {
+			p.abandon(ctx, t, step.Ref)
+			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not end in time.", Err: err}
+		}
+	}
+}
+
+// passes reports whether it may go better the next time. A new job may not be found at first.
+func passes(err error) bool {
+	switch dispatch.KindOf(err) {
+	case dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.NotFound:
+		return true
+	}
+	return false
+}
+
+// abandon dismisses a job although ctx has ended. Whether it succeeds changes nothing for the caller.
+func (p *Platform) abandon(ctx context.Context, t dispatch.Token, ref dispatch.Ref) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	_ = p.Cancel(ctx, t, ref)
+}
+
+func (p *Platform) streamResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult, error) {
+	call := p.call(opSync, http.MethodGet, p.job(ref, "results"), t)
+	a, err := p.client.Stream(ctx, call)
+	if a != nil && a.Status == http.StatusNotAcceptable {
+		call.Header.Set("Accept", "*/*")
+		a, err = p.client.Stream(ctx, call)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Status == http.StatusNoContent:
+		return p.linked(ctx, t, a, ref.ID)
+	}
+	return streamed(a), nil
+}
