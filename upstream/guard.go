@@ -23,6 +23,7 @@ type rules struct {
 	development bool
 	trusted     []string // origins
 	public      *ssrf.Guardian
+	resolver    *net.Resolver // nil: the system's
 }
 
 func newRules(c Config) rules {
@@ -121,7 +122,7 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 // dialer connects to public addresses only, but where the address, host:port, is exempt. The address is checked after
 // its name was looked up, at each connection.
 func (r rules) dialer(exempt func(address string) bool) dialer {
-	plain := net.Dialer{Timeout: 10 * time.Second}
+	plain := net.Dialer{Timeout: 10 * time.Second, Resolver: r.resolver}
 	guarded := plain
 	guarded.Control = r.public.Safe
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

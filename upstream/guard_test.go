@@ -1,0 +1,121 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// resolver answers every name with the addresses, one after the other: a name that is rebound.
+func resolver(t *testing.T, addresses ...string) *net.Resolver {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	go func() {
+		buf := make([]byte, 512)
+		for i := 0; ; {
+			n, from, err := server.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			ip := netip.MustParseAddr(addresses[i%len(addresses)])
+			reply, matched := answerDNS(buf[:n], ip)
+			if matched {
+				i++
+			}
+			_, _ = server.WriteTo(reply, from)
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+// answerDNS answers a query with ip if it is of the type asked for, else with nothing.
+func answerDNS(query []byte, ip netip.Addr) (reply []byte, matched bool) {
+	end := 12
+	for query[end] != 0 {
+		end += int(query[end]) + 1
+	}
+	end += 5
+	kind := query[end-3]
+	want := byte(1) // A
+	if ip.Is6() {
+		want = 28 // AAAA
+	}
+	reply = append([]byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, query[12:end]...)
+	if kind != want {
+		return reply, false
+	}
+	reply[7] = 1
+	data := ip.AsSlice()
+	reply = append(reply, 0xc0, 12, 0, want, 0, 1, 0, 0, 0, 0, 0, byte(len(data)))
+	return append(reply, data...), true
+}
+
+// The address is checked when connecting, each time, whatever an earlier lookup said.
+func TestNamesOfPrivateAddresses(t *testing.T) {
+	r := newRules(Config{})
+	r.resolver = resolver(t, "127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1")
+	dial := r.dialer(nobody)
+	for range 6 {
+		_, err := dial(t.Context(), "tcp", "rebound.example:443")
+		if !errors.Is(err, ssrf.ErrProhibitedIP) {
+			t.Errorf("got %v, want it refused for its address", err)
+		}
+	}
+}
+
+func TestPortsAreChecked(t *testing.T) {
+	_, err := newRules(Config{}).dialer(nobody)(t.Context(), "tcp", "8.8.8.8:22")
+	if !errors.Is(err, ssrf.ErrProhibitedPort) {
+		t.Error(err)
+	}
+}
+
+func TestPrivateAddressIsTheCallersFault(t *testing.T) {
+	c := New(Config{})
+	_, err := c.Fetch(t.Context(), Fetch{URL: "https://localhost/"})
+	if !dispatch.Is(err, dispatch.Invalid) {
+		t.Errorf("a user's URL: got %v", err)
+	}
+	_, err = c.Do(t.Context(), Call{Method: "GET", URL: "https://localhost/"})
+	if !dispatch.Is(err, dispatch.Misconfigured) {
+		t.Errorf("an endpoint that is not trusted: got %v", err)
+	}
+}
+
+// A proxy of the environment would connect in our place, to addresses that nobody checks.
+func TestNoProxy(t *testing.T) {
+	c := New(Config{})
+	for _, by := range []http.RoundTripper{c.known, c.strange} {
+		if by.(*http.Transport).Proxy != nil {
+			t.Error("the transport knows a proxy")
+		}
+	}
+	if c.known == c.strange {
+		t.Error("the two share connections")
+	}
+}
+
+func TestTrust(t *testing.T) {
+	r := newRules(Config{Trust: []string{"http://10.0.0.5:8080/api", "idp.example.org", "https://[fd00::5]:8443"}})
+	for address, want := range map[string]bool{
+		"10.0.0.5:8080": true, "10.0.0.5:443": false, "idp.example.org:443": true, "IDP.example.org:443": true, "idp.example.org:80": false,
+		"[fd00::5]:8443": true, "[fd00::5]:443": false, "nonsense": false,
+	} {
+		if got := r.trustsAddress(address); got != want {
+			t.Errorf("%s: got %t, want %t", address, got, want)
+		}
+	}
+}
