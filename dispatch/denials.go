@@ -3,13 +3,15 @@ package dispatch
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	untilSignIn = time.Hour       // until a token is tried for again, if the user is not seen before
+	untilSignIn = time.Hour       // until something is submitted again, if the user is not seen before
 	untilMended = 5 * time.Minute // likewise, if the operator must mend something
+	untilAsked  = time.Minute     // until a token is tried for again, for what is or may be at the platform
 	signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
 )
 
@@ -25,12 +27,17 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	return t, false, firstOf(v.saveAll(ctx), v.deny(ctx))
 }
 
-// denied is what the jobs whose statuses are due learn when nothing can be asked.
+// denied is what those due learn that are or may be at the platform, when nothing can be asked.
 func (v *visit) denied() (answers []answer) {
-	for _, j := range v.agenda.Learn {
-		if !v.busy[j.ID] {
-			answers = append(answers, answer{j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.denial}})
+	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Learn) {
+		if v.busy[j.ID] {
+			continue
 		}
+		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.denial}
+		if j.Phase == Creating {
+			o.Asked = AskSearch
+		}
+		answers = append(answers, answer{j, o})
 	}
 	return answers
 }
@@ -75,7 +82,7 @@ func (v *visit) deny(ctx context.Context) error {
 		level = slog.LevelError
 	}
 	v.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "err", v.denial)
-	v.resume, v.refusals, v.denial = time.Now().Add(d), 0, nil
+	v.resume, v.refusals, v.denial = time.Now().Add(min(d, untilAsked)), 0, nil
 	return nil
 }
 
@@ -140,7 +147,7 @@ func (d *denials) begin(a Account, err error) time.Duration {
 		return untilMended
 	}
 	set(&d.tries, a, d.tries[a]+1)
-	return pause(d.tries[a]-1, err)
+	return min(pause(d.tries[a]-1, err), untilAsked)
 }
 
 // end forgets a denial that is older than age, and reports whether there was one.

@@ -168,7 +168,7 @@ func turnedAway(j Job, err error, now time.Time) Job {
 	return j
 }
 
-// denied is a request that was not taken because of who asks. The job is due at once: its account waits, see visit.deny.
+// denied is a request that was not taken because of who asks. The job stays due: its account waits, see visit.deny.
 func denied(j Job, err error, now time.Time) Job {
 	j.Due = now
 	return j.hint(reason(err), TextFor(err))
@@ -220,8 +220,11 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// unanswered is a question that brought nothing. The second time, the owner is told.
+// unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once.
 func unanswered(j Job, err error, now time.Time) Job {
+	if j.Phase.InDoubt() && j.Attention == None {
+		j = j.attend(InDoubt, "")
+	}
 	switch kind := KindOf(err); {
 	case kind == SignInRequired, kind == Misconfigured:
 		return denied(j, err, now)
@@ -258,9 +261,6 @@ func missed(j Job, now time.Time) Job {
 func searched(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err != nil:
-		if j.Phase == Creating && j.Attention == None {
-			j = j.attend(InDoubt, "")
-		}
 		return unanswered(j, o.Err, now)
 	case o.Ref != Ref{}:
 		j.Tries, j.Due = 0, now
