@@ -1,31 +1,118 @@
+// Command eodispatch is the broker, and what comes with it: a check of a configuration, and a demonstration that needs
+// nothing else.
 package main
+
 import (
- _ "code.dny.dev/ssrf"
- _ "github.com/alecthomas/kong"
- _ "github.com/coreos/go-oidc/v3/oidc"
- _ "github.com/danielgtaylor/huma/v2"
- _ "github.com/danielgtaylor/huma/v2/adapters/humago"
- _ "github.com/failsafe-go/failsafe-go"
- _ "github.com/jackc/pgx/v5/stdlib"
- _ "github.com/jackc/pgx/v5/pgxpool"
- _ "github.com/knadh/koanf/v2"
- _ "go.yaml.in/yaml/v3"
- _ "github.com/pressly/goose/v3"
- _ "github.com/swaggest/swgui/v5emb"
- _ "github.com/vbauerster/mpb/v8"
- _ "github.com/zitadel/oidc/v3/pkg/op"
- _ "golang.org/x/oauth2/clientcredentials"
- _ "golang.org/x/sync/singleflight"
- _ "modernc.org/sqlite"
- _ "pgregory.net/rapid"
- _ "github.com/google/go-cmp/cmp"
- _ "go.uber.org/goleak"
- _ "github.com/rogpeppe/go-internal/testscript"
- _ "github.com/santhosh-tekuri/jsonschema/v6"
- _ "github.com/paulmach/orb"
- _ "github.com/peterstace/simplefeatures/geom"
- _ "github.com/coder/websocket"
- _ "github.com/prometheus/client_golang/prometheus"
- _ "github.com/go-jose/go-jose/v4"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
 )
-func main() {}
+
+// version is set when a release is built.
+var version = ""
+
+// What the process exits with.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // wrong arguments or configuration
+)
+
+// commands is the command line.
+type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Run the broker."`
+	Doctor  doctorCommand  `cmd:"" help:"Check the configuration, the database, the identity provider and each platform."`
+	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, and run two jobs."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// console is where a command runs.
+type console struct {
+	out, err io.Writer
+	environ  []string
+	// signals gives a context that ends with the first signal to stop. The second ends the process at once.
+	signals func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// errSaid is the error of a command that has said what is wrong.
+var errSaid = errors.New("failed")
+
+func main() {
+	os.Exit(run(os.Args[1:], console{os.Stdout, os.Stderr, os.Environ(), onSignal}))
+}
+
+// run carries out the arguments and gives the exit code.
+func run(args []string, c console) int {
+	code := -1
+	parser, err := kong.New(&commands{}, kong.Name("eodispatch"), kong.UsageOnError(), kong.Writers(c.out, c.err),
+		kong.Description("Accepts Earth-observation jobs over one HTTP interface and runs them on openEO back-ends and OGC API - Processes servers."),
+		kong.Exit(func(n int) { code = n }), kong.Bind(c))
+	if err != nil {
+		fmt.Fprintln(c.err, err)
+		return exitFailed
+	}
+	command, err := parser.Parse(args)
+	switch {
+	case code >= 0: // --help was printed
+		return code
+	case err != nil:
+		parser.FatalIfErrorf(err)
+		return exitUsage
+	}
+	return exitCode(command.Run(), c.err)
+}
+
+// exitCode says what went wrong, each in one line.
+func exitCode(err error, to io.Writer) int {
+	faults, misconfigured := errors.AsType[config.Faults](err)
+	switch {
+	case err == nil:
+		return exitDone
+	case misconfigured:
+		fmt.Fprintln(to, faults)
+		return exitUsage
+	case !errors.Is(err, errSaid):
+		fmt.Fprintln(to, "eodispatch:", explained(err))
+	}
+	return exitFailed
+}
+
+// errorOf finds the error that crossed a package's border.
+func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
+
+// configured are the flags of commands that read a configuration.
+type configured struct {
+	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; without a file the variables alone count."`
+}
+
+type versionCommand struct{}
+
+func (versionCommand) Run(c console) error {
+	_, err := fmt.Fprintln(c.out, "eodispatch", ownVersion())
+	return err
+}
+
+// ownVersion is what was built: a release, or a commit.
+func ownVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "0.0.0-" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "0.0.0"
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/ogcapi"
+	"github.com/eodispatch/eodispatch/openeo"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// keepHidden is how long a job that its owner deleted stays in the database after it has ended.
+const keepHidden = 7 * 24 * time.Hour
+
+// broker is everything that serves, ready to be started.
+type broker struct {
+	store   *store.Store
+	engine  *engine.Engine
+	handler http.Handler
+	log     *slog.Logger
+}
+
+// wallClock is the time of day.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+// build makes a broker. It asks no platform and no identity provider, so none delays a start; only the database must
+// answer. The caller closes the store.
+func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
+	log = slog.New(api.LogHandler(log.Handler()))
+	backends := platforms(settings)
+	tokens, err := identity.NewTokens(tokensOf(settings, backends))
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := identity.NewVerifier(verifierOf(settings))
+	if err != nil {
+		return nil, err
+	}
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
+	if err != nil {
+		return nil, err
+	}
+	installation, err := kept.Installation(ctx)
+	if err != nil {
+		kept.Close()
+		return nil, err
+	}
+	b := &dispatch.Broker{Store: kept, Tokens: tokens, Backends: backends, Installation: installation, Log: log}
+	work := engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log, Lease: longestLease(backends), Hints: hints(settings, log)})
+	b.Engine = work
+	return &broker{store: kept, engine: work, log: log, handler: api.New(api.Config{
+		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
+		SignedIn: func(ctx context.Context, c identity.Caller) {
+			tokens.Offer(c.User, c.Token, c.Expires)
+			b.SignedIn(ctx, c.User)
+		},
+		Title:    settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness,
+		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
+		Limits: api.Limits{Body: int64(settings.Limits.Body)},
+		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
+	})}, nil
+}
+
+// hints reach other processes where there can be any: on PostgreSQL.
+func hints(settings *config.Config, log *slog.Logger) engine.Hints {
+	if address := settings.Database.Reveal(); strings.HasPrefix(address, "postgres:") {
+		return engine.NewPostgres(address, log)
+	}
+	return nil
+}
+
+func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
+	for _, b := range backends {
+		longest = max(longest, b.Limits.Lease())
+	}
+	return longest
+}
+
+// work visits accounts and tidies up until ctx is done. What it gives is closed when all has ended.
+func (b *broker) work(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	go b.tidy(ctx)
+	go func() {
+		defer close(done)
+		b.engine.Run(ctx)
+	}()
+	return done
+}
+
+// tidy forgets now and then what nobody can see any more.
+func (b *broker) tidy(ctx context.Context) {
+	hourly := time.NewTicker(time.Hour)
+	defer hourly.Stop()
+	for {
+		if err := b.store.Purge(ctx, keepHidden); err != nil && ctx.Err() == nil {
+			b.log.Warn("the database was not tidied", "error", err)
+		}
+		select {
+		case <-hourly.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// platforms makes the configured back-ends.
+func platforms(settings *config.Config) []*dispatch.Backend {
+	client := upstream.New(upstream.Config{
+		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trusted(settings),
+	})
+	var backends []*dispatch.Backend
+	for _, p := range settings.Platforms {
+		backends = append(backends, &dispatch.Backend{
+			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
+			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
+			AtLeastOnce: p.Submit == config.AtLeastOnce,
+		})
+	}
+	return backends
+}
+
+func adapter(p config.Platform, client *upstream.Client, allowHosts []string) dispatch.Platform {
+	if p.Protocol == config.OGCProcess {
+		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts})
+	}
+	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts})
+}
+
+func limits(l config.PlatformLimits) dispatch.Limits {
+	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send, MinPoll: l.MinPoll}
+}
+
+// trusted lists the servers that the operator named, which may have private addresses.
+func trusted(settings *config.Config) []string {
+	var urls []string
+	for _, p := range settings.Platforms {
+		urls = append(append(urls, p.Endpoint), p.Aliases...)
+	}
+	return urls
+}
+
+func verifierOf(settings *config.Config) identity.Config {
+	return identity.Config{Issuer: settings.Identity.Issuer, Audience: settings.Identity.Audience,
+		Client: identityClient(), Development: settings.Development}
+}
+
+// identityClient reaches identity providers. It is never given a cookie, and follows no redirect.
+func identityClient() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
+
+func tokensOf(settings *config.Config, backends []*dispatch.Backend) identity.TokensConfig {
+	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
+		ClientSecret: settings.Identity.ClientSecret, Client: identityClient(), Development: settings.Development}
+	for i, p := range settings.Platforms {
+		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
+		if p.Exchange != nil {
+			access.Exchange = identity.Exchange{Driver: p.Exchange.Driver, Alias: p.Exchange.Alias}
+		}
+		if p.ServiceAccount != nil {
+			access.Account = serviceAccount(*p.ServiceAccount, issuers(settings, i, backends))
+		}
+		c.Platforms = append(c.Platforms, access)
+	}
+	return c
+}
+
+// issuers gives the openEO platform that knows the providers of platform i: itself, or its openEO side.
+func issuers(settings *config.Config, i int, backends []*dispatch.Backend) *openeo.Platform {
+	for j, p := range settings.Platforms {
+		if knows, ok := backends[j].Platform.(*openeo.Platform); ok && p.Endpoint == settings.Platforms[i].Endpoint {
+			return knows
+		}
+	}
+	return nil
+}
+
+func serviceAccount(a config.ServiceAccount, knows *openeo.Platform) identity.ServiceAccount {
+	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret}
+	if a.Provider != "" && knows != nil {
+		account.FindIssuer = func(ctx context.Context) (string, error) { return knows.ProviderIssuer(ctx, a.Provider) }
+	}
+	return account
+}

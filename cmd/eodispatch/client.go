@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// client speaks to a broker as any of its users does: over HTTP, with their token.
+type client struct {
+	broker string // its address without a slash at the end
+	token  string
+}
+
+// job is what the demonstration looks at of a ProcessingJob.
+type job struct {
+	ID        int64    `json:"id"`
+	Status    string   `json:"status"`
+	Progress  *float64 `json:"progress"`
+	Failure   string   `json:"failure"`
+	Attention *struct {
+		Message string `json:"message"`
+	} `json:"attention"`
+}
+
+// over reports whether nothing more will happen to j.
+func (j job) over() bool { return dispatch.Status(j.Status).Final() }
+
+// submit posts a job. Options of a request may be left out, its parameters not.
+func (c client) submit(ctx context.Context, r dispatch.Request) (j job, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return j, err
+	}
+	return j, c.call(ctx, http.MethodPost, "/unit_jobs", body, &j)
+}
+
+func (c client) job(ctx context.Context, id int64) (j job, err error) {
+	return j, c.call(ctx, http.MethodGet, fmt.Sprintf("/unit_jobs/%d", id), nil, &j)
+}
+
+// collection is what the demonstration looks at of a STAC Collection.
+type collection struct {
+	ID     string `json:"id"`
+	Assets map[string]struct {
+		Href string `json:"href"`
+		Type string `json:"type"`
+	} `json:"assets"`
+}
+
+func (c client) results(ctx context.Context, id int64) (found *collection, err error) {
+	return found, c.call(ctx, http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", id), nil, &found)
+}
+
+func (c client) call(ctx context.Context, method, path string, body []byte, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, c.broker+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Content-Type", "application/json")
+	return answer(request, into)
+}
+
+// answer makes a request and reads its JSON. What is refused is an error with the server's own words.
+func answer(request *http.Request, into any) error {
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %s: %s", request.Method, request.URL, response.Status, bytes.TrimSpace(text))
+	}
+	return json.Unmarshal(text, into)
+}
+
+// signIn gets a user's token by the password grant, which only a demonstration should use.
+func signIn(ctx context.Context, issuer, clientID, user, password string) (string, error) {
+	form := url.Values{"grant_type": {"password"}, "client_id": {clientID}, "username": {user}, "password": {password}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, issuer+"/protocol/openid-connect/token", strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	var got struct {
+		Token string `json:"access_token"`
+	}
+	err = answer(request, &got)
+	return got.Token, err
+}

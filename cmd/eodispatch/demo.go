@@ -1,0 +1,389 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// algorithms are the process graphs that the demonstration runs.
+//
+//go:embed algorithms
+var algorithms embed.FS
+
+type demoCommand struct {
+	Application string `placeholder:"FILE|URL" help:"Run this openEO process instead: a JSON document with id, parameters and process_graph."`
+	Parameters  string `type:"existingfile" placeholder:"FILE" help:"Its parameters, a JSON object. Without, they are made up from the document."`
+	Keep        bool   `help:"Stay up afterwards, and tell how to use what runs."`
+}
+
+// Run starts everything, runs the jobs, and shows their results.
+func (d *demoCommand) Run(c console) error {
+	fmt.Fprintf(c.out, "eodispatch %s: starting a broker and simulated platforms\n", ownVersion())
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	err := d.run(ctx, c)
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		fmt.Fprintln(c.out, "stopped")
+		return nil
+	}
+	return err
+}
+
+func (d *demoCommand) run(ctx context.Context, c console) (err error) {
+	jobs, documents, err := d.jobs(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := newStage(ctx, c, documents)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	token, err := signIn(ctx, s.world.Credentials.Issuer, s.world.Credentials.Client, s.world.Credentials.User, s.world.Credentials.Password)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "signed in as %s\n\n", s.world.Credentials.User)
+	for i := range jobs {
+		jobs[i] = s.placed(jobs[i])
+	}
+	if err := runAll(ctx, client{s.broker, token}, jobs, c.out); err != nil || !d.Keep {
+		return err
+	}
+	s.explain(c.out, token, jobs)
+	<-ctx.Done()
+	return nil
+}
+
+// jobs are the requests to run, whose endpoints are still to be filled in, and the documents that they need served.
+func (d *demoCommand) jobs(ctx context.Context) ([]dispatch.Request, map[string][]byte, error) {
+	if d.Application == "" {
+		return demoJobs()
+	}
+	text, err := readAny(ctx, d.Application)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := readProcess(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	parameters, err := d.parameters(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := openEOJob(p.ID, parameters)
+	if isURL(d.Application) {
+		r.Service.Application = d.Application
+		return []dispatch.Request{r}, nil, nil
+	}
+	return []dispatch.Request{r}, map[string][]byte{p.ID + ".json": text}, nil
+}
+
+func (d *demoCommand) parameters(p process) (json.RawMessage, error) {
+	if d.Parameters == "" {
+		return p.sample()
+	}
+	text, err := os.ReadFile(d.Parameters)
+	if err == nil && !json.Valid(text) {
+		err = fmt.Errorf("%s is not JSON", d.Parameters)
+	}
+	return text, err
+}
+
+const (
+	demoArea   = `{"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}`
+	demoBox    = `{"bbox": [5.05, 51.2, 5.15, 51.25]}`
+	demoSpan   = `["2024-06-01", "2024-07-01"]`
+	ogcProcess = "ndvi"
+)
+
+// demoJobs are one job for each protocol: an NDVI composite of our own, and the OGC server's NDVI.
+func demoJobs() ([]dispatch.Request, map[string][]byte, error) {
+	text, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
+	if err != nil {
+		return nil, nil, err
+	}
+	ogc := dispatch.Request{Title: ogcProcess, Label: dispatch.OGCProcess, Format: "json",
+		Service: dispatch.Service{Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
+	return []dispatch.Request{
+		openEOJob("ndvi_composite", json.RawMessage(`{"spatial_extent": `+demoArea+`, "temporal_extent": `+demoSpan+`}`)), ogc,
+	}, map[string][]byte{"ndvi_composite.json": text}, nil
+}
+
+func openEOJob(id string, parameters json.RawMessage) dispatch.Request {
+	return dispatch.Request{Title: id, Label: dispatch.OpenEO, Format: "gtiff", Parameters: parameters,
+		Service: dispatch.Service{Application: id + ".json"}}
+}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
+
+// readAny reads a file, or what lies at a URL.
+func readAny(ctx context.Context, place string) ([]byte, error) {
+	if !isURL(place) {
+		return os.ReadFile(place)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
+	if err != nil {
+		return nil, err
+	}
+	var text json.RawMessage
+	return text, answer(request, &text)
+}
+
+// stage is all that a demonstration runs on.
+type stage struct {
+	world     *simulator.World
+	broker    string // its address
+	documents string // the address below which documents are served
+	folder    string
+	server    *http.Server // of documents
+	stop      context.CancelFunc
+	stopped   chan error
+}
+
+// newStage starts the simulated platforms, a server of documents, and the broker.
+func newStage(ctx context.Context, c console, documents map[string][]byte) (s *stage, err error) {
+	s = &stage{stop: func() {}, stopped: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.folder, err = os.MkdirTemp("", "eodispatch-demo-"); err != nil {
+		return s, err
+	}
+	life := simulator.Life{Queue: time.Second, Run: 2 * time.Second}
+	if s.world, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life}); err != nil {
+		return s, err
+	}
+	if err = s.serveDocuments(documents); err != nil {
+		return s, err
+	}
+	if err = s.startBroker(ctx); err != nil {
+		return s, err
+	}
+	for _, line := range [][2]string{
+		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"openEO back-end", s.world.OpenEOURL},
+		{"OGC server", s.world.OGCURL}, {"identity provider", s.world.IdPURL}, {"database and log", s.folder},
+	} {
+		fmt.Fprintf(c.out, "  %-18s %s\n", line[0], line[1])
+	}
+	return s, nil
+}
+
+// serveDocuments serves them on loopback, where the broker and the simulated platform find them.
+func (s *stage) serveDocuments(documents map[string][]byte) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	for name, text := range documents {
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(text)
+		})
+	}
+	s.documents = "http://" + listener.Addr().String()
+	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go s.server.Serve(listener)
+	return nil
+}
+
+// settings are the configuration of the demonstration's broker, in the words of a configuration file.
+const settings = `listen: 127.0.0.1:0
+database: sqlite:%[1]s/eodispatch.db
+development: true
+freshness: 500ms
+identity: {issuer: %[2]s, client_id: %[3]s, client_secret: %[4]s}
+platforms:
+- name: simulated-openeo
+  protocol: openeo
+  endpoint: %[5]s
+  access: user
+  exchange: {driver: keycloak-requested-issuer, alias: %[6]s}
+  issuer: %[7]s
+  limits: {min_poll: 250ms}
+- name: simulated-ogc
+  protocol: ogc-api-processes
+  endpoint: %[8]s
+  access: user
+  exchange: {driver: keycloak-requested-issuer, alias: %[6]s}
+  issuer: %[7]s
+  limits: {min_poll: 250ms}
+`
+
+// startBroker runs the broker as serve does, until s is closed.
+func (s *stage) startBroker(ctx context.Context) error {
+	known := s.world.Credentials
+	file := filepath.Join(s.folder, "eodispatch.yaml")
+	text := fmt.Sprintf(settings, s.folder, known.Issuer, known.BrokerID, known.BrokerSecret,
+		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	settings, err := config.Load(file, nil)
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(s.folder, "eodispatch.log"))
+	if err != nil {
+		return err
+	}
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	address := make(chan string, 1)
+	go func() {
+		defer log.Close()
+		s.stopped <- serve(ctx, settings, slog.New(slog.NewJSONHandler(log, nil)), func(a string) { address <- a })
+	}()
+	select {
+	case a := <-address:
+		s.broker = "http://" + a
+		return nil
+	case err := <-s.stopped:
+		return err
+	}
+}
+
+// close ends all and removes the folder.
+func (s *stage) close() error {
+	var errs []error
+	s.stop()
+	if s.broker != "" {
+		errs = append(errs, <-s.stopped)
+	}
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	if s.world != nil {
+		errs = append(errs, s.world.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
+}
+
+// placed fills in where a request's platform and document are.
+func (s *stage) placed(r dispatch.Request) dispatch.Request {
+	r.Service.Endpoint = s.world.OGCURL
+	if r.Label == dispatch.OpenEO {
+		r.Service.Endpoint = s.world.OpenEOURL
+		if !isURL(r.Service.Application) {
+			r.Service.Application = s.documents + "/" + r.Service.Application
+		}
+	}
+	return r
+}
+
+// runAll runs requests at once, tells how each fares, and shows their results. The first that fails is the error.
+func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.Writer) error {
+	told := &teller{out: out}
+	found, errs := make([]*collection, len(requests)), make([]error, len(requests))
+	var all sync.WaitGroup
+	for i, r := range requests {
+		all.Go(func() { found[i], errs[i] = runOne(ctx, c, r, told) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, r := range requests {
+		fmt.Fprintf(out, "\n%s: results of %s, STAC Collection %s\n", r.Label, r.Title, found[i].ID)
+		for _, name := range slices.Sorted(maps.Keys(found[i].Assets)) {
+			a := found[i].Assets[name]
+			fmt.Fprintf(out, "  %-20s %s\n  %20s %s\n", name, cmp.Or(a.Type, "-"), "", a.Href)
+		}
+	}
+	return nil
+}
+
+// look is how often the demonstration asks for a job.
+const look = 250 * time.Millisecond
+
+// runOne follows one job from its request to its results.
+func runOne(ctx context.Context, c client, r dispatch.Request, told *teller) (*collection, error) {
+	j, err := c.submit(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	again := time.NewTicker(look)
+	defer again.Stop()
+	for told.tell(r, j); !j.over(); told.tell(r, j) {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if j, err = c.job(ctx, j.ID); err != nil {
+			return nil, err
+		}
+	}
+	if j.Status != string(dispatch.Finished) {
+		return nil, fmt.Errorf("%s: job %d %s: %s", r.Label, j.ID, j.Status, j.Failure)
+	}
+	found, err := c.results(ctx, j.ID)
+	if err == nil && found == nil {
+		err = fmt.Errorf("%s: job %d has finished and has no results", r.Label, j.ID)
+	}
+	return found, err
+}
+
+// teller writes a line whenever something has changed about a job.
+type teller struct {
+	out  io.Writer
+	mu   sync.Mutex
+	last map[int64]string
+}
+
+func (t *teller) tell(r dispatch.Request, j job) {
+	line := fmt.Sprintf("%-16s %-20s job %d  %s", r.Label, r.Title, j.ID, j.Status)
+	if j.Progress != nil && !j.over() {
+		line += fmt.Sprintf(" %.0f %%", *j.Progress)
+	}
+	if j.Attention != nil {
+		line += ": " + j.Attention.Message
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last[j.ID] == line {
+		return
+	}
+	if t.last == nil {
+		t.last = map[int64]string{}
+	}
+	t.last[j.ID] = line
+	fmt.Fprintln(t.out, line)
+}
+
+// explain tells how to use what runs.
+func (s *stage) explain(out io.Writer, token string, jobs []dispatch.Request) {
+	fmt.Fprintf(out, "\nEverything stays up until you press Ctrl-C. In another terminal:\n\nB=%s\nT=%s\n", s.broker, token)
+	for _, r := range jobs {
+		body, _ := json.Marshal(r) // it was sent before
+		fmt.Fprintf(out, "\ncurl -s $B/unit_jobs -H \"Authorization: Bearer $T\" -H 'Content-Type: application/json' -d '%s'\n", body)
+	}
+	for _, path := range []string{"/unit_jobs/1", "/unit_jobs/1/results", "/jobs_status"} {
+		fmt.Fprintf(out, "curl -s $B%s -H \"Authorization: Bearer $T\"\n", path)
+	}
+	fmt.Fprintf(out, "\nThe token is good for five minutes; for another:\n\n"+
+		"curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d username=%s -d password=%s\n",
+		s.world.Credentials.Issuer, s.world.Credentials.Client, s.world.Credentials.User, s.world.Credentials.Password)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/config"
+)
+
+type serveCommand struct{ configured }
+
+// Run serves until it is told to stop.
+func (s *serveCommand) Run(c console) error {
+	settings, err := config.Load(s.Config, c.environ)
+	if err != nil {
+		return err
+	}
+	ctx, stop := c.signals(context.Background())
+	defer stop()
+	log := newLog(settings.Log, c.err)
+	for _, note := range settings.Notes {
+		log.Warn(note)
+	}
+	return serve(ctx, settings, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
+}
+
+// serve runs the broker until ctx is done, then stops it politely within the settings' shutdown_grace. It tells the
+// address once it takes requests.
+func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
+	b, err := build(ctx, settings, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.store.Close()) }()
+	listener, err := net.Listen("tcp", settings.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
+	}
+	server := api.Server(b.handler, log)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	done := b.work(working)
+	ready(listener.Addr().String())
+	select {
+	case err := <-failed:
+		stopWork()
+		<-done
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("stopping", "grace", settings.ShutdownGrace)
+	return shut(server, stopWork, done, settings.ShutdownGrace)
+}
+
+// shut lets requests and visits that were begun run to their ends.
+func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	stopWork()
+	err := server.Shutdown(ctx)
+	select {
+	case <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("not everything ended within %v; what was begun is found out at the next start", grace)
+	}
+}
+
+// onSignal gives a context that ends with the first SIGINT or SIGTERM, after which another ends the process.
+func onSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// newLog writes to w as the settings say. Records carry the correlation id of their request.
+func newLog(settings config.Log, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: settings.Level}
+	var handler slog.Handler = slog.NewJSONHandler(w, options)
+	if settings.Format == "text" {
+		handler = slog.NewTextHandler(w, options)
+	}
+	return slog.New(handler)
+}

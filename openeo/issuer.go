@@ -1,0 +1,21 @@
+package openeo
+
+import (
+	"context"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// ProviderIssuer gives the issuer that the back-end lists as the provider of that id. Misconfigured: it lists none.
+func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
+	providers, err := p.providers.get(ctx, "", p.askProviders)
+	if err != nil {
+		return "", err
+	}
+	for _, known := range providers {
+		if known.ID == id {
+			return known.Issuer, nil
+		}
+	}
+	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.ProviderIssuer", Text: "The platform lists no identity provider of that id."}
+}
