@@ -1,0 +1,193 @@
+// Package engine decides when accounts are visited. The account rows are the queue: whoever takes a lease by
+// Store.Dequeue visits. Hints and planned times say when to look; a look every other second finds what they missed, so
+// they may be lost. One process or many, all do the same.
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Config is what an engine needs; Store, Visit and Log.
+type Config struct {
+	Store dispatch.Store
+	// Visit does what is due for an account and ends its lease. It begins nothing more once its context is done.
+	Visit func(context.Context, dispatch.Lease) error
+	Log   *slog.Logger
+
+	Hints Hints                  // between processes; nil: there is one process
+	Woken func(dispatch.Account) // another process woke an account that is visited here; may be nil
+	Saved func([]dispatch.JobID) // another process saved jobs; may be nil
+
+	Visits int           // at once; 0: 1,000
+	Lease  time.Duration // of a new visit, until it renews; 0: 45 s
+}
+
+// Hints carry news between the processes that share a database.
+type Hints interface {
+	// Tell tells the other processes, soon. It does not wait, and news may be lost.
+	Tell(News)
+	// Run sends and receives until ctx is done. It calls hear for the news of others, and with no news when some may
+	// have been missed.
+	Run(ctx context.Context, hear func(News))
+}
+
+// News is what processes tell each other.
+type News struct {
+	Woken []dispatch.Account `json:"woken,omitempty"`
+	Saved []dispatch.JobID   `json:"saved,omitempty"`
+}
+
+const (
+	sweep  = 2 * time.Second      // between two looks for what hints missed
+	repair = time.Second          // until the store is asked again that did not answer
+	pause  = 5 * time.Millisecond // between two looks at least, when another process is just taking what is due
+	answer = 10 * time.Second     // how long the store may take to give out accounts
+)
+
+// Engine is a dispatch.Engine.
+type Engine struct {
+	Config
+	look chan struct{} // there may be something to do
+
+	mu      sync.Mutex
+	running map[dispatch.Account]int
+	visits  sync.WaitGroup
+}
+
+var _ dispatch.Engine = (*Engine)(nil)
+
+// New returns an engine that does nothing yet.
+func New(c Config) *Engine {
+	if c.Visits == 0 {
+		c.Visits = 1000
+	}
+	if c.Lease == 0 {
+		c.Lease = 45 * time.Second
+	}
+	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}}
+}
+
+// Run begins visits until ctx is done, and returns when the last has ended. Visits see ctx.
+func (e *Engine) Run(ctx context.Context) {
+	var hints sync.WaitGroup
+	if e.Hints != nil {
+		hints.Go(func() { e.Hints.Run(ctx, e.hear) })
+	}
+	for ctx.Err() == nil {
+		e.wait(ctx, e.take(ctx))
+	}
+	e.visits.Wait()
+	hints.Wait()
+}
+
+// Wake is a dispatch.Engine's. A visit that runs here was told by whoever calls this.
+func (e *Engine) Wake(a dispatch.Account) {
+	if e.visiting(a) {
+		return // the end of the visit looks
+	}
+	e.nudge()
+	if e.Hints != nil {
+		e.Hints.Tell(News{Woken: []dispatch.Account{a}})
+	}
+}
+
+// JobsSaved tells other processes that jobs have changed.
+func (e *Engine) JobsSaved(ids ...dispatch.JobID) {
+	if e.Hints != nil {
+		e.Hints.Tell(News{Saved: ids})
+	}
+}
+
+// hear takes the news of another process.
+func (e *Engine) hear(n News) {
+	for _, a := range n.Woken {
+		if e.Woken != nil && e.visiting(a) {
+			e.Woken(a)
+		}
+	}
+	if e.Saved != nil && len(n.Saved) > 0 {
+		e.Saved(n.Saved)
+	}
+	if len(n.Woken) > 0 || len(n.Saved) == 0 {
+		e.nudge()
+	}
+}
+
+func (e *Engine) nudge() {
+	select {
+	case e.look <- struct{}{}:
+	default: // already told
+	}
+}
+
+// wait returns when it is time to look again.
+func (e *Engine) wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(pause, min(d, sweep)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.look:
+	case <-ctx.Done():
+	}
+}
+
+// take begins the visits that are due, as many as there is room for, and returns how long until there are more.
+func (e *Engine) take(ctx context.Context) time.Duration {
+	room := e.Visits - e.count()
+	if room <= 0 {
+		return sweep // the end of a visit looks
+	}
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // cut off, leases would be left behind
+	defer stop()
+	leases, wait, err := e.Store.Dequeue(asking, room, e.Lease)
+	if err != nil {
+		e.Log.WarnContext(ctx, "what is due is not known", "err", err)
+		return repair
+	}
+	for _, l := range leases {
+		e.begin(ctx, l)
+	}
+	return wait
+}
+
+func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
+	e.add(l.Account, 1)
+	e.visits.Go(func() {
+		err := e.Visit(ctx, l)
+		if err != nil && !dispatch.Is(err, dispatch.Conflict) {
+			e.Log.WarnContext(ctx, "visit", "account", l.Account, "err", err)
+		}
+		e.add(l.Account, -1)
+		e.nudge() // there is room, and the account may be due again
+	})
+}
+
+// add counts the visits of an account that run here: two for a moment, when one lost its lease.
+func (e *Engine) add(a dispatch.Account, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running[a] += n
+	if e.running[a] == 0 {
+		delete(e.running, a)
+	}
+}
+
+func (e *Engine) visiting(a dispatch.Account) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running[a] > 0
+}
+
+func (e *Engine) count() (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, visits := range e.running {
+		n += visits
+	}
+	return n
+}

@@ -1,0 +1,78 @@
+package engine_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
+
+// wall is the time of day, or that of a bubble.
+type wall struct{}
+
+func (wall) Now() time.Time { return time.Now() }
+
+// starting runs engines with the hints that a process gets.
+func starting(hints func() engine.Hints) func(context.Context, dispatch.Store, dispatchtest.Visit) (dispatch.Engine, <-chan struct{}) {
+	return func(ctx context.Context, s dispatch.Store, v dispatchtest.Visit) (dispatch.Engine, <-chan struct{}) {
+		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Hints: hints()})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			e.Run(ctx)
+		}()
+		return e, ended
+	}
+}
+
+func alone() engine.Hints { return nil }
+
+func TestEngineInMemory(t *testing.T) {
+	dispatchtest.TestEngine(t, func(t *testing.T, test func(*testing.T, dispatchtest.Cluster)) {
+		synctest.Test(t, func(t *testing.T) {
+			s := dispatchtest.NewMemStore(wall{})
+			test(t, dispatchtest.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
+		})
+	})
+}
+
+func TestEngineOnSQLite(t *testing.T) {
+	dispatchtest.TestEngine(t, func(t *testing.T, test func(*testing.T, dispatchtest.Cluster)) {
+		file := filepath.Join(t.TempDir(), "engine.db")
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, "sqlite:"+file)
+			test(t, dispatchtest.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
+		})
+	})
+}
+
+func TestEngineOnPostgreSQL(t *testing.T) {
+	dispatchtest.TestEngine(t, func(t *testing.T, test func(*testing.T, dispatchtest.Cluster)) {
+		url := postgres.Database(t)
+		test(t, dispatchtest.Cluster{
+			Store: func() dispatch.Store { return open(t, url) },
+			Start: starting(func() engine.Hints { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }),
+		})
+	})
+}
+
+func open(t *testing.T, dsn string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dsn, wall{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
