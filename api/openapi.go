@@ -3,7 +3,9 @@ package api
 import (
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -54,6 +56,18 @@ func (a *api) routes() {
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
 	}
+	a.refine(a.huma.OpenAPI().Components.Schemas.Map())
+}
+
+// refine says in the schemas what tags cannot.
+func (a *api) refine(schemas map[string]*huma.Schema) {
+	schemas["BaseJobRequest"].Properties["title"].MaxLength = &a.Limits.Title
+	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeInteger}}}
+	codes := &schemas["JobAttention"].Properties["code"].Enum
+	for code := range attentions {
+		*codes = append(*codes, string(code))
+	}
+	slices.SortFunc(*codes, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 }
 
 var (

@@ -223,6 +223,45 @@ func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[stri
 	}
 }
 
+func TestSchemasSayWhatIsServed(t *testing.T) {
+	c := newWorld().config()
+	c.Limits.Title = 7
+	h := New(c)
+	job := schemaOf(t, h, "BaseJobRequest")
+	for title, good := range map[string]bool{"1234567": true, "12345678": false} {
+		var body map[string]any
+		json.Unmarshal([]byte(goodBody), &body)
+		body["title"] = title
+		if err := job.Validate(body); (err == nil) != good {
+			t.Errorf("%s: %v", title, err)
+		}
+	}
+	fault := schemaOf(t, h, "ValidationError")
+	for loc, good := range map[string]bool{`["body",3,"x"]`: true, `["body",null]`: false, `["body",[]]`: false} {
+		body, _ := jsonschema.UnmarshalJSON(strings.NewReader(`{"loc":` + loc + `,"msg":"m","type":"t"}`))
+		if err := fault.Validate(body); (err == nil) != good {
+			t.Errorf("%s: %v", loc, err)
+		}
+	}
+	attention := schemaOf(t, h, "JobAttention")
+	for code := range attentions {
+		if err := attention.Validate(map[string]any{"code": string(code), "message": "m", "link": nil}); err != nil {
+			t.Error(err)
+		}
+	}
+	if attention.Validate(map[string]any{"code": "other", "message": "m", "link": nil}) == nil {
+		t.Error("any code is an attention's")
+	}
+}
+
+func TestAnswersAreJSONWhateverIsAccepted(t *testing.T) {
+	h := New(newWorld().config())
+	for _, accept := range []string{"", "*/*", "text/html", "application/xml", "application/json;q=0", "application/problem+json", "nonsense", "application/cbor"} {
+		decode[any](t, ask(h, "GET", "/jobs_status", "", "Accept", accept), 200)
+		failed(t, ask(h, "GET", "/unit_jobs/9", "", "Accept", accept), 404, "JOB_NOT_FOUND")
+	}
+}
+
 func TestExamplesAreAccepted(t *testing.T) {
 	h := New(newWorld().config())
 	d := read(t, h)

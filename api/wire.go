@@ -40,10 +40,10 @@ type ServiceDetails struct {
 
 // BaseJobRequest is one job that a client wants to be run.
 type BaseJobRequest struct {
-	Title      string         `json:"title" maxLength:"1000" example:"NDVI of the Hesbaye, spring"`
+	Title      string         `json:"title" example:"NDVI of the Hesbaye, spring"`
 	Label      string         `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol of the service"`
 	Service    ServiceDetails `json:"service"`
-	Parameters Object         `json:"parameters" doc:"The parameters of the process, passed on and given back as they are"`
+	Parameters Object         `json:"parameters" doc:"The parameters of the process, passed on and given back as they are. No object in them may have two members of one name"`
 	Format     string         `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
 	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on as they are"`
 }
@@ -76,7 +76,7 @@ type ProcessingJob struct {
 
 // JobAttention is why a job does not move, and who can move it.
 type JobAttention struct {
-	Code    string  `json:"code" enum:"submission_in_doubt,submission_unknown,platform_busy,platform_unavailable,sign_in_required,platform_misconfigured,cancel_unsupported,lost_on_platform,platform_not_configured,refused_forbidden,refused_unsupported"`
+	Code    string  `json:"code" doc:"What a program acts on"`
 	Message string  `json:"message" doc:"For a person: plain text"`
 	Link    *string `json:"link" nullable:"true" doc:"Where the owner can mend it"`
 }

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// platform runs jobs until it is told that they have finished. A process called unknown it refuses.
+type platform struct {
+	mu       sync.Mutex
+	jobs     int
+	finished bool
+	canceled []string
+}
+
+func (*platform) TwoStep() bool                         { return true }
+func (*platform) Base(dispatch.Service) (string, error) { return "", nil }
+
+func (p *platform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.Service.Application == "unknown" {
+		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "platform", Text: "There is no process unknown."}
+	}
+	if s.Ref.ID != "" {
+		return dispatch.Step{Ref: s.Ref, Started: true}, nil
+	}
+	p.jobs++
+	return dispatch.Step{Ref: dispatch.Ref{ID: fmt.Sprintf("j-%d", p.jobs)}}, nil
+}
+
+func (p *platform) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finished {
+		return dispatch.Report{Status: dispatch.Finished}, nil
+	}
+	return dispatch.Report{Status: dispatch.Running}, nil
+}
+
+func (*platform) Results(context.Context, dispatch.Token, dispatch.Ref) (json.RawMessage, error) {
+	return json.RawMessage(`{"type":"Collection","id":"ndvi"}`), nil
+}
+
+func (p *platform) Cancel(_ context.Context, _ dispatch.Token, r dispatch.Ref) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.canceled = append(p.canceled, r.ID)
+	return nil
+}
+
+func (*platform) RunSync(context.Context, dispatch.Token, dispatch.Submission) (*dispatch.SyncResult, error) {
+	return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("II*"))}, nil
+}
+
+func (*platform) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
+	return dispatch.Token{}, nil
+}
+func (*platform) Refused(dispatch.Account, dispatch.Token) {}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+// house gives an API over the real broker, store and engine, with p as the only platform.
+func house(t *testing.T, p *platform) http.Handler {
+	t.Helper()
+	w := newWorld()
+	c := w.config()
+	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	installation, err := s.Installation(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &dispatch.Broker{Store: s, Tokens: p, Installation: installation, Log: c.Log, Backends: []*dispatch.Backend{{
+		Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen, Platform: p,
+		Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second, MinPoll: time.Millisecond},
+	}}}
+	e := engine.New(engine.Config{Store: s, Visit: b.Visit, Log: c.Log})
+	b.Engine = e
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { e.Run(ctx); close(ended) }()
+	t.Cleanup(func() { stop(); <-ended; s.Close() })
+	c.Broker, c.Health, c.Freshness = b, s.Ping, time.Nanosecond
+	return New(c)
+}
+
+// until asks again until it is so; a read that is not fresh enough waits by itself.
+func until(t *testing.T, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); {
+		if time.Now().After(end) {
+			t.Fatal("it did not come to be so")
+		}
+	}
+}
+
+func TestWithTheRealBroker(t *testing.T) {
+	p := &platform{}
+	h := house(t, p)
+	if a := ask(h, "GET", "/health", ""); a.Code != 200 {
+		t.Fatal(a.Body)
+	}
+	a := ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once")
+	first := decode[ProcessingJobSummary](t, a, 201)
+	if first.Status != "submitted" || first.PlatformJobID != "j-1" || first.Platform != "cdse" {
+		t.Fatalf("accepted %+v", first)
+	}
+	if again := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"), 201); again.ID != first.ID {
+		t.Errorf("repeated: %d", again.ID)
+	}
+	failed(t, ask(h, "POST", "/unit_jobs", goodBody+" ", "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
+	path := fmt.Sprintf("/unit_jobs/%d", first.ID)
+	until(t, func() bool {
+		got := decode[ProcessingJob](t, ask(h, "GET", path, ""), 200)
+		return got.Status == "running" && got.Checked != nil
+	})
+	if a := ask(h, "GET", path+"/results", ""); strings.TrimSpace(a.Body.String()) != "null" {
+		t.Errorf("results %s", a.Body)
+	}
+	failed(t, ask(h, "GET", path, "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
+
+	f := failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "openeo.example.org", "elsewhere.example.org", 1)), 422, "VALIDATION_ERROR")
+	if got := locs(f.Detail); len(got) != 1 || got[0] != `["body","service","endpoint"] value_error` || !strings.Contains(f.Message, "https://openeo.example.org") {
+		t.Errorf("unknown endpoint: %+v", f)
+	}
+	f = failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "https://apps.example.org/ndvi.json", "unknown", 1)), 422, "VALIDATION_ERROR")
+	if f.Message != "There is no process unknown." {
+		t.Errorf("refused: %+v", f)
+	}
+
+	p.mu.Lock()
+	p.finished = true
+	p.mu.Unlock()
+	until(t, func() bool {
+		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).ProcessingJobs
+		return len(list) == 1 && list[0].Status == "finished"
+	})
+	if a := ask(h, "GET", path+"/results", ""); strings.TrimSpace(a.Body.String()) != `{"type":"Collection","id":"ndvi"}` {
+		t.Errorf("results %s", a.Body)
+	}
+	if a := ask(h, "POST", "/sync_jobs", goodBody); a.Code != 200 || a.Body.String() != "II*" || a.Header().Get("Content-Type") != "image/tiff" {
+		t.Errorf("%d %v %s", a.Code, a.Header(), a.Body)
+	}
+	if a := ask(h, "DELETE", path, ""); a.Code != 200 || strings.TrimSpace(a.Body.String()) != "null" {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+	failed(t, ask(h, "DELETE", path, ""), 404, "JOB_NOT_FOUND")
+	failed(t, ask(h, "GET", path, ""), 404, "JOB_NOT_FOUND")
+}
