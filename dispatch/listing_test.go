@@ -1,0 +1,104 @@
+package dispatch
+
+import (
+	"context"
+	"iter"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// shelf is a platform that lists what is in it, and perhaps breaks off.
+type shelf struct {
+	Platform
+	listed []Listed
+	err    error
+}
+
+func (shelf) TwoStep() bool { return true }
+
+func (s shelf) List(context.Context, Token, string) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		for _, l := range s.listed {
+			if !yield(l, nil) {
+				return
+			}
+		}
+		if s.err != nil {
+			yield(Listed{}, s.err)
+		}
+	}
+}
+
+func TestWhatAListingMeans(t *testing.T) {
+	one := Job{ID: 1, Attempt: 2, Turn: 3, Phase: Creating}
+	two := Job{ID: 2, Attempt: 1, Turn: 3, Phase: Creating}
+	six := Job{ID: 6, Attempt: 1, Turn: 5, Phase: Started, Ref: Ref{ID: "f"}}
+	half := 50.0
+	listed := []Listed{
+		{Ref: Ref{ID: "x"}, Tag: "not ours", Report: Report{Status: Running}},
+		{Ref: Ref{ID: "y"}, Tag: "other.1.2", Report: Report{Status: Running}},
+		{Ref: Ref{ID: "a"}, Tag: "me.1.1", Report: Report{Status: Accepted}},
+		{Ref: Ref{ID: "b"}, Tag: "me.1.2", Report: Report{Status: Accepted}},
+		{Ref: Ref{ID: "f"}, Tag: "me.6.1", Report: Report{Status: Running, Progress: &half}},
+	}
+
+	whole := list(shelf{listed: listed}, one, two, six)
+	broken := list(shelf{listed: listed[:3], err: kind(Unavailable)}, one, two, six)
+	for _, c := range []struct {
+		name string
+		got  []Outcome
+		want Outcome
+	}{
+		{"an earlier attempt is a stray", whole[1], Outcome{Asked: AskSearch, Attempt: 1, Turn: -1, Ref: Ref{ID: "a"}}},
+		{"found", whole[1][1:], Outcome{Asked: AskSearch, Attempt: 2, Turn: 3, Ref: Ref{ID: "b"}, Report: Report{Status: Accepted}}},
+		{"not there", whole[2], Outcome{Asked: AskSearch, Attempt: 1, Turn: 3, Repeat: true}},
+		{"a status", whole[6], Outcome{Asked: AskStatus, Attempt: 1, Turn: 5, Ref: Ref{ID: "f"}, Report: Report{Status: Running, Progress: &half}}},
+		{"broke off: nobody knows", broken[2], Outcome{Asked: AskSearch, Attempt: 1, Turn: 3, Repeat: true, Err: broken[2][0].Err}},
+	} {
+		if len(c.got) == 0 || !reflect.DeepEqual(c.got[0], c.want) {
+			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)
+		}
+	}
+	if broken[2][0].Err == nil || broken[6][0].Err == nil {
+		t.Errorf("a listing that broke off says something of what was not seen")
+	}
+}
+
+// What cannot be listed, which may show only when it is tried, is asked singly from then on. Bases are listed apart.
+func TestSomeBasesCannotBeListed(t *testing.T) {
+	learn := make([]Job, 5)
+	for i := range learn {
+		learn[i] = Job{ID: JobID(i), Phase: Started, Base: []string{"n", "n", "n", "n", "s"}[i]}
+	}
+	v := visitOf(shelf{err: kind(Unsupported)})
+	v.agenda.Learn = learn
+	if v.listingPays("s") || !v.listingPays("n") || v.listingPays("") {
+		t.Errorf("a listing pays for n alone, and is said to for s: %v, n: %v", v.listingPays("s"), v.listingPays("n"))
+	}
+	if jobs := v.listing("n").jobs; len(jobs) != 4 {
+		t.Errorf("a listing of n is about %d jobs", len(jobs))
+	}
+	if answers := v.list(t.Context(), Token{}, "n", learn[:4]); len(answers) != 0 {
+		t.Errorf("no listing says %+v", answers)
+	}
+	if v.listable("n") || !v.listable("s") {
+		t.Errorf("listable: n %v, s %v", v.listable("n"), v.listable("s"))
+	}
+	if s := v.stepFor(settle, Job{Phase: Creating, Base: "n", Attempt: 1}); s.ask(t.Context(), Token{}, s.jobs)[0].Asked != AskSearch {
+		t.Errorf("what is in doubt is not searched for")
+	}
+}
+
+func visitOf(p Platform) *visit {
+	return &visit{Broker: &Broker{Installation: "me"}, Backend: &Backend{Platform: p}, listed: map[string]time.Time{}}
+}
+
+func list(p Platform, jobs ...Job) map[JobID][]Outcome {
+	v := visitOf(p)
+	outcomes := map[JobID][]Outcome{}
+	for _, a := range v.list(context.Background(), Token{}, "", jobs) {
+		outcomes[a.job.ID] = append(outcomes[a.job.ID], a.Outcome)
+	}
+	return outcomes
+}

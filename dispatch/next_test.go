@@ -1,0 +1,284 @@
+package dispatch
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func kind(k Kind) error                   { return &Error{Kind: k, Text: "why"} }
+func after(k Kind, d time.Duration) error { return &Error{Kind: k, RetryAfter: d} }
+func with(j Job, change func(*Job)) Job   { change(&j); return j }
+func ask(q Question, change func(*Outcome)) Outcome {
+	o := Outcome{Asked: q, Attempt: 1, Turn: 1}
+	change(&o)
+	return o
+}
+
+var p = Ref{ID: "p"}
+
+func submit1(change func(*Outcome)) Outcome { return ask(AskSubmit, change) }
+func status1(s Status) Outcome {
+	return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report.Status = p, s })
+}
+
+func TestNext(t *testing.T) {
+	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Turn: 1, SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
+	created := with(creating, func(j *Job) { j.Phase, j.Status, j.Ref = Created, Submitted, p })
+	starting := with(created, func(j *Job) { j.Phase = Starting })
+	started := with(starting, func(j *Job) { j.Phase, j.Status = Started, Running })
+	ended := with(started, func(j *Job) { j.Phase, j.Status = Ended, Canceled })
+	unwanted := func(j Job) Job { j.Desired = WantCancel; return j }
+	looked := func(j Job, n int) Job { j.Looks = n; return j }
+	tried := func(j Job, n int) Job { j.Tries = n; return j }
+	late := func(o Outcome) Outcome { o.Turn = 0; return o }
+	failing := func(err error) Outcome { return submit1(func(o *Outcome) { o.Err = err }) }
+	absent := func(repeat bool) Outcome { return ask(AskSearch, func(o *Outcome) { o.Repeat = repeat }) }
+	listed := func(err error) Outcome { return ask(AskSearch, func(o *Outcome) { o.Err = err }) }
+	unread := func(err error) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, err }) }
+	result := submit1(func(o *Outcome) { o.Result = []byte("{}") })
+	attending := func(j Job, a Attention) Job { j.Attention = a; return j }
+	found := func(ref Ref, attempt int) Outcome {
+		return ask(AskSearch, func(o *Outcome) { o.Ref, o.Attempt = ref, attempt })
+	}
+	named := submit1(func(o *Outcome) { o.Ref = p })
+	taken := submit1(func(o *Outcome) { o.Ref, o.Started = p, true })
+
+	for _, c := range []struct {
+		name      string
+		j         Job
+		o         Outcome
+		phase     Phase
+		status    Status
+		attention Attention
+		due       time.Duration // from now; not looked at when ended
+	}{
+		{"created", creating, named, Created, Submitted, None, 0},
+		{"one step: taken and started", creating, taken, Started, Submitted, None, firstPoll},
+		{"started", starting, taken, Started, Submitted, None, firstPoll},
+		{"refused for good", creating, failing(kind(Invalid)), Ended, Failed, None, 0},
+		{"create: busy", creating, failing(after(Busy, time.Minute)), Waiting, Accepted, NotTaken, time.Minute},
+		{"create: no connection", creating, failing(kind(Unavailable)), Waiting, Accepted, Unreachable, firstPoll},
+		{"pauses grow", tried(creating, 3), failing(kind(Unavailable)), Waiting, Accepted, Unreachable, 40 * time.Second},
+		{"start: concurrent job limit keeps the ref", starting, failing(kind(Busy)), Created, Submitted, NotTaken, firstPoll},
+		{"start: not visible yet", starting, failing(kind(NotFound)), Created, Submitted, NotTaken, firstPoll},
+		{"start: gone", tried(starting, lostLooks), failing(kind(NotFound)), Ended, Failed, None, 0},
+		{"refused: cannot", creating, failing(kind(Unsupported)), Ended, Failed, RefusedUnsupported, 0},
+		{"refused: may not", creating, failing(kind(Forbidden)), Ended, Failed, RefusedForbidden, 0},
+		{"create: no token is taken", creating, failing(kind(SignInRequired)), Waiting, Accepted, NeedsSignIn, 0},
+		{"create: ours is not taken", creating, failing(kind(Misconfigured)), Waiting, Accepted, NeedsOperator, 0},
+		{"start: no token is taken", starting, failing(kind(SignInRequired)), Created, Submitted, NeedsSignIn, 0},
+		{"no token is taken, and wanted no more", unwanted(creating), failing(kind(SignInRequired)), Ended, Canceled, None, 0},
+		{"taken after it was not", attending(creating, NeedsSignIn), named, Created, Submitted, None, 0},
+		{"answered with the result", creating, result, Ended, Finished, None, 0},
+		{"the result in doubt after all", attending(creating, SubmissionUnknown), result, Ended, Finished, None, 0},
+		{"late: a result", with(creating, func(j *Job) { j.Phase, j.Turn = Waiting, 2 }), result, Ended, Finished, None, 0},
+		{"a result of another attempt", with(creating, func(j *Job) { j.Attempt, j.Turn = 2, 3 }), result, Creating, Accepted, None, 0},
+		{"cut off: in doubt until the deadline is over", creating, failing(kind(Uncertain)), Creating, Accepted, InDoubt, 35 * time.Second},
+		{"start cut off", starting, failing(kind(Uncertain)), Starting, Submitted, InDoubt, 35 * time.Second},
+		{"an answer out of protocol is in doubt", creating, failing(kind(BadUpstream)), Creating, Accepted, InDoubt, 35 * time.Second},
+		{"not our error is in doubt", creating, failing(errors.New("?")), Creating, Accepted, InDoubt, 35 * time.Second},
+		{"start: conflict is in doubt", starting, failing(kind(Conflict)), Starting, Submitted, InDoubt, 35 * time.Second},
+		{"turned away and wanted no more", unwanted(creating), failing(kind(Busy)), Ended, Canceled, None, 0},
+		{"a late refusal means nothing", started, late(failing(kind(Invalid))), Started, Running, None, 0},
+
+		{"search: found", creating, found(p, 1), Created, Submitted, None, 0},
+		{"search: not there, inert", creating, absent(true), Waiting, Accepted, None, 0},
+		{"search: not there, inert, unwanted", unwanted(creating), absent(true), Ended, Canceled, None, 0},
+		{"search: not there, may run", creating, absent(false), Creating, Accepted, InDoubt, lookEvery},
+		{"search: still not there", looked(creating, searchLooks-1), absent(false), Creating, Unknown, SubmissionUnknown, searchRarer},
+		{"search: unknown and given up by the owner", unwanted(looked(creating, searchLooks-1)), absent(false), Ended, Canceled, SubmissionUnknown, 0},
+		{"search: broke off", creating, ask(AskSearch, func(o *Outcome) { o.Err = kind(Unavailable) }), Creating, Accepted, InDoubt, firstPoll},
+		{"search: no token", creating, listed(kind(SignInRequired)), Creating, Accepted, InDoubt, 0},
+		{"search: no token while unknown", attending(creating, SubmissionUnknown), listed(kind(SignInRequired)), Creating, Accepted, SubmissionUnknown, 0},
+		{"search: late", started, late(absent(true)), Started, Running, None, 0},
+
+		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, firstPoll},
+		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
+		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: no effect after all", looked(starting, startLooks-1), status1(Accepted), Created, Submitted, None, 0},
+		{"started is not started again", started, status1(Accepted), Started, Submitted, None, firstPoll},
+		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
+		{"old jobs are asked each minute", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, lastPoll},
+		{"the first failure is not believed", started, status1(Failed), Started, Running, None, confirm},
+		{"the second is", with(started, func(j *Job) { j.Seen = Failed }), status1(Failed), Ended, Failed, None, 0},
+		{"a late report means nothing", started, late(status1(Finished)), Started, Running, None, 0},
+		{"no answer", started, unread(kind(Unavailable)), Started, Running, None, firstPoll},
+		{"no answer again", tried(started, 1), unread(after(Busy, time.Hour)), Started, Running, Unreachable, time.Hour},
+		{"an answer again", attending(tried(started, 2), Unreachable), status1(Running), Started, Running, None, firstPoll},
+		{"start in doubt: no answer", starting, unread(kind(Unavailable)), Starting, Submitted, InDoubt, firstPoll},
+		{"no token for a status", started, unread(kind(SignInRequired)), Started, Running, NeedsSignIn, 0},
+		{"ours is not taken for a status", started, unread(kind(Misconfigured)), Started, Running, NeedsOperator, 0},
+		{"no token while a cancel is not possible", attending(started, CancelUnsupported), unread(kind(SignInRequired)), Started, Running, CancelUnsupported, 0},
+		{"a report without a status", started, status1(""), Started, Running, None, firstPoll},
+		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None, lookEvery},
+		{"the last 404", looked(started, lostLooks-1), ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Ended, Failed, Lost, 0},
+
+		{"canceled", unwanted(started), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
+		{"cancel: gone", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(NotFound) }), Ended, Canceled, None, 0},
+		{"cancel: unsupported", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Unsupported) }), Started, Running, CancelUnsupported, firstPoll},
+		{"cancel: no answer", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Uncertain) }), Started, Running, None, firstPoll},
+
+		{"cancel: no token", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(SignInRequired) }), Started, Running, NeedsSignIn, 0},
+		{"late: a name", with(creating, func(j *Job) { j.Phase, j.Turn = Waiting, 2 }), named, Created, Submitted, None, 0},
+		{"late: it has started", with(created, func(j *Job) { j.Turn = 3 }), taken, Started, Submitted, None, 0},
+		{"ended stays ended", ended, status1(Running), Ended, Canceled, None, 0},
+		{"ended is not started", ended, taken, Ended, Canceled, None, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.j.Due = t0
+			got := next(c.j, c.o, t0)
+			if got.Phase != c.phase || got.Status != c.status || got.Attention != c.attention {
+				t.Errorf("%s %s %q, want %s %s %q", got.Phase, got.Status, got.Attention, c.phase, c.status, c.attention)
+			}
+			if due := got.Due.Sub(t0); got.Phase != Ended && due != c.due {
+				t.Errorf("due in %v, want %v", due, c.due)
+			}
+			if (got.Turn != c.j.Turn) != (got.Phase != c.j.Phase) {
+				t.Errorf("turn %d after %d", got.Turn, c.j.Turn)
+			}
+			if c.j.Ref != (Ref{}) && got.Ref != c.j.Ref {
+				t.Errorf("the ref became %v", got.Ref)
+			}
+		})
+	}
+}
+
+// What a platform tells besides the status is kept, and what its owner sees change is dated.
+func TestWhatIsToldIsKept(t *testing.T) {
+	half, whole, cost := 50.0, 100.0, 1.5
+	j := Job{Phase: Started, Status: Running, Attempt: 1, Turn: 1, Ref: p, Seen: Failed, Awaited: true}
+	report := func(r Report) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, r }) }
+
+	j = next(j, report(Report{Status: Running, Progress: &half, Costs: &cost}), t0)
+	if *j.Progress != half || *j.Costs != cost || !j.Updated.Equal(t0) || !j.Checked.Equal(t0) || !j.Moved.IsZero() || j.Awaited {
+		t.Errorf("after a report: %+v", j)
+	}
+	t1 := t0.Add(time.Minute)
+	j = next(j, report(Report{Status: Running}), t1)
+	if j.Progress == nil || !j.Updated.Equal(t0) || !j.Checked.Equal(t1) {
+		t.Errorf("after one that tells nothing new: %+v", j)
+	}
+	j = next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(Unavailable) }), t1.Add(time.Minute))
+	if !j.Checked.Equal(t1) || !j.Updated.Equal(t0) {
+		t.Errorf("after none: %+v", j)
+	}
+	for range 2 {
+		j = next(j, report(Report{Status: Failed, Message: "no data", Progress: &whole}), t1)
+	}
+	if j.Failure != "no data" || *j.Progress != whole || !j.Updated.Equal(t1) || !j.Moved.Equal(t1) {
+		t.Errorf("after it failed: %+v", j)
+	}
+}
+
+func TestARefusalTellsWhy(t *testing.T) {
+	j := next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
+	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {
+		t.Errorf("turned away: %q, %d tries", j.Notice, j.Tries)
+	}
+	j = next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
+	if j.Notice != "why" || j.Tries != 0 {
+		t.Errorf("without a token: %q, %d tries", j.Notice, j.Tries)
+	}
+	j = next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
+	if j.Failure != "why" || j.Notice != "" {
+		t.Errorf("refused: %q, %q", j.Failure, j.Notice)
+	}
+	j = next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
+	if string(j.Result) != "{}" || !j.Checked.Equal(t0) {
+		t.Errorf("answered with the result: %q, %v", j.Result, j.Checked)
+	}
+}
+
+func TestAJobWithoutItsPlatform(t *testing.T) {
+	j := stranded(Job{Phase: Started, Status: Running, Awaited: true}, t0)
+	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) || !j.Updated.Equal(t0) {
+		t.Errorf("%+v", j)
+	}
+	if again := stranded(j, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
+		t.Errorf("again: %+v", again)
+	}
+	if j := stranded(Job{Phase: Ended, Strays: []Ref{p}}, t0); j.Attention != None || !j.Due.After(t0) {
+		t.Errorf("ended, with a stray: %+v", j)
+	}
+}
+
+// Whatever else has happened to a job, a name that the platform gave for it is kept until it is canceled.
+func TestNoRefIsForgotten(t *testing.T) {
+	own, other, tardy := Ref{ID: "own"}, Ref{ID: "other"}, Ref{Base: "b", ID: "late"}
+	for _, phase := range []Phase{Waiting, Creating, Created, Starting, Started, Ended} {
+		for _, q := range []Question{AskSubmit, AskSearch} {
+			j := Job{Phase: phase, Attempt: 2, Turn: 5, Ref: own, Strays: []Ref{other}}
+			o := Outcome{Asked: q, Attempt: 1, Turn: 1, Ref: tardy, Started: true}
+			got := next(next(j, o, t0), o, t0)
+			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Strays, []Ref{other, tardy}) {
+				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Strays)
+			}
+			for _, err := range []error{kind(Busy), kind(Unsupported), kind(Uncertain)} {
+				if got := next(got, Outcome{Asked: AskStray, Ref: tardy, Err: err}, t0); len(got.Strays) != 2 || !got.Due.After(t0) {
+					t.Errorf("a stray that was not canceled: %v, due %v", got.Strays, got.Due)
+				}
+			}
+			if got := next(got, Outcome{Asked: AskStray, Ref: tardy}, t0); !slices.Equal(got.Strays, []Ref{other}) {
+				t.Errorf("after its cancel: %v", got.Strays)
+			}
+		}
+	}
+}
+
+func TestIntend(t *testing.T) {
+	sendBy := t0.Add(30 * time.Second)
+	creating := Job{Phase: Waiting, Looks: 2}.Intend(sendBy)
+	if creating.Phase != Creating || creating.Attempt != 1 || creating.Turn != 1 || creating.Looks != 0 {
+		t.Errorf("%+v", creating)
+	}
+	starting := Job{Phase: Created, Attempt: 1, Turn: 2}.Intend(sendBy)
+	if starting.Phase != Starting || starting.Attempt != 1 || starting.Turn != 3 {
+		t.Errorf("%+v", starting)
+	}
+	for _, j := range []Job{creating, starting} {
+		if !j.SendBy.Equal(sendBy) || j.Due.Before(sendBy.Add(SettleMargin)) {
+			t.Errorf("sent by %v, settled from %v", j.SendBy, j.Due)
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	ann1, ann2 := Line{Owner: "ann", Task: 1, Held: 1, OwnerHeld: 1}, Line{Owner: "ann", Task: 2, OwnerHeld: 1}
+	bob := Line{Owner: "bob", Task: 3}
+	got := share([]Line{ann1, ann2, bob}, 5)
+	if want := []Line{bob, ann2, bob, ann1, bob}; !slices.Equal(got, want) && !slices.Equal(got, []Line{bob, ann2, bob, ann1, ann2}) {
+		t.Errorf("got %v", got)
+	}
+	if got[0] != bob || got[1] != ann2 {
+		t.Errorf("first %v, then %v", got[0], got[1])
+	}
+}
+
+func TestNoClassWaitsLong(t *testing.T) {
+	var q turns
+	waited := [classes]int{}
+	for range 1000 {
+		for c := range classes {
+			q.due[c] = []Job{{}}
+		}
+		_, took, _ := q.take()
+		for c := range classes {
+			waited[c]++
+			if c == took {
+				waited[c] = 0
+			}
+			if waited[c] > patience+int(classes)-2 {
+				t.Fatalf("class %d waits for %d turns", c, waited[c])
+			}
+		}
+	}
+	q = turns{}
+	q.due[learn], q.due[cancel] = []Job{{}}, []Job{{}}
+	if _, c, _ := q.take(); c != cancel {
+		t.Errorf("class %d goes before a cancel", c)
+	}
+}
