@@ -1,6 +1,7 @@
 package api
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,38 @@ func benchmark(b *testing.B, method, target, body string) {
 type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// BenchmarkGetJobOverLoopback is what a client gets of GET /unit_jobs/{id}, with as many connections as there are workers.
+func BenchmarkGetJobOverLoopback(b *testing.B) {
+	w := newWorld()
+	c := w.config()
+	c.SignedIn = nil
+	c.Log = slog.New(slog.NewJSONHandler(discard{}, nil))
+	s := httptest.NewServer(New(c))
+	defer s.Close()
+	if a := ask(New(c), "POST", "/unit_jobs", goodBody); a.Code != 201 {
+		b.Fatal(a.Body)
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r, _ := http.NewRequest("GET", s.URL+"/unit_jobs/1", nil)
+			r.Header.Set("Authorization", "Bearer token-anna")
+			a, err := client.Do(r)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			io.Copy(io.Discard, a.Body)
+			a.Body.Close()
+			if a.StatusCode != 200 {
+				b.Error(a.Status)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+}
 
 func BenchmarkGetJob(b *testing.B)      { benchmark(b, "GET", "/unit_jobs/1", "") }
 func BenchmarkJobNotFound(b *testing.B) { benchmark(b, "GET", "/unit_jobs/99999999", "") }

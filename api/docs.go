@@ -3,7 +3,9 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
+	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
 )
 
@@ -28,5 +30,12 @@ func (a *api) serveDocs() {
 		page.ServeHTTP(w, r)
 	}
 	a.mux.HandleFunc("GET /docs", serve)
-	a.mux.HandleFunc("GET /docs/", serve)
+	a.mux.HandleFunc("GET /docs/{$}", serve)
+	files, err := static.FS.ReadDir(".")
+	if err != nil {
+		panic(err) // they are embedded
+	}
+	for _, f := range files {
+		a.mux.HandleFunc("GET /docs/"+strings.TrimSuffix(f.Name(), ".gz"), serve)
+	}
 }
