@@ -133,13 +133,20 @@ func TestSecretsArePrintedNowhere(t *testing.T) {
 func TestVariablesWinOverTheFile(t *testing.T) {
 	c := mustLoad(t, minimal+"listen: 127.0.0.1:1\n",
 		"EODISPATCH_LISTEN=127.0.0.1:2", "EODISPATCH_IDENTITY_CLIENT_SECRET=s", "EODISPATCH_IDENTITY_AUDIENCE=one, two",
-		"EODISPATCH_PLATFORMS_0_LIMITS_JOBS=7", "EODISPATCH_PLATFORMS_1_NAME=b", "EODISPATCH_PLATFORMS_1_ENDPOINT=https://b.example.org",
+		"EODISPATCH_PLATFORMS_0_LIMITS_JOBS=7", "EODISPATCH_PLATFORMS_1_LIMITS_JOBS=9", "EODISPATCH_PLATFORMS_1_NAME=b", "EODISPATCH_PLATFORMS_1_ENDPOINT=https://b.example.org",
 		"EODISPATCH_PLATFORMS_1_ACCESS=user", "EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=b", "EODISPATCH_PLATFORMS_1_PROTOCOL=openeo",
 		"EODISPATCH_PLATFORMS_1_EXCHANGE_DRIVER=keycloak-requested-issuer", "EODISPATCH_LIMITS_BODY=1KiB")
 	if c.Listen != "127.0.0.1:2" || c.Identity.ClientSecret != "s" || len(c.Identity.Audience) != 2 || c.Limits.Body != 1024 {
 		t.Errorf("not overridden: %+v", c)
 	}
 	if len(c.Platforms) != 2 || c.Platforms[0].Limits.Jobs != 7 || c.Platforms[1].Exchange.Alias != "b" {
+		t.Errorf("platforms: %+v", c.Platforms)
+	}
+}
+
+func TestAVariableOfALaterItem(t *testing.T) {
+	c := mustLoad(t, minimal+"- {name: b, protocol: openeo, endpoint: https://b.example.org, access: open}\n", "EODISPATCH_PLATFORMS_1_LIMITS_JOBS=9")
+	if c.Platforms[0].Limits.Jobs != 2 || c.Platforms[1].Limits.Jobs != 9 {
 		t.Errorf("platforms: %+v", c.Platforms)
 	}
 }

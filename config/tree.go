@@ -123,12 +123,18 @@ func (t *tree) overlay(node *yaml.Node, schema reflect.Type, prefix string, env 
 
 func (t *tree) overlayItems(node *yaml.Node, f field, name string, env variables) {
 	item, isStruct := structOf(f.Type.Elem())
-	for i := 0; isStruct && env.below(name+"_"+strconv.Itoa(i)); i++ {
-		list := t.child(node, f.key, yaml.SequenceNode)
-		if i >= len(list.Content) {
-			list.Content = append(list.Content, t.mark(newMapping(), name+"_"+strconv.Itoa(i)))
+	for i := 0; isStruct; i++ {
+		numbered := name + "_" + strconv.Itoa(i)
+		list := member(node, f.key)
+		known := list != nil && list.Kind == yaml.SequenceNode && i < len(list.Content)
+		switch {
+		case !known && !env.below(numbered):
+			return
+		case !known:
+			list = t.child(node, f.key, yaml.SequenceNode)
+			list.Content = append(list.Content, t.mark(newMapping(), numbered))
 		}
-		t.overlay(follow(list.Content[i]), item, name+"_"+strconv.Itoa(i), env)
+		t.overlay(follow(list.Content[i]), item, numbered, env)
 	}
 }
 

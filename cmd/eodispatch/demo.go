@@ -53,12 +53,12 @@ func (d *demoCommand) run(ctx context.Context, c console) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := newStage(ctx, c, documents)
+	s, err := newStage(ctx, c, documents, simulator.Life{Queue: time.Second, Run: 2 * time.Second})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	token, err := signIn(ctx, s.world.Credentials.Issuer, s.world.Credentials.Client, s.world.Credentials.User, s.world.Credentials.Password)
+	token, err := s.signIn(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ type stage struct {
 }
 
 // newStage starts the simulated platforms, a server of documents, and the broker.
-func newStage(ctx context.Context, c console, documents map[string][]byte) (s *stage, err error) {
+func newStage(ctx context.Context, c console, documents map[string][]byte, life simulator.Life) (s *stage, err error) {
 	s = &stage{stop: func() {}, stopped: make(chan error, 1)}
 	defer func() {
 		if err != nil {
@@ -172,7 +172,6 @@ func newStage(ctx context.Context, c console, documents map[string][]byte) (s *s
 	if s.folder, err = os.MkdirTemp("", "eodispatch-demo-"); err != nil {
 		return s, err
 	}
-	life := simulator.Life{Queue: time.Second, Run: 2 * time.Second}
 	if s.world, err = simulator.Start(simulator.Options{Seed: uint64(os.Getpid()), Life: life}); err != nil {
 		return s, err
 	}
@@ -279,6 +278,11 @@ func (s *stage) close() error {
 		errs = append(errs, s.world.Close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
+}
+
+func (s *stage) signIn(ctx context.Context) (string, error) {
+	known := s.world.Credentials
+	return signIn(ctx, known.Issuer, known.Client, known.User, known.Password)
 }
 
 // placed fills in where a request's platform and document are.

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// screen keeps what is printed, and tells when a text appears.
+type screen struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	wanted map[string]chan struct{}
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(p)
+	for text, seen := range s.wanted {
+		if strings.Contains(s.text.String(), text) {
+			close(seen)
+			delete(s.wanted, text)
+		}
+	}
+	return len(p), nil
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// shows gives a channel that is closed once the text has appeared.
+func (s *screen) shows(text string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := make(chan struct{})
+	if strings.Contains(s.text.String(), text) {
+		close(seen)
+		return seen
+	}
+	if s.wanted == nil {
+		s.wanted = map[string]chan struct{}{}
+	}
+	s.wanted[text] = seen
+	return seen
+}
+
+// await fails the test if a text does not appear in time.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case <-s.shows(text):
+	case <-time.After(time.Minute):
+		t.Fatalf("%q does not appear in:\n%s", text, s)
+	}
+}
+
+// testConsole is a console that is told to stop when ctx ends.
+func testConsole(ctx context.Context, out io.Writer, environ ...string) console {
+	return console{out, out, environ, func(context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }}
+}
+
+// try runs the program and gives its exit code and what it printed.
+func try(t *testing.T, environ []string, args ...string) (int, string) {
+	t.Helper()
+	var out screen
+	return run(args, testConsole(t.Context(), &out, environ...)), out.String()
+}
+
+func TestArguments(t *testing.T) {
+	for _, row := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"version", exitDone, "eodispatch "},
+		{"--help", exitDone, "Check the configuration, the database, the identity provider and each"},
+		{"serve --help", exitDone, "EODISPATCH_CONFIG"},
+		{"", exitUsage, "expected one of"},
+		{"dance", exitUsage, "unexpected argument dance"},
+		{"serve --loudly", exitUsage, "unknown flag --loudly"},
+		{"serve", exitUsage, "identity.issuer: is missing"},
+		{"doctor --config /no/such.yaml", exitUsage, "/no/such.yaml: cannot read the configuration"},
+		{"demo --application /no/such.json", exitFailed, "no such file"},
+	} {
+		code, printed := try(t, nil, strings.Fields(row.args)...)
+		if code != row.code || !strings.Contains(printed, row.want) {
+			t.Errorf("%q: exit %d, not %d, with %q in:\n%s", row.args, code, row.code, row.want, printed)
+		}
+	}
+}
+
+func TestAllFaultsOfAConfigurationAreListed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
+	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: https://a.example.org, access: open}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, printed := try(t, nil, "serve", "--config", file)
+	if code != exitUsage || strings.Count(printed, file+":") != 3 {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	code, printed := try(t, nil, "demo")
+	if code != exitDone {
+		t.Fatalf("exit %d:\n%s", code, printed)
+	}
+	for _, want := range []string{"openeo           ndvi_composite       job ", "ogc_api_process  ndvi                 job ",
+		"openeo: results of ndvi_composite", "ogc_api_process: results of ndvi", "image/tiff"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is not in:\n%s", want, printed)
+		}
+	}
+	if strings.Count(printed, "  finished\n") != 2 {
+		t.Errorf("not both have finished:\n%s", printed)
+	}
+}
+
+func TestDemoKeepsUpUntilItIsStopped(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out screen
+	code := make(chan int, 1)
+	go func() { code <- run([]string{"demo", "--keep"}, testConsole(ctx, &out)) }()
+	out.await(t, "Ctrl-C")
+	folder := between(out.String(), "database and log", "\n")
+	stop()
+	if got := <-code; got != exitDone || !strings.HasSuffix(out.String(), "stopped\n") {
+		t.Errorf("exit %d:\n%s", got, &out)
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Errorf("%s is left behind", folder)
+	}
+}
+
+func TestDemoIsStoppedInTheMiddle(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out screen
+	code := make(chan int, 1)
+	go func() { code <- run([]string{"demo"}, testConsole(ctx, &out)) }()
+	out.await(t, "queued")
+	stop()
+	if got := <-code; got != exitDone || !strings.HasSuffix(out.String(), "stopped\n") {
+		t.Errorf("exit %d:\n%s", got, &out)
+	}
+}
+
+func TestDemoRunsAnotherApplication(t *testing.T) {
+	folder := t.TempDir()
+	application, parameters := filepath.Join(folder, "sum.json"), filepath.Join(folder, "parameters.json")
+	text := `{"id": "sum", "parameters": [{"name": "x", "schema": {"type": "number"}}],
+		"process_graph": {"add": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}`
+	for file, content := range map[string]string{application: text, parameters: `{"x": 2}`} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, printed := try(t, nil, "demo", "--application", application, "--parameters", parameters)
+	if code != exitDone || !strings.Contains(printed, "results of sum") {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+}
+
+// between gives what stands between two texts, without the spaces around it.
+func between(text, before, after string) string {
+	_, text, _ = strings.Cut(text, before)
+	text, _, _ = strings.Cut(text, after)
+	return strings.TrimSpace(text)
+}
+
+// configuration is that of a broker for a simulated world, with access shared and open.
+func configuration(t *testing.T, w *simulator.World) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
+	known := w.Credentials
+	text := fmt.Sprintf(`
+development: true
+database: sqlite:%s/eodispatch.db
+identity: {issuer: %s, client_id: %s}
+platforms:
+- name: openeo
+  protocol: openeo
+  endpoint: %s
+  access: shared
+  service_account: {provider: sim, client_id: %s, client_secret: %s}
+- name: ogc
+  protocol: ogc-api-processes
+  endpoint: %s
+  access: shared
+  service_account: {issuer: %s, client_id: %[5]s, client_secret: %[6]s}
+`, filepath.Dir(file), known.Issuer, known.BrokerID, w.OpenEOURL, known.ServiceID, known.ServiceSecret, w.OGCURL, known.Platform)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func startWorld(t *testing.T) *simulator.World {
+	t.Helper()
+	w, err := simulator.Start(simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func TestDoctorFindsNothing(t *testing.T) {
+	w := startWorld(t)
+	code, printed := try(t, nil, "doctor", "--config", configuration(t, w))
+	if code != exitDone || strings.Count(printed, "ok   ") != 5 || strings.Contains(printed, "FAIL") {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+	if strings.Contains(printed, w.Credentials.ServiceSecret) {
+		t.Errorf("a secret is shown:\n%s", printed)
+	}
+}
+
+func TestDoctorFindsEachFailure(t *testing.T) {
+	w := startWorld(t)
+	file := configuration(t, w)
+	for _, row := range []struct{ variable, want string }{
+		{"EODISPATCH_DATABASE=sqlite:/no/such/folder/eo.db", "FAIL database: "},
+		{"EODISPATCH_IDENTITY_ISSUER=" + deadURL(t), "FAIL identity provider"},
+		{"EODISPATCH_PLATFORMS_1_ENDPOINT=" + deadURL(t), "FAIL platform ogc"},
+		{"EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_CLIENT_SECRET=wrong", "FAIL platform openeo"},
+		{"EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_PROVIDER=other", "FAIL platform openeo"},
+	} {
+		code, printed := try(t, []string{row.variable}, "doctor", "--config", file)
+		line := between(printed, row.want, "\n")
+		if code != exitFailed || !strings.Contains(line, "; see that") {
+			t.Errorf("%s: exit %d:\n%s", row.variable, code, printed)
+		}
+	}
+}
+
+// TestDoctorIsBoundedInTime asks a platform that takes connections and never answers.
+func TestDoctorIsBoundedInTime(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	w := startWorld(t)
+	code, printed := try(t, []string{"EODISPATCH_PLATFORMS_1_ENDPOINT=http://" + silent.Addr().String()},
+		"doctor", "--timeout", "300ms", "--config", configuration(t, w))
+	if code != exitFailed || !strings.Contains(printed, "FAIL platform ogc") {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+}
+
+// deadURL is an address where nobody listens.
+func deadURL(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+// TestAServerIsReadyThoughNobodyElseIs starts with every other server down.
+func TestAServerIsReadyThoughNobodyElseIs(t *testing.T) {
+	w := startWorld(t)
+	file := configuration(t, w)
+	w.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var out screen
+	code := make(chan int, 1)
+	go func() {
+		code <- run([]string{"serve", "--config", file}, testConsole(ctx, &out, "EODISPATCH_LISTEN=127.0.0.1:0"))
+	}()
+	out.await(t, `"msg":"serving"`)
+	response, err := http.Get("http://" + between(out.String(), `"address":"`, `"`) + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("health: %s", response.Status)
+	}
+	if second, printed := try(t, nil, "serve", "--config", file); second != exitFailed || !strings.Contains(printed, "in use by another process") {
+		t.Errorf("a second process on the same file: exit %d:\n%s", second, printed)
+	}
+	stop()
+	if got := <-code; got != exitDone {
+		t.Errorf("exit %d:\n%s", got, &out)
+	}
+}
