@@ -243,6 +243,7 @@ func TestRefusedTokens(t *testing.T) {
 		{name: "20 exp overflows an int64", token: times("exp", "9223372036854775808")},
 		{name: "20 exp overflows a float", token: times("exp", "1e400")},
 		{name: "20 exp huge", token: times("exp", "1e300")},
+		{name: "20 exp in milliseconds", token: times("exp", fmt.Sprint(noon.UnixMilli()))},
 		{name: "20 exp negative", token: times("exp", "-1")},
 		{name: "21 nbf past the skew", token: rsToken(fields{"nbf": noon.Add(61 * time.Second).Unix()})},
 		{name: "21 nbf a string", token: rsToken(fields{"nbf": "0"})},
