@@ -5,6 +5,7 @@ package identity
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -36,14 +37,14 @@ func TestKeyFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		v := runningVerifier(t, p)
-		signed := strings.Split(rsToken(nil), ".")
+		good := strings.Split(tokenNow("ec").Reveal(), ".")
 		var senders sync.WaitGroup
 		for sender := range 10 { // 100 of each kind in 10 s, each
 			senders.Go(func() {
 				for i := range 100 {
-					unknown := rsHeader(fields{"kid": fmt.Sprintf("random-%d-%d", sender, i)})
-					forged := signed[0] + "." + strings.Split(rsToken(fields{"jti": fmt.Sprint(sender, i)}), ".")[1] + "." + signed[2]
-					for _, bad := range []string{unknown, forged} {
+					unknown := tokenNow(fmt.Sprintf("random-%d-%d", sender, i)).Reveal()
+					payload := base64.RawURLEncoding.EncodeToString([]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender, i)}).json()))
+					for _, bad := range []string{unknown, good[0] + "." + payload + "." + good[2]} {
 						_, err := v.Verify(t.Context(), dispatch.Secret(bad))
 						refused(t, err, bad)
 					}
