@@ -321,7 +321,10 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-func (s *MemStore) Dequeue(_ context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *MemStore) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+	if err := ctx.Err(); err != nil { // nobody would heed the leases
+		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatchtest.Dequeue", Err: err}
+	}
 	now, unlock := s.lock()
 	defer unlock()
 	wait = time.Hour

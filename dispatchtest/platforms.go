@@ -79,8 +79,9 @@ func baseOf(s dispatch.Submission) string {
 }
 
 // Status says how a run looks from outside; it may say once that a run that goes on has failed.
-func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (r dispatch.Report, err error) {
-	err = l.send(ctx, t, "status "+ref.ID, nil, func() error {
+func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	var r dispatch.Report // not to be read unless the answer came: the request may take effect later
+	err := l.send(ctx, t, "status "+ref.ID, nil, func() error {
 		run := l.find(accountOf(t), ref)
 		if run == nil || time.Since(run.Created) < run.hidden || run.seen() == "" {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "world"}
@@ -98,8 +99,9 @@ func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (r
 }
 
 // Results gives a collection that names the run.
-func (l Link) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (c json.RawMessage, err error) {
-	err = l.send(ctx, t, "results "+ref.ID, nil, func() error {
+func (l Link) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
+	var c json.RawMessage
+	err := l.send(ctx, t, "results "+ref.ID, nil, func() error {
 		run := l.find(accountOf(t), ref)
 		if run == nil || run.seen() != dispatch.Finished {
 			return &dispatch.Error{Kind: dispatch.Conflict, Op: "world", Text: "It has not finished."}

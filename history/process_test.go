@@ -2,6 +2,8 @@ package history
 
 import (
 	"context"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/engine"
 )
 
 // process is a broker that can die or fall asleep at any call that leaves it. Death is runtime.Goexit: the code after
@@ -37,62 +40,30 @@ func (h *history) start(name string) *process {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &process{name: name, stop: stop, done: make(chan struct{})}
 	link := dispatchtest.Link{World: h.world, Process: name, Pass: p.pass}
-	e := &loop{hint: make(chan struct{}, 1)}
+	store := &storeOf{h.store, h, p}
+	e := engine.New(engine.Config{Store: store, Visit: p.visit, Log: slog.New(slog.DiscardHandler)})
 	backend := func(name string, access dispatch.Access) *dispatch.Backend {
 		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example", Access: access,
 			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce}
 	}
 	p.Broker = &dispatch.Broker{
-		Store: &storeOf{h.store, h, p}, Engine: e, Tokens: dispatchtest.Tokens{Link: link},
+		Store: store, Engine: e, Tokens: dispatchtest.Tokens{Link: link},
 		Backends:     []*dispatch.Backend{backend("p", dispatch.AccessShared), backend("q", dispatch.AccessUser)},
 		Installation: installation, Log: slog.New(slog.DiscardHandler),
 	}
 	go func() {
 		defer close(p.done)
-		e.run(ctx, p.Broker)
+		e.Run(ctx)
 	}()
 	return p
 }
 
-// loop is the least engine there can be.
-type loop struct {
-	hint   chan struct{}
-	visits sync.WaitGroup
-}
-
-func (e *loop) Wake(dispatch.Account) {
-	select {
-	case e.hint <- struct{}{}:
-	default: // already told
-	}
-}
-
-const (
-	atOnce  = 8
-	sweep   = 20 * time.Second // between two looks for what hints missed
-	stagger = time.Millisecond // between the begins of visits, so that no two are at one instant
-)
-
-func (e *loop) run(ctx context.Context, b *dispatch.Broker) {
-	for ctx.Err() == nil {
-		leases, wait, err := b.Store.Dequeue(ctx, atOnce, time.Minute)
-		if err != nil {
-			panic(err)
-		}
-		for _, l := range leases {
-			e.visits.Go(func() {
-				b.Visit(ctx, l)
-				e.Wake(l.Account)
-			})
-			time.Sleep(stagger)
-		}
-		select {
-		case <-e.hint:
-		case <-time.After(min(max(wait, stagger), sweep)):
-		case <-ctx.Done():
-		}
-	}
-	e.visits.Wait()
+// visit begins no two visits at one instant, so that their order is not left to the scheduler.
+func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
+	f := fnv.New32a()
+	io.WriteString(f, string(l.Account))
+	time.Sleep(time.Duration(f.Sum32() % uint32(time.Millisecond)))
+	return p.Visit(ctx, l)
 }
 
 // pass lets a call through to or from the outside, unless the process is dead or asleep.
@@ -240,9 +211,9 @@ func (s *storeOf) Await(ctx ctxt, u dispatch.UserID, id dispatch.JobID, fresh, g
 }
 
 func (s *storeOf) Dequeue(ctx ctxt, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
-	s.p.passStore()
+	s.beside()
 	leases, wait, err = s.Store.Dequeue(ctx, n, ttl)
-	s.p.passStore()
+	s.beside()
 	return leases, wait, err
 }
 

@@ -14,7 +14,7 @@ import (
 var (
 	seed = flag.Uint64("seed", 0, "play only the history of this seed, and tell it")
 	from = flag.Uint64("from", 1, "the first seed")
-	n    = flag.Int("histories", 300, "how many histories")
+	n    = flag.Int("histories", 100, "how many histories, beginning with -from")
 )
 
 func inMemory(c dispatch.Clock) (dispatch.Store, func()) {
