@@ -357,6 +357,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(whole, "")
 	f.Add(minimal, `{"https://a.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "a/b/c"}}`)
 	f.Add("a: &a [*a]", "{}")
+	f.Add("platforms: &a [*a, *a]", "{}")
 	f.Add("platforms: [{limits: {rate: 1/s}}]\n<<: {a: b}", "[")
 	f.Fuzz(func(t *testing.T, text, backends string) {
 		c, err := load("x.yaml", []byte(text), []string{"BACKENDS=" + backends, "EODISPATCH_PLATFORMS_1_NAME=n", "KEYCLOAK_HOST=h", "KEYCLOAK_REALM=r"})

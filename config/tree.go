@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,8 +135,20 @@ func (t *tree) overlayItems(node *yaml.Node, f field, name string, env variables
 			list = t.child(node, f.key, yaml.SequenceNode)
 			list.Content = append(list.Content, t.mark(newMapping(), numbered))
 		}
-		t.overlay(follow(list.Content[i]), item, numbered, env)
+		if own := t.own(list, i); own.Kind == yaml.MappingNode { // of all else the reader says what is wrong
+			t.overlay(own, item, numbered, env)
+		}
 	}
+}
+
+// own gives an item of a list, as a node that no other place of the file shares by an alias.
+func (t *tree) own(list *yaml.Node, i int) *yaml.Node {
+	if list.Content[i].Kind == yaml.AliasNode {
+		shared := *list.Content[i].Alias
+		shared.Content = slices.Clone(shared.Content)
+		list.Content[i] = &shared
+	}
+	return list.Content[i]
 }
 
 // child gives the value of a key as a node of the wanted kind, made where it is missing.

@@ -1,36 +1,69 @@
 #!/usr/bin/env bash
-# Makes the Python environments of the real servers that the tests of this folder start, each on first use.
-# Needs python3 (3.11 or later) with venv, and a Python package index. They lie in
-# ${EODISPATCH_CACHE:-~/.cache/eodispatch}, one folder per version of its requirements, so a change makes a new one.
+# Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
+# and a Python environment for each real server that the tests of this folder start. Packages come from Debian's apt-get,
+# the environments from a Python package index; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}.
+#
+#   install.sh          all that is missing
+#   install.sh NAME...  only the environments of requirements/NAME.txt
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${EODISPATCH_CACHE:-$HOME/.cache/eodispatch}
-mkdir -p "$cache"
 
-# over VENV MODULE VERSION: installs one package without looking at its wishes for Python and for other packages.
-over() {
-  "$1/bin/pip" install --quiet --disable-pip-version-check --no-deps --ignore-requires-python "$2==$3"
+# package NAME COMMAND: installs a system package unless the command succeeds.
+package() {
+  local name=$1
+  shift
+  if "$@" >/dev/null 2>&1; then return; fi
+  if ! command -v apt-get >/dev/null; then
+    echo "install $name by your package manager: the tests need it" >&2
+    exit 1
+  fi
+  local root=
+  [[ $(id -u) == 0 ]] || root=sudo
+  if [[ -z ${updated:-} ]]; then
+    $root apt-get update -qq
+    updated=1
+  fi
+  echo "installing the system package $name"
+  $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$name" >/dev/null
 }
 
-# make NAME: the environment of requirements/NAME.txt.
-make_venv() {
+has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || command -v initdb; }
+has_venv() { python3 -c 'import venv, ensurepip'; }
+
+# install INTO ARGUMENT...: installs into an environment.
+install() {
+  local venv=$1
+  shift
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# environment NAME: makes the Python environment of requirements/NAME.txt, unless it is there as these say.
+environment() {
   local name=$1 venv=$cache/$1
-  exec 9>"$venv.lock"
-  flock 9
   if cmp -s "$here/requirements/$name.txt" "$venv/installed.txt"; then return; fi
-  echo "installing $(grep -v '^#' "$here/requirements/$name.txt" | tr '\n' ' ')($name) into $venv"
+  echo "installing $(grep -v '^#' "$here/requirements/$name.txt" | tr '\n' ' ')for tests into $venv"
   rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements/$name.txt"
+  install "$venv" -r "$here/requirements/$name.txt"
   if [[ $name == pygeoapi-0.24.0 ]]; then
-    over "$venv" pygeoapi 0.24.0
-    # Python 3.11 cannot read two f-strings of the map module, which nest the same quotes.
+    install "$venv" --no-deps --ignore-requires-python pygeoapi==0.24.0
+    # Python 3.11 cannot read two f-strings of its map module, which nest the same quotes.
     sed -i -E "s/\{query_args\['([a-z-]+)'\]\}/{query_args[\"\1\"]}/" "$venv"/lib/python3*/site-packages/pygeoapi/api/maps.py
   fi
   cp "$here/requirements/$name.txt" "$venv/installed.txt"
 }
 
-for name in "${@:-}"; do
-  if [[ -n $name ]]; then make_venv "$name"; continue; fi
-  for file in "$here"/requirements/*.txt; do make_venv "$(basename "$file" .txt)"; done
-done
+names=("$@")
+if [[ $# == 0 ]]; then
+  package postgresql has_postgres
+  package gcc command -v gcc
+  package libc6-dev test -e /usr/include/stdlib.h
+  package python3 command -v python3
+  package python3-venv has_venv
+  for file in "$here"/requirements/*.txt; do names+=("$(basename "$file" .txt)"); done
+fi
+mkdir -p "$cache"
+exec 9>"$cache/lock" # one at a time
+flock 9
+for name in "${names[@]}"; do environment "$name"; done

@@ -1,0 +1,28 @@
+# make test runs everything and installs what it needs; the other targets need Go alone.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+.PHONY: test build check bench generate ready
+
+test: ready
+	go vet ./...
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/eodispatch
+	go test -race -shuffle=on -timeout 20m ./...
+
+# ready installs PostgreSQL's server, a C compiler for the race detector, and the real servers of realtest, if absent.
+ready:
+	@bash realtest/install.sh
+
+build:
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/eodispatch ./cmd/eodispatch
+
+check:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	go vet ./...
+	CGO_ENABLED=0 go vet ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+bench:
+	@go test -run '^$$' -bench Performance -benchtime 1x ./cmd/eodispatch
+
+generate:
+	go generate ./...

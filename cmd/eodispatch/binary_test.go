@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// binary is the program, built once as `make build` does.
+var binary = sync.OnceValue(func() built {
+	folder, err := os.MkdirTemp("", "eodispatch-test-")
+	if err != nil {
+		return built{err: err}
+	}
+	path := filepath.Join(folder, "eodispatch")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return built{folder: folder, err: fmt.Errorf("%w\n%s", err, out)}
+	}
+	return built{folder: folder, path: path}
+})
+
+type built struct {
+	folder, path string
+	err          error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if b := binary(); b.folder != "" {
+		os.RemoveAll(b.folder)
+	}
+	os.Exit(code)
+}
+
+// program is a running broker.
+type program struct {
+	*exec.Cmd
+	said    *screen
+	address string
+}
+
+// startProgram starts `eodispatch serve` with an environment alone, in an empty folder, and waits until it serves.
+func startProgram(t testing.TB, environ ...string) *program {
+	t.Helper()
+	b := binary()
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	p := &program{exec.Command(b.path, "serve"), &screen{}, ""}
+	p.Dir, p.Stdout, p.Stderr = t.TempDir(), p.said, p.said
+	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0"}, environ...)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() }) // an error: it has ended already
+	select {
+	case <-p.said.shows(`"msg":"serving"`):
+	case <-time.After(30 * time.Second):
+		t.Fatalf("it does not serve:\n%s", p.said)
+	}
+	p.address = "http://" + between(p.said.String(), `"address":"`, `"`)
+	return p
+}
+
+// stop tells it to end, and gives its exit code.
+func (p *program) stop(t testing.TB) int {
+	t.Helper()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait() // its exit code says it
+	return p.ProcessState.ExitCode()
+}
+
+// deployed is the environment of the service that this one replaces, for a simulated world. Its tables are in the file
+// ./apex.db; the identity provider's address has no realm, as there.
+func deployed(w *simulator.World, openEO, ogc string) []string {
+	known := w.Credentials
+	return []string{
+		"APP_NAME=APEx Dispatch API", "APP_DESCRIPTION=Runs services", "APP_ENV=development", "CORS_ALLOWED_ORIGINS=http://localhost:5173",
+		"KEYCLOAK_HOST=" + w.IdPURL, "KEYCLOAK_REALM=" + simulator.BrokerRealm,
+		"KEYCLOAK_CLIENT_ID=" + known.BrokerID, "KEYCLOAK_CLIENT_SECRET=" + known.BrokerSecret,
+		"DATABASE_URL=sqlite:///./apex.db", fmt.Sprintf(`BACKENDS={%q: %s, %q: %s}`, w.OpenEOURL, openEO, w.OGCURL, ogc),
+	}
+}
+
+const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simulator.PlatformAlias + `", "token_prefix": "oidc/sim"}`
+
+// TestTheDeployedServicesEnvironmentIsEnough starts the real program with the variables of the deployed service alone and
+// runs a job of each label through it.
+func TestTheDeployedServicesEnvironmentIsEnough(t *testing.T) {
+	w := startWorld(t)
+	p := startProgram(t, deployed(w, asUser, asUser)...)
+	c := signedIn(t, w, p.address)
+	runBoth(t, w, c)
+	var document struct {
+		Info struct{ Title, Description string }
+	}
+	if err := c.call(t.Context(), http.MethodGet, "/openapi.json", nil, &document); err != nil || document.Info.Title != "APEx Dispatch API" {
+		t.Errorf("the document is headed %+v, %v", document.Info, err)
+	}
+	if _, err := os.Stat(filepath.Join(p.Dir, "apex.db")); err != nil {
+		t.Error(err)
+	}
+	if code := p.stop(t); code != exitDone {
+		t.Errorf("exit %d:\n%s", code, p.said)
+	}
+	for _, secret := range []string{w.Credentials.BrokerSecret, w.Credentials.Password, c.token} {
+		if strings.Contains(p.said.String(), secret) {
+			t.Errorf("the log shows a secret: %s", secret)
+		}
+	}
+}
+
+// TestTheDeployedServicesSharedAccount has an account whose provider only the platform knows.
+func TestTheDeployedServicesSharedAccount(t *testing.T) {
+	w := startWorld(t)
+	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`, w.Credentials.ServiceID, w.Credentials.ServiceSecret)
+	p := startProgram(t, deployed(w, shared, asUser)...)
+	runBoth(t, w, signedIn(t, w, p.address))
+	p.stop(t)
+	if strings.Contains(p.said.String(), w.Credentials.ServiceSecret) {
+		t.Errorf("the log shows a secret:\n%s", p.said)
+	}
+}
+
+func signedIn(t testing.TB, w *simulator.World, broker string) client {
+	t.Helper()
+	known := w.Credentials
+	token, err := signIn(t.Context(), known.Issuer, known.Client, known.User, known.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client{broker, token}
+}
+
+// runBoth runs a job of each label to its end.
+func runBoth(t *testing.T, w *simulator.World, c client) {
+	t.Helper()
+	var out screen
+	if err := runAll(t.Context(), c, []dispatch.Request{openEORequest(w), ogcRequest(w)}, &out); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// openEORequest asks for a process that the simulated back-end knows.
+func openEORequest(w *simulator.World) dispatch.Request {
+	return dispatch.Request{Title: "composite", Label: dispatch.OpenEO, Format: "gtiff",
+		Service:    dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"},
+		Parameters: json.RawMessage(`{"spatial_extent": ` + demoArea + `, "temporal_extent": ` + demoSpan + `}`)}
+}
+
+func ogcRequest(w *simulator.World) dispatch.Request {
+	return dispatch.Request{Title: "ndvi", Label: dispatch.OGCProcess, Format: "json",
+		Service: dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
+}
+
+// TestASecondSignalEndsTheProgramAtOnce stops it while a client holds a request open.
+func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
+	w := startWorld(t)
+	w.OGC.SetLife(simulator.Life{Run: time.Hour})
+	p := startProgram(t, deployed(w, asUser, asUser)...)
+	c := signedIn(t, w, p.address)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	body, err := json.Marshal(ogcRequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- c.call(ctx, http.MethodPost, "/sync_jobs", body, new(any)) }()
+	arrived(t, w)
+	for range 2 {
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-p.said.shows(`"msg":"stopping"`)
+	}
+	_ = p.Wait()
+	if p.ProcessState.Success() {
+		t.Error("it ended well")
+	}
+	<-answered
+}
+
+// arrived waits until the OGC server was asked to execute.
+func arrived(t *testing.T, w *simulator.World) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for range again.C {
+		if w.OGC.Oracle.Sum().Creates > 0 || t.Context().Err() != nil {
+			return
+		}
+	}
+}
+
+// catalogue is where published algorithms lie, beside the project.
+const catalogue = "../../../shared/catalogue/udp"
+
+// TestDemoRunsTheCatalogue runs every published algorithm that lies beside the project, with made-up parameters.
+func TestDemoRunsTheCatalogue(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(catalogue, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		text := "there are no algorithms in " + catalogue
+		if os.Getenv("CI") == "true" {
+			t.Fatal(text)
+		}
+		t.Skip(text)
+	}
+	requests, documents := make([]dispatch.Request, len(files)), map[string][]byte{}
+	for i, file := range files {
+		asked, served, err := (&demoCommand{Application: file}).jobs(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		requests[i] = asked[0]
+		for name, text := range served {
+			documents[url.PathEscape(name)] = text
+		}
+	}
+	var out screen
+	s, err := newStage(t.Context(), testConsole(t.Context(), &out), documents, simulator.Life{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := s.signIn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range requests {
+		requests[i] = s.placed(requests[i])
+	}
+	if err := runAll(t.Context(), client{s.broker, token}, requests, &out); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
