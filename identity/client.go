@@ -153,18 +153,10 @@ func printable(text string, n int) string {
 // failed classes an answer that is not a success and that no user can mend: what may pass is Unavailable, the rest is
 // the operator's.
 func (a answer) failed(op string, r refusal) error {
-	e := &dispatch.Error{Op: op, Err: fmt.Errorf("HTTP %d %s: %s", a.status, r.Code, r.Description)}
-	switch a.status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		e.Kind = dispatch.Unavailable
-	default:
-		e.Kind = dispatch.Misconfigured
-		if a.status >= 500 {
-			e.Kind = dispatch.Unavailable
-		}
+	err := fmt.Errorf("HTTP %d %s: %s", a.status, r.Code, r.Description)
+	switch {
+	case a.status >= 500, a.status == http.StatusRequestTimeout, a.status == http.StatusTooManyRequests:
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: op, RetryAfter: a.retryAfter(), Err: err}
 	}
-	if e.Kind == dispatch.Unavailable {
-		e.RetryAfter = a.retryAfter()
-	}
-	return e
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: op, Err: err}
 }

@@ -147,7 +147,7 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	default:
 		left := got.expires.Sub(now)
 		// A provider that has no newer token yet gives the same again, with less of its life left: so this is no storm.
-		*h = holding{issued: got, renew: now.Add(max(left-min(renewBefore, left/4), failurePause))}
+		*h = holding{issued: got, renew: now.Add(left - min(renewBefore, left/4))}
 		return
 	}
 	h.failure, h.subject, h.pause = err, subject, now.Add(pause)
