@@ -155,6 +155,24 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+func TestAbortedHandlerAnswersNothing(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	w.panics = http.ErrAbortHandler
+	a := httptest.NewRecorder()
+	defer func() {
+		if recover() != http.ErrAbortHandler || a.Body.Len() > 0 {
+			t.Errorf("answered %s", a.Body)
+		}
+		if line := lines(t, w.log.String())["request"]; line["broken"] != true {
+			t.Errorf("line %v", line)
+		}
+	}()
+	r := httptest.NewRequest("GET", "/unit_jobs/1", nil)
+	r.Header.Set("Authorization", "Bearer token-anna")
+	h.ServeHTTP(a, r)
+}
+
 func TestLogHandler(t *testing.T) {
 	var out syncBuffer
 	log := slog.New(LogHandler(LogHandler(slog.NewJSONHandler(&out, nil)))).With("part", "broker")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -142,6 +143,12 @@ func TestReadJob(t *testing.T) {
 		t.Errorf("attention %v", attention)
 	}
 	delete(full, "attention")
+	r.Attention, r.Notice = dispatch.Unreachable, ""
+	w.jobs[1] = r
+	other := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
+	if d := cmp.Diff(&JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}, other); d != "" {
+		t.Error(d)
+	}
 	if d := cmp.Diff(map[string]any{"status": "failed", "failure": "out of memory", "progress": 50.5, "costs": 12.25,
 		"checked": "2026-05-01T10:30:00Z", "task_id": 9.0}, full); d != "" {
 		t.Error(d)
@@ -249,6 +256,10 @@ func TestNoSuchJob(t *testing.T) {
 		if a.Body.String() != want {
 			t.Errorf("%s %s: %s, want %s", c.method, c.path, a.Body, want)
 		}
+	}
+	w.fail = errors.New("asked for a job that cannot be")
+	for _, id := range []string{"0", "-1", "9223372036854775808"} {
+		failed(t, ask(h, "GET", "/unit_jobs/"+id, ""), 404, "JOB_NOT_FOUND")
 	}
 	for _, bad := range []string{"x", "1.0", "1e3", "0x1", "%20", "-", "+", "1%00", "%F0%9F%92%A5"} {
 		f := failed(t, ask(h, "GET", "/unit_jobs/"+bad, ""), 422, "VALIDATION_ERROR")

@@ -3,7 +3,10 @@ package api
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -120,6 +124,13 @@ func TestTooLarge(t *testing.T) {
 			failed(t, a, 413, "PAYLOAD_TOO_LARGE")
 		}
 	}
+	untouched := endless{iotest.ErrReader(errors.New("was read, though too long"))}
+	said := httptest.NewRequest("POST", "/unit_jobs", untouched)
+	said.ContentLength = 2_001
+	said.Header.Set("Authorization", "Bearer token-anna")
+	refused := httptest.NewRecorder()
+	h.ServeHTTP(refused, said)
+	failed(t, refused, 413, "PAYLOAD_TOO_LARGE")
 	r := httptest.NewRequest("POST", "/unit_jobs", endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_000-len(goodBody)))})
 	r.ContentLength = -1
 	r.Header.Set("Authorization", "Bearer token-anna")
@@ -166,6 +177,9 @@ func TestIdempotencyKey(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody+" ", "Idempotency-Key", "a"), 201)
 	if w.keys[0].Text != "a" || w.keys[2].Text != longest || len(w.keys[0].Fingerprint) != 64 {
 		t.Errorf("keys %v", w.keys)
+	}
+	if sum := sha256.Sum256([]byte("POST /unit_jobs\n" + goodBody)); w.keys[0].Fingerprint != hex.EncodeToString(sum[:]) {
+		t.Errorf("fingerprint %s", w.keys[0].Fingerprint)
 	}
 	if w.keys[0].Fingerprint != w.keys[1].Fingerprint || w.keys[0].Fingerprint == w.keys[3].Fingerprint {
 		t.Errorf("fingerprints %v", w.keys)

@@ -26,11 +26,10 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	_, w := humago.Unwrap(in.http)
-	http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a run takes as long as it takes
 	result, err := a.Broker.RunSync(ctx, user(ctx), req)
+	_, w := humago.Unwrap(in.http)
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have outlasted the server's
 	if err != nil {
-		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime))
 		return nil, aboutRequest(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) { a.stream(ctx, result) }}, nil

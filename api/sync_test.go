@@ -240,6 +240,41 @@ func TestLongRunIsNotCut(t *testing.T) {
 	})
 }
 
+func TestLongRunThatFailsIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
+			time.Sleep(3 * time.Hour)
+			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Text: "No."}
+		}
+		client := talk(t, w, New(w.config()))
+		r := httptest.NewRequest("POST", "http://x/sync_jobs", strings.NewReader(goodBody))
+		r.Header.Set("Authorization", "Bearer token-anna")
+		go r.Write(client)
+		got, err := http.ReadResponse(bufio.NewReader(client), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.StatusCode != 502 {
+			t.Errorf("status %d", got.StatusCode)
+		}
+	})
+}
+
+func TestAnswerThatIsNotReadIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := New(w.config())
+		whole := ask(h, "GET", "/openapi.json", "").Body.Len()
+		client := talk(t, w, h)
+		io.WriteString(client, "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+		time.Sleep(3 * time.Minute)
+		if all, _ := io.ReadAll(client); len(all) >= whole {
+			t.Errorf("%d bytes waited for a client for three minutes", len(all))
+		}
+	})
+}
+
 func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
