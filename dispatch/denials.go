@@ -19,10 +19,12 @@ const (
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	t, err = v.token(ctx, v.account)
 	if err == nil {
-		v.denials.reached(v.account)
-		return t, true, v.renew(ctx)
+		if v.denials.got(v.account) {
+			err = v.Store.Hold(ctx, v.account, 0, None, "")
+		}
+		return t, err == nil, firstOf(err, v.renew(ctx))
 	}
-	v.denial = v.blame(err)
+	v.denial, v.empty = v.blame(err), true
 	v.unsaved = append(v.unsaved, flown{answers: v.denied()})
 	return t, false, firstOf(v.saveAll(ctx), v.deny(ctx))
 }
@@ -58,7 +60,6 @@ func (v *visit) heedToken(f flown) {
 	switch {
 	case failed == nil:
 		v.refusals = 0
-		v.trusted = v.denials.end(v.account, 0) || v.trusted
 	case Is(refused, SignInRequired):
 		v.Tokens.Refused(v.account, f.token)
 		v.refusals++
@@ -73,7 +74,7 @@ func (v *visit) deny(ctx context.Context) error {
 	if v.denial == nil {
 		return nil
 	}
-	d := v.denials.begin(v.account, v.denial)
+	d := v.denials.begin(v.account, v.denial, v.empty)
 	if err := v.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
 		return err
 	}
@@ -82,17 +83,8 @@ func (v *visit) deny(ctx context.Context) error {
 		level = slog.LevelError
 	}
 	v.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "err", v.denial)
-	v.resume, v.refusals, v.denial = time.Now().Add(min(d, untilAsked)), 0, nil
+	v.resume, v.refusals, v.denial, v.empty = time.Now().Add(min(d, untilAsked)), 0, nil, false
 	return nil
-}
-
-// trust lets the account go on when the platform took a token again.
-func (v *visit) trust(ctx context.Context) error {
-	if !v.trusted {
-		return nil
-	}
-	v.trusted = false
-	return v.Store.Hold(ctx, v.account, 0, None, "")
 }
 
 // SignedIn says that a user made a request with a token of theirs: what waited for that goes on.
@@ -100,7 +92,7 @@ func (b *Broker) SignedIn(ctx context.Context, u UserID) {
 	look := b.denials.first(u)
 	for _, backend := range b.Backends {
 		a := backend.Account(u)
-		if backend.Access != AccessUser || !b.denials.end(a, signInTakes) && !(look && b.awaitsSignIn(ctx, a)) {
+		if backend.Access != AccessUser || !b.denials.end(a) && !(look && b.awaitsSignIn(ctx, a)) {
 			continue
 		}
 		if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
@@ -128,45 +120,57 @@ func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 // denials is what this process knows of accounts for which nothing can be asked.
 type denials struct {
 	mu     sync.Mutex
-	since  map[Account]time.Time // until someone does something
-	tries  map[Account]int       // tokens in a row that could not be had for now
-	seen   map[UserID]bool       // users, in this minute
+	since  map[Account]denial // until someone does something
+	tries  map[Account]int    // tokens in a row that could not be had for now
+	seen   map[UserID]bool    // users, in this minute
 	minute time.Time
 }
 
-// begin notes a denial and says for how long.
-func (d *denials) begin(a Account, err error) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch KindOf(err) {
-	case SignInRequired:
-		set(&d.since, a, time.Now())
-		return untilSignIn
-	case Misconfigured:
-		set(&d.since, a, time.Now())
-		return untilMended
-	}
-	set(&d.tries, a, d.tries[a]+1)
-	return min(pause(d.tries[a]-1, err), untilAsked)
+type denial struct {
+	at    time.Time
+	empty bool // there was no token; else the platform did not take any
 }
 
-// end forgets a denial that is older than age, and reports whether there was one.
-func (d *denials) end(a Account, age time.Duration) bool {
+// begin notes a denial and says for how long.
+func (d *denials) begin(a Account, err error, empty bool) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	since, denied := d.since[a]
-	if !denied || time.Since(since) < age {
+	kind := KindOf(err)
+	if kind != SignInRequired && kind != Misconfigured {
+		set(&d.tries, a, d.tries[a]+1)
+		return min(pause(d.tries[a]-1, err), untilAsked)
+	}
+	if _, denied := d.since[a]; !denied {
+		set(&d.since, a, denial{time.Now(), empty})
+	}
+	if kind == Misconfigured {
+		return untilMended
+	}
+	return untilSignIn
+}
+
+// end forgets a denial, unless it has just begun, and reports whether it did.
+func (d *denials) end(a Account) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	is, denied := d.since[a]
+	if !denied || time.Since(is.at) < signInTakes {
 		return false
 	}
 	delete(d.since, a)
 	return true
 }
 
-// reached notes that a token could be had.
-func (d *denials) reached(a Account) {
+// got notes that there is a token, and reports whether that ends a denial.
+func (d *denials) got(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tries, a)
+	if is, denied := d.since[a]; !denied || !is.empty {
+		return false
+	}
+	delete(d.since, a)
+	return true
 }
 
 // first reports whether a user is seen for the first time in a minute.

@@ -27,8 +27,8 @@ type visit struct {
 	answers  chan flown
 	unsaved  []flown
 	denial   error // why nothing can be asked, if that was just learnt
+	empty    bool  // because there is no token
 	refusals int   // tokens in a row that the platform did not take
-	trusted  bool  // it took one again, after nothing could be asked
 
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
 	read   time.Time            // the agenda
@@ -87,7 +87,7 @@ func (v *visit) release(ctx context.Context) error {
 
 // turn saves what was answered, looks at what is due, and begins as many steps as may be under way at once.
 func (v *visit) turn(ctx context.Context, ending bool) error {
-	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny, v.trust, v.look} {
+	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny, v.look} {
 		if err := do(ctx); err != nil {
 			return err
 		}
