@@ -20,29 +20,25 @@ import (
 )
 
 // binary is the program, built once as `make build` does.
-var binary = sync.OnceValue(func() built {
-	folder, err := os.MkdirTemp("", "eodispatch-test-")
-	if err != nil {
-		return built{err: err}
+var binary = sync.OnceValues(func() (path string, err error) {
+	if buildFolder, err = os.MkdirTemp("", "eodispatch-test-"); err != nil {
+		return "", err
 	}
-	path := filepath.Join(folder, "eodispatch")
+	path = filepath.Join(buildFolder, "eodispatch")
 	build := exec.Command("go", "build", "-trimpath", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return built{folder: folder, err: fmt.Errorf("%w\n%s", err, out)}
+		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	return built{folder: folder, path: path}
+	return path, nil
 })
 
-type built struct {
-	folder, path string
-	err          error
-}
+var buildFolder string // "" while no test needed the program
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if b := binary(); b.folder != "" {
-		os.RemoveAll(b.folder)
+	if buildFolder != "" {
+		os.RemoveAll(buildFolder)
 	}
 	os.Exit(code)
 }
@@ -57,11 +53,11 @@ type program struct {
 // startProgram starts `eodispatch serve` with an environment alone, in an empty folder, and waits until it serves.
 func startProgram(t testing.TB, environ ...string) *program {
 	t.Helper()
-	b := binary()
-	if b.err != nil {
-		t.Fatal(b.err)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
 	}
-	p := &program{exec.Command(b.path, "serve"), &screen{}, ""}
+	p := &program{exec.Command(path, "serve"), &screen{}, ""}
 	p.Dir, p.Stdout, p.Stderr = t.TempDir(), p.said, p.said
 	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0"}, environ...)
 	if err := p.Start(); err != nil {
@@ -173,7 +169,8 @@ func ogcRequest(w *simulator.World) dispatch.Request {
 // TestASecondSignalEndsTheProgramAtOnce stops it while a client holds a request open.
 func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	w := startWorld(t)
-	w.OGC.SetLife(simulator.Life{Run: time.Hour})
+	const execution = "POST /processes/{id}/execution"
+	w.OGC.Faults.Add(simulator.Fault{Route: execution, Latency: time.Hour})
 	p := startProgram(t, deployed(w, asUser, asUser)...)
 	c := signedIn(t, w, p.address)
 	ctx, leave := context.WithCancel(t.Context())
@@ -184,7 +181,7 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() { answered <- c.call(ctx, http.MethodPost, "/sync_jobs", body, new(any)) }()
-	arrived(t, w)
+	arrived(t, w, execution)
 	for range 2 {
 		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -198,13 +195,13 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	<-answered
 }
 
-// arrived waits until the OGC server was asked to execute.
-func arrived(t *testing.T, w *simulator.World) {
+// arrived waits until the OGC server was asked by a route.
+func arrived(t *testing.T, w *simulator.World, route string) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for range again.C {
-		if w.OGC.Oracle.Sum().Creates > 0 || t.Context().Err() != nil {
+		if w.OGC.Oracle.Requests(route) > 0 || t.Context().Err() != nil {
 			return
 		}
 	}

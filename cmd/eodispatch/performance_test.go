@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// BenchmarkPerformance measures the real program against a simulated platform in this process and prints a table. Both
+// share the machine's cores, so the numbers of the program alone are better.
+func BenchmarkPerformance(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "what\tmeasured\taim")
+	row := func(what, measured, aim string) { fmt.Fprintf(table, "%s\t%s\t%s\n", what, measured, aim) }
+
+	row("start to first /health, median of 9", startTime(b, w).Round(time.Millisecond/10).String(), "< 200 ms")
+	p := startProgram(b, benchmarked(w)...)
+	c := fast{signedIn(b, w, p.address)}
+	row("memory after the start", memory(b, p), "< 40 MB")
+	path, err := binary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	row("binary, with symbols", fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), "")
+	var first job
+	c.mustPost(b, ogcBody(w), &first)
+	ended := fmt.Sprintf("/unit_jobs/%d", first.ID)
+	for !first.over() {
+		c.must(b, http.MethodGet, ended, nil, &first)
+	}
+	for _, clients := range []int{1, 16, 64} {
+		got := rate(b, clients, func() { c.must(b, http.MethodGet, ended, nil, nil) })
+		row(fmt.Sprintf("GET /unit_jobs/{id} of an ended job, %d clients", clients), fmt.Sprintf("%.0f/s", got), "> 8000/s")
+	}
+	for _, clients := range []int{1, 16, 64} {
+		got := rate(b, clients, func() { c.mustPost(b, ogcBody(w), nil) })
+		row(fmt.Sprintf("POST /unit_jobs to OGC, %d clients", clients), fmt.Sprintf("%.0f/s", got), "")
+	}
+	broker, bare := overhead(b, w, c)
+	row("POST at 20 ms latency: broker, median", broker.String(), "")
+	row("POST at 20 ms latency: bare platform, median", bare.String(), "")
+	row("overhead; ratio", fmt.Sprintf("%v; %.2f", broker-bare, float64(broker)/float64(bare)), "< 3 ms")
+	row("memory after all that", memory(b, p), "")
+}
+
+// benchmarked is the environment of a broker whose limits do not limit.
+func benchmarked(w *simulator.World) []string {
+	known := w.Credentials
+	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
+			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
+	})
+	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_LOG_LEVEL=info",
+		"EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID, "EODISPATCH_PLATFORMS=" + string(platforms)}
+}
+
+func ogcBody(w *simulator.World) []byte {
+	body, _ := json.Marshal(ogcRequest(w)) // a constant
+	return body
+}
+
+// startTime is from the start of the process to its first answer.
+func startTime(b *testing.B, w *simulator.World) time.Duration {
+	var times []time.Duration
+	for range 9 {
+		begin := time.Now()
+		p := startProgram(b, benchmarked(w)...)
+		response, err := http.Get(p.address + "/health")
+		if err != nil {
+			b.Fatal(err)
+		}
+		response.Body.Close()
+		times = append(times, time.Since(begin))
+		p.stop(b)
+	}
+	return median(times)
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// memory is the resident size of a program, from the kernel.
+func memory(b *testing.B, p *program) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		return "not known on this system"
+	}
+	var kilobytes float64
+	if _, err := fmt.Sscan(between(string(text), "VmRSS:", "kB"), &kilobytes); err != nil {
+		b.Fatal(err)
+	}
+	return fmt.Sprintf("%.1f MB", kilobytes/1000)
+}
+
+// fast is a client that keeps as many connections as there are callers.
+type fast struct{ client }
+
+var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+
+func (c fast) mustPost(b *testing.B, body []byte, into any) {
+	c.must(b, http.MethodPost, "/unit_jobs", body, into)
+}
+
+func (c fast) must(b *testing.B, method, path string, body []byte, into any) {
+	request, err := http.NewRequest(method, c.broker+path, bytes.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Content-Type", "application/json")
+	must(b, request, into)
+}
+
+func must(b *testing.B, request *http.Request, into any) {
+	response, err := pooled.Do(request)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode >= http.StatusBadRequest {
+		b.Errorf("%s %s: %s %v: %s", request.Method, request.URL, response.Status, err, text)
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// rate is how many calls a second so many clients make, over three seconds.
+func rate(b *testing.B, clients int, call func()) float64 {
+	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
+	defer cancel()
+	var calls atomic.Int64
+	begin := time.Now()
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for ctx.Err() == nil && !b.Failed() {
+				call()
+				calls.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(calls.Load()) / time.Since(begin).Seconds()
+}
+
+// overhead compares posting a job to the broker with executing it at the platform, one after the other, when the platform
+// takes 20 ms to answer.
+func overhead(b *testing.B, w *simulator.World, c fast) (broker, bare time.Duration) {
+	w.OGC.Faults.Set(simulator.Fault{Route: "POST /processes/{id}/execution", Latency: 20 * time.Millisecond})
+	defer w.OGC.Faults.Set()
+	var through, direct []time.Duration
+	for range 100 {
+		begin := time.Now()
+		c.mustPost(b, ogcBody(w), nil)
+		through = append(through, time.Since(begin))
+		begin = time.Now()
+		execute(b, w)
+		direct = append(direct, time.Since(begin))
+	}
+	return median(through).Round(time.Microsecond), median(direct).Round(time.Microsecond)
+}
+
+func execute(b *testing.B, w *simulator.World) {
+	request, err := http.NewRequest(http.MethodPost, w.OGCURL+"/processes/"+ogcProcess+"/execution",
+		strings.NewReader(`{"inputs": {"bbox": `+demoBox+`}}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Prefer", "respond-async")
+	must(b, request, nil)
+}
