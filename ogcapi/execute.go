@@ -3,7 +3,6 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -208,26 +207,50 @@ func linkHeader(h http.Header) []headerLink {
 	return all
 }
 
-// splitParams cuts at the comma that ends a link, which no quotation encloses.
+// splitParams cuts at the comma that ends a link.
 func splitParams(s string) (params, rest string) {
-	quoted := false
-	for i, c := range s {
-		switch {
-		case c == '"':
-			quoted = !quoted
-		case c == ',' && !quoted:
-			return s[:i], s[i+1:]
-		}
+	if i := unquoted(s, ','); i >= 0 {
+		return s[:i], s[i+1:]
 	}
 	return s, ""
 }
 
-func newHeaderLink(href, params string) headerLink {
-	_, p, err := mime.ParseMediaType("x/x" + params)
-	if err != nil {
-		return headerLink{href: href}
+// unquoted is the index of the first c that no quotation encloses; -1 if there is none.
+func unquoted(s string, c byte) int {
+	quoted := false
+	for i := range len(s) {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == c && !quoted:
+			return i
+		}
 	}
-	return headerLink{href: href, rel: p["rel"], media: p["type"], title: p["title"]}
+	return -1
+}
+
+// newHeaderLink reads a link's parameters; values may lack the quotes that they should have.
+func newHeaderLink(href, params string) headerLink {
+	l := headerLink{href: href}
+	for params != "" {
+		param := params
+		if i := unquoted(params, ';'); i >= 0 {
+			param, params = params[:i], params[i+1:]
+		} else {
+			params = ""
+		}
+		name, value, _ := strings.Cut(param, "=")
+		value = strings.Trim(strings.TrimSpace(value), `"`)
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "rel":
+			l.rel = value
+		case "type":
+			l.media = value
+		case "title":
+			l.title = value
+		}
+	}
+	return l
 }
 
 // aside are the relations of links that do not lead to a result.

@@ -1,6 +1,7 @@
 package ogcapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -121,4 +123,25 @@ func wantText(t *testing.T, err error, part string) {
 	if err == nil || !strings.Contains(dispatch.TextFor(err), part) {
 		t.Errorf("got %v, want a text with %q", err, part)
 	}
+}
+
+// roundTrip is a transport in memory, for tests of time.
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := f(r)
+	if a == nil {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return a, nil
+}
+
+func answerWith(r *http.Request, body string) *http.Response {
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(body))}
+}
+
+func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
 }
