@@ -49,8 +49,8 @@ type engineTest struct {
 }
 
 const (
-	hinted  = time.Second     // a hint is faster than the look for what hints missed
-	patient = 5 * time.Second // something must have happened by then
+	hinted  = 1900 * time.Millisecond // a hint is faster than the look for what hints missed
+	patient = 5 * time.Second         // something must have happened by then
 )
 
 // start runs one more engine until the test ends.
@@ -62,21 +62,23 @@ func (t engineTest) start(v Visit) dispatch.Engine {
 }
 
 // reporting is a visit that reports, and ends when it is told the wakes it has seen and when it is next due.
-func (t engineTest) reporting() (v Visit, begun chan dispatch.Lease, end chan end) {
-	begun, end = make(chan dispatch.Lease, 100), makeEnds()
+func (t engineTest) reporting() (Visit, <-chan dispatch.Lease, chan<- end) {
+	begun, ends := make(chan dispatch.Lease, 100), make(chan end)
 	return func(ctx context.Context, l dispatch.Lease) error {
 		begun <- l
-		e := <-end
-		return t.s.Release(context.WithoutCancel(ctx), l, e.wakes, e.due)
-	}, begun, end
+		select {
+		case e := <-ends:
+			return t.s.Release(context.WithoutCancel(ctx), l, e.wakes, e.due)
+		case <-t.Context().Done(): // the test has failed
+			return t.Context().Err()
+		}
+	}, begun, ends
 }
 
 type end struct {
 	wakes int64
 	due   time.Time
 }
-
-func makeEnds() chan end { return make(chan end) }
 
 func (t engineTest) soon(begun <-chan dispatch.Lease, d time.Duration) dispatch.Lease {
 	t.Helper()
@@ -157,7 +159,7 @@ func (t engineTest) planned() {
 }
 
 func (t engineTest) overlap() {
-	const accounts, engines, wakes = 20, 3, 400
+	const accounts, engines, wakes = 10, 3, 120
 	name := func(i int) dispatch.Account { return dispatch.Account(fmt.Sprintf("p/%d", i)) }
 	var mu sync.Mutex
 	visited, seen := map[dispatch.Account]bool{}, map[dispatch.Account]int64{}

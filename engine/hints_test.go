@@ -1,0 +1,218 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/engine"
+)
+
+// process hears on a channel what others tell. It is listening when process returns.
+func process(t *testing.T, url string) (*engine.Postgres, <-chan engine.News) {
+	t.Helper()
+	p := engine.NewPostgres(url, slog.New(slog.DiscardHandler))
+	heard := make(chan engine.News, 10_000)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx, func(n engine.News) { heard <- n }) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	if n := hear(t, heard); len(n.Woken)+len(n.Saved) > 0 {
+		t.Errorf("news before there was any: %v", n)
+	}
+	return p, heard
+}
+
+func hear(t *testing.T, heard <-chan engine.News) engine.News {
+	t.Helper()
+	select {
+	case n := <-heard:
+		return n
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was heard")
+		return engine.News{}
+	}
+}
+
+// collect hears until every id was saved and every account woken.
+func collect(t *testing.T, heard <-chan engine.News, woken []dispatch.Account, saved []dispatch.JobID) {
+	t.Helper()
+	accounts, jobs := map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}
+	for len(accounts) < len(woken) || len(jobs) < len(saved) {
+		n := hear(t, heard)
+		for _, a := range n.Woken {
+			accounts[a] = true
+		}
+		for _, id := range n.Saved {
+			jobs[id] = true
+		}
+	}
+	for _, a := range woken {
+		if !accounts[a] {
+			t.Errorf("%s was not heard", a)
+		}
+	}
+	for _, id := range saved {
+		if !jobs[id] {
+			t.Errorf("%d was not heard", id)
+		}
+	}
+}
+
+func TestNewsReachesTheOthers(t *testing.T) {
+	url := postgres.Database(t)
+	one, mine := process(t, url)
+	_, others := process(t, url)
+	_, thirds := process(t, url)
+	var woken []dispatch.Account
+	var saved []dispatch.JobID
+	for i := range 3000 { // much more than a notification takes
+		woken = append(woken, dispatch.Account(fmt.Sprintf("p/https://idp.example/realms/%s \"é\" %d", strings.Repeat("x", i%50), i)))
+		saved = append(saved, dispatch.JobID(1e15+i))
+	}
+	one.Tell(engine.News{Woken: woken})
+	one.Tell(engine.News{Saved: saved})
+	collect(t, others, woken, saved)
+	collect(t, thirds, woken, saved)
+	if len(mine) > 0 {
+		t.Error("a process heard itself")
+	}
+}
+
+func TestHintsComeBackAfterACut(t *testing.T) {
+	url := postgres.Database(t)
+	one, _ := process(t, url)
+	_, heard := process(t, url)
+	postgres.Exec(t, url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	if n := hear(t, heard); len(n.Woken)+len(n.Saved) > 0 { // once it listens again: look, for what was missed
+		t.Errorf("heard %v", n)
+	}
+	for { // the first may be told into a connection that is gone
+		one.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}})
+		select {
+		case n := <-heard:
+			if len(n.Woken) != 1 || n.Woken[0] != "p/shared" {
+				t.Errorf("heard %v", n)
+			}
+			return
+		case <-time.After(200 * time.Millisecond):
+		case <-t.Context().Done():
+			return
+		}
+	}
+}
+
+// A wake in a process that is full starts a visit in another, and one for an account that is visited there reaches the
+// visit.
+func TestAWakeCrossesProcesses(t *testing.T) {
+	url := postgres.Database(t)
+	hints := func() engine.Hints { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
+	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 10), make(chan []dispatch.JobID, 10)
+	s := open(t, url)
+	release := make(chan struct{})
+	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Hints: hints(),
+		Woken: func(a dispatch.Account) { woken <- a }, Saved: func(ids []dispatch.JobID) { saved <- ids },
+		Visit: func(ctx context.Context, l dispatch.Lease) error {
+			begun <- l
+			<-release // before the engine is waited for
+			return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
+		}})
+	full := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Hints: hints(), Visits: -1})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { visiting.Run(ctx) })
+	running.Go(func() { full.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	defer close(release)
+
+	jobs := []dispatch.Draft{{Body: []byte(`{}`), Job: dispatch.Job{Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun, Phase: dispatch.Waiting}}}
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
+		t.Fatal(err)
+	}
+	full.Wake("p/shared")
+	<-begun
+	full.Wake("p/shared")
+	if a := <-woken; a != "p/shared" {
+		t.Errorf("woken: %s", a)
+	}
+	full.JobsSaved(4, 5)
+	if ids := <-saved; len(ids) != 2 {
+		t.Errorf("saved: %v", ids)
+	}
+}
+
+func TestVisitsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := dispatchtest.NewMemStore(wall{})
+		var mu sync.Mutex
+		now, most, done := 0, 0, 0
+		e := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Visits: 3,
+			Visit: func(ctx context.Context, l dispatch.Lease) error {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				now--
+				done++
+				mu.Unlock()
+				return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
+			}})
+		for i := range 10 {
+			jobs := []dispatch.Draft{{Job: dispatch.Job{Account: dispatch.Account(fmt.Sprintf("p/%d", i))}}}
+			if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(4*time.Second+time.Millisecond, stop)
+		e.Run(ctx)
+		if most != 3 || done != 10 {
+			t.Errorf("%d at once, %d done after %v", most, done, time.Since(began))
+		}
+	})
+}
+
+// flaky is a store that does not answer at first.
+type flaky struct {
+	dispatch.Store
+	failures int
+}
+
+func (s *flaky) Dequeue(ctx context.Context, n int, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
+	if s.failures--; s.failures >= 0 {
+		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Dequeue", Text: "The database does not answer."}
+	}
+	return s.Store.Dequeue(ctx, n, ttl)
+}
+
+func TestAStoreThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &flaky{Store: dispatchtest.NewMemStore(wall{}), failures: 3}
+		ctx, stop := context.WithCancel(t.Context())
+		e := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Visit: func(ctx context.Context, l dispatch.Lease) error {
+			stop()
+			return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
+		}})
+		jobs := []dispatch.Draft{{Job: dispatch.Job{Account: "p/shared"}}}
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		e.Run(ctx)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("visited after %v", took)
+		}
+	})
+}
