@@ -8,6 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatchtest"
 )
 
+// Checks are made in a bubble of testing/synctest, where time is free.
+
 // accepted follows what is kept. What a key stands for is kept once.
 func (h *history) accepted(k dispatch.Key, r dispatch.Repeated, jobs []dispatch.Draft) {
 	if r != (dispatch.Repeated{}) {

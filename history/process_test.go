@@ -14,6 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/engine"
 )
 
+// Processes live in a bubble of testing/synctest, where time is free.
+
 // process is a broker that can die or fall asleep at any call that leaves it. Death is runtime.Goexit: the code after
 // the call is never run.
 type process struct {
