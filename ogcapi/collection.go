@@ -182,10 +182,7 @@ func (g *gathering) whole(v value) error {
 	if outputs, ok := m["outputs"]; ok && (kindOf(outputs) == '{' || kindOf(outputs) == '[') && !isOneValue(m) {
 		return g.all(v, outputs)
 	}
-	if isOneValue(m) || len(m) > maxMembers {
-		return g.add(v)
-	}
-	return g.all(v, v.raw)
+	return g.unnamed(v)
 }
 
 // isOneValue reports whether an object is one value in a form we know, not several by identifier.
@@ -210,15 +207,25 @@ func isSTAC(m map[string]json.RawMessage) bool {
 
 func (g *gathering) all(v value, outputs json.RawMessage) error {
 	for i, o := range namedValues(outputs) {
-		name := o.id
+		name, take := o.id, g.add
 		if name == "" {
-			name = fmt.Sprintf("result-%d", i+1)
+			name, take = fmt.Sprintf("result-%d", i+1), g.unnamed
 		}
-		if err := g.add(v.with(name, o.value)); err != nil {
+		if err := take(v.with(name, o.value)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unnamed takes an item of a list of outputs that has no identifier. Pygeoapi puts all of a process's outputs, by
+// identifier, into one such item.
+func (g *gathering) unnamed(v value) error {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || len(m) > maxMembers {
+		return g.add(v)
+	}
+	return g.all(v, v.raw)
 }
 
 // add takes one value.
