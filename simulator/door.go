@@ -1,7 +1,9 @@
 package simulator
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"time"
 )
@@ -19,6 +21,8 @@ type door struct {
 	refuse func(http.ResponseWriter, problem)
 }
 
+const maxBody = 64 << 20
+
 // call is one request on its way to its handler.
 type call struct {
 	*http.Request
@@ -29,6 +33,12 @@ type call struct {
 
 func (d door) admit(w http.ResponseWriter, c call, handle func(http.ResponseWriter, call) *problem) {
 	defer d.oracle.enter(c.route, c.account)()
+	// Only with the body read does net/http notice that the client has left, which is to end a latency.
+	body, err := io.ReadAll(io.LimitReader(c.Body, maxBody))
+	if err != nil {
+		return
+	}
+	c.Body = io.NopCloser(bytes.NewReader(body))
 	f := d.faults.strike(c.route)
 	if !sleep(c.Context(), f.Latency) {
 		return

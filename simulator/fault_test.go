@@ -137,11 +137,15 @@ func TestFaultsTakeTime(t *testing.T) {
 		s.Faults.Set(simulator.Fault{Latency: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		late := c
-		request, _ := http.NewRequestWithContext(ctx, "GET", c.base+"/jobs", nil)
+		request, _ := http.NewRequestWithContext(ctx, "POST", c.base+"/jobs", strings.NewReader(graph))
+		request.Header.Set("Authorization", "Bearer "+c.bearer)
 		begin = time.Now()
-		if _, err := late.client.Do(request); err == nil || time.Since(begin) != time.Second {
+		if _, err := c.client.Do(request); err == nil || time.Since(begin) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		synctest.Wait()
+		if now := s.Oracle.Tally().Accounts["ann"].Now; now != 0 || s.Oracle.Sum().Creates != 0 {
+			t.Errorf("%d requests go on though the client has left", now)
 		}
 	})
 }

@@ -30,7 +30,8 @@ type OGC struct {
 	// Check gives the account of a bearer token. Nil: no token is needed, and all jobs belong to one account.
 	Check func(token string) (account string, err error)
 
-	Sync bool // execution is synchronous wherever the process allows it, whatever the client prefers
+	Sync    bool // execution is synchronous wherever the process allows it, whatever the client prefers
+	PageMax int  // listings give no more jobs at once, whatever is asked; 0: ten thousand
 
 	once   sync.Once
 	routes *http.ServeMux
@@ -408,6 +409,9 @@ func (s *OGC) list(w http.ResponseWriter, c call) *problem {
 			return &problem{400, "invalid-parameter-value", "limit must be a positive integer"}
 		}
 		limit = min(n, 10000)
+	}
+	if s.PageMax > 0 {
+		limit = min(limit, s.PageMax)
 	}
 	before, _ := strconv.ParseUint(query.Get("before"), 10, 64)
 	s.mu.Lock()

@@ -287,7 +287,8 @@ func TestOGCNamespacesAndAccountsAreApart(t *testing.T) {
 }
 
 func TestOGCListsTenUnlessAsked(t *testing.T) {
-	c := guest(t, &simulator.OGC{})
+	s := &simulator.OGC{}
+	c := guest(t, s)
 	for range 23 {
 		submit(c, "ndvi", bbox)
 	}
@@ -312,6 +313,10 @@ func TestOGCListsTenUnlessAsked(t *testing.T) {
 		}
 	}
 	c.refused(400, "title", "invalid-parameter-value", "GET /jobs?limit=x", "")
+	s.PageMax = 5
+	if n, pages := count("/jobs?limit=1000"); n != 24 || pages != 5 {
+		t.Errorf("%d jobs on %d pages of at most five", n, pages)
+	}
 }
 
 func TestOGCSlots(t *testing.T) {

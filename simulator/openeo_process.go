@@ -226,7 +226,7 @@ func (s *OpenEO) validation(w http.ResponseWriter, c call) *problem {
 }
 
 func readBody(c call) ([]byte, *problem) {
-	body, err := io.ReadAll(io.LimitReader(c.Body, 64<<20))
+	body, err := io.ReadAll(c.Body)
 	if err != nil {
 		return nil, &problem{400, "Internal", "The request body could not be read."}
 	}
