@@ -63,16 +63,17 @@ func (v *visit) spread(d time.Duration) time.Duration {
 	return time.Duration(h.Sum64() % uint64(d+1))
 }
 
-// begin commits the intents of the steps that submit, all at once, and sends all steps.
+// begin commits the intents of the steps that submit, all at once, and sends all steps; none if the account is
+// another's by now.
 func (v *visit) begin(ctx context.Context, flights []flight) error {
 	intended, err := v.intend(ctx, flights)
 	for _, f := range flights {
+		j, ok := intended[f.jobs[0].ID]
+		if Is(err, Conflict) || f.submit && !ok {
+			v.mark(f.jobs, false)
+			continue
+		}
 		if f.submit {
-			j, ok := intended[f.jobs[0].ID]
-			if !ok {
-				v.mark(f.jobs, false)
-				continue
-			}
 			f.jobs = []Job{j}
 		}
 		f.deadline = v.deadline()

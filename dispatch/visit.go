@@ -60,10 +60,13 @@ func (v *visit) run(ctx context.Context) error {
 	for {
 		ending := ctx.Err() != nil || time.Now().After(v.until)
 		err := v.turn(keep, ending)
-		lapsed := !v.lease.IsZero() && time.Now().After(v.lease) || Is(err, Conflict)
+		if Is(err, Conflict) { // the account is another's
+			v.until = time.Time{}
+		}
+		ours := time.Now().Before(v.lease)
 		switch {
-		case v.flying > 0, len(v.unsaved) > 0 && time.Now().Before(v.lease):
-		case err != nil && (ending || lapsed || v.lease.IsZero()):
+		case v.flying > 0, len(v.unsaved) > 0 && ours:
+		case err != nil && (ending || !ours || Is(err, Conflict)):
 			return err
 		case err != nil:
 		case ending, v.quiet():
