@@ -167,9 +167,10 @@ func undescribed(err error) error {
 	return refine(err, dispatch.Unavailable, "")
 }
 
+// unknownProcess is NotFound, and tells which member of the request is at fault.
 func unknownProcess(err error) error {
 	e := dispatch.InvalidBody(opDescribe, "The platform does not know this process.", "service", "application")
-	e.Err = err
+	e.Kind, e.Err = dispatch.NotFound, err
 	return e
 }
 

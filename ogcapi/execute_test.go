@@ -97,7 +97,7 @@ func TestSubmitThatFails(t *testing.T) {
 		"pygeoapi":          {reply{400, "Content-Type: application/json\nLocation: HOST/jobs/a", `{"type":"InvalidParameterValue","code":"InvalidParameterValue","description":"Cannot process without a name"}`}, dispatch.Invalid, "without a name"},
 		"problem":           {reply{422, "Content-Type: application/problem+json", `{"type":"about:blank","title":"Bad","detail":"<b>bbox</b> missing"}`}, dispatch.Invalid, "bbox missing"},
 		"plain text":        {reply{400, "Content-Type: text/plain", "no such input"}, dispatch.Invalid, "no such input"},
-		"no such process":   {reply{404, "", `{"code":"NoSuchProcess","type":"NoSuchProcess"}`}, dispatch.Invalid, "does not know this process"},
+		"no such process":   {reply{404, "", `{"code":"NoSuchProcess","type":"NoSuchProcess"}`}, dispatch.NotFound, "does not know this process"},
 		"conflict":          {reply{409, "Content-Type: application/json", `{"detail":"locked"}`}, dispatch.Invalid, "locked"},
 		"moved":             {reply{307, "Location: /elsewhere", ""}, dispatch.BadUpstream, ""},
 	} {
@@ -131,7 +131,7 @@ func TestSubmitSendsNothing(t *testing.T) {
 		text   string
 	}{
 		"synchronous only": {script: description(ok(`{"jobControlOptions":["sync-execute","dismiss"]}`)), kind: dispatch.Unsupported, text: "/sync_jobs"},
-		"no such process":  {script: description(reply{404, "", ""}), kind: dispatch.Invalid, text: "does not know this process"},
+		"no such process":  {script: description(reply{404, "", ""}), kind: dispatch.NotFound, text: "does not know this process"},
 		"not described":    {script: description(reply{200, "Content-Type: text/html", "<html>"}), kind: dispatch.Unavailable, text: "instead of JSON"},
 		"description ill":  {script: description(reply{502, "", ""}), kind: dispatch.Unavailable},
 		"description busy": {script: description(reply{429, "", ""}), kind: dispatch.Busy},

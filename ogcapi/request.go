@@ -122,10 +122,13 @@ func isBinary(media string) bool {
 	return !strings.HasPrefix(media, "text/") && !strings.Contains(media, "json")
 }
 
-// marshal writes what cannot fail: texts, and values that were read from JSON.
+// marshal writes what cannot fail: texts, and values that were read from JSON. Values stay as they came, but for blanks.
 func marshal(v any) json.RawMessage {
-	out, _ := json.Marshal(v)
-	return out
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return bytes.TrimSpace(out.Bytes())
 }
 
 // kindOf is the first character of a JSON value, which tells what it is; 0: there is none.

@@ -29,8 +29,8 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	return p.collection(ctx, t, a, ref.ID)
 }
 
-// readResults asks for JSON; a server whose result is not JSON may refuse that. A redirect, as to a signed address, and a
-// body that is too long become an answer that links to where the result is.
+// readResults asks for JSON; a server whose result is not JSON may refuse that. Bytes that are too many become a link to
+// where they are.
 func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string) (*upstream.Answer, error) {
 	call := p.call(opResults, http.MethodGet, at, t)
 	a, err := p.client.Do(ctx, call)
@@ -38,23 +38,15 @@ func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string)
 		call.Header.Set("Accept", "*/*")
 		a, err = p.client.Do(ctx, call)
 	}
-	switch {
-	case err == nil || a == nil:
-		return a, err
-	case a.Status < 300 && dispatch.Is(err, dispatch.BadUpstream):
-		return linking(a, at, a.Header.Get("Content-Type")), nil
-	case a.Status >= 300 && a.Status < 400 && a.Header.Get("Location") != "":
-		return linking(a, a.Header.Get("Location"), ""), nil
+	media := ""
+	if a != nil {
+		media, _, _ = mime.ParseMediaType(a.Header.Get("Content-Type"))
+	}
+	if dispatch.Is(err, dispatch.BadUpstream) && a.Status < 300 && media != "" && isBinary(media) {
+		link := map[string]string{"href": at, "type": media}
+		return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link), URL: a.URL}, nil
 	}
 	return a, err
-}
-
-func linking(a *upstream.Answer, href, media string) *upstream.Answer {
-	link := map[string]string{"href": href}
-	if base, _, err := mime.ParseMediaType(media); err == nil {
-		link["type"] = base
-	}
-	return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link), URL: a.URL}
 }
 
 // noResults finds out why a job has no results. The answer itself seldom says: servers have many ways to say "not
