@@ -1,0 +1,149 @@
+package openeo
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+func TestChoose(t *testing.T) {
+	cases := []struct {
+		versions []version
+		want     string // URL; "": none
+	}{
+		{nil, ""},
+		{[]version{{"a", "1.0.0", true}, {"b", "1.10.0", true}, {"c", "1.9.0", true}}, "b"},
+		{[]version{{"a", "1.0.0", true}, {"b", "1.2.0", false}}, "a"},
+		{[]version{{"a", "1.0.0", false}, {"b", "1.2.0", false}}, "b"},
+		{[]version{{"a", "1.3.0-rc.1", true}, {"b", "1.3.0", true}, {"c", "1.3.0-rc.10", true}}, "b"},
+		{[]version{{"a", "1.3.0-rc.2", true}, {"c", "1.3.0-rc.10", true}, {"b", "1.3.0-beta", true}}, "c"},
+		{[]version{{"a", "1.3.0-rc", true}, {"c", "1.3.0-9", true}}, "a"},
+		{[]version{{"a", "1.2", true}, {"b", "1.1.9", true}}, "a"},
+		{[]version{{"a", "0.4.2", true}, {"b", "2.0.0", true}, {"c", "1.0.0", false}}, "c"},
+		{[]version{{"a", "0.4.2", true}, {"b", "latest", true}, {"c", "", true}}, ""},
+		{[]version{{"a", "1.99999999999999999999.0", true}}, ""},
+	}
+	for _, c := range cases {
+		got, ok := choose(c.versions)
+		if got.URL != c.want || ok != (c.want != "") {
+			t.Errorf("%v: got %v", c.versions, got)
+		}
+	}
+}
+
+func FuzzSemVer(f *testing.F) {
+	for _, seed := range []string{"1.2.0 1.10.0", "1.0.0-rc.1 1.0.0", "1.0.0-1 1.0.0-a", "x 1.2.3+b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		a, b, _ := strings.Cut(in, " ")
+		v, okV := parseSemVer(a)
+		w, okW := parseSemVer(b)
+		if okV && okW && v.compare(w) != -w.compare(v) {
+			t.Errorf("%s and %s are both the higher", a, b)
+		}
+		if okV && v.compare(v) != 0 {
+			t.Errorf("%s is not itself", a)
+		}
+	})
+}
+
+func FuzzTag(f *testing.F) {
+	f.Add("Field 12", "inst.7.1")
+	f.Add("a [b] ", "x")
+	f.Add("line\nbreak", "x")
+	f.Fuzz(func(t *testing.T, title, tag string) {
+		tagOf(title) // must not panic
+		if tag == "" || strings.ContainsAny(tag, " []") || strings.Join(strings.Fields(tag), "") != tag {
+			return
+		}
+		if got := tagOf(withTag(title, tag)); got != tag {
+			t.Errorf("title %q: got tag %q, want %q", title, got, tag)
+		}
+	})
+}
+
+func FuzzCollection(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"Feature","bbox":[1,2,3,4],"properties":{"datetime":null},"assets":{"a":{"href":"x"}}}`,
+		`{"type":"Collection","links":[{"href":"../x"}],"assets":[]}`,
+		`{"type":"Feature","geometry":{"coordinates":[[1,"a"],[]],"geometries":[{}]},"links":[null]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	base, _ := url.Parse("https://h.example/openeo/jobs/j/results")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := collection("fuzz", "j", &upstream.Answer{Status: 200, Body: data, URL: base})
+		if err != nil {
+			return
+		}
+		var c struct {
+			Type   string
+			Extent any
+		}
+		if json.Unmarshal(got, &c) != nil || c.Type != "Collection" {
+			t.Errorf("%s became %s", data, got)
+		}
+	})
+}
+
+func FuzzInline(f *testing.F) {
+	f.Add([]byte(`{"id":"p","parameters":[{"name":"a"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"a"}}}}}`), []byte(`{"a":1}`))
+	f.Add([]byte(`{"id":"p","process_graph":{"n":{"process_id":"x","result":true,"process_graph":{"parameters":[1]}}}}`), []byte(`null`))
+	f.Fuzz(func(t *testing.T, definition, arguments []byte) {
+		o, last, err := inline(definition, "", arguments)
+		if err != nil {
+			return
+		}
+		o.save(last, "JSON")
+		body, err := o.body("T", nil)
+		if err != nil || !json.Valid(body) {
+			t.Errorf("got %s, %v", body, err)
+		}
+	})
+}
+
+// Where nothing is hidden, each parameter's place gets its value and all else stays.
+func TestSubstitute(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"alpha", "beta", "gamma"}
+		values, given := map[string]json.RawMessage{}, map[string]any{}
+		for _, n := range names {
+			v := rapid.Float64Range(-1e6, 1e6).Draw(t, n)
+			values[n], _ = json.Marshal(v)
+			given[n] = v
+		}
+		var tree func(depth int) (before, after any)
+		tree = func(depth int) (any, any) {
+			kind := rapid.IntRange(0, 3).Draw(t, "kind")
+			if depth > 4 {
+				kind %= 2
+			}
+			switch kind {
+			case 0:
+				n := rapid.SampledFrom(names).Draw(t, "name")
+				return map[string]any{"from_parameter": n}, given[n]
+			case 1:
+				v := rapid.StringMatching(`[a-z]{0,4}`).Draw(t, "leaf")
+				return v, v
+			case 2:
+				a, wantA := tree(depth + 1)
+				b, wantB := tree(depth + 1)
+				return []any{a, b}, []any{wantA, wantB}
+			}
+			a, want := tree(depth + 1)
+			return map[string]any{"k": a}, map[string]any{"k": want}
+		}
+		before, want := tree(0)
+		got, _ := json.Marshal(substitute(before, values))
+		wanted, _ := json.Marshal(want)
+		if string(got) != string(wanted) {
+			t.Fatalf("got %s, want %s", got, wanted)
+		}
+	})
+}

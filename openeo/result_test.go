@@ -1,0 +1,96 @@
+package openeo_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func TestResults(t *testing.T) {
+	b := newBackend(t)
+	signed := b.URL + "/assets/x.tif?expires=1&sig=a%2Fb"
+	b.json("GET /jobs/j-1/results", 200, `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]}},
+		"links":[{"rel":"item","href":"items/1"},{"rel":"self"}],"assets":{"x.tif":{"href":"`+signed+`","file:size":12345678901234567890},"y.tif":{"href":"../../y.tif"},"z":{"href":"s3://bucket/z"}},"openeo:status":"finished"}`)
+	got, err := b.platform().Results(t.Context(), token, job1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantJSON(t, string(got), `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]}},
+		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/1"},{"rel":"self"}],"assets":{"x.tif":{"href":"`+signed+`","file:size":12345678901234567890},
+		"y.tif":{"href":"`+b.URL+`/openeo/1.2/y.tif"},"z":{"href":"s3://bucket/z"}},"openeo:status":"finished"}`)
+	for _, exact := range []string{"12345678901234567890", "4.10", signed} {
+		if !strings.Contains(string(got), exact) {
+			t.Errorf("%s has changed: %s", exact, got)
+		}
+	}
+}
+
+func TestResultsOfAnItem(t *testing.T) {
+	cases := map[string]struct{ item, want string }{
+		"bbox and datetime": {
+			`{"type":"Feature","stac_version":"1.0.0","stac_extensions":["e"],"id":"i","bbox":[4,51,4.1,51.1],"geometry":null,
+				"properties":{"datetime":"2024-01-01T00:00:00Z","title":"T","license":"CC-BY-4.0","description":"D","providers":[{"name":"p"}]},
+				"links":[{"rel":"canonical","href":"/c"}],"assets":{"a":{"href":"a.tif","roles":["data"]}}}`,
+			`{"type":"Collection","stac_version":"1.0.0","stac_extensions":["e"],"id":"i","title":"T","description":"D","license":"CC-BY-4.0","providers":[{"name":"p"}],
+				"extent":{"spatial":{"bbox":[[4,51,4.1,51.1]]},"temporal":{"interval":[["2024-01-01T00:00:00Z","2024-01-01T00:00:00Z"]]}},
+				"links":[{"rel":"canonical","href":"HOST/c"}],"assets":{"a":{"href":"HOST/openeo/1.2/jobs/j-1/a.tif","roles":["data"]}}}`},
+		"geometry and range": {
+			`{"type":"Feature","id":"i","geometry":{"type":"GeometryCollection","geometries":[{"type":"Polygon","coordinates":[[[1,2],[3,2,9],[3,5],[1,2]]]},{"type":"Point","coordinates":[-7,0.5]}]},
+				"properties":{"datetime":null,"start_datetime":"2024-01-01T00:00:00Z","end_datetime":"2024-02-01T00:00:00Z"},"assets":{}}`,
+			`{"type":"Collection","stac_version":"1.0.0","id":"i","description":"Results of job j-1","license":"proprietary",
+				"extent":{"spatial":{"bbox":[[-7,0.5,3,5]]},"temporal":{"interval":[["2024-01-01T00:00:00Z","2024-02-01T00:00:00Z"]]}},"links":[],"assets":{}}`},
+		"nothing known": {
+			`{"type":"Feature","bbox":[1,2],"geometry":null,"properties":null,"links":null}`,
+			`{"type":"Collection","stac_version":"1.0.0","id":"j-1","description":"Results of job j-1","license":"proprietary",
+				"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}},"links":[]}`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t)
+			b.json("GET /jobs/j-1/results", 200, c.item)
+			got, err := b.platform().Results(t.Context(), token, job1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantJSON(t, string(got), strings.ReplaceAll(c.want, "HOST", b.URL))
+		})
+	}
+}
+
+func TestResultsThatAreNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   dispatch.Kind
+		says   string
+	}{
+		"not finished":           {400, `{"code":"JobNotFinished","message":"try again later"}`, dispatch.Conflict, "try again later"},
+		"partial":                {200, `{"type":"Collection","openeo:status":"running"}`, dispatch.Conflict, "not finished"},
+		"failed":                 {424, `{"id":"r","code":"ProcessFailed","level":"error","message":"No data"}`, dispatch.Conflict, "No data"},
+		"job is gone":            {404, `{"code":"JobNotFound","message":"gone"}`, dispatch.NotFound, "gone"},
+		"links have ended":       {410, `{"code":"ResultLinkExpired","message":"expired"}`, dispatch.NotFound, "expired"},
+		"a web page":             {200, `<html>`, dispatch.BadUpstream, ""},
+		"something else":         {200, `{"type":"FeatureCollection"}`, dispatch.BadUpstream, ""},
+		"null":                   {200, `null`, dispatch.BadUpstream, ""},
+		"the platform is broken": {500, `{"code":"Internal","message":"boom"}`, dispatch.Unavailable, "boom"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t)
+			b.json("GET /jobs/j-1/results", c.status, c.body)
+			_, err := b.platform().Results(t.Context(), token, job1)
+			if e := wantKind(t, err, c.want); !strings.Contains(e.Text, c.says) {
+				t.Errorf("got %q", e.Text)
+			}
+		})
+	}
+	b := newBackend(t)
+	b.on("GET /jobs/j-1/results", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(424)
+		_, _ = io.WriteString(w, "")
+	})
+	_, err := b.platform().Results(t.Context(), token, job1)
+	wantKind(t, err, dispatch.Conflict)
+}
