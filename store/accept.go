@@ -123,8 +123,9 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	return q.Wake(ctx, a.jobs[0].Account, now)
 }
 
-// rowsAtOnce is how many rows a statement inserts. A statement of SQLite takes 32,766 parameters.
-const rowsAtOnce = 500
+// rowsAtOnce is how many rows a statement inserts. SQLite looks every parameter's name up among those before it, so that
+// long statements are slow.
+const rowsAtOnce = 20
 
 func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft, now int64) error {
 	b := bulk{into: `jobs (id, task, number, owner, account, base, desired, phase, status, awaited, due, created, updated, moved)`}

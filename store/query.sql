@@ -110,7 +110,7 @@ SELECT
 	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn'), 0) AS BIGINT) AS learn;
 
 -- name: ListDue :many
-SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND step <> 'none' AND due <= sqlc.arg(now)
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT sqlc.arg(n);
 
 -- name: CountHeld :many

@@ -74,7 +74,7 @@ CREATE TABLE jobs (
 		WHEN phase = 'created' THEN 'start'
 		ELSE 'learn' END) STORED
 );
-CREATE INDEX jobs_step ON jobs (account, step, due, id) WHERE step <> 'none';
+CREATE INDEX jobs_step ON jobs (account, step, due, id);
 CREATE INDEX jobs_line ON jobs (account, line, due, id) WHERE phase = 'waiting';
 CREATE INDEX jobs_held ON jobs (account) WHERE phase NOT IN ('waiting', 'ended');
 CREATE INDEX jobs_single ON jobs (owner, created, id) WHERE task = 0;
