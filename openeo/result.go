@@ -29,8 +29,8 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 		return nil, err
 	}
 	a, err := p.call(ctx, op, http.MethodGet, path+"/results", bearer, nil)
-	if a != nil && a.Status == http.StatusFailedDependency { // the job is in error, and this is why
-		err.(*dispatch.Error).Kind = dispatch.Conflict
+	if e, ok := err.(*dispatch.Error); ok && a != nil && a.Status == http.StatusFailedDependency {
+		e.Kind = dispatch.BadUpstream // there will be no results: the job is in error, and this is why
 	}
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func TestResultsThatAreNone(t *testing.T) {
 	}{
 		"not finished":           {400, `{"code":"JobNotFinished","message":"try again later"}`, dispatch.Conflict, "try again later"},
 		"partial":                {200, `{"type":"Collection","openeo:status":"running"}`, dispatch.Conflict, "not finished"},
-		"failed":                 {424, `{"id":"r","code":"ProcessFailed","level":"error","message":"No data"}`, dispatch.Conflict, "No data"},
+		"failed":                 {424, `{"id":"r","code":"ProcessFailed","level":"error","message":"No data"}`, dispatch.BadUpstream, "No data"},
 		"job is gone":            {404, `{"code":"JobNotFound","message":"gone"}`, dispatch.NotFound, "gone"},
 		"links have ended":       {410, `{"code":"ResultLinkExpired","message":"expired"}`, dispatch.NotFound, "expired"},
 		"a web page":             {200, `<html>`, dispatch.BadUpstream, ""},
@@ -92,5 +92,5 @@ func TestResultsThatAreNone(t *testing.T) {
 		_, _ = io.WriteString(w, "")
 	})
 	_, err := b.platform().Results(t.Context(), token, job1)
-	wantKind(t, err, dispatch.Conflict)
+	wantKind(t, err, dispatch.BadUpstream)
 }

@@ -51,7 +51,8 @@ type Client struct {
 	timeout time.Duration
 	rules   rules
 	known   http.RoundTripper // to what the operator configured; all else it connects to is guarded
-	strange http.RoundTripper // to what users name: it shares no connection with the other, so none is unguarded
+	once    http.RoundTripper // the same, with a connection for each request
+	strange http.RoundTripper // to what users name: it shares no connection with the others, so none is unguarded
 }
 
 // New makes a client.
@@ -59,11 +60,13 @@ func New(c Config) *Client {
 	r := newRules(c)
 	client := &Client{
 		agent: cmp.Or(c.UserAgent, "eodispatch"), timeout: cmp.Or(c.Timeout, defaultTimeout), rules: r,
-		known: c.Transport, strange: c.Transport,
+		known: c.Transport, once: c.Transport, strange: c.Transport,
 	}
 	if c.Transport == nil {
-		client.known = transport(r.dialer(r.trustsAddress))
-		client.strange = transport(r.dialer(nobody))
+		client.known, client.strange = transport(r.dialer(r.trustsAddress)), transport(r.dialer(nobody))
+		once := transport(r.dialer(r.trustsAddress))
+		once.DisableKeepAlives = true
+		client.once = once
 	}
 	return client
 }
@@ -150,7 +153,8 @@ func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Co
 	return context.WithTimeout(ctx, cmp.Or(timeout, c.timeout))
 }
 
-// call sends the request, and follows redirects where that is harmless.
+// call sends the request, and follows redirects where that is harmless. A request with an effect has a connection of its
+// own: one that was idle may be closing, and what was written to it would be in doubt.
 func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	u, err := c.rules.server(call.URL)
 	if err != nil {
@@ -160,8 +164,12 @@ func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	if !SameOrigin(call.URL, call.Origin) {
 		token = ""
 	}
+	by := c.known
+	if call.Effect {
+		by = c.once
+	}
 	for hops := 0; ; hops++ {
-		resp, sent, err := c.send(ctx, c.known, call.request(u, token))
+		resp, sent, err := c.send(ctx, by, call.request(u, token))
 		if err != nil {
 			return nil, failure(call.Op, err, sent, call.Effect)
 		}

@@ -242,7 +242,7 @@ func TestTimeoutWithoutDeadline(t *testing.T) {
 // Go's transport repeats a request by itself on a reused connection that breaks, when it looks repeatable.
 func TestEffectIsSentOnce(t *testing.T) {
 	var posts atomic.Int32
-	s, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
 			return
 		}
@@ -250,6 +250,7 @@ func TestEffectIsSentOnce(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		panic(http.ErrAbortHandler)
 	})
+	client := upstream.New(upstream.Config{Development: true, Transport: http.DefaultTransport}) // which reuses connections
 	for _, body := range []string{"", `{"a":1}`} {
 		posts.Store(0)
 		if _, err := client.Do(t.Context(), upstream.Call{Method: "GET", URL: s.URL}); err != nil {
@@ -261,6 +262,29 @@ func TestEffectIsSentOnce(t *testing.T) {
 		if n := posts.Load(); n != 1 {
 			t.Errorf("body %q: sent %d times, want once", body, n)
 		}
+	}
+}
+
+// Many servers close a connection some time after an answer without saying so. What is sent then is lost, and nobody can
+// tell it from what was taken.
+func TestEffectMeetsNoOldConnection(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var opened atomic.Int32
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	client := upstream.New(upstream.Config{Development: true})
+	for _, effect := range []bool{false, false, true, true, false} {
+		if _, err := client.Do(t.Context(), upstream.Call{Method: "POST", URL: s.URL, Effect: effect}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := opened.Load(); n != 3 {
+		t.Errorf("%d connections, want one for what has no effect and one for each that has", n)
 	}
 }
 

@@ -133,14 +133,13 @@ func (r rules) dialer(exempt func(address string) bool) dialer {
 	}
 }
 
-// transport is ours. It knows no proxy, which would connect for us and so past the guard. Idle connections end before
-// the keep-alive of usual servers (5 s and more), so that a request with an effect does not meet one that is closing.
+// transport is ours. It knows no proxy, which would connect for us and so past the guard.
 func transport(dial dialer) *http.Transport {
 	return &http.Transport{
 		DialContext:            dial,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
-		IdleConnTimeout:        4 * time.Second,
+		IdleConnTimeout:        90 * time.Second,
 		MaxIdleConnsPerHost:    16,
 		MaxResponseHeaderBytes: 64 << 10,
 	}

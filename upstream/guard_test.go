@@ -98,7 +98,7 @@ func TestPrivateAddressIsTheCallersFault(t *testing.T) {
 // A proxy of the environment would connect in our place, to addresses that nobody checks.
 func TestNoProxy(t *testing.T) {
 	c := New(Config{})
-	for _, by := range []http.RoundTripper{c.known, c.strange} {
+	for _, by := range []http.RoundTripper{c.known, c.once, c.strange} {
 		if by.(*http.Transport).Proxy != nil {
 			t.Error("the transport knows a proxy")
 		}
