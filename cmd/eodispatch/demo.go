@@ -299,13 +299,14 @@ func (s *stage) placed(r dispatch.Request) dispatch.Request {
 
 // runAll runs requests at once, tells how each fares, and shows their results. The first that fails is the error.
 func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.Writer) error {
-	told := &teller{out: out}
+	told := newTeller(ctx, out)
 	found, errs := make([]*collection, len(requests)), make([]error, len(requests))
 	var all sync.WaitGroup
 	for i, r := range requests {
 		all.Go(func() { found[i], errs[i] = runOne(ctx, c, r, told) })
 	}
 	all.Wait()
+	told.end()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -323,7 +324,7 @@ func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.W
 const look = 250 * time.Millisecond
 
 // runOne follows one job from its request to its results.
-func runOne(ctx context.Context, c client, r dispatch.Request, told *teller) (*collection, error) {
+func runOne(ctx context.Context, c client, r dispatch.Request, told teller) (*collection, error) {
 	j, err := c.submit(ctx, r)
 	if err != nil {
 		return nil, err
@@ -348,33 +349,6 @@ func runOne(ctx context.Context, c client, r dispatch.Request, told *teller) (*c
 		err = fmt.Errorf("%s: job %d has finished and has no results", r.Label, j.ID)
 	}
 	return found, err
-}
-
-// teller writes a line whenever something has changed about a job.
-type teller struct {
-	out  io.Writer
-	mu   sync.Mutex
-	last map[int64]string
-}
-
-func (t *teller) tell(r dispatch.Request, j job) {
-	line := fmt.Sprintf("%-16s %-20s job %d  %s", r.Label, r.Title, j.ID, j.Status)
-	if j.Progress != nil && !j.over() {
-		line += fmt.Sprintf(" %.0f %%", *j.Progress)
-	}
-	if j.Attention != nil {
-		line += ": " + j.Attention.Message
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.last[j.ID] == line {
-		return
-	}
-	if t.last == nil {
-		t.last = map[int64]string{}
-	}
-	t.last[j.ID] = line
-	fmt.Fprintln(t.out, line)
 }
 
 // explain tells how to use what runs.

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// teller shows how jobs fare.
+type teller interface {
+	tell(dispatch.Request, job) // may be called by several goroutines at once
+	end()                       // nothing more is told
+}
+
+// newTeller shows bars on a terminal, and elsewhere a line for each change.
+func newTeller(ctx context.Context, out io.Writer) teller {
+	if f, ok := out.(*os.File); ok && isTerminal(f) {
+		return newBars(ctx, mpb.WithOutput(out))
+	}
+	return &lines{out: out, last: map[int64]string{}}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// heading names a job in both.
+func heading(r dispatch.Request, j job) string {
+	return fmt.Sprintf("%-16s %-20s job %d ", r.Label, r.Title, j.ID)
+}
+
+// state is what there is to tell about a job, without its progress.
+func (j job) state() string {
+	if j.Attention != nil {
+		return j.Status + ": " + j.Attention.Message
+	}
+	return j.Status
+}
+
+type lines struct {
+	out  io.Writer
+	mu   sync.Mutex
+	last map[int64]string
+}
+
+func (l *lines) tell(r dispatch.Request, j job) {
+	line := heading(r, j) + " " + j.state()
+	if j.Progress != nil && !j.over() {
+		line += fmt.Sprintf(" %.0f %%", *j.Progress)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last[j.ID] != line {
+		l.last[j.ID] = line
+		fmt.Fprintln(l.out, line)
+	}
+}
+
+func (l *lines) end() {}
+
+type bars struct {
+	all *mpb.Progress
+	mu  sync.Mutex
+	of  map[int64]*bar
+}
+
+// bar is one job's. Its state is read whenever it is drawn, by the goroutine that a change of the bar waits for.
+type bar struct {
+	*mpb.Bar
+	state atomic.Value // string
+}
+
+func newBars(ctx context.Context, options ...mpb.ContainerOption) *bars {
+	return &bars{all: mpb.NewWithContext(ctx, options...), of: map[int64]*bar{}}
+}
+
+func (b *bars) tell(r dispatch.Request, j job) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.of[j.ID]
+	if one == nil {
+		one = &bar{}
+		one.state.Store(j.state())
+		one.Bar = b.all.AddBar(100, mpb.BarWidth(30), mpb.PrependDecorators(decor.Name(heading(r, j))),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return one.state.Load().(string) })))
+		b.of[j.ID] = one
+	}
+	one.state.Store(j.state())
+	switch {
+	case j.Status == string(dispatch.Finished):
+		one.SetCurrent(100)
+	case j.over():
+		one.Abort(false)
+	case j.Progress != nil:
+		one.SetCurrent(min(99, int64(*j.Progress))) // full means finished
+	}
+}
+
+// end ends the bars of jobs that nobody follows any more, and waits until all are drawn.
+func (b *bars) end() {
+	b.mu.Lock()
+	for _, one := range b.of {
+		one.Abort(false) // one that is full stays so
+	}
+	b.mu.Unlock()
+	b.all.Wait()
+}
