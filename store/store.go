@@ -134,13 +134,16 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 	b := s.ids[name]
 	b.Lock()
 	defer b.Unlock()
-	if b.next+int64(n)-1 > b.last || b.last == 0 {
+	if b.next == 0 || b.next+int64(n)-1 > b.last {
 		size := max(int64(n), reserved)
 		last, err := s.queries(s.write).ReserveIDs(ctx, size, name)
 		if err != nil {
 			return 0, err
 		}
-		b.next, b.last = last-size+1, last
+		if b.next == 0 || last-size != b.last { // another process reserved in between
+			b.next = last - size + 1
+		}
+		b.last = last
 	}
 	first = b.next
 	b.next += int64(n)

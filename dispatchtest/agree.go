@@ -1,0 +1,232 @@
+package dispatchtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// TestAgreement does the same random operations on a database and on its model, and compares all that they say.
+func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
+	rapid.Check(t, func(r *rapid.T) {
+
+		p := &pair{T: t, r: r, sides: [2]Database{new(t), model(t)}}
+		for i, db := range p.sides {
+			p.stores[i] = db.Open()
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"accept":  p.accept,
+			"cancel":  p.cancel,
+			"await":   p.await,
+			"dequeue": p.dequeue,
+			"renew":   p.renew,
+			"release": p.release,
+			"intend":  p.intend,
+			"save":    p.save,
+			"hold":    p.hold,
+			"take":    p.take,
+			"purge":   p.purge,
+			"pass":    p.pass,
+			"":        p.compare,
+		})
+	})
+}
+
+// pair is a database, its model, and what a visit knows of both.
+type pair struct {
+	*testing.T
+	r      *rapid.T
+	sides  [2]Database
+	stores [2]dispatch.Store
+	jobs   int
+	leases []dispatch.Lease
+	known  []dispatch.Job
+}
+
+// both does the same on each side and compares what comes.
+func both[V any](p *pair, r *rapid.T, f func(dispatch.Store) (V, error)) V {
+	var values [2]V
+	var errs [2]error
+	for i, s := range p.stores {
+		values[i], errs[i] = f(s)
+	}
+	if (errs[0] == nil) != (errs[1] == nil) || errs[0] != nil && dispatch.KindOf(errs[0]) != dispatch.KindOf(errs[1]) {
+		r.Fatalf("the database says %v, the model %v", errs[0], errs[1])
+	}
+	if d := cmp.Diff(values[1], values[0], same); d != "" && errs[0] == nil {
+		r.Fatalf("(-model +database)\n%s", d)
+	}
+	return values[0]
+}
+
+var (
+	users    = rapid.SampledFrom([]dispatch.UserID{"ann", "Bob", "é/1"})
+	accounts = rapid.SampledFrom([]dispatch.Account{"p/shared", "q/ann"})
+	spans    = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 10 * time.Second, time.Minute, 7 * time.Hour})
+)
+
+func (p *pair) id(r *rapid.T) dispatch.JobID {
+	return dispatch.JobID(rapid.IntRange(1, p.jobs+1).Draw(r, "id"))
+}
+
+func (p *pair) accept(r *rapid.T) {
+	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
+	withTask := rapid.Bool().Draw(r, "task")
+	type kept struct {
+		Repeated dispatch.Repeated
+		Task     dispatch.Task
+		Jobs     []dispatch.Draft
+	}
+	got := both(p, r, func(s dispatch.Store) (k kept, err error) {
+		var task *dispatch.Task
+		if withTask {
+			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d"}
+		}
+		for i := range n {
+			k.Jobs = append(k.Jobs, draft(u, a))
+			if withTask {
+				k.Jobs[i].Number, k.Jobs[i].Body = i+1, []byte("1")
+			}
+		}
+		k.Repeated, err = s.Accept(p.Context(), dispatch.Key{}, task, k.Jobs)
+		if task != nil {
+			k.Task = *task
+		}
+		return k, err
+	})
+	for _, j := range got.Jobs {
+		p.jobs = max(p.jobs, int(j.ID))
+		p.known = append(p.known, j.Job)
+	}
+}
+
+func (p *pair) cancel(r *rapid.T) {
+	u, id, hide := users.Draw(r, "owner"), p.id(r), rapid.Bool().Draw(r, "hide")
+	both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Cancel(p.Context(), u, id, hide) })
+}
+
+func (p *pair) await(r *rapid.T) {
+	u, id := users.Draw(r, "owner"), rapid.SampledFrom([]dispatch.JobID{0, p.id(r)}).Draw(r, "which")
+	fresh, gap := spans.Draw(r, "fresh"), spans.Draw(r, "gap")
+	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) { return s.Await(p.Context(), u, id, fresh, gap) })
+}
+
+func (p *pair) dequeue(r *rapid.T) {
+	n, ttl := rapid.IntRange(1, 3).Draw(r, "n"), time.Second+spans.Draw(r, "ttl")
+	type given struct {
+		Leases map[dispatch.Account]dispatch.Lease
+		Wait   time.Duration
+	}
+	got := both(p, r, func(s dispatch.Store) (g given, err error) {
+		leases, wait, err := s.Dequeue(p.Context(), n, ttl)
+		g = given{map[dispatch.Account]dispatch.Lease{}, wait}
+		for _, l := range leases {
+			g.Leases[l.Account] = l
+		}
+		return g, err
+	})
+	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
+		if l, ok := got.Leases[a]; ok {
+			p.leases = append(p.leases, l)
+		}
+	}
+}
+
+func (p *pair) lease(r *rapid.T) dispatch.Lease {
+	return rapid.SampledFrom(append(p.leases, dispatch.Lease{Account: "p/shared"})).Draw(r, "lease")
+}
+
+func (p *pair) renew(r *rapid.T) {
+	l, ttl := p.lease(r), time.Second+spans.Draw(r, "ttl")
+	if l.Generation == 0 {
+		return // nobody was ever given such a lease
+	}
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Renew(p.Context(), l, ttl) })
+}
+
+func (p *pair) release(r *rapid.T) {
+	l, wakes, later := p.lease(r), rapid.Int64Range(0, 5).Draw(r, "wakes"), spans.Draw(r, "due")
+	if l.Generation == 0 {
+		return
+	}
+	both(p, r, func(s dispatch.Store) (any, error) {
+		g, err := s.Agenda(p.Context(), l.Account, 1)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.Release(p.Context(), l, g.Wakes-wakes/5, g.Now.Add(later))
+	})
+}
+
+func (p *pair) intend(r *rapid.T) {
+	l := p.lease(r)
+	if len(p.known) == 0 || l.Generation == 0 {
+		return
+	}
+	j := rapid.SampledFrom(p.known).Draw(r, "job")
+	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) {
+		return s.Intend(p.Context(), l, limits, []dispatch.Job{j})
+	})...)
+}
+
+func (p *pair) save(r *rapid.T) {
+	if len(p.known) == 0 {
+		return
+	}
+	j := rapid.SampledFrom(p.known).Draw(r, "job")
+	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
+	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")), j.Created.Add(spans.Draw(r, "checked"))
+	j.Awaited, j.Strays = rapid.Bool().Draw(r, "awaited"), nil
+	if rapid.IntRange(0, 5).Draw(r, "stray") == 0 {
+		j.Strays = []dispatch.Ref{{ID: "x"}}
+	}
+	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Save(p.Context(), []dispatch.Job{j}) })...)
+}
+
+func (p *pair) hold(r *rapid.T) {
+	a, d := accounts.Draw(r, "account"), spans.Draw(r, "time")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Hold(p.Context(), a, d, dispatch.NotTaken, "why") })
+}
+
+func (p *pair) take(r *rapid.T) {
+	pace := rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace")
+	both(p, r, func(s dispatch.Store) (string, error) {
+		wait, ok, err := s.Take(p.Context(), "p", pace)
+		return fmt.Sprint(wait, ok), err
+	})
+}
+
+func (p *pair) purge(r *rapid.T) {
+	keep := spans.Draw(r, "keep")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Purge(p.Context(), keep) })
+}
+
+func (p *pair) pass(r *rapid.T) {
+	d := spans.Draw(r, "time")
+	for _, db := range p.sides {
+		db.Pass(d)
+	}
+}
+
+// compare looks at everything that can be seen.
+func (p *pair) compare(r *rapid.T) {
+	ctx := p.Context()
+	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
+		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u) })
+	}
+	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
+		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4) })
+		for _, l := range g.Lines {
+			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
+		}
+	}
+	for id := range dispatch.JobID(min(p.jobs, 20)) {
+		both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Load(ctx, id+1) })
+		both(p, r, func(s dispatch.Store) (dispatch.Request, error) { return s.Request(ctx, id+1) })
+	}
+}

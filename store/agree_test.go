@@ -1,0 +1,44 @@
+package store_test
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+)
+
+func TestSQLiteAgreesWithTheModel(t *testing.T) {
+	histories(t, "30")
+	dispatchtest.TestAgreement(t, memory, model)
+}
+
+func TestPostgreSQLAgreesWithTheModel(t *testing.T) {
+	histories(t, "8") // each makes a database
+	dispatchtest.TestAgreement(t, postgresql, model)
+}
+
+// histories says how many random ones a test tries.
+func histories(t *testing.T, n string) {
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	if err := checks.Value.Set(n); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = checks.Value.Set(before) })
+}
+
+func model(*testing.T) dispatchtest.Database {
+	c := &clock{now: start}
+	s := dispatchtest.NewMemStore(c)
+	same := func() dispatch.Store { return s }
+	return dispatchtest.Database{Open: same, Restart: same, Pass: c.pass}
+}
+
+// memory is SQLite without the disk, which would make a hundred histories slow.
+func memory(t *testing.T) dispatchtest.Database {
+	c := &clock{now: start}
+	s := open(t, "sqlite::memory:", c)
+	same := func() dispatch.Store { return s }
+	return dispatchtest.Database{Open: same, Restart: same, Pass: c.pass}
+}
