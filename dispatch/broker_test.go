@@ -247,7 +247,7 @@ func TestASlowPlatformDoesNotHoldUpWhoAsks(t *testing.T) {
 		if took := time.Since(began); r.Status != dispatch.Accepted || took > 10*time.Second {
 			t.Errorf("%s after %v", r.Status, took)
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(17 * time.Second)
 		if r := h.now(t, r.ID); r.Status != dispatch.Submitted {
 			t.Errorf("later it is %s", r.Status)
 		}
@@ -458,6 +458,31 @@ func TestRefusedTokens(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Requests that left with the same token and come back refused are one refusal.
+func TestRequestsWithOneTokenAreRefusedOnce(t *testing.T) {
+	p := &script{submit: func(tok dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		time.Sleep(time.Second)
+		if !strings.HasSuffix(tok.Secret.Reveal(), "!") {
+			return dispatch.Step{}, failure(dispatch.SignInRequired)
+		}
+		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+	}}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if r := h.accept(t); r.Status != dispatch.Submitted {
+					t.Errorf("job %d is %s %q", r.ID, r.Status, r.Attention)
+				}
+			})
+		}
+		both.Wait()
+		if h.purse.refused != 1 || p.submits.Load() != 4 {
+			t.Errorf("%d tokens refused, %d submits", h.purse.refused, p.submits.Load())
+		}
+	})
 }
 
 // A started job whose account cannot be asked for keeps its last status, and says why nothing newer is known.

@@ -168,9 +168,13 @@ func turnedAway(j Job, err error, now time.Time) Job {
 	return j
 }
 
-// denied is a request that was not taken because of who asks. The job stays due: its account waits, see visit.deny.
+// denied is a request that was not taken because of who asks. The job stays due: its account waits if another token is
+// not taken either, see visit.deny, and shows that on what is waiting.
 func denied(j Job, err error, now time.Time) Job {
 	j.Due = now
+	if j.Phase == Waiting {
+		return j.attend(None, "")
+	}
 	return j.hint(reason(err), TextFor(err))
 }
 

@@ -68,8 +68,8 @@ func TestNext(t *testing.T) {
 		{"start: gone", tried(starting, lostLooks), failing(kind(NotFound)), Ended, Failed, None, 0},
 		{"refused: cannot", creating, failing(kind(Unsupported)), Ended, Failed, RefusedUnsupported, 0},
 		{"refused: may not", creating, failing(kind(Forbidden)), Ended, Failed, RefusedForbidden, 0},
-		{"create: no token is taken", creating, failing(kind(SignInRequired)), Waiting, Accepted, NeedsSignIn, 0},
-		{"create: ours is not taken", creating, failing(kind(Misconfigured)), Waiting, Accepted, NeedsOperator, 0},
+		{"create: no token is taken", creating, failing(kind(SignInRequired)), Waiting, Accepted, None, 0},
+		{"create: ours is not taken", creating, failing(kind(Misconfigured)), Waiting, Accepted, None, 0},
 		{"start: no token is taken", starting, failing(kind(SignInRequired)), Created, Submitted, NeedsSignIn, 0},
 		{"no token is taken, and wanted no more", unwanted(creating), failing(kind(SignInRequired)), Ended, Canceled, None, 0},
 		{"taken after it was not", attending(creating, NeedsSignIn), named, Created, Submitted, None, 0},
@@ -179,7 +179,7 @@ func TestARefusalTellsWhy(t *testing.T) {
 	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {
 		t.Errorf("turned away: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
+	j = next(Job{Phase: Starting, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
 	if j.Notice != "why" || j.Tries != 0 {
 		t.Errorf("without a token: %q, %d tries", j.Notice, j.Tries)
 	}
