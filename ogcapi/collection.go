@@ -206,23 +206,32 @@ func isSTAC(m map[string]json.RawMessage) bool {
 }
 
 func (g *gathering) all(v value, outputs json.RawMessage) error {
-	for i, o := range namedValues(outputs) {
-		name, take := o.id, g.add
-		if name == "" {
-			name, take = fmt.Sprintf("result-%d", i+1), g.unnamed
+	list := namedValues(outputs)
+	for i, o := range list {
+		take := g.add
+		if o.id == "" {
+			o.id, take = numbered(v.name, i, len(list)), g.unnamed
 		}
-		if err := take(v.with(name, o.value)); err != nil {
+		if err := take(v.with(o.id, o.value)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// numbered names an item of a list, of which there are n.
+func numbered(name string, i, n int) string {
+	if n == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, i+1)
+}
+
 // unnamed takes an item of a list of outputs that has no identifier. Pygeoapi puts all of a process's outputs, by
 // identifier, into one such item.
 func (g *gathering) unnamed(v value) error {
 	var m map[string]json.RawMessage
-	if json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || len(m) > maxMembers {
+	if json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || len(m) > maxMembers || v.depth > maxNested {
 		return g.add(v)
 	}
 	return g.all(v, v.raw)
@@ -315,12 +324,12 @@ func holdsLinks(raw json.RawMessage) bool {
 }
 
 func (g *gathering) list(v value) error {
-	for i, item := range namedValues(v.raw) {
-		name := item.id
-		if name == "" {
-			name = fmt.Sprintf("%s-%d", v.name, i+1)
+	items := namedValues(v.raw)
+	for i, item := range items {
+		if item.id == "" {
+			item.id = numbered(v.name, i, len(items))
 		}
-		if err := g.add(v.with(name, item.value)); err != nil {
+		if err := g.add(v.with(item.id, item.value)); err != nil {
 			return err
 		}
 	}

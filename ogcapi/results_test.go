@@ -155,6 +155,7 @@ func TestShapesOfResults(t *testing.T) {
 		"literals":                {body: `{"n":3,"s":"x","b":true,"l":[1,2],"z":null}`, assets: "b l n s z"},
 		"pygeoapi, raw":           {body: `{"id":"echo","value":"Hello A!"}`, assets: "echo"},
 		"pygeoapi, document":      {body: `{"outputs":[{"id":"echo","value":"Hello A!"}]}`, assets: "echo"},
+		"one output, no id":       {body: `{"outputs":[{"type":"FeatureCollection","features":[]}]}`, assets: "result"},
 		"outputs, no id":          {body: `{"outputs":[{"value":1},{"href":"https://x.example/a.tif"}]}`, assets: "result-1 result-2"},
 		"object":                  {body: `{"stats":{"mean":0.4}}`, assets: "stats"},
 		"bytes in base64":         {body: `{"img":{"value":"SUkq","mediaType":"image/tiff","encoding":"base64"}}`, assets: "img"},
