@@ -62,6 +62,7 @@ func TestNoResults(t *testing.T) {
 		"no such job":         {pygeoapi(404, "NoSuchJob", "a"), reply{404, "", ""}, dispatch.NotFound, ""},
 		"finished, broken":    {reply{500, "", ""}, ok(`{"status":"successful"}`), dispatch.Unavailable, ""},
 		"status as results":   {ok(`{"jobID":"a","type":"process","status":"running"}`), reply{}, dispatch.Conflict, "not finished"},
+		"status of the end":   {ok(`{"jobID":"a","type":"process","status":"successful"}`), reply{}, dispatch.BadUpstream, "gives no results"},
 		"a page":              {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream, "web page"},
 		"nothing":             {reply{200, "", ""}, reply{}, dispatch.BadUpstream, "no results"},
 		"not signed in":       {reply{401, "", ""}, reply{}, dispatch.SignInRequired, ""},
@@ -248,5 +249,22 @@ func TestRunSyncThatBecomesAJob(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestRunSyncThatWasAJobAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		results     []reply
+		media, body string
+	}{
+		"bytes":      {[]reply{{406, "", ""}, {200, "Content-Type: image/tiff", "II*"}}, "image/tiff", "II*"},
+		"JSON":       {[]reply{ok("3")}, "application/json", "3"},
+		"references": {[]reply{{204, "Link: <https://x.example/a.tif>; rel=map", ""}}, "application/json", `"map":{"href":"https://x.example/a.tif"`},
+	} {
+		s := serve(t, map[string][]reply{"POST " + executionPath: {job("/jobs/a")}, "GET /jobs/a": {ok(`{"status":"successful"}`)}, "GET /jobs/a/results": c.results})
+		media, body, err := runSync(t, s)
+		if err != nil || media != c.media || !strings.Contains(body, c.body) {
+			t.Errorf("%s: %s, %s, %v", name, media, body, err)
+		}
 	}
 }

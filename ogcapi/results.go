@@ -23,7 +23,10 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if err != nil {
 		return nil, p.noResults(ctx, t, ref, a, err)
 	}
-	if info, err := parseStatusInfo(a.Body); err == nil && info.isJob() {
+	switch info, _ := parseStatusInfo(a.Body); {
+	case info.isJob() && info.status() == dispatch.Finished:
+		return nil, badResults("The platform says that the job has finished, and gives no results.")
+	case info.isJob():
 		return nil, noResultsYet(info.report(), nil)
 	}
 	return p.collection(ctx, t, a, ref.ID)
@@ -81,10 +84,7 @@ func noResultsYet(r dispatch.Report, err error) error {
 
 // ended says how a job ended that has no results.
 func ended(r dispatch.Report) string {
-	switch {
-	case r.Status == dispatch.Finished:
-		return "The platform says that the job has finished, and gives no results."
-	case r.Message != "":
+	if r.Message != "" {
 		return fmt.Sprintf("The job has ended as %s: %s", r.Status, r.Message)
 	}
 	return fmt.Sprintf("The job has ended as %s.", r.Status)
