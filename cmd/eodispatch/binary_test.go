@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -36,7 +37,7 @@ var binary = sync.OnceValues(func() (path string, err error) {
 var buildFolder string // "" while no test needed the program
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := postgres.Run(m)
 	if buildFolder != "" {
 		os.RemoveAll(buildFolder)
 	}
@@ -132,6 +133,17 @@ func TestTheDeployedServicesSharedAccount(t *testing.T) {
 	p.stop(t)
 	if strings.Contains(p.said.String(), w.Credentials.ServiceSecret) {
 		t.Errorf("the log shows a secret:\n%s", p.said)
+	}
+}
+
+// TestTheDeployedServicesEnvironmentWithPostgreSQL keeps its tables there, by SQLAlchemy's spelling.
+func TestTheDeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
+	_, address, _ := strings.Cut(postgres.Database(t), ":")
+	w := startWorld(t)
+	p := startProgram(t, append(deployed(w, asUser, asUser), "DATABASE_URL=postgresql+psycopg2:"+address)...)
+	runBoth(t, w, signedIn(t, w, p.address))
+	if code := p.stop(t); code != exitDone {
+		t.Errorf("exit %d:\n%s", code, p.said)
 	}
 }
 

@@ -356,7 +356,8 @@ func (s *stage) explain(out io.Writer, token string, jobs []dispatch.Request) {
 	fmt.Fprintf(out, "\nEverything stays up until you press Ctrl-C. In another terminal:\n\nB=%s\nT=%s\n", s.broker, token)
 	for _, r := range jobs {
 		body, _ := json.Marshal(r) // it was sent before
-		fmt.Fprintf(out, "\ncurl -s $B/unit_jobs -H \"Authorization: Bearer $T\" -H 'Content-Type: application/json' -d '%s'\n", body)
+		quoted := strings.ReplaceAll(string(body), "'", `'\''`)
+		fmt.Fprintf(out, "\ncurl -s $B/unit_jobs -H \"Authorization: Bearer $T\" -H 'Content-Type: application/json' -d '%s'\n", quoted)
 	}
 	for _, path := range []string{"/unit_jobs/1", "/unit_jobs/1/results", "/jobs_status"} {
 		fmt.Fprintf(out, "curl -s $B%s -H \"Authorization: Bearer $T\"\n", path)
