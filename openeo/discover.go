@@ -36,18 +36,18 @@ func (p *Platform) known(ctx context.Context) (facts, error) {
 		if err != nil && doubt != nil {
 			err = doubt
 		}
-		return f, unusable(err)
+		return f, p.unusable(err)
 	})
 }
 
 // unusable is what an error in asking for public facts means for a job: it waits, until the platform answers or the
 // operator has mended the endpoint.
-func unusable(err error) error {
+func (p *Platform) unusable(err error) error {
 	e, ok := err.(*dispatch.Error)
 	if !ok || silent(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint does not answer as an openEO API does. " + e.Text, Err: err}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name + " does not answer as an openEO API does. " + e.Text, Err: err}
 }
 
 // absent reports whether an answer says that the back-end has no such resource.
@@ -248,7 +248,7 @@ func (p *Platform) askProviders(ctx context.Context, _ []provider) ([]provider, 
 	if absent(a) {
 		return nil, nil
 	}
-	return doc.Providers, unusable(err)
+	return doc.Providers, p.unusable(err)
 }
 
 // providerFor gives the back-end's own id of an issuer; of its first, which is its default, when the issuer is not known.
@@ -302,5 +302,5 @@ func (p *Platform) askFormats(ctx context.Context, _ []string) ([]string, error)
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names, unusable(err)
+	return names, p.unusable(err)
 }

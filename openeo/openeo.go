@@ -19,7 +19,7 @@ import (
 
 // Config names one back-end.
 type Config struct {
-	Name        string
+	Name        string           // for texts to the operator
 	Endpoint    string           // URL as operators and users know it: the API itself, or where its versions are found
 	TokenPrefix string           // put before the token and a slash: "oidc/CDSE"; default: derived from the token's issuer
 	Client      *upstream.Client // must trust Endpoint where that is private

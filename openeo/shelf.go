@@ -14,7 +14,7 @@ const (
 	failureLife = 5 * time.Second  // so that a thousand jobs with one bad URL ask once in that time
 	staleLife   = 24 * time.Hour   // how long what is known serves while its source does not answer
 	staleRetry  = 30 * time.Second // until the source is asked again
-	shelfSize   = 64
+	shelfSize   = 32
 )
 
 // shelf keeps what others told, for a while. Callers that miss the same thing at once share one question.
