@@ -2,12 +2,11 @@ package ogcapi
 
 import (
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"net/http"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
