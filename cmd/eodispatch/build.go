@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
@@ -89,11 +90,13 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 
 // work visits accounts and tidies up until ctx is done. What it gives is closed when all has ended.
 func (b *broker) work(ctx context.Context) <-chan struct{} {
+	var all sync.WaitGroup
+	all.Go(func() { b.tidy(ctx) })
+	all.Go(func() { b.engine.Run(ctx) })
 	done := make(chan struct{})
-	go b.tidy(ctx)
 	go func() {
 		defer close(done)
-		b.engine.Run(ctx)
+		all.Wait()
 	}()
 	return done
 }
