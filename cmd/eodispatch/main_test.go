@@ -298,6 +298,9 @@ func TestAServerIsReadyThoughNobodyElseIs(t *testing.T) {
 	if second, printed := try(t, nil, "serve", "--config", file); second != exitFailed || !strings.Contains(printed, "in use by another process") {
 		t.Errorf("a second process on the same file: exit %d:\n%s", second, printed)
 	}
+	if _, printed := try(t, nil, "doctor", "--config", file); !strings.Contains(printed, "ok   database\n") {
+		t.Errorf("a database that the broker has open:\n%s", printed)
+	}
 	stop()
 	if got := <-code; got != exitDone {
 		t.Errorf("exit %d:\n%s", got, &out)
