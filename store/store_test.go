@@ -40,7 +40,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func open(t *testing.T, dsn string, c dispatch.Clock) *store.Store {
+func open(t testing.TB, dsn string, c dispatch.Clock) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), dsn, c)
 	if err != nil {
