@@ -136,7 +136,7 @@ func (s pygeoapi) dismissed(t *testing.T) {
 
 func (s pygeoapi) unknownProcess(t *testing.T) {
 	_, err := s.platform.Submit(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("nothing", `{}`)})
-	if !dispatch.Is(err, dispatch.Invalid) {
+	if !dispatch.Is(err, dispatch.NotFound) || !strings.Contains(dispatch.TextFor(err), "process") {
 		t.Errorf("the error is %v", err)
 	}
 }
