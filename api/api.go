@@ -29,6 +29,10 @@ type Broker interface {
 	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
 	// RunSync runs a request while the client waits. The caller closes the result's Body.
 	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
+	// Parameters tells what a service takes, in the order of its document.
+	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
+	// Logs gives what the platform logged about a job, oldest first.
+	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
 }
 
 // Config is what an API is made of. Zero limits and times mean their defaults.
@@ -60,6 +64,7 @@ type Limits struct {
 	Members  int           // of one JSON object; 10,000
 	Title    int           // characters; 1,000
 	Text     int           // characters of an endpoint, namespace or application; 4,096
+	Tiles    int           // of one area; 100,000
 }
 
 // Compat is what existing clients need.
@@ -79,19 +84,21 @@ func (c Config) withDefaults() Config {
 		Members:  cmp.Or(c.Limits.Members, 10_000),
 		Title:    cmp.Or(c.Limits.Title, 1_000),
 		Text:     cmp.Or(c.Limits.Text, 4_096),
+		Tiles:    cmp.Or(c.Limits.Tiles, 100_000),
 	}
 	return c
 }
 
 type api struct {
 	Config
-	huma huma.API
-	mux  *http.ServeMux
+	huma      huma.API
+	mux       *http.ServeMux
+	splitting turnstile
 }
 
 // New gives the handler that serves everything.
 func New(c Config) http.Handler {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux()}
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile()}
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()

@@ -36,15 +36,18 @@ type world struct {
 	mu      sync.Mutex
 	jobs    map[dispatch.JobID]dispatch.Record
 	results map[dispatch.JobID]json.RawMessage
-	keys    []dispatch.Key
-	fresh   time.Duration
-	signed  []identity.Caller
-	fail    error // what the broker answers
-	panics  any
-	down    error // what the database answers
-	unsure  error // what the verifier answers to any token
-	sync    func(context.Context, dispatch.Request) (*dispatch.SyncResult, error)
-	log     syncBuffer
+
+	parameters map[string][]dispatch.Parameter // by application
+	logs       []dispatch.LogEntry
+	keys       []dispatch.Key
+	fresh      time.Duration
+	signed     []identity.Caller
+	fail       error // what the broker answers
+	panics     any
+	down       error // what the database answers
+	unsure     error // what the verifier answers to any token
+	sync       func(context.Context, dispatch.Request) (*dispatch.SyncResult, error)
+	log        syncBuffer
 }
 
 func newWorld() *world {
@@ -141,6 +144,18 @@ func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Reque
 		return nil, err
 	}
 	return w.sync(ctx, r)
+}
+
+func (w *world) Parameters(_ context.Context, _ dispatch.UserID, s dispatch.Service, _ dispatch.Label) ([]dispatch.Parameter, error) {
+	if err := w.broken(); err != nil {
+		return nil, err
+	}
+	return w.parameters[s.Application], nil
+}
+
+func (w *world) Logs(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]dispatch.LogEntry, error) {
+	_, err := w.Read(ctx, u, id, 0)
+	return w.logs, err
 }
 
 // syncBuffer is a log that may be read while it is written.

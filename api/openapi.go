@@ -53,6 +53,22 @@ func (a *api) routes() {
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
 		Parameters: []*huma.Param{filterParam}, Responses: a.errors(401, 422, 503)}, a.listJobs)
+	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
+		Summary: "What a job logged", Description: "On its platform, oldest first, in pages: the header Link names the next.",
+		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
+	register(a, huma.Operation{OperationID: "describe_parameters", Method: http.MethodPost, Path: "/params", Tags: []string{"services"},
+		Summary: "The parameters of a service", Description: "In the order of its document.", DefaultStatus: http.StatusOK,
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 501, 502, 503, 504)}, a.describe)
+	register(a, huma.Operation{OperationID: "create_tiles", Method: http.MethodPost, Path: "/tiles", Tags: []string{"tiles"},
+		Summary:       "Split an area into tiles",
+		Description:   "The cells of a global grid that the area shares ground with, cut at its border. Areas that meet get the same cells where they meet.",
+		DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
+		Responses: withTiles(a, a.errors(408, 413, 415, 422, 429))}, a.createTiles)
+	register(a, huma.Operation{OperationID: "list_grids", Method: http.MethodGet, Path: "/grids", Tags: []string{"tiles"},
+		Summary: "The grids that areas can be split on", DefaultStatus: http.StatusOK, Security: []map[string][]string{},
+		Responses: a.errors()}, a.listGrids)
+	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[ParamRequest](a)
+	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[TileRequest](a)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
 	}
@@ -76,9 +92,26 @@ var (
 	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
 		Description: "The client's name for this request. Repeating it with the same body submits nothing twice; it is remembered for a day.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
+	limitParam = &huma.Param{Name: "limit", In: "query", Description: "Entries of a page",
+		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostLogs)), Default: manyLogs}}
+	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Entries to pass over",
+		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Default: 0}}
 	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it everything.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}}
 )
+
+// body describes a request's body.
+func body[T any](a *api) *huma.RequestBody {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+}
+
+// withTiles describes the tiles of an area.
+func withTiles(a *api, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[GeometryCollection](), true, "")
+	all["201"] = &huma.Response{Description: "The tiles", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	return all
+}
 
 // jobBody is a job to be run, with an example for each protocol.
 func (a *api) jobBody() *huma.RequestBody {

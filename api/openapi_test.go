@@ -84,8 +84,8 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /unit_jobs/{job_id}", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
-		"GET /unit_jobs/{job_id}/results", "POST /sync_jobs", "POST /unit_jobs"}
+	want := []string{"DELETE /unit_jobs/{job_id}", "GET /grids", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
+		"GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "POST /params", "POST /sync_jobs", "POST /tiles", "POST /unit_jobs"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
 	}
@@ -98,7 +98,7 @@ func TestDocument(t *testing.T) {
 }
 
 // open operations are those, and no more, that need no token.
-var openOperations = []string{"GET /health"}
+var openOperations = []string{"GET /health", "GET /grids", "POST /tiles"}
 
 func TestEveryOperationNeedsAToken(t *testing.T) {
 	const unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0."
@@ -134,7 +134,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 6 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 8 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }
@@ -150,6 +150,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("II*"))}, nil
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {
+		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")), Options: []json.RawMessage{[]byte("1")}, Schema: []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
+	w.logs = []dispatch.LogEntry{{Time: moment, Level: "info", Message: "hello"}, {Level: "error"}}
 	half := 50.0
 	r := w.jobs[1]
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 3
@@ -175,7 +178,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 					w.down = fail
 				}
 				for _, token := range []string{"Bearer token-anna", ""} {
-					for _, body := range []string{goodBody, "{}"} {
+					for _, body := range []string{goodBody, brussels, "{}"} {
 						target := strings.NewReplacer("{job_id}", "1").Replace(path)
 						a := ask(h, strings.ToUpper(method), target, body, "Authorization", token)
 						check(t, c, name, op.Responses, a, path, method)

@@ -117,14 +117,20 @@ func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
 		Format:     f.choice("format", formats),
 		Options:    f.optionalObject("options"),
 	}
-	if s := f.nested("service"); s != nil {
-		r.Service = dispatch.Service{
-			Endpoint:    s.text("endpoint", a.Limits.Text),
-			Namespace:   s.optionalText("namespace", a.Limits.Text),
-			Application: s.text("application", a.Limits.Text),
-		}
-	}
+	r.Service = a.service(f)
 	return r, append(faults, *f.faults...)
+}
+
+func (a *api) service(f *form) dispatch.Service {
+	s := f.nested("service")
+	if s == nil {
+		return dispatch.Service{}
+	}
+	return dispatch.Service{
+		Endpoint:    s.text("endpoint", a.Limits.Text),
+		Namespace:   s.optionalText("namespace", a.Limits.Text),
+		Application: s.text("application", a.Limits.Text),
+	}
 }
 
 // open gives the members of the object that the body is; nil where it cannot be read at all.
@@ -227,6 +233,17 @@ func (f *form) optionalObject(name string) json.RawMessage {
 		return nil
 	}
 	return f.object(name)
+}
+
+func (f *form) flag(name string, otherwise bool) bool {
+	raw := f.members[name]
+	if raw == nil || raw[0] == 'n' {
+		return otherwise
+	}
+	if json.Unmarshal(raw, &otherwise) != nil {
+		f.fault(name, "bool_type", "Input should be a valid boolean")
+	}
+	return otherwise
 }
 
 // nested gives the form for a member that is an object, nil where it is none.

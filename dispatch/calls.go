@@ -63,6 +63,29 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	})
 }
 
+// Parameters tells what a service takes, in the order of its document. Where the platform shows it to everybody, nobody
+// need be signed in there.
+func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) ([]Parameter, error) {
+	backend, err := b.Backend(s, l)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := backend.Platform.Base(s); err != nil {
+		return nil, err
+	}
+	describer, can := backend.Platform.(Describer)
+	if !can {
+		return nil, &Error{Kind: Unsupported, Op: "dispatch.Parameters", Text: "This platform does not describe its services."}
+	}
+	open, err := describer.Parameters(ctx, Token{}, s)
+	if !Is(err, SignInRequired) && !Is(err, Forbidden) {
+		return open, err
+	}
+	return call(ctx, b, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]Parameter, error) {
+		return describer.Parameters(ctx, t, s)
+	})
+}
+
 // RunSync runs a request while the client waits. Nothing is kept of it.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	backend, err := b.Backend(r.Service, r.Label)

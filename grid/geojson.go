@@ -3,6 +3,7 @@ package grid
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
 // ParseArea reads an area from GeoJSON (RFC 7946): a Polygon, a MultiPolygon, a Feature, or a FeatureCollection of those.
@@ -12,10 +13,26 @@ func ParseArea(raw []byte) (*Area, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(polygons) == 0 {
+	switch n := polygons.positions(); {
+	case n == 0:
 		return nil, fmt.Errorf("aoi: there is no polygon in it")
+	case n > MostPositions:
+		return nil, fmt.Errorf("aoi: it has %d positions, and at most %d are taken: simplify it", n, MostPositions)
 	}
 	return NewArea(polygons)
+}
+
+// MostPositions is how many positions an area may have: checking one that is made for it takes time that grows with the
+// square of their number.
+const MostPositions = 100_000
+
+func (m MultiPolygon) positions() (n int) {
+	for _, p := range m {
+		for _, r := range p {
+			n += len(r)
+		}
+	}
+	return n
 }
 
 type geoJSON struct {
@@ -97,14 +114,32 @@ func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
 }
 
 // MarshalJSON writes a GeoJSON geometry: a Polygon where there is one only.
-func (m MultiPolygon) MarshalJSON() ([]byte, error) {
+func (m MultiPolygon) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
+
+// AppendJSON appends what MarshalJSON writes to b.
+func (m MultiPolygon) AppendJSON(b []byte) []byte {
 	if len(m) == 1 {
-		return json.Marshal(geometry{"Polygon", m[0]})
+		return append(m[0].appendJSON(append(b, `{"type":"Polygon","coordinates":`...)), '}')
 	}
-	return json.Marshal(geometry{"MultiPolygon", []Polygon(m)})
+	b = append(b, `{"type":"MultiPolygon","coordinates":`...)
+	return append(list(b, m, Polygon.appendJSON), '}')
 }
 
-type geometry struct {
-	Type        string `json:"type"`
-	Coordinates any    `json:"coordinates"`
+func (p Polygon) appendJSON(b []byte) []byte { return list(b, p, Ring.appendJSON) }
+func (r Ring) appendJSON(b []byte) []byte    { return list(b, r, Point.appendJSON) }
+
+func (p Point) appendJSON(b []byte) []byte {
+	b = strconv.AppendFloat(append(b, '['), p[0], 'f', -1, 64)
+	return append(strconv.AppendFloat(append(b, ','), p[1], 'f', -1, 64), ']')
+}
+
+func list[T any](b []byte, all []T, appendOne func(T, []byte) []byte) []byte {
+	b = append(b, '[')
+	for i, one := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendOne(one, b)
+	}
+	return append(b, ']')
 }

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	manyLogs = 1_000 // entries of a page, unless the client says how many
+	mostLogs = 10_000
+)
+
+// LogEntry is one line that a platform logged about a job.
+type LogEntry struct {
+	Time    *time.Time `json:"time" nullable:"true"`
+	Level   string     `json:"level" enum:"error,warning,info,debug"`
+	Message string     `json:"message"`
+}
+
+// LogPage is some of what a job logged, oldest first.
+type LogPage struct {
+	Logs []LogEntry `json:"logs" nullable:"false"`
+}
+
+type logs struct {
+	Link string `header:"Link" doc:"The next page, where there is one"`
+	Body LogPage
+}
+
+func (a *api) readLogs(ctx context.Context, in *request) (*logs, error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	limit, badLimit := in.number("limit", manyLogs, 1, mostLogs)
+	offset, badOffset := in.number("offset", 0, 0, math.MaxInt32)
+	if faults := append(badLimit, badOffset...); len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	entries, err := a.Broker.Logs(ctx, user(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	page := &logs{Body: LogPage{[]LogEntry{}}}
+	from, to := min(offset, len(entries)), min(offset+limit, len(entries))
+	for _, e := range entries[from:to] {
+		page.Body.Logs = append(page.Body.Logs, LogEntry{known(e.Time), e.Level, e.Message})
+	}
+	if to < len(entries) {
+		page.Link = fmt.Sprintf(`</unit_jobs/%d/logs?limit=%d&offset=%d>; rel="next"`, id, limit, to)
+	}
+	return page, nil
+}
+
+// number reads an integer from the query.
+func (r *request) number(name string, otherwise, least, most int) (int, []dispatch.Fault) {
+	u := r.http.URL()
+	texts, given := u.Query()[name]
+	if !given {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(texts[0])
+	if err != nil || n < least || n > most || len(texts) > 1 {
+		return 0, []dispatch.Fault{{Loc: []any{"query", name}, Type: "int_range",
+			Msg: fmt.Sprintf("Input should be one integer from %d to %d", least, most)}}
+	}
+	return n, nil
+}

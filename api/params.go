@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// ParamRequest names the service whose parameters are asked for.
+type ParamRequest struct {
+	Label   string         `json:"label" enum:"openeo,ogc_api_process"`
+	Service ServiceDetails `json:"service"`
+}
+
+// Parameter is one value that a service takes.
+type Parameter struct {
+	Name        string `json:"name"`
+	Type        string `json:"type" enum:"datetime,date-interval,bounding-box,polygon,boolean,integer,double,string,array-string,object,array"`
+	Optional    bool   `json:"optional"`
+	Description string `json:"description"`
+	Default     Any    `json:"default" doc:"null: none, or null"`
+	Options     []Any  `json:"options" nullable:"false" doc:"The only values it takes, or its elements may be; none: any"`
+
+	Schema   Any     `json:"schema" doc:"As the service's document has it"`
+	Minimum  *Number `json:"minimum,omitempty"`
+	Maximum  *Number `json:"maximum,omitempty"`
+	Nullable bool    `json:"nullable" doc:"Whether null is a value"`
+}
+
+// Any is a JSON value, kept to the byte.
+type Any struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (Any) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
+// Number is a number, kept digit for digit.
+type Number json.Number
+
+// MarshalJSON implements [json.Marshaler].
+func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(json.Number(n)) }
+
+// Schema implements [huma.SchemaProvider].
+func (Number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
+
+type described struct{ Body []Parameter }
+
+func (a *api) describe(ctx context.Context, in *request) (*described, error) {
+	body, err := a.readBody(in)
+	if err != nil {
+		return nil, err
+	}
+	service, label, faults := a.parseParams(body)
+	if len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	parameters, err := a.Broker.Parameters(ctx, user(ctx), service, label)
+	if err != nil {
+		return nil, aboutRequest(err)
+	}
+	all := make([]Parameter, len(parameters))
+	for i, p := range parameters {
+		all[i] = wireParameter(p)
+	}
+	return &described{all}, nil
+}
+
+func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {
+	f, faults := a.open(body)
+	if f == nil {
+		return dispatch.Service{}, "", faults
+	}
+	label := dispatch.Label(f.choice("label", labels))
+	return a.service(f), label, append(faults, *f.faults...)
+}
+
+func wireParameter(p dispatch.Parameter) Parameter {
+	w := Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
+		Default: orNull(p.Default), Options: []Any{}, Schema: orNull(p.Schema), Minimum: (*Number)(p.Minimum), Maximum: (*Number)(p.Maximum), Nullable: p.Nullable}
+	for _, o := range p.Options {
+		w.Options = append(w.Options, Any{o})
+	}
+	return w
+}
+
+func orNull(raw json.RawMessage) Any {
+	if raw == nil {
+		raw = json.RawMessage("null")
+	}
+	return Any{raw}
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+const brussels = `{"aoi":{"type":"Polygon","coordinates":[[[4.2,50.7],[4.6,50.7],[4.6,51],[4.2,51],[4.2,50.7]]]},"grid":"20x20km"}`
+
+type tileAnswer struct {
+	Type       string
+	Geometries []struct {
+		Type        string
+		Coordinates json.RawMessage
+	}
+	IDs []string
+}
+
+func TestTiles(t *testing.T) {
+	h := New(newWorld().config())
+	got := decode[tileAnswer](t, ask(h, "POST", "/tiles", brussels, "Authorization", ""), 201)
+	if got.Type != "GeometryCollection" || len(got.Geometries) != 8 || len(got.IDs) != 8 {
+		t.Fatalf("%s with %d geometries and %d ids", got.Type, len(got.Geometries), len(got.IDs))
+	}
+	for i, g := range got.Geometries {
+		if g.Type != "Polygon" || !strings.HasPrefix(got.IDs[i], "20x20km-r") {
+			t.Errorf("%s: %s %s", got.IDs[i], g.Type, g.Coordinates)
+		}
+	}
+}
+
+// TestTilesAreTheArea adds the pieces up again, as a client would.
+func TestTilesAreTheArea(t *testing.T) {
+	h := New(newWorld().config())
+	sum := 0.0
+	for _, g := range decode[tileAnswer](t, ask(h, "POST", "/tiles", brussels), 201).Geometries {
+		var rings [][][2]float64
+		if err := json.Unmarshal(g.Coordinates, &rings); err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(rings[0]); i++ {
+			a, b := rings[0][i-1], rings[0][i]
+			sum += (a[0]*b[1] - b[0]*a[1]) / 2
+		}
+	}
+	if math.Abs(sum-0.4*0.3) > 1e-9 {
+		t.Errorf("the tiles have %v square degrees", sum)
+	}
+}
+
+func TestWholeTiles(t *testing.T) {
+	h := New(newWorld().config())
+	body := strings.Replace(brussels, `"grid"`, `"clip":false,"grid"`, 1)
+	first := decode[tileAnswer](t, ask(h, "POST", "/tiles", body), 201)
+	clipped := decode[tileAnswer](t, ask(h, "POST", "/tiles", brussels), 201)
+	if strings.Join(first.IDs, " ") != strings.Join(clipped.IDs, " ") {
+		t.Errorf("other cells: %v and %v", first.IDs, clipped.IDs)
+	}
+	if string(first.Geometries[0].Coordinates) == string(clipped.Geometries[0].Coordinates) {
+		t.Error("a whole cell is as large as its piece")
+	}
+}
+
+func TestTilesThatAreRefused(t *testing.T) {
+	h := New(newWorld().config())
+	world := `{"aoi":{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]},"grid":"20x20km"}`
+	for name, c := range map[string]struct{ body, loc, says string }{
+		"no area":         {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
+		"no grid":         {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
+		"odd grid":        {strings.Replace(brussels, "20x20km", "hexagons", 1), `["body","grid"]`, "'20x20km' or '250x250km'"},
+		"odd clip":        {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
+		"a point":         {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi"]`, "Polygon"},
+		"a bowtie":        {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`, `["body","aoi"]`, "edges cross, at [1, 1]"},
+		"the whole Earth": {world, `["body","aoi"]`, "about 12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := failed(t, ask(h, "POST", "/tiles", c.body), 422, "VALIDATION_ERROR")
+			if loc, _ := json.Marshal(f.Detail[0].Loc); string(loc) != c.loc || !strings.Contains(f.Detail[0].Msg, c.says) {
+				t.Errorf("%s: %s", loc, f.Detail[0].Msg)
+			}
+		})
+	}
+}
+
+func TestTooManyTilesAreNotMade(t *testing.T) {
+	c := newWorld().config()
+	c.Limits.Tiles = 7
+	f := failed(t, ask(New(c), "POST", "/tiles", brussels), 422, "VALIDATION_ERROR")
+	if !strings.Contains(f.Detail[0].Msg, "at most 7") {
+		t.Error(f.Detail[0].Msg)
+	}
+}
+
+// TestSplittingIsBounded fills all places: whoever comes then is told when to come back.
+func TestSplittingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := newTurnstile()
+		for range cap(places) {
+			if _, err := places.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := places.enter(t.Context())
+		if r := refusalFor(err); r.status != 429 || r.header["Retry-After"] == "" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestGrids(t *testing.T) {
+	got := decode[[]Grid](t, ask(New(newWorld().config()), "GET", "/grids", "", "Authorization", ""), 200)
+	for i, g := range got {
+		if known, ok := grid.Named(g.Name); !ok || known.Cells() != g.Cells || g.Description == "" {
+			t.Errorf("%d: %+v", i, g)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("%d grids", len(got))
+	}
+}
+
+func BenchmarkTiles(b *testing.B) {
+	var ring []string
+	for i := range 10_001 {
+		angle := 2 * math.Pi * float64(i%10_000) / 10_000
+		radius := 2.5 + 0.4*math.Sin(7*angle) + 0.03*math.Sin(431*angle)
+		ring = append(ring, fmt.Sprintf("[%.6f,%.6f]", 10+radius*math.Cos(angle), 50+radius*math.Sin(angle)))
+	}
+	body := `{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[` + strings.Join(ring, ",") + `]]}}`
+	h := New(newWorld().config())
+	for b.Loop() {
+		if a := ask(h, "POST", "/tiles", body); a.Code != 201 {
+			b.Fatal(a.Body)
+		}
+	}
+}
