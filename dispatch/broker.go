@@ -39,7 +39,7 @@ type Broker struct {
 // reason returned; in every other case the job is ours from here on, and given as it is. A request with a key that was
 // used before gives what became of the first, and waits with it if that is not known yet.
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
-	d, err := b.draft(u, r)
+	d, err := b.draft(ctx, u, r)
 	if err != nil {
 		return Record{}, err
 	}
@@ -64,7 +64,7 @@ func keyReused() error {
 }
 
 // draft is the job that a request asks for.
-func (b *Broker) draft(u UserID, r Request) (Draft, error) {
+func (b *Broker) draft(ctx context.Context, u UserID, r Request) (Draft, error) {
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
 		return Draft{}, err

@@ -86,6 +86,30 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	})
 }
 
+// checkWithin is how long a client that submits waits for its parameters to be checked. What cannot be checked so soon is
+// checked when it is submitted.
+const checkWithin = 5 * time.Second
+
+// check says what is wrong with the parameters of a request, if that can be told now.
+func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) error {
+	checker, can := backend.Platform.(Checker)
+	if !can || !r.Checked() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	err := checker.Check(ctx, Token{}, r, d)
+	if Is(err, SignInRequired) || Is(err, Forbidden) {
+		_, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (struct{}, error) {
+			return struct{}{}, checker.Check(ctx, t, r, d)
+		})
+	}
+	if Is(err, Invalid) {
+		return err
+	}
+	return nil
+}
+
 // RunSync runs a request while the client waits. Nothing is kept of it.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	backend, err := b.Backend(r.Service, r.Label)
@@ -93,6 +117,9 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 		return nil, err
 	}
 	if _, err := backend.Platform.Base(r.Service); err != nil {
+		return nil, err
+	}
+	if err := b.check(ctx, u, backend, r.complete(), nil); err != nil {
 		return nil, err
 	}
 	runner, can := backend.Platform.(SyncRunner)

@@ -41,3 +41,16 @@ type Parameter struct {
 type Describer interface {
 	Parameters(context.Context, Token, Service) ([]Parameter, error)
 }
+
+// Checker says what is wrong with the parameters of a request before it is submitted: Invalid, with all Faults at once. The
+// dimension, if there is one, gives each job one more parameter; its faults name the index of the value. The zero token
+// will do as for a Describer. A service without a description has no faults.
+type Checker interface {
+	Check(context.Context, Token, Request, *Dimension) error
+}
+
+// Documenter gives the document that defines a service, which somebody may change while jobs wait for their turn; nil where
+// the platform keeps the service itself.
+type Documenter interface {
+	Document(context.Context, Service) ([]byte, error)
+}

@@ -31,6 +31,37 @@ type Request struct {
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
 }
 
+// ownOptions are the options that are ours; all others are the platform's.
+type ownOptions struct {
+	Validate *bool `json:"validate"` // false: submit without checking the parameters against the service's schemas
+}
+
+// Checked reports whether the parameters of r are to be checked, which they are unless the client said otherwise.
+func (r Request) Checked() bool {
+	var own ownOptions
+	if len(r.Options) > 0 && json.Unmarshal(r.Options, &own) != nil {
+		return true
+	}
+	return own.Validate == nil || *own.Validate
+}
+
+// PlatformOptions are the options of r that the platform is given; nil: none.
+func (r Request) PlatformOptions() json.RawMessage {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(r.Options, &members) != nil || members["validate"] == nil {
+		return r.Options
+	}
+	delete(members, "validate")
+	if len(members) == 0 {
+		return nil
+	}
+	rest, err := json.Marshal(members)
+	if err != nil {
+		return r.Options
+	}
+	return rest
+}
+
 // Dimension is the parameter that a task gives each of its jobs another value of.
 type Dimension struct {
 	Name   string            `json:"name"`

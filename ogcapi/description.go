@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	params "github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -22,6 +23,9 @@ type description struct {
 	passing []string // outputTransmission
 	inputs  map[string]parameter
 	outputs map[string]parameter
+
+	parameters []dispatch.Parameter // the inputs, in the order of the document
+	set        *params.Set          // nil: it does not say what inputs it has
 }
 
 // parameter is one input or output.
@@ -42,6 +46,7 @@ func parseDescription(raw []byte) (*description, error) {
 		return nil, err
 	}
 	d := &description{inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
+	d.parameters, d.set = describeInputs(m["inputs"])
 	if json.Unmarshal(m["jobControlOptions"], &d.modes) != nil {
 		d.modes = nil
 	}

@@ -3,7 +3,6 @@ package ogcapi
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,11 +14,15 @@ import (
 // the bytes of a single output.
 func executeBody(r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
 	body := map[string]json.RawMessage{}
-	if len(r.Options) > 0 && json.Unmarshal(r.Options, &body) != nil || body == nil {
+	if options := r.PlatformOptions(); len(options) > 0 && json.Unmarshal(options, &body) != nil || body == nil {
 		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "options")
 	}
+	arguments, err := d.shape(r)
+	if err != nil {
+		return nil, err
+	}
 	var parameters map[string]json.RawMessage
-	if json.Unmarshal(r.Parameters, &parameters) != nil || parameters == nil {
+	if json.Unmarshal(arguments, &parameters) != nil || parameters == nil {
 		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "parameters")
 	}
 	for name, value := range parameters {
@@ -157,12 +160,8 @@ type namedValue struct {
 // namedValues reads an object of values by identifier, in the order of these, or a list of objects that have an id.
 func namedValues(raw json.RawMessage) []namedValue {
 	var all []namedValue
-	var byID map[string]json.RawMessage
-	if json.Unmarshal(raw, &byID) == nil {
-		for _, id := range slices.Sorted(maps.Keys(byID)) {
-			all = append(all, namedValue{id, byID[id]})
-		}
-		return all
+	if kindOf(raw) == '{' {
+		return members(raw)
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
@@ -174,6 +173,23 @@ func namedValues(raw json.RawMessage) []namedValue {
 			m.ID = nil
 		}
 		all = append(all, namedValue{identifier(m.ID), item})
+	}
+	return all
+}
+
+// members gives those of an object in their order; none where it is not JSON.
+func members(raw json.RawMessage) (all []namedValue) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil
+		}
+		all = append(all, namedValue{name.(string), value})
 	}
 	return all
 }

@@ -51,7 +51,7 @@ func newBackend(t *testing.T) *backend {
 		w.WriteHeader(201)
 	})
 	b.on("POST /jobs/j-1/results", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) })
-	b.json("GET /udp.json", 200, `{"id":"ndvi","parameters":[{"name":"extent"}],"process_graph":{"load":{"process_id":"load_collection",
+	b.json("GET /udp.json", 200, `{"id":"ndvi","parameters":[{"name":"extent"},{"name":"note","optional":true},{"name":"none","optional":true}],"process_graph":{"load":{"process_id":"load_collection",
 		"arguments":{"spatial_extent":{"from_parameter":"extent"}}, "result":true}}}`)
 	return b
 }

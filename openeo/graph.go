@@ -26,27 +26,21 @@ type order struct {
 // remote process definitions. Any other back-end would not find the process: there its graph is sent instead, with the
 // arguments in the place of its parameters.
 func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
-	where, id := r.Service.Application, ""
-	if ns := namespaceOf(r.Service); !isURL(where) && isURL(ns) {
-		where, id = ns, r.Service.Application
-	}
-	var (
-		proc process
-		err  error
-	)
-	if isURL(where) {
-		proc, err = p.defined(ctx, where, id, f)
-	} else {
-		where = namespaceOf(r.Service)
-		proc, err = p.stored(ctx, bearer, r.Service)
-	}
+	where, id := definedAt(r.Service)
+	proc, err := p.process(ctx, f, bearer, r.Service)
 	if err != nil {
 		return order{}, err
 	}
-	o := order{graph: map[string]any{"run": call(proc.id, where, r.Parameters)}}
+	arguments := r.Parameters
+	if proc.set != nil {
+		if arguments, err = proc.set.Shape(r); err != nil {
+			return order{}, err
+		}
+	}
+	o := order{graph: map[string]any{"run": call(proc.id, where, arguments)}}
 	last := "run"
 	if proc.graph != nil {
-		if o, last, err = inline(proc.graph, id, r.Parameters); err != nil {
+		if o, last, err = inline(proc.graph, id, arguments); err != nil {
 			return order{}, err
 		}
 	}
@@ -59,6 +53,27 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	}
 	o.save(last, format)
 	return o, nil
+}
+
+// definedAt tells where a service's process is defined: at a URL, where it must have an id unless that is "", or under a
+// namespace of the back-end.
+func definedAt(s dispatch.Service) (where, id string) {
+	switch namespace := namespaceOf(s); {
+	case isURL(s.Application):
+		return s.Application, ""
+	case isURL(namespace):
+		return namespace, s.Application
+	default:
+		return namespace, ""
+	}
+}
+
+// process gives what is known of the process that a service names.
+func (p *Platform) process(ctx context.Context, f facts, bearer dispatch.Secret, s dispatch.Service) (process, error) {
+	if where, id := definedAt(s); isURL(where) {
+		return p.defined(ctx, where, id, f)
+	}
+	return p.stored(ctx, bearer, s)
 }
 
 // call is the node that calls a process; it has the result.

@@ -43,7 +43,7 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	if err != nil {
 		return dispatch.Step{}, err
 	}
-	body, err := o.body(withTag(s.Title, s.Tag), s.Options)
+	body, err := o.body(withTag(s.Title, s.Tag), s.PlatformOptions())
 	if err != nil {
 		return dispatch.Step{}, err
 	}

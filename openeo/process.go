@@ -11,6 +11,7 @@ import (
 	"net/url"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -19,10 +20,12 @@ const maxDefinition = 2 << 20
 
 // process is what must be known of the process that a service names.
 type process struct {
-	id    string
-	saves bool   // its own graph ends in save_result
-	graph []byte // the definition itself, where the back-end cannot fetch it
-	etag  string
+	id         string
+	saves      bool   // its own graph ends in save_result
+	graph      []byte // the definition itself, where the back-end cannot fetch it
+	etag       string
+	parameters []dispatch.Parameter
+	set        *parameters.Set // nil: it does not say what parameters it has
 }
 
 // definition is a process as openEO documents have it.
@@ -34,9 +37,11 @@ type definition struct {
 }
 
 type parameter struct {
-	Name     string          `json:"name"`
-	Optional bool            `json:"optional"`
-	Default  json.RawMessage `json:"default"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Optional    bool            `json:"optional"`
+	Default     json.RawMessage `json:"default"`
+	Schema      json.RawMessage `json:"schema"`
 }
 
 // defined gives the process at a user's URL. id is the one it must have; "": any.
@@ -54,12 +59,27 @@ func (p *Platform) defined(ctx context.Context, raw, id string, f facts) (proces
 		if err != nil {
 			return process{}, badDefinition(id, err)
 		}
-		found := process{id: d.ID, saves: endsInSave(d.Graph), etag: a.Header.Get("ETag")}
+		found := d.process()
+		found.etag = a.Header.Get("ETag")
 		if !f.remote {
 			found.graph = a.Body
 		}
 		return found, nil
 	})
+}
+
+// process keeps of a definition what submitting needs.
+func (d definition) process() process {
+	proc := process{id: d.ID, saves: endsInSave(d.Graph)}
+	if d.Parameters == nil {
+		return proc
+	}
+	for _, prm := range d.Parameters {
+		proc.parameters = append(proc.parameters, parameters.Describe(dispatch.Parameter{Name: prm.Name,
+			Description: prm.Description, Optional: prm.Optional, Default: prm.Default, Schema: prm.Schema}))
+	}
+	proc.set = parameters.NewSet(proc.parameters)
+	return proc
 }
 
 // badDefinition says what is wrong with the definition. Only a server that is silent is worth another try.
@@ -155,6 +175,10 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 		if err != nil && (silent(err) || dispatch.Is(err, dispatch.SignInRequired)) {
 			return process{}, err
 		}
-		return process{id: s.Application, saves: err == nil && endsInSave(d.Graph)}, nil
+		if err != nil {
+			return process{id: s.Application}, nil
+		}
+		d.ID = s.Application
+		return d.process(), nil
 	})
 }

@@ -291,7 +291,7 @@ func TestInline(t *testing.T) {
 	b.json("GET /udp.json", 200, definition)
 	s := b.submission()
 	s.Parameters = json.RawMessage(`{"extent":{"west":1.10,"from_parameter_of":2},"data":"outer","own":7,"unknown":1}`)
-	s.Options = json.RawMessage(`{"image":"y"}`)
+	s.Options = json.RawMessage(`{"image":"y","validate":false}`)
 	if _, err := b.platform().Submit(t.Context(), token, s); err != nil {
 		t.Fatal(err)
 	}

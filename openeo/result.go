@@ -195,7 +195,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	if err != nil {
 		return nil, err
 	}
-	body, err := o.body("", s.Options)
+	body, err := o.body("", s.PlatformOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,10 @@ import (
 
 // Set is the parameters of one service, ready to check and shape many values.
 type Set struct {
+	// Unwrap, if not nil, tells values that stand for others, which stay as they are: what is to be checked of them, or
+	// nil where nobody here can check anything.
+	Unwrap func(json.RawMessage) (inner json.RawMessage, wrapped bool)
+
 	parameters map[string]parameter
 	names      []string
 }
@@ -79,6 +83,24 @@ func (s *Set) Argument(name string, value json.RawMessage, loc ...any) (json.Raw
 		return value, []dispatch.Fault{{Loc: loc, Type: "extra_forbidden",
 			Msg: fmt.Sprintf("There is no parameter %q. There are: %s.", name, strings.Join(s.names, ", "))}}
 	}
+	if inner, wrapped := s.unwrap(value); wrapped {
+		if inner == nil {
+			return value, nil
+		}
+		_, faults := p.take(inner, loc)
+		return value, faults
+	}
+	return p.take(value, loc)
+}
+
+func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
+	if s.Unwrap == nil {
+		return nil, false
+	}
+	return s.Unwrap(value)
+}
+
+func (p parameter) take(value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
 		return value, nil // what the document itself gives is right, whatever its schema says
 	}

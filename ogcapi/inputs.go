@@ -1,0 +1,104 @@
+package ogcapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	params "github.com/eodispatch/eodispatch/parameters"
+)
+
+var (
+	_ dispatch.Describer = (*Platform)(nil)
+	_ dispatch.Checker   = (*Platform)(nil)
+)
+
+// Parameters are the inputs of the process's description.
+func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]dispatch.Parameter, error) {
+	at, err := p.locate(s)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.describe(ctx, t, at)
+	if err != nil {
+		return nil, err
+	}
+	return d.parameters, nil
+}
+
+// Check checks a request against the schemas of the process's inputs.
+func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) error {
+	at, err := p.locate(r.Service)
+	if err != nil {
+		return err
+	}
+	d, err := p.describe(ctx, t, at)
+	if err != nil || d.set == nil {
+		return err
+	}
+	return d.set.Check(r, dim)
+}
+
+// describeInputs reads the inputs of a description, and gives nil for a set where it has none to read.
+func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.Set) {
+	if kindOf(raw) != '{' && kindOf(raw) != '[' {
+		return nil, nil
+	}
+	var checked []dispatch.Parameter
+	for _, named := range namedValues(raw) {
+		p, schema := describeInput(named.id, named.value)
+		all = append(all, p)
+		p.Schema = schema
+		checked = append(checked, p)
+	}
+	set = params.NewSet(checked)
+	set.Unwrap = unwrap
+	return all, set
+}
+
+// describeInput gives one input, and the schema that its value must fit: one that may occur several times takes an array,
+// too (OGC 18-062r2, 7.11.2.1).
+func describeInput(id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage) {
+	var input struct {
+		Title       string          `json:"title"`
+		Description string          `json:"description"`
+		MinOccurs   *json.Number    `json:"minOccurs"`
+		Schema      json.RawMessage `json:"schema"`
+	}
+	_ = json.Unmarshal(raw, &input) // what cannot be read is not said
+	p = params.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: input.Schema,
+		Optional: input.MinOccurs != nil && input.MinOccurs.String() == "0"})
+	if p.Description == "" {
+		p.Description = input.Title
+	}
+	if !parseParameter(raw).repeated || p.Schema == nil {
+		return p, p.Schema
+	}
+	switch p.Type {
+	case dispatch.String, dispatch.ArrayString:
+		p.Type = dispatch.ArrayString
+	default:
+		p.Type = dispatch.Array
+	}
+	return p, marshal(map[string]any{"anyOf": []any{p.Schema, map[string]any{"type": "array", "items": p.Schema}}})
+}
+
+// shape gives the inputs in the form that the process asks for.
+func (d *description) shape(r dispatch.Request) (json.RawMessage, error) {
+	if d.set == nil {
+		return r.Parameters, nil
+	}
+	return d.set.Shape(r)
+}
+
+// unwrap gives what is to be checked of a qualified value, and nothing of a link: only the server can read that.
+func unwrap(value json.RawMessage) (inner json.RawMessage, wrapped bool) {
+	var m map[string]json.RawMessage
+	if kindOf(value) != '{' || json.Unmarshal(value, &m) != nil {
+		return nil, false
+	}
+	if isQualified(m) {
+		return m["value"], true
+	}
+	return nil, isLink(m)
+}
