@@ -150,9 +150,21 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 		return repair
 	}
 	for _, l := range leases {
+		if ctx.Err() != nil {
+			e.giveBack(asking, l)
+			continue
+		}
 		e.begin(ctx, l)
 	}
 	return wait
+}
+
+// giveBack ends a lease that came too late to begin a visit. The account is due again at once: no wake has been seen.
+func (e *Engine) giveBack(ctx context.Context, l dispatch.Lease) {
+	const none = -1
+	if err := e.Store.Release(ctx, l, none, time.Time{}); err != nil {
+		e.Log.WarnContext(ctx, "an account waits for its lease to end", "account", l.Account, "err", err)
+	}
 }
 
 func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
