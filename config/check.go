@@ -6,9 +6,11 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
 )
 
 var typeOfTexts = reflect.TypeFor[[]string]()
@@ -37,6 +39,25 @@ func (r *reader) finish(c *Config) {
 		r.checkPlatform(c, &c.Platforms[i], fmt.Sprintf("platforms[%d]", i))
 	}
 	r.checkUnique(c.Platforms)
+	r.checkVault(c)
+}
+
+// checkVault requires keys where several processes may have to share users' secrets.
+func (r *reader) checkVault(c *Config) {
+	if c.Vault.Keys != "" {
+		if _, err := identity.ParseKeyring(c.Vault.Keys); err != nil {
+			r.failAt("vault.keys", "%v", err)
+		}
+		return
+	}
+	asUser := slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser })
+	switch {
+	case !asUser || r.failed("vault.keys"):
+	case strings.HasPrefix(c.Database.Reveal(), "postgres:"):
+		r.failAt("vault.keys", "is missing: access: user on PostgreSQL needs it, to keep users' tokens sealed; `eodispatch vault key` makes one")
+	default:
+		c.Notes = append(c.Notes, "vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have ended")
+	}
 }
 
 func (r *reader) finishDatabase(c *Config) {

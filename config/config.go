@@ -16,6 +16,7 @@ type Config struct {
 	PublicURL     string          `yaml:"public_url"`                      // where clients reach the broker; "": not told
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Identity      Identity        `yaml:"identity"`
+	Vault         Vault           `yaml:"vault"`
 	Platforms     []Platform      `yaml:"platforms"`
 	Applications  Applications    `yaml:"applications"`
 	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
@@ -37,6 +38,11 @@ type Identity struct {
 	Audience     []string        `yaml:"audience"` // absent: the client's id
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
+}
+
+// Vault says how secrets of users are kept. Without keys none are.
+type Vault struct {
+	Keys dispatch.Secret `yaml:"keys"` // see identity.ParseKeyring
 }
 
 // Platform is one external back-end. One that is given without a protocol becomes two: NAME for openEO, and NAME-ogc for

@@ -25,6 +25,7 @@ identity:
   audience: [eodispatch-api, other]
   client_id: eodispatch-api
   client_secret: env:CLIENT
+vault: {keys: env:VAULT}
 platforms:
   - name: cdse
     protocol: openeo
@@ -52,6 +53,8 @@ freshness: 3s
 shutdown_grace: 1m
 `
 
+const vaultKey = "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
 // minimal is the least that is a configuration; tests add to it.
 const minimal = `
 identity: {issuer: https://auth.example.org, client_id: api}
@@ -65,7 +68,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
-		[]string{"DB=postgres://u:p@db/eo", "CLIENT=from a variable"})
+		[]string{"DB=postgres://u:p@db/eo", "CLIENT=from a variable", "VAULT=" + vaultKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +77,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Listen: "0.0.0.0:8080", PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			ClientID: "eodispatch-api", ClientSecret: "from a variable"},
+		Vault: Vault{Keys: vaultKey},
 		Platforms: []Platform{{
 			Name: "cdse", Protocol: OpenEO, Endpoint: "https://openeo.example.org",
 			Aliases: []string{"https://openeofed.example.org"}, Access: dispatch.AccessUser,
@@ -377,4 +381,28 @@ func mustLoad(t *testing.T, text string, environ ...string) *Config {
 		t.Fatalf("refused:\n%v", err)
 	}
 	return c
+}
+
+func TestTheVaultsKeys(t *testing.T) {
+	user := strings.Replace(minimal, "access: open", "access: user, exchange: {driver: keycloak-requested-issuer, alias: a}", 1)
+	user = strings.Replace(user, "client_id: api", "client_id: api, client_secret: env:S", 1)
+	for name, row := range map[string]struct {
+		yaml string
+		env  []string
+		want string
+	}{
+		"no key":               {yaml: minimal + "vault: {keys: env:V}", env: []string{"V=canary"}, want: "vault.keys: key 1 is not NAME:BASE64 of 32 bytes"},
+		"literal":              {yaml: minimal + "vault: {keys: '" + vaultKey + "'}", want: "vault.keys: a secret must not stand in the file"},
+		"PostgreSQL, as users": {yaml: user, env: []string{"S=s", "DATABASE_URL=postgresql://h/db"}, want: "vault.keys: is missing: access: user on PostgreSQL needs it"},
+	} {
+		_, err := load("x.yaml", []byte(row.yaml), row.env)
+		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), vaultKey[6:]) {
+			t.Errorf("%s: reported:\n%v\nnot: %s", name, err, row.want)
+		}
+	}
+	mustLoad(t, user, "S=s", "DATABASE_URL=postgresql://h/db", "EODISPATCH_VAULT_KEYS="+vaultKey)
+	mustLoad(t, minimal, "DATABASE_URL=postgresql://h/db")
+	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") {
+		t.Errorf("notes %v", c.Notes)
+	}
 }

@@ -185,3 +185,43 @@ DELETE FROM jobs WHERE hidden AND phase = 'ended' AND strays = '' AND moved < $1
 
 -- name: PurgeKeys :exec
 DELETE FROM keys WHERE created <= $1;
+
+-- name: GetGrant :one
+SELECT * FROM grants WHERE owner = $1 AND issuer = $2;
+
+-- name: ListGrants :many
+SELECT * FROM grants WHERE owner = $1 ORDER BY created, id;
+
+-- name: ListForeignGrants :many
+SELECT * FROM grants WHERE key <> sqlc.arg(key) ORDER BY id LIMIT sqlc.arg(n);
+
+-- name: KeepGrant :exec
+INSERT INTO grants (id, owner, issuer, kind, key, sealed, created, renewed, expires)
+VALUES (sqlc.arg(id), sqlc.arg(owner), sqlc.arg(issuer), sqlc.arg(kind), sqlc.arg(key), sqlc.arg(sealed), sqlc.arg(created), sqlc.arg(renewed),
+	sqlc.arg(expires))
+ON CONFLICT (owner, issuer) DO UPDATE SET id = excluded.id, kind = excluded.kind, key = excluded.key, sealed = excluded.sealed,
+	created = excluded.created, renewed = excluded.renewed, expires = excluded.expires, version = 1;
+
+-- name: RenewGrant :one
+UPDATE grants SET key = sqlc.arg(key), sealed = sqlc.arg(sealed), renewed = sqlc.arg(renewed), expires = sqlc.arg(expires),
+	version = version + 1
+WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) RETURNING *;
+
+-- name: EraseGrant :execrows
+DELETE FROM grants WHERE id = $1 AND owner = $2;
+
+-- name: LeaveToken :exec
+INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires;
+
+-- name: FindToken :one
+SELECT key, sealed, expires FROM tokens WHERE name = sqlc.arg(name) AND expires > sqlc.arg(now);
+
+-- name: PurgeTokens :exec
+DELETE FROM tokens WHERE expires <= $1;
+
+-- name: ListWorking :many
+-- Accounts with a job that has not ended.
+SELECT a.id FROM accounts a
+WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'settle', 'start', 'learn'))
+ORDER BY a.id;

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -140,7 +141,8 @@ func TestTheDeployedServicesSharedAccount(t *testing.T) {
 func TestTheDeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
 	_, address, _ := strings.Cut(postgres.Database(t), ":")
 	w := startWorld(t)
-	p := startProgram(t, append(deployed(w, asUser, asUser), "DATABASE_URL=postgresql+psycopg2:"+address)...)
+	p := startProgram(t, append(deployed(w, asUser, asUser), "DATABASE_URL=postgresql+psycopg2:"+address,
+		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal())...)
 	runBoth(t, w, signedIn(t, w, p.address))
 	if code := p.stop(t); code != exitDone {
 		t.Errorf("exit %d:\n%s", code, p.said)

@@ -31,6 +31,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the broker."`
 	Doctor  doctorCommand  `cmd:"" help:"Check the configuration, the database, the identity provider and each platform."`
 	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, and run two jobs."`
+	Vault   vaultCommand   `cmd:"" help:"The keys with which users' tokens are sealed."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

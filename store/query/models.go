@@ -8,6 +8,19 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+type Grant struct {
+	ID      string
+	Owner   dispatch.UserID
+	Issuer  string
+	Kind    dispatch.GrantKind
+	Key     string
+	Sealed  string
+	Created int64
+	Renewed int64
+	Expires int64
+	Version int64
+}
+
 type Job struct {
 	ID        dispatch.JobID
 	Task      dispatch.TaskID

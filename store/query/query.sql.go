@@ -230,6 +230,35 @@ func (q *Queries) Dequeue(ctx context.Context, until int64, now int64, n int32) 
 	return items, nil
 }
 
+const eraseGrant = `-- name: EraseGrant :execrows
+DELETE FROM grants WHERE id = $1 AND owner = $2
+`
+
+func (q *Queries) EraseGrant(ctx context.Context, iD string, owner dispatch.UserID) (int64, error) {
+	result, err := q.db.ExecContext(ctx, eraseGrant, iD, owner)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const findToken = `-- name: FindToken :one
+SELECT key, sealed, expires FROM tokens WHERE name = $1 AND expires > $2
+`
+
+type FindTokenRow struct {
+	Key     string
+	Sealed  string
+	Expires int64
+}
+
+func (q *Queries) FindToken(ctx context.Context, name string, now int64) (FindTokenRow, error) {
+	row := q.db.QueryRowContext(ctx, findToken, name, now)
+	var i FindTokenRow
+	err := row.Scan(&i.Key, &i.Sealed, &i.Expires)
+	return i, err
+}
+
 const getAccount = `-- name: GetAccount :one
 SELECT wakes, hold FROM accounts WHERE id = $1
 `
@@ -243,6 +272,28 @@ func (q *Queries) GetAccount(ctx context.Context, id dispatch.Account) (GetAccou
 	row := q.db.QueryRowContext(ctx, getAccount, id)
 	var i GetAccountRow
 	err := row.Scan(&i.Wakes, &i.Hold)
+	return i, err
+}
+
+const getGrant = `-- name: GetGrant :one
+SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE owner = $1 AND issuer = $2
+`
+
+func (q *Queries) GetGrant(ctx context.Context, owner dispatch.UserID, issuer string) (Grant, error) {
+	row := q.db.QueryRowContext(ctx, getGrant, owner, issuer)
+	var i Grant
+	err := row.Scan(
+		&i.ID,
+		&i.Owner,
+		&i.Issuer,
+		&i.Kind,
+		&i.Key,
+		&i.Sealed,
+		&i.Created,
+		&i.Renewed,
+		&i.Expires,
+		&i.Version,
+	)
 	return i, err
 }
 
@@ -572,12 +623,69 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 	return err
 }
 
+const keepGrant = `-- name: KeepGrant :exec
+INSERT INTO grants (id, owner, issuer, kind, key, sealed, created, renewed, expires)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
+	$9)
+ON CONFLICT (owner, issuer) DO UPDATE SET id = excluded.id, kind = excluded.kind, key = excluded.key, sealed = excluded.sealed,
+	created = excluded.created, renewed = excluded.renewed, expires = excluded.expires, version = 1
+`
+
+type KeepGrantParams struct {
+	ID      string
+	Owner   dispatch.UserID
+	Issuer  string
+	Kind    dispatch.GrantKind
+	Key     string
+	Sealed  string
+	Created int64
+	Renewed int64
+	Expires int64
+}
+
+func (q *Queries) KeepGrant(ctx context.Context, arg KeepGrantParams) error {
+	_, err := q.db.ExecContext(ctx, keepGrant,
+		arg.ID,
+		arg.Owner,
+		arg.Issuer,
+		arg.Kind,
+		arg.Key,
+		arg.Sealed,
+		arg.Created,
+		arg.Renewed,
+		arg.Expires,
+	)
+	return err
+}
+
 const keepResult = `-- name: KeepResult :exec
 INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body
 `
 
 func (q *Queries) KeepResult(ctx context.Context, job dispatch.JobID, body string) error {
 	_, err := q.db.ExecContext(ctx, keepResult, job, body)
+	return err
+}
+
+const leaveToken = `-- name: LeaveToken :exec
+INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
+`
+
+type LeaveTokenParams struct {
+	Name    string
+	Key     string
+	Sealed  string
+	Expires int64
+}
+
+func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
+	_, err := q.db.ExecContext(ctx, leaveToken,
+		arg.Name,
+		arg.Key,
+		arg.Sealed,
+		arg.Expires,
+	)
 	return err
 }
 
@@ -641,6 +749,82 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Version,
 			&i.Line,
 			&i.Step,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listForeignGrants = `-- name: ListForeignGrants :many
+SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE key <> $1 ORDER BY id LIMIT $2
+`
+
+func (q *Queries) ListForeignGrants(ctx context.Context, key string, n int32) ([]Grant, error) {
+	rows, err := q.db.QueryContext(ctx, listForeignGrants, key, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Grant
+	for rows.Next() {
+		var i Grant
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Issuer,
+			&i.Kind,
+			&i.Key,
+			&i.Sealed,
+			&i.Created,
+			&i.Renewed,
+			&i.Expires,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listGrants = `-- name: ListGrants :many
+SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE owner = $1 ORDER BY created, id
+`
+
+func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Grant, error) {
+	rows, err := q.db.QueryContext(ctx, listGrants, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Grant
+	for rows.Next() {
+		var i Grant
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Issuer,
+			&i.Kind,
+			&i.Key,
+			&i.Sealed,
+			&i.Created,
+			&i.Renewed,
+			&i.Expires,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -841,6 +1025,36 @@ func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]Lis
 	return items, nil
 }
 
+const listWorking = `-- name: ListWorking :many
+SELECT a.id FROM accounts a
+WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'settle', 'start', 'learn'))
+ORDER BY a.id
+`
+
+// Accounts with a job that has not ended.
+func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
+	rows, err := q.db.QueryContext(ctx, listWorking)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.Account
+	for rows.Next() {
+		var id dispatch.Account
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const nameInstallation = `-- name: NameInstallation :exec
 INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING
 `
@@ -922,6 +1136,15 @@ func (q *Queries) PurgeKeys(ctx context.Context, created int64) error {
 	return err
 }
 
+const purgeTokens = `-- name: PurgeTokens :exec
+DELETE FROM tokens WHERE expires <= $1
+`
+
+func (q *Queries) PurgeTokens(ctx context.Context, expires int64) error {
+	_, err := q.db.ExecContext(ctx, purgeTokens, expires)
+	return err
+}
+
 const release = `-- name: Release :execrows
 UPDATE accounts SET generation = generation + 1, lease_until = 0,
 	due = CASE WHEN wakes <> $1 THEN CAST($2 AS BIGINT) ELSE CAST($3 AS BIGINT) END
@@ -961,6 +1184,46 @@ func (q *Queries) Renew(ctx context.Context, leaseUntil int64, iD dispatch.Accou
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const renewGrant = `-- name: RenewGrant :one
+UPDATE grants SET key = $1, sealed = $2, renewed = $3, expires = $4,
+	version = version + 1
+WHERE id = $5 AND version = $6 RETURNING id, owner, issuer, kind, key, sealed, created, renewed, expires, version
+`
+
+type RenewGrantParams struct {
+	Key     string
+	Sealed  string
+	Renewed int64
+	Expires int64
+	ID      string
+	Version int64
+}
+
+func (q *Queries) RenewGrant(ctx context.Context, arg RenewGrantParams) (Grant, error) {
+	row := q.db.QueryRowContext(ctx, renewGrant,
+		arg.Key,
+		arg.Sealed,
+		arg.Renewed,
+		arg.Expires,
+		arg.ID,
+		arg.Version,
+	)
+	var i Grant
+	err := row.Scan(
+		&i.ID,
+		&i.Owner,
+		&i.Issuer,
+		&i.Kind,
+		&i.Key,
+		&i.Sealed,
+		&i.Created,
+		&i.Renewed,
+		&i.Expires,
+		&i.Version,
+	)
+	return i, err
 }
 
 const reserveIDs = `-- name: ReserveIDs :one

@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// GrantKind is where a user's leave comes from, and with that how long it lasts.
+type GrantKind string
+
+const (
+	SessionGrant GrantKind = "session" // from the session that the user has at the identity provider; it ends with that
+	OfflineGrant GrantKind = "offline" // the user agreed to it; it lasts until they or the provider take it back
+)
+
+// Grant is a user's leave to act for them while they are away. A user has one at most at each identity provider.
+type Grant struct {
+	ID      string // of letters and digits
+	Owner   UserID
+	Issuer  string // the identity provider
+	Kind    GrantKind
+	Created time.Time
+	Renewed time.Time // when the provider last gave a token for it
+	Expires time.Time // unless it is renewed; zero: no end is known
+	Version int64     // Vault.RenewGrant refuses any other
+	Sealed
+}
+
+// Sealed is a text that only who holds a key can read.
+type Sealed struct {
+	Key  string // its name
+	Text string
+}
+
+// Vault keeps what is sealed. It cannot read it. Times are those of whoever seals.
+type Vault interface {
+	// Grant gives a user's grant at a provider; NotFound.
+	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)
+	// Grants gives all of a user's.
+	Grants(context.Context, UserID) ([]Grant, error)
+	// KeepGrant keeps a new grant in place of the one that its owner had there.
+	KeepGrant(context.Context, Grant) error
+	// RenewGrant keeps what is sealed and the times of a grant that has not changed since it was read; else Conflict.
+	RenewGrant(context.Context, Grant) (Grant, error)
+	// EraseGrant forgets a grant; NotFound, also for another's.
+	EraseGrant(ctx context.Context, u UserID, id string) error
+	// ForeignGrants gives grants that are not sealed with a key, n at most.
+	ForeignGrants(ctx context.Context, key string, n int) ([]Grant, error)
+
+	// LeaveToken keeps a token that processes share under a name, until it ends.
+	LeaveToken(ctx context.Context, name string, s Sealed, expires time.Time) error
+	// FindToken gives what was left under a name last, and when it ends; NotFound.
+	FindToken(ctx context.Context, name string) (Sealed, time.Time, error)
+
+	// Working gives the accounts that have a job which has not ended.
+	Working(context.Context) ([]Account, error)
+}

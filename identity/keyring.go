@@ -1,0 +1,151 @@
+package identity
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// keyBytes is the length of a key, for AES-256.
+const keyBytes = 32
+
+// Keyring seals texts with its first key, and opens what was sealed with any of them: AES-256-GCM with random nonces.
+// A text is bound to its place, so that it opens nowhere else.
+type Keyring struct {
+	first string
+	keys  map[string]cipher.AEAD
+}
+
+var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// ParseKeyring reads keys, each NAME:BASE64 of 32 bytes, with commas or line breaks between them, the newest first. The
+// error repeats nothing of a key.
+func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
+	r := &Keyring{keys: map[string]cipher.AEAD{}}
+	for i, entry := range strings.FieldsFunc(text.Reveal(), func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) }) {
+		name, encoded, _ := strings.Cut(entry, ":")
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		switch {
+		case !keyName.MatchString(name) || err != nil || len(key) != keyBytes:
+			return nil, fmt.Errorf("key %d is not NAME:BASE64 of 32 bytes, as `eodispatch vault key` prints", i+1)
+		case r.keys[name] != nil:
+			return nil, fmt.Errorf("two keys have the name %s", name)
+		}
+		if r.keys[name], err = sealing(key); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			r.first = name
+		}
+	}
+	if r.first == "" {
+		return nil, errors.New("there is no key")
+	}
+	return r, nil
+}
+
+// NewKey makes a key for a keyring.
+func NewKey(now time.Time) dispatch.Secret {
+	key := make([]byte, keyBytes)
+	rand.Read(key)
+	return dispatch.Secret(now.UTC().Format("20060102-150405") + ":" + base64.StdEncoding.EncodeToString(key))
+}
+
+func sealing(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// bound is the additional data of what is sealed with a key for a place.
+func bound(key string, place []string) []byte { return fmt.Appendf(nil, "%q", append(place[:len(place):len(place)], key)) }
+
+func (r *Keyring) seal(text dispatch.Secret, place ...string) dispatch.Sealed {
+	sealed := r.keys[r.first].Seal(nil, nil, []byte(text.Reveal()), bound(r.first, place))
+	return dispatch.Sealed{Key: r.first, Text: base64.StdEncoding.EncodeToString(sealed)}
+}
+
+func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, error) {
+	key := r.keys[s.Key]
+	if key == nil {
+		return "", misconfigured(fmt.Errorf("the vault's key %q is missing", printable(s.Key, 64)))
+	}
+	sealed, err := base64.StdEncoding.DecodeString(s.Text)
+	if err == nil {
+		sealed, err = key.Open(nil, nil, sealed, bound(s.Key, place))
+	}
+	if err != nil {
+		return "", misconfigured(fmt.Errorf("the vault's key %q does not open what it holds", s.Key))
+	}
+	return dispatch.Secret(sealed), nil
+}
+
+// placeOf is where a grant's secret belongs.
+func placeOf(g dispatch.Grant) []string { return []string{"grants", g.ID, string(g.Owner), g.Issuer} }
+
+// Rotate seals with the first key all that was sealed with others, and says how much that was. Keys that a failed run
+// leaves in use are still needed.
+func Rotate(ctx context.Context, v dispatch.Vault, r *Keyring) (rotated int, err error) {
+	for {
+		grants, err := v.ForeignGrants(ctx, r.first, 100)
+		if err != nil || len(grants) == 0 {
+			return rotated, err
+		}
+		for _, g := range grants {
+			secret, err := r.open(g.Sealed, placeOf(g)...)
+			if err != nil {
+				return rotated, err
+			}
+			g.Sealed = r.seal(secret, placeOf(g)...)
+			_, err = v.RenewGrant(ctx, g)
+			switch {
+			case err == nil:
+				rotated++
+			case !dispatch.Is(err, dispatch.Conflict): // one that has changed comes again if it must
+				return rotated, err
+			}
+		}
+	}
+}
+
+// Shelves is what replicas share of the vault: tokens, sealed, while they last.
+type Shelves struct {
+	vault dispatch.Vault
+	ring  *Keyring
+}
+
+// NewShelves makes a place where the processes that serve together leave platform tokens for each other.
+func NewShelves(v dispatch.Vault, r *Keyring) *Shelves { return &Shelves{v, r} }
+
+// Find gives the token that was put under a name last, "" if there is none. One that was sealed with a key that is not
+// here any more is as none: it is asked for again.
+func (s *Shelves) Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error) {
+	sealed, expires, err := s.vault.FindToken(ctx, name)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return "", time.Time{}, nil
+	case err != nil:
+		return "", time.Time{}, err
+	}
+	token, err := s.ring.open(sealed, "tokens", name)
+	if err != nil {
+		return "", time.Time{}, nil
+	}
+	return token, expires, nil
+}
+
+// Put leaves a token until it ends.
+func (s *Shelves) Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error {
+	return s.vault.LeaveToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+var _ dispatch.Vault = (*Store)(nil)
+
+// Grant gives a user's grant at a provider.
+func (s *Store) Grant(ctx context.Context, u dispatch.UserID, issuer string) (dispatch.Grant, error) {
+	row, err := s.queries(s.read).GetGrant(ctx, u, issuer)
+	if err != nil {
+		return dispatch.Grant{}, noGrant("Grant", err)
+	}
+	return grantOf(row), nil
+}
+
+// Grants gives all of a user's.
+func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
+	rows, err := s.queries(s.read).ListGrants(ctx, u)
+	return grantsOf(rows), fail("Grants", err)
+}
+
+// ForeignGrants gives grants that are not sealed with a key.
+func (s *Store) ForeignGrants(ctx context.Context, key string, n int) ([]dispatch.Grant, error) {
+	rows, err := s.queries(s.read).ListForeignGrants(ctx, key, int32(n))
+	return grantsOf(rows), fail("ForeignGrants", err)
+}
+
+// KeepGrant keeps a new grant in place of the one that its owner had there.
+func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
+	return fail("KeepGrant", s.queries(s.write).KeepGrant(ctx, query.KeepGrantParams{ID: g.ID, Owner: g.Owner, Issuer: g.Issuer,
+		Kind: g.Kind, Key: g.Key, Sealed: g.Text, Created: micros(g.Created), Renewed: micros(g.Renewed), Expires: micros(g.Expires)}))
+}
+
+// RenewGrant keeps what is sealed and the times of a grant that has not changed.
+func (s *Store) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Grant, error) {
+	row, err := s.queries(s.write).RenewGrant(ctx, query.RenewGrantParams{ID: g.ID, Version: g.Version, Key: g.Key, Sealed: g.Text,
+		Renewed: micros(g.Renewed), Expires: micros(g.Expires)})
+	if errors.Is(err, sql.ErrNoRows) {
+		return dispatch.Grant{}, conflict("RenewGrant")
+	}
+	return grantOf(row), fail("RenewGrant", err)
+}
+
+// EraseGrant forgets a grant.
+func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) error {
+	rows, err := s.queries(s.write).EraseGrant(ctx, id, u)
+	if err == nil && rows == 0 {
+		err = sql.ErrNoRows
+	}
+	return noGrant("EraseGrant", err)
+}
+
+// LeaveToken keeps a token that processes share under a name, until it ends.
+func (s *Store) LeaveToken(ctx context.Context, name string, sealed dispatch.Sealed, expires time.Time) error {
+	return fail("LeaveToken", s.queries(s.write).LeaveToken(ctx, query.LeaveTokenParams{Name: name, Key: sealed.Key, Sealed: sealed.Text, Expires: micros(expires)}))
+}
+
+// FindToken gives what was left under a name last, and when it ends.
+func (s *Store) FindToken(ctx context.Context, name string) (dispatch.Sealed, time.Time, error) {
+	now, err := s.now(ctx, s.read)
+	if err != nil {
+		return dispatch.Sealed{}, time.Time{}, fail("FindToken", err)
+	}
+	row, err := s.queries(s.read).FindToken(ctx, name, now)
+	return dispatch.Sealed{Key: row.Key, Text: row.Sealed}, at(row.Expires), fail("FindToken", err)
+}
+
+// Working gives the accounts that have a job which has not ended.
+func (s *Store) Working(ctx context.Context) ([]dispatch.Account, error) {
+	accounts, err := s.queries(s.read).ListWorking(ctx)
+	return accounts, fail("Working", err)
+}
+
+func grantOf(r query.Grant) dispatch.Grant {
+	return dispatch.Grant{ID: r.ID, Owner: r.Owner, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created), Renewed: at(r.Renewed),
+		Expires: at(r.Expires), Version: r.Version, Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
+}
+
+func grantsOf(rows []query.Grant) []dispatch.Grant {
+	grants := make([]dispatch.Grant, len(rows))
+	for i, r := range rows {
+		grants[i] = grantOf(r)
+	}
+	return grants
+}
+
+// noGrant is fail for grants, which are not to be spoken of as jobs.
+func noGrant(op string, err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return &dispatch.Error{Kind: dispatch.NotFound, Op: "store." + op, Text: "There is no such grant.", Err: err}
+	}
+	return fail(op, err)
+}

@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// onBoth runs a test on both databases.
+func onBoth(t *testing.T, test func(*testing.T, *store.Store)) {
+	t.Run("SQLite", func(t *testing.T) {
+		test(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: time.Now()}))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, open(t, postgres.Database(t), nil)) })
+}
+
+func grant(id string, u dispatch.UserID) dispatch.Grant {
+	return dispatch.Grant{ID: id, Owner: u, Issuer: "https://idp", Kind: dispatch.OfflineGrant, Created: start, Renewed: start,
+		Sealed: dispatch.Sealed{Key: "k1", Text: "sealed " + id}}
+}
+
+func TestGrants(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		if _, err := s.Grant(ctx, "ann", "https://idp"); !dispatch.Is(err, dispatch.NotFound) {
+			t.Fatalf("no grant: %v", err)
+		}
+		for _, g := range []dispatch.Grant{grant("a1", "ann"), grant("b1", "bob"), grant("a2", "ann")} { // a2 in place of a1
+			if err := s.KeepGrant(ctx, g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := grant("a2", "ann")
+		want.Version = 1
+		got, err := s.Grants(ctx, "ann")
+		if diff := cmp.Diff([]dispatch.Grant{want}, got); err != nil || diff != "" {
+			t.Fatal(err, diff)
+		}
+		renewed := want
+		renewed.Sealed, renewed.Renewed, renewed.Expires = dispatch.Sealed{Key: "k2", Text: "other"}, start.Add(time.Hour), start.Add(2*time.Hour)
+		is, err := s.RenewGrant(ctx, renewed)
+		renewed.Version = 2
+		if diff := cmp.Diff(renewed, is); err != nil || diff != "" {
+			t.Fatal(err, diff)
+		}
+		if _, err := s.RenewGrant(ctx, want); !dispatch.Is(err, dispatch.Conflict) {
+			t.Errorf("a renewal of what has changed: %v", err)
+		}
+		if foreign, err := s.ForeignGrants(ctx, "k2", 10); err != nil || len(foreign) != 1 || foreign[0].ID != "b1" {
+			t.Errorf("foreign %v, %v", foreign, err)
+		}
+		if err := s.EraseGrant(ctx, "bob", "a2"); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("another's grant: %v", err)
+		}
+		if err := s.EraseGrant(ctx, "ann", "a2"); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Grant(ctx, "ann", "https://idp"); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("an erased grant: %v", err)
+		}
+		if _, err := s.RenewGrant(ctx, is); !dispatch.Is(err, dispatch.Conflict) {
+			t.Errorf("an erased grant comes back: %v", err)
+		}
+	})
+}
+
+func TestSharedTokensEnd(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
+		for name, expires := range map[string]time.Time{"lasts": end, "ended": time.Now().Add(-time.Second)} {
+			if err := s.LeaveToken(ctx, name, dispatch.Sealed{Key: "k", Text: name}, expires); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, expires, err := s.FindToken(ctx, "lasts"); err != nil || got.Text != "lasts" || !expires.Equal(end) {
+			t.Errorf("found %v %v %v", got, expires, err)
+		}
+		for _, name := range []string{"ended", "never"} {
+			if _, _, err := s.FindToken(ctx, name); !dispatch.Is(err, dispatch.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestWorkingAccounts(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		jobs := drafts(2)
+		if _, err := s.Accept(ctx, dispatch.Key{}, nil, jobs); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Working(ctx); err != nil || !cmp.Equal(got, []dispatch.Account{"p/shared"}) {
+			t.Errorf("working: %v %v", got, err)
+		}
+		for _, j := range jobs {
+			if _, err := s.Cancel(ctx, "ann", j.ID, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.Working(ctx); err != nil || len(got) != 0 {
+			t.Errorf("working: %v %v", got, err)
+		}
+	})
+}
