@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,7 +26,8 @@ func openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
 		clients.Close()
 		return nil, fail("Open", err)
 	}
-	s := &Store{now: postgresNow, adapt: func(db query.DBTX) query.DBTX { return db }}
+	s := &Store{now: postgresNow, ready: func(context.Context, *sql.DB) {},
+		adapt: func(_ *sql.DB, on query.DBTX) query.DBTX { return on }}
 	s.write, s.visit = stdlib.OpenDBFromPool(clients), stdlib.OpenDBFromPool(visits)
 	s.read = s.write
 	s.close = func() error {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/pressly/goose/v3"
@@ -29,10 +31,10 @@ func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, err
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		now:   func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil },
-		adapt: func(db query.DBTX) query.DBTX { return oneWriter{db} },
-	}
+	s := &Store{now: func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }}
+	prepared := map[*sql.DB]*statements{}
+	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
+	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }
 	s.close = func() error { return errors.Join(closeAll(s.read, s.write), lock.Close()) }
 	if s.write, err = sqliteDB(file, "immediate", 1); err == nil {
 		s.visit, s.read = s.write, s.write
@@ -40,6 +42,7 @@ func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, err
 	if err == nil && file != memory {
 		s.read, err = sqliteDB(file, "deferred", readers)
 	}
+	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
 		err = s.prepare(ctx, goose.DialectSQLite3)
 	}
@@ -100,9 +103,101 @@ func naming(file string, err error) error {
 	return &named
 }
 
-// oneWriter leaves out of a query what locks rows: SQLite cannot, and with one writer need not.
-type oneWriter struct{ query.DBTX }
+// oneWriter runs queries on on: a database, or a transaction of one. It leaves out what locks rows, which SQLite cannot and
+// with one writer need not; and it runs statements that were prepared before, since parsing takes longer than running.
+type oneWriter struct {
+	on       query.DBTX
+	prepared *statements
+}
+
+func (w oneWriter) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
+	if s := w.statement(ctx, q); s != nil {
+		return s.ExecContext(ctx, args...)
+	}
+	return w.on.ExecContext(ctx, q, args...)
+}
 
 func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
-	return w.DBTX.QueryContext(ctx, strings.Replace(q, "FOR UPDATE SKIP LOCKED", "", 1), args...)
+	q = strings.Replace(q, "FOR UPDATE SKIP LOCKED", "", 1)
+	if s := w.statement(ctx, q); s != nil {
+		return s.QueryContext(ctx, args...)
+	}
+	return w.on.QueryContext(ctx, q, args...)
+}
+
+func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
+	if s := w.statement(ctx, q); s != nil {
+		return s.QueryRowContext(ctx, args...)
+	}
+	return w.on.QueryRowContext(ctx, q, args...)
+}
+
+func (w oneWriter) PrepareContext(ctx context.Context, q string) (*sql.Stmt, error) {
+	return w.on.PrepareContext(ctx, q)
+}
+
+// statement gives q prepared; nil where it is not, and must be run as it is.
+func (w oneWriter) statement(ctx context.Context, q string) *sql.Stmt {
+	begun, inside := w.on.(*sql.Tx)
+	s := w.prepared.get(ctx, q, !inside)
+	if s == nil || !inside {
+		return s
+	}
+	return begun.StmtContext(ctx, s)
+}
+
+// statements are prepared for the connections of one database, each when it was first seen.
+type statements struct {
+	db      *sql.DB
+	mu      sync.Mutex
+	kept    map[string]*sql.Stmt
+	missing []string
+}
+
+// get gives q prepared, nil where it is not. Where a transaction holds the only connection nothing can be prepared: what is
+// missing is noted, for the next who has a connection to spare.
+func (s *statements) get(ctx context.Context, q string, spare bool) *sql.Stmt {
+	found := s.find(q)
+	if found == nil && spare {
+		s.fill(ctx)
+		found = s.find(q)
+	}
+	return found
+}
+
+func (s *statements) find(q string) *sql.Stmt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept[q] == nil {
+		s.missing = append(s.missing, q)
+	}
+	return s.kept[q]
+}
+
+// fill prepares what is missing. It must not hold the lock meanwhile: the connection it waits for may be held by who waits
+// for the lock. What cannot be prepared now will be missed again.
+func (s *statements) fill(ctx context.Context) {
+	s.mu.Lock()
+	missing := s.missing
+	s.missing = nil
+	s.mu.Unlock()
+	slices.Sort(missing)
+	for _, q := range slices.Compact(missing) {
+		if prepared, err := s.db.PrepareContext(ctx, q); err == nil {
+			s.keep(q, prepared)
+		}
+	}
+}
+
+func (s *statements) keep(q string, prepared *sql.Stmt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept[q] != nil {
+		_ = prepared.Close() // another was faster
+		return
+	}
+	if s.kept == nil {
+		s.kept = map[string]*sql.Stmt{}
+	}
+	s.kept[q] = prepared
 }

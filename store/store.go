@@ -23,7 +23,8 @@ type Store struct {
 	visit *sql.DB // what keeps leases: a renewal must not queue behind clients
 	read  *sql.DB
 	now   func(context.Context, query.DBTX) (int64, error) // microseconds, the clock of the database
-	adapt func(query.DBTX) query.DBTX                      // makes the queries this database's
+	adapt func(*sql.DB, query.DBTX) query.DBTX             // makes the queries this database's; they run on the second
+	ready func(context.Context, *sql.DB)                   // called before each transaction
 	close func() error
 
 	ids          map[string]*block
@@ -82,7 +83,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Installation is a text of letters and digits that is this database's alone.
 func (s *Store) Installation(context.Context) (string, error) { return s.installation, nil }
 
-func (s *Store) queries(db query.DBTX) *query.Queries { return query.New(s.adapt(db)) }
+func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.adapt(db, db)) }
 
 // tx is a transaction: the generated queries, and what they cannot say.
 type tx struct {
@@ -105,6 +106,7 @@ func (s *Store) in(ctx context.Context, db *sql.DB, op string, f func(q tx, now 
 }
 
 func (s *Store) once(ctx context.Context, db *sql.DB, f func(q tx, now int64) error) error {
+	s.ready(ctx, db)
 	begun, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -114,7 +116,7 @@ func (s *Store) once(ctx context.Context, db *sql.DB, f func(q tx, now int64) er
 	if err != nil {
 		return err
 	}
-	if err := f(tx{s.queries(begun), begun}, now); err != nil {
+	if err := f(tx{query.New(s.adapt(db, begun)), begun}, now); err != nil {
 		return err
 	}
 	return committed(begun.Commit())
