@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	untilSignIn = time.Hour       // until something is submitted again, if the user is not seen before
-	untilMended = 5 * time.Minute // likewise, if the operator must mend something
-	untilAsked  = time.Minute     // until a token is tried for again, for what is or may be at the platform
+	untilSignIn = 60 * minute     // until something is submitted again, if the user is not seen before
+	untilMended = 5 * minute      // likewise, if the operator must mend something
+	untilAsked  = minute          // until a token is tried for again, for what is or may be at the platform
 	signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
 )
 

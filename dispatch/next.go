@@ -7,19 +7,19 @@ import (
 
 const (
 	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
-	StalledAfter = 6 * time.Hour   // a job that has not moved for so long takes no slot
+	StalledAfter = 6 * 60 * minute // a job that has not moved for so long takes no slot
 
-	lookEvery   = time.Minute // between two looks at what is in doubt
+	lookEvery   = minute      // between two looks at what is in doubt
 	startLooks  = 20          // looks that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
 	searchLooks = 3           // complete listings without the tag before a one-step submission is given up as unknown
 	lostLooks   = 5           // reads that do not find a job before it is lost
-	searchRarer = time.Hour   // between two looks for what is unknown
-	giveUpAfter = 24 * time.Hour
+	searchRarer = 60 * minute // between two looks for what is unknown
+	giveUpAfter = 24 * 60 * minute
 	confirm     = 5 * time.Second // until a report of failure is read again
 	firstPoll   = 5 * time.Second
-	lastPoll    = time.Minute
-	lastPause   = 10 * time.Minute
-	strandedFor = 10 * time.Minute // between two looks whether a platform that is gone is configured again
+	lastPoll    = minute
+	lastPause   = 10 * minute
+	strandedFor = 10 * minute // between two looks whether a platform that is gone is configured again
 )
 
 // Question is what the platform was asked.

@@ -10,7 +10,8 @@ const (
 	longest = 5 * time.Minute // of a visit
 	nearby  = time.Second     // a visit waits for what is due so soon
 	repair  = time.Second     // until a failed statement is tried again
-	perTurn = 100             // due jobs of each kind that a turn looks at
+	renewed = 10 * time.Second
+	perTurn = 100 // due jobs of each kind that a turn looks at
 )
 
 // visit is one stay at an account. All its state belongs to the goroutine of run; requests only send their answers.
@@ -106,10 +107,10 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 	return firstOf(v.begin(ctx, steps), err)
 }
 
-// renew keeps the lease longer than a request that begins now may take.
+// renew keeps the lease so fresh that a request which begins now has most of its time, see deadline.
 func (v *visit) renew(ctx context.Context) error {
 	now, ttl := time.Now(), v.Limits.Lease()
-	if v.lease.Sub(now) > v.Limits.Send+SettleMargin {
+	if now.Before(v.lease.Add(min(renewed, v.Limits.Send/3) - ttl)) {
 		return nil
 	}
 	if err := v.Store.Renew(ctx, v.held, ttl); err != nil {

@@ -35,6 +35,12 @@ type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
+// seams are what stands between the broker and what it talks to: nothing, but in a build that dies on demand.
+var seams = struct {
+	store     func(dispatch.Store) dispatch.Store
+	transport http.RoundTripper // nil: that of upstream
+}{store: func(s dispatch.Store) dispatch.Store { return s }}
+
 // build makes a broker. It asks no platform and no identity provider, so none delays a start; only the database must
 // answer. The caller closes the store.
 func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
@@ -57,8 +63,9 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		kept.Close()
 		return nil, err
 	}
-	b := &dispatch.Broker{Store: kept, Tokens: tokens, Backends: backends, Installation: installation, Log: log}
-	work := engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log, Lease: longestLease(backends), Hints: hints(settings, log)})
+	jobs := seams.store(kept)
+	b := &dispatch.Broker{Store: jobs, Tokens: tokens, Backends: backends, Installation: installation, Log: log}
+	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends), Hints: hints(settings, log)})
 	b.Engine = work
 	return &broker{store: kept, engine: work, log: log, handler: api.New(api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
@@ -121,6 +128,7 @@ func (b *broker) tidy(ctx context.Context) {
 func platforms(settings *config.Config) []*dispatch.Backend {
 	client := upstream.New(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trusted(settings),
+		Transport: seams.transport,
 	})
 	var backends []*dispatch.Backend
 	for _, p := range settings.Platforms {

@@ -1,0 +1,160 @@
+//go:build failpoints
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time
+// that it gets there "start sent 3".
+//
+// Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written,
+// no answer is read) and after (the answer came, nothing was done with it). Points at the store, each with before and
+// after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", release.
+func init() {
+	d := &death{at: os.Getenv("EODISPATCH_DIE"), times: 1}
+	if i := strings.LastIndexByte(d.at, ' '); i >= 0 {
+		if n, err := strconv.Atoi(d.at[i+1:]); err == nil {
+			d.at, d.times = d.at[:i], n
+		}
+	}
+	seams.store = func(s dispatch.Store) dispatch.Store { return mortalStore{s, d} }
+	seams.transport = newTransport(d)
+}
+
+// death is where the process dies, and how often it is still spared there.
+type death struct {
+	at string
+
+	mu    sync.Mutex
+	times int
+}
+
+// pass returns unless this is the point.
+func (d *death) pass(point, when string) {
+	if d.at == "" || d.at != point+" "+when {
+		return
+	}
+	d.mu.Lock()
+	if d.times--; d.times > 0 {
+		d.mu.Unlock()
+		return
+	}
+	fmt.Fprintf(os.Stderr, "dying at %s\n", d.at)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// around carries out f between two points.
+func (d *death) around(point string, f func()) {
+	d.pass(point, "before")
+	f()
+	d.pass(point, "after")
+}
+
+type mortalTransport struct {
+	http.RoundTripper
+	*death
+}
+
+func newTransport(d *death) http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		return mortalConn{c, d}, err
+	}
+	return mortalTransport{t, d}
+}
+
+func (t mortalTransport) RoundTrip(r *http.Request) (answer *http.Response, err error) {
+	t.around(pointOf(r.Method, r.URL.Path), func() { answer, err = t.RoundTripper.RoundTrip(r) })
+	return answer, err
+}
+
+// mortalConn knows when a request has left the process. Those of tests fit into one Write.
+type mortalConn struct {
+	net.Conn
+	*death
+}
+
+func (c mortalConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	line, _, _ := bytes.Cut(p, []byte("\r\n"))
+	if words := strings.Fields(string(line)); len(words) == 3 {
+		path, _, _ := strings.Cut(words[1], "?")
+		c.pass(pointOf(words[0], path), "sent")
+	}
+	return n, err
+}
+
+// pointOf is what a request to a platform does.
+func pointOf(method, path string) string {
+	path = strings.TrimRight(path, "/")
+	jobs := strings.HasSuffix(path, "/jobs")
+	switch {
+	case method == http.MethodPost && jobs:
+		return "create"
+	case method == http.MethodPost && strings.HasSuffix(path, "/results"):
+		return "start"
+	case method == http.MethodPost && strings.HasSuffix(path, "/execution"):
+		return "execute"
+	case method == http.MethodDelete:
+		return "cancel"
+	case method == http.MethodGet && jobs:
+		return "list"
+	case method == http.MethodGet && strings.Contains(path, "/jobs/"):
+		return "status"
+	}
+	return "other"
+}
+
+type mortalStore struct {
+	dispatch.Store
+	*death
+}
+
+func (s mortalStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Repeated, err error) {
+	s.around("accept", func() { r, err = s.Store.Accept(ctx, k, t, jobs) })
+	return r, err
+}
+
+func (s mortalStore) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
+	s.around("want", func() { j, err = s.Store.Cancel(ctx, u, id, hide) })
+	return j, err
+}
+
+func (s mortalStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	point := "intend create"
+	if jobs[0].Phase == dispatch.Created {
+		point = "intend start"
+	}
+	s.around(point, func() { kept, err = s.Store.Intend(ctx, l, limits, jobs) })
+	return kept, err
+}
+
+func (s mortalStore) Save(ctx context.Context, jobs []dispatch.Job) (saved []dispatch.Job, err error) {
+	point := "save nothing"
+	if len(jobs) > 0 {
+		point = "save " + string(jobs[0].Phase)
+	}
+	s.around(point, func() { saved, err = s.Store.Save(ctx, jobs) })
+	return saved, err
+}
+
+func (s mortalStore) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) (err error) {
+	s.around("release", func() { err = s.Store.Release(ctx, l, wakes, due) })
+	return err
+}
