@@ -1,7 +1,7 @@
 # make test runs everything and installs what it needs; the other targets need Go alone.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: test build check bench generate ready
+.PHONY: test build check bench fire generate ready
 
 test: ready
 	go vet ./...
@@ -19,10 +19,15 @@ check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	go vet ./...
 	CGO_ENABLED=0 go vet ./...
+	go vet -tags failpoints ./dispatch ./cmd/eodispatch
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 bench:
 	@go test -run '^$$' -bench Performance -benchtime 1x ./cmd/eodispatch
+
+# fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
+fire: ready
+	CI=true go test -count=1 -timeout 25m -v ./fire -full
 
 generate:
 	go generate ./...

@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"api":          {"dispatch", "identity", "grid", "web"},
 	"config":       {"dispatch", "identity", "upstream"},
 	"history":      {},
+	"fire":         {},
 	"realtest":     {},
 	"cmd":          {"*"},
 }

@@ -25,7 +25,7 @@ import (
 var full = flag.Bool("full", false, "play everything, not only what fits into a minute and a half")
 
 // Programs mostly wait, so many can share a core.
-const atOnce = "48"
+const atOnce = "64"
 
 var folder string // of what was built
 
