@@ -25,15 +25,16 @@ var mayImport = map[string][]string{
 	"grid":         {},
 	"upstream":     {"dispatch"},
 	"parameters":   {"dispatch"},
-	"openeo":       {"dispatch", "upstream", "parameters"},
-	"ogcapi":       {"dispatch", "upstream", "parameters"},
+	"stac":         {},
+	"openeo":       {"dispatch", "upstream", "parameters", "stac"},
+	"ogcapi":       {"dispatch", "upstream", "parameters", "stac"},
 	"identity":     {"dispatch", "upstream"},
 	"store":        {"dispatch"},
 	"engine":       {"dispatch"},
 	"dispatchtest": {"dispatch"},
 	"simulator":    {},
 	"web":          {},
-	"api":          {"dispatch", "identity", "grid", "web"},
+	"api":          {"dispatch", "identity", "grid", "stac", "web"},
 	"config":       {"dispatch", "identity", "upstream"},
 	"history":      {},
 	"fire":         {},
@@ -45,6 +46,7 @@ var mayImport = map[string][]string{
 // import any.
 var thirdParty = map[string][]string{
 	"dispatch": {},
+	"stac":     {},
 	"grid":     {"github.com/paulmach/orb", "github.com/peterstace/simplefeatures"},
 }
 

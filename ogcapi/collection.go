@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/stac"
 )
 
 // follow reads what is at an absolute URL.
@@ -46,7 +47,7 @@ type gathering struct {
 	base   map[string]json.RawMessage // the first STAC Collection among them, kept but for additions
 	assets map[string]json.RawMessage
 	links  []json.RawMessage
-	extent extent
+	extent stac.Extent
 }
 
 // value is one value on its way into the gathering.
@@ -287,7 +288,7 @@ func (g *gathering) object(m map[string]json.RawMessage, v value) error {
 		inner.media = mediaOf(m)
 		return g.add(inner)
 	case isGeoJSON(kind):
-		g.extent.geoJSON(v.raw)
+		g.extent.GeoJSON(v.raw)
 		g.bytes(v.name, mediaGeoJSON, v.raw)
 	default:
 		g.bytes(v.name, orJSON(v.media), v.raw)
@@ -318,7 +319,7 @@ func holdsLinks(raw json.RawMessage) bool {
 	var items []map[string]json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
 		var texts []string
-		return json.Unmarshal(raw, &texts) == nil && slices.ContainsFunc(texts, isAddress)
+		return json.Unmarshal(raw, &texts) == nil && slices.ContainsFunc(texts, stac.IsAddress)
 	}
 	return slices.ContainsFunc(items, isOneValue)
 }
@@ -340,14 +341,14 @@ func (g *gathering) list(v value) error {
 func (g *gathering) text(v value) error {
 	s := text(v.raw)
 	switch {
-	case isAddress(s):
+	case stac.IsAddress(s):
 		link := map[string]json.RawMessage{"href": marshal(s)}
 		if v.media != "" && !strings.HasPrefix(v.media, "text/") {
 			link["type"] = marshal(v.media)
 		}
 		return g.link(link, v)
 	case strings.HasPrefix(s, "data:"):
-		g.asset(v.name, map[string]any{"href": s})
+		g.asset(v.name, map[string]string{"href": s})
 		return nil
 	case strings.Contains(v.media, "json") && json.Valid([]byte(s)) && v.depth <= maxNested:
 		return g.add(v.with("", json.RawMessage(s)))
@@ -365,29 +366,16 @@ func (g *gathering) text(v value) error {
 	return nil
 }
 
-// isAddress reports whether a text is the URL of something, and nothing else.
-func isAddress(s string) bool {
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok || rest == "" || strings.ContainsAny(s, " \t\r\n<>\"") {
-		return false
-	}
-	switch strings.ToLower(scheme) {
-	case "http", "https", "s3", "gs", "ftp", "ftps", "azure", "abfs", "file", "oci":
-		return true
-	}
-	return false
-}
-
 // link takes a reference. What it leads to becomes part of the results if it is STAC, else an asset.
 func (g *gathering) link(m map[string]json.RawMessage, v value) error {
-	href, media := resolve(v.at, text(m["href"])), text(m["type"])
+	href, media := stac.Resolve(v.at, text(m["href"])), text(m["type"])
 	if mayBeSTAC(href, media) && g.left > 0 && v.depth <= maxNested {
 		taken, err := g.followed(href, v)
 		if taken || err != nil {
 			return err
 		}
 	}
-	asset := map[string]any{"href": href}
+	asset := map[string]string{"href": href}
 	if media != "" {
 		asset["type"] = media
 	}
@@ -440,17 +428,19 @@ func (g *gathering) bytes(name, media string, data []byte) {
 		base, params = "application/octet-stream", nil
 	}
 	full := mime.FormatMediaType(base, params)
-	g.asset(name, map[string]any{
+	g.asset(name, map[string]string{
 		"href": "data:" + strings.ReplaceAll(full, " ", "") + ";base64," + base64.StdEncoding.EncodeToString(data),
 		"type": full,
 	})
 }
 
-func (g *gathering) asset(name string, asset map[string]any) {
-	if asset["roles"] == nil {
-		asset["roles"] = []string{"data"}
+func (g *gathering) asset(name string, asset map[string]string) {
+	described := stac.Object{}
+	for member, s := range asset {
+		described[member] = marshal(s)
 	}
-	g.keep(name, marshal(asset))
+	stac.Describe(described)
+	g.keep(name, marshal(described))
 }
 
 // keep gives an asset a key that no other has.
@@ -465,18 +455,6 @@ func (g *gathering) keep(name string, asset json.RawMessage) {
 	g.assets[key] = asset
 }
 
-// resolve makes a link absolute.
-func resolve(at *url.URL, href string) string {
-	if at == nil || isAddress(href) {
-		return href
-	}
-	u, err := at.Parse(href)
-	if err != nil {
-		return href
-	}
-	return u.String()
-}
-
 // collection writes down what was gathered.
 func (g *gathering) collection() (json.RawMessage, error) {
 	if g.base == nil && len(g.assets) == 0 && len(g.links) == 0 {
@@ -486,7 +464,7 @@ func (g *gathering) collection() (json.RawMessage, error) {
 	if c == nil {
 		c = map[string]json.RawMessage{}
 	}
-	g.complete(c)
+	stac.Complete(c, g.id, g.extent)
 	if len(g.assets) > 0 {
 		assets := map[string]json.RawMessage{}
 		if json.Unmarshal(c["assets"], &assets) != nil || assets == nil {
@@ -497,28 +475,8 @@ func (g *gathering) collection() (json.RawMessage, error) {
 	}
 	if len(g.links) > 0 {
 		var links []json.RawMessage
-		_ = json.Unmarshal(c["links"], &links) // complete saw to it
+		_ = json.Unmarshal(c["links"], &links) // Complete saw to it
 		c["links"] = marshal(append(links, g.links...))
 	}
 	return marshal(c), nil
-}
-
-// complete adds what STAC requires of a Collection and is not there. The licence of results is not known: "proprietary"
-// is what STAC 1.0.0 says for that.
-func (g *gathering) complete(c map[string]json.RawMessage) {
-	c["type"] = marshal("Collection")
-	for name, fallback := range map[string]string{
-		"stac_version": "1.0.0", "id": g.id, "license": "proprietary", "description": "Results of " + g.id + ".",
-	} {
-		if text(c[name]) == "" {
-			c[name] = marshal(fallback)
-		}
-	}
-	if !validExtent(c["extent"]) {
-		c["extent"] = g.extent.json()
-	}
-	var links []json.RawMessage
-	if json.Unmarshal(c["links"], &links) != nil || links == nil {
-		c["links"] = json.RawMessage("[]")
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/stac"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -52,7 +53,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 // logFiles are the addresses of a job's log files, which servers give as related documents.
 func logFiles(info statusInfo) []string {
 	var all []string
-	for _, l := range linksOf(info) {
+	for _, l := range stac.Links(stac.Object(info)) {
 		rel, href := text(l["rel"]), text(l["href"])
 		names := strings.ToLower(cmp.Or(text(l["title"]), href))
 		if href != "" && (rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") || strings.HasSuffix(rel, "logs")) {
@@ -67,7 +68,7 @@ func (p *Platform) logLines(ctx context.Context, t dispatch.Token, job, href str
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.follower(ctx, t)(resolve(at, href))
+	d, err := p.follower(ctx, t)(stac.Resolve(at, href))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,8 +134,7 @@ func isJobID(id string) bool {
 
 const opStatus = "ogcapi.Status"
 
-// Status reads the job's statusInfo. Of a job that failed without a word the results may say why: by 1.0 they are its
-// exception.
+// Status reads the job's statusInfo, and of a job that failed without a word, why it did.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
 	info, err := p.statusInfo(ctx, t, ref)
 	if err != nil {
@@ -141,13 +142,34 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	}
 	report := info.report()
 	if report.Status == dispatch.Failed && report.Message == "" {
-		a, err := p.get(ctx, opStatus, p.job(ref, "results"), t)
-		if err != nil && a != nil {
-			report.Message = upstream.Text(upstream.Said(a))
-		}
+		report.Message = p.complaint(ctx, t, ref, info)
 	}
 	return report, nil
 }
+
+// complaint is what else says why a job failed: what there is instead of its results, by 1.0 its exception; else the
+// last errors in the log files that it links to.
+func (p *Platform) complaint(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) string {
+	if a, err := p.get(ctx, opStatus, p.job(ref, "results"), t); err != nil && a != nil {
+		if said := upstream.Text(upstream.Said(a)); said != "" {
+			return said
+		}
+	}
+	var said []string
+	for _, href := range logFiles(info) {
+		lines, _ := p.logLines(ctx, t, p.job(ref), href)
+		said = append(said, lines...)
+	}
+	errors := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !complains.MatchString(line) })
+	const last = 3
+	if len(errors) > 0 {
+		return upstream.Text(strings.Join(errors[max(0, len(errors)-last):], " "))
+	}
+	return upstream.Text(strings.Join(said[max(0, len(said)-1):], ""))
+}
+
+// complains finds the lines of a log that tell of an error.
+var complains = regexp.MustCompile(`(?i)error|exception|failed|fatal`)
 
 func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (statusInfo, error) {
 	a, err := p.get(ctx, opStatus, p.job(ref), t)

@@ -2,6 +2,7 @@ package ogcapi
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,33 @@ func TestCancel(t *testing.T) {
 	for _, ref := range []dispatch.Ref{{ID: "a"}, {Base: s.URL + "/ns", ID: "i"}} {
 		if err := p.Cancel(t.Context(), token, ref); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestFailureWithoutAWord(t *testing.T) {
+	const status = `{"jobID":"a","type":"process","status":"failed","links":[{"rel":"related","title":"Tool log stage-in.log","href":"/logs/in"},{"rel":"related","title":"Tool log node.log","href":"/logs/node"}]}`
+	logs := map[string][]reply{
+		"GET /jobs/a": {ok(status)}, "GET /logs/in": {{200, "Content-Type: text/plain", "reading\ndone\n"}},
+		"GET /logs/node": {{200, "Content-Type: text/plain", "INFO start\nERROR No <b>scene</b> found\nexiting\n"}},
+	}
+	for name, c := range map[string]struct {
+		results reply
+		node    string
+		want    string
+	}{
+		"an exception":      {results: reply{500, "Content-Type: application/json", `{"title":"No memory"}`}, want: "No memory"},
+		"an error in a log": {results: reply{404, "", ""}, want: "ERROR No scene found"},
+		"a log":             {results: reply{404, "", ""}, node: "start\nexit 137", want: "exit 137"},
+	} {
+		script := maps.Clone(logs)
+		script["GET /jobs/a/results"] = []reply{c.results}
+		if c.node != "" {
+			script["GET /logs/node"] = []reply{{200, "Content-Type: text/plain", c.node}}
+		}
+		r, err := serve(t, script).platform().Status(t.Context(), token, dispatch.Ref{ID: "a"})
+		if err != nil || r.Status != dispatch.Failed || r.Message != c.want {
+			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
 }

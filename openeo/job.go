@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -157,7 +158,8 @@ func number(v any, lowest, highest float64) *float64 {
 	return &f
 }
 
-// Status reads the job's metadata, and for a job in error what it last logged as errors.
+// Status reads the job's metadata, and for a job in error why it is: what it last logged as errors, else what there is
+// instead of its results.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
 	const op = "openeo.status"
 	path, err := jobPath(op, ref)
@@ -174,7 +176,7 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	}
 	r := j.report()
 	if r.Status == dispatch.Failed {
-		r.Message = p.complaint(ctx, path, bearer)
+		r.Message = cmp.Or(p.complaint(ctx, path, bearer), p.verdict(ctx, path, bearer))
 	}
 	return r, nil
 }
@@ -193,6 +195,16 @@ func (p *Platform) complaint(ctx context.Context, path string, bearer dispatch.S
 	}
 	const last = 3
 	return upstream.Text(strings.Join(said[max(0, len(said)-last):], " "))
+}
+
+// verdict is what a back-end answers to who asks for the results of a job in error, which by the specification is the
+// last error of its log; "" if it answers otherwise.
+func (p *Platform) verdict(ctx context.Context, path string, bearer dispatch.Secret) string {
+	a, err := p.call(ctx, "openeo.verdict", http.MethodGet, path+"/results", bearer, nil)
+	if err == nil || a == nil || a.Status != http.StatusFailedDependency {
+		return ""
+	}
+	return upstream.Text(upstream.Said(a))
 }
 
 // Cancel stops a job that runs or waits to, and deletes one that is only created. What has ended, or is gone, is left. A

@@ -290,6 +290,10 @@ func TestFailureMessage(t *testing.T) {
 	if r, err := p.Status(t.Context(), token, job1); err != nil || r.Status != dispatch.Failed || r.Message != "" {
 		t.Errorf("without logs: got %+v, %v", r, err)
 	}
+	b.json("GET /jobs/j-1/results", 424, `{"id":"r","code":"ProcessFailed","message":"out of memory"}`)
+	if r, err := p.Status(t.Context(), token, job1); err != nil || r.Message != "out of memory" {
+		t.Errorf("without logs, but with a verdict: got %+v, %v", r, err)
+	}
 	b.json("GET /jobs/j-1/logs", 200, `{"level":"error","logs":[{"id":"1","level":"info","message":"loading"},
 		{"id":"2","level":"error","message":"first"},{"id":"3","level":"error","message":"No <i>data</i>\n found"},{"id":"4","level":"error","message":"No <i>data</i>\n found"},{"id":5,"level":"ERROR"}],"links":[]}`)
 	if r, err := p.Status(t.Context(), token, job1); err != nil || r.Message != "first No data found" {

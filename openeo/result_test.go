@@ -18,9 +18,9 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantJSON(t, string(got), `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]}},
-		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/1"},{"rel":"self"}],"assets":{"x.tif":{"href":"`+signed+`","file:size":12345678901234567890},
-		"y.tif":{"href":"`+b.URL+`/openeo/1.2/y.tif"},"z":{"href":"s3://bucket/z"}},"openeo:status":"finished"}`)
+	wantJSON(t, string(got), `{"type":"Collection","stac_version":"1.1.0","id":"c","description":"d","license":"other","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]},"temporal":{"interval":[[null,null]]}},
+		"links":[{"rel":"item","href":"`+b.URL+`/openeo/1.2/jobs/j-1/items/1"}],"assets":{"x.tif":{"href":"`+signed+`","type":"image/tiff; application=geotiff","roles":["data"],"file:size":12345678901234567890},
+		"y.tif":{"href":"`+b.URL+`/openeo/1.2/y.tif","type":"image/tiff; application=geotiff","roles":["data"]},"z":{"href":"s3://bucket/z","roles":["data"]}},"openeo:status":"finished"}`)
 	for _, exact := range []string{"12345678901234567890", "4.10", signed} {
 		if !strings.Contains(string(got), exact) {
 			t.Errorf("%s has changed: %s", exact, got)
@@ -31,20 +31,20 @@ func TestResults(t *testing.T) {
 func TestResultsOfAnItem(t *testing.T) {
 	cases := map[string]struct{ item, want string }{
 		"bbox and datetime": {
-			`{"type":"Feature","stac_version":"1.0.0","stac_extensions":["e"],"id":"i","bbox":[4,51,4.1,51.1],"geometry":null,
+			`{"type":"Feature","stac_version":"1.0.0","stac_extensions":["https://e.example/v1/schema.json"],"id":"i","bbox":[4,51,4.1,51.1],"geometry":null,
 				"properties":{"datetime":"2024-01-01T00:00:00Z","title":"T","license":"CC-BY-4.0","description":"D","providers":[{"name":"p"}]},
-				"links":[{"rel":"canonical","href":"/c"}],"assets":{"a":{"href":"a.tif","roles":["data"]}}}`,
-			`{"type":"Collection","stac_version":"1.0.0","stac_extensions":["e"],"id":"i","title":"T","description":"D","license":"CC-BY-4.0","providers":[{"name":"p"}],
+				"links":[{"rel":"canonical","href":"/c"},{"rel":"collection","href":"/all"}],"assets":{"a":{"href":"a.tif","roles":["data"]}}}`,
+			`{"type":"Collection","stac_version":"1.0.0","stac_extensions":["https://e.example/v1/schema.json"],"id":"i","title":"T","description":"D","license":"CC-BY-4.0","providers":[{"name":"p"}],
 				"extent":{"spatial":{"bbox":[[4,51,4.1,51.1]]},"temporal":{"interval":[["2024-01-01T00:00:00Z","2024-01-01T00:00:00Z"]]}},
-				"links":[{"rel":"canonical","href":"HOST/c"}],"assets":{"a":{"href":"HOST/openeo/1.2/jobs/j-1/a.tif","roles":["data"]}}}`},
+				"links":[{"rel":"item","type":"application/geo+json","href":"HOST/c"}],"assets":{"a":{"href":"HOST/openeo/1.2/jobs/j-1/a.tif","type":"image/tiff; application=geotiff","roles":["data"]}}}`},
 		"geometry and range": {
 			`{"type":"Feature","id":"i","geometry":{"type":"GeometryCollection","geometries":[{"type":"Polygon","coordinates":[[[1,2],[3,2,9],[3,5],[1,2]]]},{"type":"Point","coordinates":[-7,0.5]}]},
 				"properties":{"datetime":null,"start_datetime":"2024-01-01T00:00:00Z","end_datetime":"2024-02-01T00:00:00Z"},"assets":{}}`,
-			`{"type":"Collection","stac_version":"1.0.0","id":"i","description":"Results of job j-1","license":"proprietary",
+			`{"type":"Collection","stac_version":"1.0.0","id":"i","description":"Results of i.","license":"proprietary",
 				"extent":{"spatial":{"bbox":[[-7,0.5,3,5]]},"temporal":{"interval":[["2024-01-01T00:00:00Z","2024-02-01T00:00:00Z"]]}},"links":[],"assets":{}}`},
 		"nothing known": {
 			`{"type":"Feature","bbox":[1,2],"geometry":null,"properties":null,"links":null}`,
-			`{"type":"Collection","stac_version":"1.0.0","id":"j-1","description":"Results of job j-1","license":"proprietary",
+			`{"type":"Collection","stac_version":"1.0.0","id":"j-1","description":"Results of j-1.","license":"proprietary",
 				"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}},"links":[]}`},
 	}
 	for name, c := range cases {

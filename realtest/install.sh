@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
-# and a Python environment for each real server that the tests of this folder start. Packages come from Debian's apt-get,
+# and a Python environment for each real server that the tests of this folder start, and for each judge. Packages come from Debian's apt-get,
 # the environments from a Python package index; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}.
 #
 #   install.sh          all that is missing

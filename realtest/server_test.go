@@ -21,7 +21,7 @@ import (
 const ready = 2 * time.Minute
 
 // environment gives the folder of a Python environment. Without it the test is skipped, in CI it fails.
-func environment(t *testing.T, name string) string {
+func environment(t testing.TB, name string) string {
 	t.Helper()
 	cache := os.Getenv("EODISPATCH_CACHE")
 	if cache == "" {
@@ -39,7 +39,7 @@ func environment(t *testing.T, name string) string {
 }
 
 // missing ends a test for want of something that the machine lacks.
-func missing(t *testing.T, text string) {
+func missing(t testing.TB, text string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(text)

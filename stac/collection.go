@@ -1,0 +1,151 @@
+// Package stac makes valid STAC objects (1.0.0 and 1.1.0) of what platforms give: what is required is there, what has
+// another shape than the specification's is left out, links are absolute. All else stays, to the byte.
+package stac
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Object is a JSON object.
+type Object = map[string]json.RawMessage
+
+// Complete makes a valid Collection of c, whose links are absolute already: see [Anchor]. It takes identifier and extent
+// from id and e where c has none.
+func Complete(c Object, id string, e Extent) {
+	complete(c, "stac_version", slices.Contains(versions, text(c["stac_version"])), versions[0])
+	c["type"] = marshal("Collection")
+	complete(c, "id", text(c["id"]) != "", id)
+	complete(c, "description", text(c["description"]) != "", "Results of "+text(c["id"])+".")
+	complete(c, "license", license.MatchString(text(c["license"])), unknownLicense(c))
+	c["extent"] = marshal(merge(c["extent"], e))
+	var links []Object
+	complete(c, "links", json.Unmarshal(c["links"], &links) == nil && links != nil, []Object{})
+	if v, there := c["stac_extensions"]; there {
+		c["stac_extensions"] = marshal(extensions(v))
+	}
+	for name, fits := range members {
+		if v, there := c[name]; there && !fits(v) {
+			delete(c, name)
+		}
+	}
+}
+
+// versions are those that are told apart; what says another is taken for the first, which asks for no less than its
+// drafts did.
+var versions = []string{"1.0.0", "1.1.0"}
+
+func complete(c Object, name string, there bool, fallback any) {
+	if !there {
+		c[name] = marshal(fallback)
+	}
+}
+
+// license is what STAC takes for one: an SPDX identifier, or a word.
+var license = regexp.MustCompile(`^[\w\-.+]+$`)
+
+// unknownLicense is the word for a licence that is not known, which 1.1.0 changed.
+func unknownLicense(c Object) string {
+	if text(c["stac_version"]) == "1.1.0" {
+		return "other"
+	}
+	return "proprietary"
+}
+
+// members are those that a Collection may have, and what they must be.
+var members = map[string]func(json.RawMessage) bool{
+	"title":     is[string],
+	"keywords":  each(is[string]),
+	"providers": each(provider),
+	"summaries": namedEach(summary),
+	"assets":    namedEach(func(v json.RawMessage) bool { return is[Object](v) }),
+	"created":   isTime,
+	"updated":   isTime,
+}
+
+func is[T any](raw json.RawMessage) bool {
+	var v T
+	return present(raw) && json.Unmarshal(raw, &v) == nil
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(bytes.TrimSpace(raw)) != "null" }
+
+// extensions are the schemas that are named by their address, each once. Before 1.0 there were also short names.
+func extensions(raw json.RawMessage) []string {
+	var named []string
+	_ = json.Unmarshal(raw, &named)
+	all := []string{}
+	for _, name := range named {
+		if strings.HasPrefix(name, "http") && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func each(fits func(json.RawMessage) bool) func(json.RawMessage) bool {
+	return func(raw json.RawMessage) bool {
+		var all []json.RawMessage
+		return present(raw) && json.Unmarshal(raw, &all) == nil && !slices.ContainsFunc(all, func(v json.RawMessage) bool { return !fits(v) })
+	}
+}
+
+func namedEach(fits func(json.RawMessage) bool) func(json.RawMessage) bool {
+	return func(raw json.RawMessage) bool {
+		var all Object
+		if !present(raw) || json.Unmarshal(raw, &all) != nil {
+			return false
+		}
+		for _, v := range all {
+			if !fits(v) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func provider(raw json.RawMessage) bool {
+	var p struct {
+		Name        string   `json:"name"`
+		Description *string  `json:"description"`
+		URL         *string  `json:"url"`
+		Roles       []string `json:"roles"`
+	}
+	return json.Unmarshal(raw, &p) == nil && p.Name != "" && !bytes.Contains(raw, []byte("null")) &&
+		!slices.ContainsFunc(p.Roles, func(r string) bool { return !slices.Contains([]string{"producer", "licensor", "processor", "host"}, r) })
+}
+
+// summary is a set of values, a range, or a JSON Schema; of that, only that it says something.
+func summary(raw json.RawMessage) bool {
+	var set []json.RawMessage
+	var object Object
+	return json.Unmarshal(raw, &set) == nil && len(set) > 0 || json.Unmarshal(raw, &object) == nil && len(object) > 0
+}
+
+func isTime(raw json.RawMessage) bool {
+	s := text(raw)
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil && (strings.HasSuffix(s, "Z") || strings.HasSuffix(s, "+00:00"))
+}
+
+func text(v json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(v, &s)
+	return s
+}
+
+// marshal writes JSON that cannot fail.
+func marshal(v any) json.RawMessage {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

@@ -1,0 +1,143 @@
+package stac
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Anchor makes the links and assets of a STAC object absolute, and leaves out those that have no address. Assets get a
+// media type, where their name tells one, and a role.
+func Anchor(o Object, at *url.URL) {
+	if links, there := o["links"]; there {
+		o["links"] = marshal(anchored(links, at))
+	}
+	var all Object
+	if _, there := o["assets"]; !there {
+		return
+	}
+	if json.Unmarshal(o["assets"], &all) != nil {
+		delete(o, "assets")
+		return
+	}
+	kept := Object{}
+	for name, raw := range all {
+		var a Object
+		if json.Unmarshal(raw, &a) == nil && text(a["href"]) != "" {
+			a["href"] = marshal(Resolve(at, text(a["href"])))
+			Describe(a)
+			kept[name] = marshal(a)
+		}
+	}
+	o["assets"] = marshal(kept)
+}
+
+func anchored(raw json.RawMessage, at *url.URL) []Object {
+	kept := []Object{}
+	for _, l := range Links(Object{"links": raw}) {
+		if text(l["rel"]) == "" || text(l["href"]) == "" {
+			continue
+		}
+		l["href"] = marshal(Resolve(at, text(l["href"])))
+		drop(l, is[string], "type", "title")
+		kept = append(kept, l)
+	}
+	return kept
+}
+
+// drop leaves out members that are there and do not fit.
+func drop(o Object, fits func(json.RawMessage) bool, names ...string) {
+	for _, name := range names {
+		if v, there := o[name]; there && !fits(v) {
+			delete(o, name)
+		}
+	}
+}
+
+// Links are the links of a STAC object; what is no link is left out.
+func Links(o Object) []Object {
+	var raw []json.RawMessage
+	_ = json.Unmarshal(o["links"], &raw)
+	var all []Object
+	for _, r := range raw {
+		var l Object
+		if json.Unmarshal(r, &l) == nil && l != nil {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// Self is the absolute address that a STAC object says it has; "" if it says none.
+func Self(o Object) string {
+	for _, l := range Links(o) {
+		if href := text(l["href"]); text(l["rel"]) == "self" && IsAddress(href) {
+			return href
+		}
+	}
+	return ""
+}
+
+// Describe gives an asset its media type, where its name tells one, and the role "data", unless it has others.
+func Describe(a Object) {
+	drop(a, is[string], "type", "title", "description")
+	if media := mediaType(text(a["href"])); text(a["type"]) == "" && media != "" {
+		a["type"] = marshal(media)
+	}
+	if !each(is[string])(a["roles"]) || string(a["roles"]) == "[]" {
+		a["roles"] = marshal([]string{"data"})
+	}
+}
+
+// mediaType is what an address tells of what is there: a data URI (RFC 2397) all, others the ending of their name.
+func mediaType(href string) string {
+	if data, ok := strings.CutPrefix(href, "data:"); ok {
+		media, _, _ := strings.Cut(data, ",")
+		return cmp.Or(strings.TrimSuffix(media, ";base64"), "text/plain;charset=US-ASCII")
+	}
+	u, err := url.Parse(href)
+	if err != nil {
+		return ""
+	}
+	return mediaTypes[strings.ToLower(path.Ext(u.Path))]
+}
+
+// mediaTypes by the endings of names. A TIFF of Earth-observation services is a GeoTIFF.
+var mediaTypes = map[string]string{
+	".tif": "image/tiff; application=geotiff", ".tiff": "image/tiff; application=geotiff", ".jp2": "image/jp2",
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".svg": "image/svg+xml",
+	".nc": "application/netcdf", ".h5": "application/x-hdf5", ".hdf5": "application/x-hdf5", ".hdf": "application/x-hdf",
+	".grib": "application/wmo-GRIB2", ".grib2": "application/wmo-GRIB2", ".zarr": "application/vnd+zarr",
+	".json": "application/json", ".geojson": "application/geo+json", ".gpkg": "application/geopackage+sqlite3",
+	".parquet": "application/vnd.apache.parquet", ".fgb": "application/vnd.flatgeobuf", ".csv": "text/csv",
+	".shp": "application/vnd.shp", ".kml": "application/vnd.google-earth.kml+xml", ".gml": "application/gml+xml",
+	".txt": "text/plain", ".log": "text/plain", ".xml": "application/xml", ".html": "text/html", ".pdf": "application/pdf",
+	".zip": "application/zip", ".gz": "application/gzip", ".tgz": "application/gzip", ".tar": "application/x-tar",
+}
+
+// Resolve makes a link absolute. at may be nil, if it is not known what the link is relative to.
+func Resolve(at *url.URL, href string) string {
+	if at == nil || IsAddress(href) {
+		return href
+	}
+	u, err := at.Parse(href)
+	if err != nil {
+		return href
+	}
+	return u.String()
+}
+
+// IsAddress reports whether a text is the URL of something, and nothing else.
+func IsAddress(s string) bool {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || rest == "" || strings.ContainsAny(s, " \t\r\n<>\"") {
+		return false
+	}
+	switch strings.ToLower(scheme) {
+	case "http", "https", "s3", "gs", "ftp", "ftps", "azure", "abfs", "file", "oci":
+		return true
+	}
+	return false
+}
