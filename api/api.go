@@ -23,6 +23,18 @@ type Broker interface {
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// List gives the user's jobs that belong to no task, newest first, as fresh as Read.
 	List(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error)
+	// AcceptTask keeps a task with a job for each value of the dimension, all or none.
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
+	// ReadTask gives a task and its jobs by their numbers, as fresh as Read.
+	ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error)
+	// ListTasks gives the user's tasks, newest first, as fresh as Read.
+	ListTasks(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, error)
+	// ListAll gives what ListTasks and List give, in the time of one.
+	ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error)
+	// DeleteTask cancels what has not ended of a task, and hides it with its jobs.
+	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
+	// RetryTask has the failed jobs of a task carried out anew.
+	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// Delete cancels a job that has not ended, and hides it.
@@ -63,7 +75,8 @@ type Limits struct {
 	Depth    int           // levels of nested JSON; 64
 	Members  int           // of one JSON object; 10,000
 	Title    int           // characters; 1,000
-	Text     int           // characters of an endpoint, namespace or application; 4,096
+	Text     int           // characters of an endpoint, namespace, application or name of a dimension; 4,096
+	Values   int           // of a task's dimension; 10,000
 	Tiles    int           // of one area; 100,000
 }
 
@@ -85,6 +98,7 @@ func (c Config) withDefaults() Config {
 		Title:    cmp.Or(c.Limits.Title, 1_000),
 		Text:     cmp.Or(c.Limits.Text, 4_096),
 		Tiles:    cmp.Or(c.Limits.Tiles, 100_000),
+		Values:   cmp.Or(c.Limits.Values, 10_000),
 	}
 	return c
 }

@@ -17,7 +17,7 @@ import (
 func TestNoSuchPathOrMethod(t *testing.T) {
 	h := New(newWorld().config())
 	for _, path := range []string{"/", "/nothing", "/unit_jobs/", "/unit_jobs/1/", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
-		"/upscale_tasks", "/upscale_tasks/1", "/job_status", "/ws/jobs_status", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics",
+		"/upscale_tasks/", "/upscale_tasks/1/", "/upscale_tasks/1/retry/x", "/job_status", "/ws/jobs_status", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics",
 		"/docs/nothing.js", "/docs/../health", "/openapi.json/"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "TRACE"} {
 			failed(t, ask(h, method, path, "", "Authorization", ""), 404, "NOT_FOUND")
@@ -25,7 +25,8 @@ func TestNoSuchPathOrMethod(t *testing.T) {
 	}
 	for path, allow := range map[string]string{
 		"/health": "GET, HEAD, OPTIONS", "/unit_jobs": "POST, OPTIONS", "/unit_jobs/1": "DELETE, GET, HEAD, OPTIONS",
-		"/unit_jobs/1/results": "GET, HEAD, OPTIONS", "/jobs_status": "GET, HEAD, OPTIONS", "/sync_jobs": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
+		"/unit_jobs/1/results": "GET, HEAD, OPTIONS", "/jobs_status": "GET, HEAD, OPTIONS", "/sync_jobs": "POST, OPTIONS",
+		"/upscale_tasks": "POST, OPTIONS", "/upscale_tasks/1": "DELETE, GET, HEAD, OPTIONS", "/upscale_tasks/1/retry": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
 		"/params": "POST, OPTIONS", "/tiles": "POST, OPTIONS", "/grids": "GET, HEAD, OPTIONS", "/unit_jobs/1/logs": "GET, HEAD, OPTIONS",
 	} {
 		for _, method := range []string{"PUT", "PATCH", "BREW"} {

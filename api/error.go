@@ -62,6 +62,7 @@ var kinds = map[dispatch.Kind]refusal{
 	dispatch.Uncertain:      {status: 502, code: "PLATFORM_UNCERTAIN"},
 	dispatch.BadUpstream:    {status: 502, code: "PLATFORM_ERROR"},
 	dispatch.Misconfigured:  {status: 502, code: "PLATFORM_ERROR"},
+	dispatch.LimitReached:   {status: 429, code: "RATE_LIMITED"},
 }
 
 const internalText = "Something went wrong on our side."
@@ -94,7 +95,7 @@ func refusalFor(err error) refusal {
 		r.message = "There is no such job."
 	case dispatch.SignInRequired:
 		r.details = map[string]any{"link": nullable(e.Link)}
-	case dispatch.Busy:
+	case dispatch.Busy, dispatch.LimitReached:
 		r.header = retryAfter(max(e.RetryAfter, time.Second))
 	case dispatch.Unavailable:
 		if e.RetryAfter > 0 {

@@ -36,6 +36,8 @@ type world struct {
 	mu      sync.Mutex
 	jobs    map[dispatch.JobID]dispatch.Record
 	results map[dispatch.JobID]json.RawMessage
+	tasks   map[dispatch.TaskID]dispatch.TaskRecord
+	asked   []string // which lists
 
 	parameters map[string][]dispatch.Parameter // by application
 	logs       []dispatch.LogEntry
@@ -51,7 +53,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{jobs: map[dispatch.JobID]dispatch.Record{}, results: map[dispatch.JobID]json.RawMessage{}}
+	return &world{jobs: map[dispatch.JobID]dispatch.Record{}, results: map[dispatch.JobID]json.RawMessage{}, tasks: map[dispatch.TaskID]dispatch.TaskRecord{}}
 }
 
 func (w *world) config() Config {
@@ -114,14 +116,89 @@ func (w *world) List(_ context.Context, u dispatch.UserID, fresh time.Duration) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fresh = fresh
+	w.fresh, w.asked = fresh, append(w.asked, "jobs")
 	var list []dispatch.Record
 	for id := dispatch.JobID(len(w.jobs)); id > 0; id-- {
-		if w.jobs[id].Owner == u {
+		if w.jobs[id].Owner == u && w.jobs[id].Task == 0 {
 			list = append(list, w.jobs[id])
 		}
 	}
 	return list, nil
+}
+
+func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension, k dispatch.Key) (dispatch.TaskRecord, error) {
+	if err := w.broken(); err != nil {
+		return dispatch.TaskRecord{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys = append(w.keys, k)
+	t := dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Accepted: len(d.Values)}, Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
+		Owner: u, Account: "cdse/shared", Request: r, Dimension: d.Name, Created: moment, Updated: moment}}
+	w.tasks[t.ID] = t
+	for i, v := range d.Values {
+		id := dispatch.JobID(len(w.jobs) + 1)
+		r, _ := t.For(i+1, v)
+		w.jobs[id] = dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Task: t.ID, Number: i + 1, Owner: u, Account: "cdse/shared",
+			Status: dispatch.Accepted, Phase: dispatch.Waiting, Created: moment, Updated: moment}}
+	}
+	return t, nil
+}
+
+func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (t dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+	if err := w.broken(); err != nil {
+		return t, nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = fresh
+	t = w.tasks[id]
+	if t.Owner != u {
+		return t, nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.ReadTask", Text: "There is no such job."}
+	}
+	for id := range dispatch.JobID(len(w.jobs)) {
+		if j := w.jobs[id+1]; j.Task == t.ID {
+			jobs = append(jobs, j)
+		}
+	}
+	return t, jobs, nil
+}
+
+func (w *world) ListTasks(_ context.Context, u dispatch.UserID, fresh time.Duration) (list []dispatch.TaskRecord, err error) {
+	if err := w.broken(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh, w.asked = fresh, append(w.asked, "tasks")
+	for id := dispatch.TaskID(len(w.tasks)); id > 0; id-- {
+		if w.tasks[id].Owner == u {
+			list = append(list, w.tasks[id])
+		}
+	}
+	return list, nil
+}
+
+func (w *world) ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error) {
+	tasks, err := w.ListTasks(ctx, u, fresh)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := w.List(ctx, u, fresh)
+	return tasks, jobs, err
+}
+
+func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
+	_, _, err := w.ReadTask(ctx, u, id, 0)
+	if err == nil {
+		delete(w.tasks, id)
+	}
+	return err
+}
+
+func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	t, _, err := w.ReadTask(ctx, u, id, 0)
+	return t, err
 }
 
 func (w *world) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {
@@ -179,6 +256,9 @@ func (s *syncBuffer) String() string {
 const goodBody = `{"title":"NDVI","label":"openeo","format":"gtiff",
 	"service":{"endpoint":"https://openeo.example.org","namespace":null,"application":"https://apps.example.org/ndvi.json"},
 	"parameters":{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}}`
+
+// goodTask is goodBody over three values.
+var goodTask = goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1.50,{"west":1e40},null]}}`
 
 // ask sends one request as anna; headers are name, value, ….
 func ask(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {

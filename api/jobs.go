@@ -74,19 +74,32 @@ func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
 }
 
 func (a *api) listJobs(ctx context.Context, in *request) (*status[JobsStatusResponse], error) {
-	processing, err := in.wantsProcessing()
+	want, err := in.filter()
 	if err != nil {
 		return nil, err
 	}
-	list := JobsStatusResponse{[]UpscalingTaskSummary{}, []ProcessingJobSummary{}}
-	if !processing {
-		return &status[JobsStatusResponse]{revalidate, list}, nil
+	tasks, jobs, err := a.listed(ctx, want)
+	list := JobsStatusResponse{make([]UpscalingTaskSummary, len(tasks)), make([]ProcessingJobSummary, len(jobs))}
+	for i, t := range tasks {
+		list.UpscalingTasks[i] = a.taskSummary(t)
 	}
-	records, err := a.Broker.List(ctx, user(ctx), a.Freshness)
-	for _, r := range records {
-		list.ProcessingJobs = append(list.ProcessingJobs, a.summary(r))
+	for i, r := range jobs {
+		list.ProcessingJobs[i] = a.summary(r)
 	}
 	return &status[JobsStatusResponse]{revalidate, list}, err
+}
+
+// listed asks for what is wanted and no more.
+func (a *api) listed(ctx context.Context, want filter) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+	switch {
+	case want.upscaling && want.processing:
+		return a.Broker.ListAll(ctx, user(ctx), a.Freshness)
+	case want.upscaling:
+		tasks, err = a.Broker.ListTasks(ctx, user(ctx), a.Freshness)
+	default:
+		jobs, err = a.Broker.List(ctx, user(ctx), a.Freshness)
+	}
+	return tasks, jobs, err
 }
 
 // jobID reads the path. An integer that no job can have is the id of no job.
@@ -115,26 +128,30 @@ func integer(s string) bool {
 	return s != ""
 }
 
-// wantsProcessing reads the filter, which may be repeated; without one everything is wanted.
-func (r *request) wantsProcessing() (bool, error) {
+// filter is what to list.
+type filter struct{ upscaling, processing bool }
+
+// filter reads the query, in which it may be repeated; without one everything is wanted.
+func (r *request) filter() (filter, error) {
 	u := r.http.URL()
-	filters := u.Query()["filter"]
-	wanted := len(filters) == 0
+	words := u.Query()["filter"]
+	want := filter{len(words) == 0, len(words) == 0}
 	var faults []dispatch.Fault
-	for i, f := range filters {
-		switch f {
+	for i, word := range words {
+		switch word {
 		case "processing":
-			wanted = true
+			want.processing = true
 		case "upscaling":
+			want.upscaling = true
 		default:
 			faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter", i}, Type: "enum",
 				Msg: "Input should be 'upscaling' or 'processing'"})
 		}
 	}
 	if len(faults) > 0 {
-		return false, invalid(faults)
+		return filter{}, invalid(faults)
 	}
-	return wanted, nil
+	return want, nil
 }
 
 // health answers with an empty body.

@@ -36,20 +36,20 @@ func (a *api) routes() {
 		Summary:       "Submit a job",
 		Description:   "Answers when the platform has taken or refused the job. Where that takes longer, or the platform has no room, the job is created, and submitted later.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
-		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 501, 502, 503, 504)}, a.createJob)
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	register(a, huma.Operation{OperationID: "get_unit_job", Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
 		Summary: "How a job stands", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
 		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.readJob)
 	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
 		Summary: "The results of a job", Description: "A STAC Collection; null while there is none yet.",
-		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readResults)
+		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
 	register(a, huma.Operation{OperationID: "delete_unit_job", Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
 		Summary: "Cancel and remove a job", Description: "The job is canceled on its platform if it has not ended.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
 	register(a, huma.Operation{OperationID: "run_sync_job", Method: http.MethodPost, Path: "/sync_jobs", Tags: []string{"jobs"},
 		Summary: "Run a job and wait for its result", Description: "The result as the platform sends it: its bytes, its Content-Type.",
 		DefaultStatus: http.StatusOK,
-		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 501, 502, 503, 504))}, a.runSync)
+		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
 		Parameters: []*huma.Param{filterParam}, Responses: a.errors(401, 422, 503)}, a.listJobs)
@@ -58,7 +58,7 @@ func (a *api) routes() {
 		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
 	register(a, huma.Operation{OperationID: "describe_parameters", Method: http.MethodPost, Path: "/params", Tags: []string{"services"},
 		Summary: "The parameters of a service", Description: "In the order of its document.", DefaultStatus: http.StatusOK,
-		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 501, 502, 503, 504)}, a.describe)
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.describe)
 	register(a, huma.Operation{OperationID: "create_tiles", Method: http.MethodPost, Path: "/tiles", Tags: []string{"tiles"},
 		Summary:       "Split an area into tiles",
 		Description:   "The cells of a global grid that the area shares ground with, cut at its border. Areas that meet get the same cells where they meet.",
@@ -69,15 +69,38 @@ func (a *api) routes() {
 		Responses: a.errors()}, a.listGrids)
 	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[ParamRequest](a)
 	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[TileRequest](a)
+	register(a, huma.Operation{OperationID: "create_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks", Tags: []string{"tasks"},
+		Summary: "Submit a job for each of many values",
+		Description: "Keeps the task with all its jobs, or nothing of it, and answers at once: the broker brings the jobs to the platform as its limits allow. " +
+			"Job n, from 1, is titled \"{title} - Processing Job {n}\"; its parameters are the task's and the dimension with the n-th value.",
+		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
+	register(a, huma.Operation{OperationID: "get_upscale_task", Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
+		Summary: "How a task and its jobs stand", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
+		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTask)
+	register(a, huma.Operation{OperationID: "delete_upscale_task", Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
+		Summary: "Cancel and remove a task and its jobs",
+		Description: "None of them is shown any more. Jobs that wait are not submitted, those that run are canceled on their platform. " +
+			"One that is just being submitted is canceled as soon as it is known whether the platform took it.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
+	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
+		Summary: "Carry out again what failed",
+		Description: "The failed jobs of the task become created again and are submitted anew, under their ids. Jobs that wait, run, have finished or were canceled are left as they are. " +
+			"Repeating it does nothing to a job that has not failed again.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.retryTask)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
 	}
+	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
 	a.refine(a.huma.OpenAPI().Components.Schemas.Map())
 }
 
 // refine says in the schemas what tags cannot.
 func (a *api) refine(schemas map[string]*huma.Schema) {
-	schemas["BaseJobRequest"].Properties["title"].MaxLength = &a.Limits.Title
+	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
+		schemas[name].Properties["title"].MaxLength = &a.Limits.Title
+	}
+	schemas["Dimension"].Properties["values"].MaxItems = &a.Limits.Values
 	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeInteger}}}
 	codes := &schemas["JobAttention"].Properties["code"].Enum
 	for code := range attentions {
@@ -89,6 +112,8 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 var (
 	idParam = &huma.Param{Name: "job_id", In: "path", Required: true,
 		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 42}
+	taskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
+		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 7}
 	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
 		Description: "The client's name for this request. Repeating it with the same body submits nothing twice; it is remembered for a day.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
@@ -130,10 +155,24 @@ func (a *api) jobBody() *huma.RequestBody {
 		}}}}
 }
 
+// taskBody is a task, with an example.
+func (a *api) taskBody() *huma.RequestBody {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[UpscalingTaskRequest](), true, "")
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
+		Examples: map[string]*huma.Example{"openeo": {Summary: "A process graph over two tiles", Value: map[string]any{
+			"title": "NDVI of the Hesbaye, by tile", "label": "openeo", "format": "gtiff",
+			"service":    map[string]any{"endpoint": "https://openeo.example.org", "application": "https://apps.example.org/ndvi_composite.json"},
+			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"}},
+			"dimension": map[string]any{"name": "spatial_extent", "values": []any{
+				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7}, map[string]any{"west": 5.1, "south": 50.6, "east": 5.2, "north": 50.7}}}}}},
+	}}}
+}
+
 var reasons = map[int]string{
 	408: "The body did not arrive in time",
 	409: "CONFLICT: the state forbids it. SIGN_IN_REQUIRED: the user must link or renew an account, at details.link",
 	422: "All that is wrong with the request",
+	429: "RATE_LIMITED: the broker's own limit, such as that of jobs a user may have that have not ended",
 	501: "The platform has no such ability",
 	502: "PLATFORM_ERROR: the platform's fault. PLATFORM_UNCERTAIN: it may have taken the request",
 	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE: repeat later",
@@ -162,6 +201,7 @@ func (a *api) errors(statuses ...int) map[string]*huma.Response {
 // headers that come with these errors.
 var headers = map[int]map[string]*huma.Param{
 	401: {"WWW-Authenticate": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"Bearer"}}}},
+	429: {"Retry-After": {Description: "Seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 	503: {"Retry-After": {Description: "Seconds; not where the platform did not say", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 }
 

@@ -84,8 +84,9 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /unit_jobs/{job_id}", "GET /grids", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
-		"GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "POST /params", "POST /sync_jobs", "POST /tiles", "POST /unit_jobs"}
+	want := []string{"DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grids", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
+		"GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}", "POST /params", "POST /sync_jobs", "POST /tiles",
+		"POST /unit_jobs", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
 	}
@@ -109,7 +110,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 	for path, methods := range d.Paths {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
-			target := strings.NewReplacer("{job_id}", "1").Replace(path)
+			target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path)
 			if slices.Contains(openOperations, name) {
 				if op.Security == nil || len(*op.Security) != 0 {
 					t.Errorf("%s is not declared open", name)
@@ -134,7 +135,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 8 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 12 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }
@@ -153,6 +154,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {
 		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")), Options: []json.RawMessage{[]byte("1")}, Schema: []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
 	w.logs = []dispatch.LogEntry{{Time: moment, Level: "info", Message: "hello"}, {Level: "error"}}
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	task := w.tasks[1]
 	half := 50.0
 	r := w.jobs[1]
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 3
@@ -162,7 +165,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
 			kinds := fromStore
-			if method == "post" || strings.HasSuffix(path, "/results") {
+			if method == "post" && !strings.HasSuffix(path, "/retry") || strings.HasSuffix(path, "/results") {
 				kinds = dispatch.Kinds()
 			}
 			for i := -1; i < len(kinds); i++ {
@@ -173,13 +176,13 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 				if path == "/jobs_status" && dispatch.Is(fail, dispatch.NotFound) {
 					continue // a list is there, if only empty
 				}
-				w.jobs[1], w.fail = r, fail
+				w.jobs[1], w.tasks[1], w.fail = r, task, fail
 				if path == "/health" {
 					w.down = fail
 				}
 				for _, token := range []string{"Bearer token-anna", ""} {
-					for _, body := range []string{goodBody, brussels, "{}"} {
-						target := strings.NewReplacer("{job_id}", "1").Replace(path)
+					for _, body := range []string{goodTask, brussels, "{}"} { // a task is a job with one member more
+						target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path)
 						a := ask(h, strings.ToUpper(method), target, body, "Authorization", token)
 						check(t, c, name, op.Responses, a, path, method)
 						seen[name+" "+http.StatusText(a.Code)] = true

@@ -110,6 +110,12 @@ func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
 	if f == nil {
 		return dispatch.Request{}, faults
 	}
+	r := a.jobIn(f)
+	return r, append(faults, *f.faults...)
+}
+
+// jobIn reads what a task and a job have in common.
+func (a *api) jobIn(f *form) dispatch.Request {
 	r := dispatch.Request{
 		Title:      f.text("title", a.Limits.Title),
 		Label:      dispatch.Label(f.choice("label", labels)),
@@ -118,7 +124,7 @@ func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
 		Options:    f.optionalObject("options"),
 	}
 	r.Service = a.service(f)
-	return r, append(faults, *f.faults...)
+	return r
 }
 
 func (a *api) service(f *form) dispatch.Service {

@@ -81,12 +81,36 @@ type JobAttention struct {
 	Link    *string `json:"link" nullable:"true" doc:"Where the owner can mend it"`
 }
 
-// UpscalingTaskSummary is one task in a list.
+// UpscalingTaskRequest is one job for each value of a dimension.
+type UpscalingTaskRequest struct {
+	BaseJobRequest
+	Dimension Dimension `json:"dimension" doc:"The parameter that each job is given another value of"`
+}
+
+// Dimension is a parameter and the values that a task gives it.
+type Dimension struct {
+	Name   string `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not among the parameters"`
+	Values []any  `json:"values" nullable:"false" minItems:"1" doc:"One job for each, in this order, passed on and given back as they are"`
+}
+
+// UpscalingTaskSummary is one task in a list, or just accepted.
 type UpscalingTaskSummary struct {
 	ID     int64  `json:"id"`
 	Title  string `json:"title"`
 	Label  string `json:"label" enum:"openeo,ogc_api_process"`
-	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
+	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Running while some of the jobs run, or some have ended and some have not. When all have ended: finished if any has finished, see counts"`
+
+	Counts   map[string]int `json:"counts,omitempty" doc:"How many jobs have each status; deleted ones are not counted"`
+	Progress *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"The mean of the jobs; what has ended counts 100, however it ended"`
+}
+
+// UpscalingTask is one task with its jobs.
+type UpscalingTask struct {
+	UpscalingTaskSummary
+	Service ServiceDetails         `json:"service"`
+	Created time.Time              `json:"created"`
+	Updated time.Time              `json:"updated" doc:"When what is shown here last changed"`
+	Jobs    []ProcessingJobSummary `json:"jobs" nullable:"false" doc:"In the order of the values"`
 }
 
 // JobsStatusResponse is all of a user's work: the tasks, and the jobs that belong to no task.
@@ -97,6 +121,23 @@ type JobsStatusResponse struct {
 
 func (a *api) job(r dispatch.Record) ProcessingJob {
 	return ProcessingJob{a.summary(r), r.Created.UTC(), r.Updated.UTC()}
+}
+
+func (a *api) task(t dispatch.TaskRecord, jobs []dispatch.Record) UpscalingTask {
+	shown := UpscalingTask{a.taskSummary(t), ServiceDetails(t.Request.Service), t.Created.UTC(), t.Updated.UTC(), make([]ProcessingJobSummary, len(jobs))}
+	for i, j := range jobs {
+		shown.Jobs[i] = a.summary(j)
+	}
+	return shown
+}
+
+func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
+	counts := map[string]int{}
+	for s, n := range t.Counts {
+		counts[string(a.shown(s))] += n
+	}
+	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
+		Status: string(a.shown(t.Counts.Status())), Counts: counts, Progress: &t.Progress}
 }
 
 func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
@@ -137,6 +178,8 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.InDoubt:            "The platform did not answer when the job was submitted. We are finding out whether it took the job; there is nothing to do.",
 	dispatch.SubmissionUnknown:  "It cannot be found out whether the platform took the job. It may be running there. Look at the platform, then submit it again or delete it.",
 	dispatch.NotTaken:           "The platform takes no more jobs at the moment. The job is submitted as soon as it does.",
+	dispatch.Full:               "The platform takes no more of your jobs, or of the account that you share, while others are there. The job is submitted when one of them ends.",
+	dispatch.GivenUp:            "The platform turned the job away for so long that it was given up. Retry its task, or submit it again.",
 	dispatch.Unreachable:        "The platform does not answer. The status is the last known one; we keep asking.",
 	dispatch.NeedsSignIn:        "Your sign-in is needed before the job can go on at the platform. Sign in again, and link your account there if you have not.",
 	dispatch.NeedsOperator:      "The platform refuses the broker's credentials or configuration. The operator of this service must mend it; the job goes on then.",

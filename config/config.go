@@ -28,6 +28,9 @@ type Config struct {
 	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // how old a status may be that clients are told
 	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
 
+	// GiveUpAfter is how long a job is tried for that the platform turns away, or that cannot be found out about.
+	GiveUpAfter time.Duration `yaml:"give_up_after" default:"24h"`
+
 	// Notes are what an operator should be told at the start though it is no error.
 	Notes []string `yaml:"-"`
 }
@@ -106,7 +109,7 @@ type ServiceAccount struct {
 
 // PlatformLimits are the limits that the broker keeps towards a platform.
 type PlatformLimits struct {
-	Jobs     int           `yaml:"jobs" default:"2"`     // at the platform at once, per account
+	Jobs     int           `yaml:"jobs"`                 // at the platform at once, per account; absent: as many as it takes
 	Requests int           `yaml:"requests" default:"8"` // at once, per account
 	Rate     Pace          `yaml:"rate"`                 // of requests, of all accounts together; absent: none
 	MinPoll  time.Duration `yaml:"min_poll" default:"2s"`
@@ -120,7 +123,9 @@ type Applications struct {
 
 // Limits are the limits that the broker keeps towards its clients.
 type Limits struct {
-	Body Size `yaml:"body" default:"10MiB"`
+	Body     Size `yaml:"body" default:"10MiB"`
+	Values   int  `yaml:"values" default:"10000"`     // of one task
+	UserJobs int  `yaml:"user_jobs" default:"100000"` // of one user that have not ended
 }
 
 // Compat is what older clients need.

@@ -44,13 +44,14 @@ platforms:
     service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
-limits: {body: 2MiB}
+limits: {body: 2MiB, values: 500, user_jobs: 7000}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
 log: {format: text, level: debug}
 freshness: 3s
 shutdown_grace: 1m
+give_up_after: 90m
 `
 
 const vaultKey = "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -72,7 +73,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defaults := PlatformLimits{Jobs: 2, Requests: 8, MinPoll: 2 * time.Second, Send: 30 * time.Second}
+	defaults := PlatformLimits{Requests: 8, MinPoll: 2 * time.Second, Send: 30 * time.Second}
 	want := &Config{
 		Listen: "0.0.0.0:8080", PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
@@ -97,9 +98,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
-		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute,
+		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -110,7 +111,8 @@ func TestDefaults(t *testing.T) {
 	c := mustLoad(t, minimal)
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
-		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second:
+		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
+		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.GiveUpAfter != 24*time.Hour:
 		t.Errorf("defaults: %+v", c)
 	}
 	if diff := cmp.Diff([]string{"api"}, c.Identity.Audience); diff != "" {
@@ -150,7 +152,7 @@ func TestVariablesWinOverTheFile(t *testing.T) {
 
 func TestAVariableOfALaterItem(t *testing.T) {
 	c := mustLoad(t, minimal+"- {name: b, protocol: openeo, endpoint: https://b.example.org, access: open}\n", "EODISPATCH_PLATFORMS_1_LIMITS_JOBS=9")
-	if c.Platforms[0].Limits.Jobs != 2 || c.Platforms[1].Limits.Jobs != 9 {
+	if c.Platforms[0].Limits.Jobs != 0 || c.Platforms[1].Limits.Jobs != 9 {
 		t.Errorf("platforms: %+v", c.Platforms)
 	}
 }

@@ -21,7 +21,12 @@ func (v *visit) stepFor(c class, j Job) step {
 	case c == cancel:
 		return one(j, v.cancelOf(j))
 	case j.Phase == Waiting || j.Phase == Created:
-		s := one(j, v.submit)
+		others := v.agenda.Active
+		s := one(j, func(ctx context.Context, t Token, j Job) Outcome {
+			o := v.submit(ctx, t, j)
+			o.Others = others
+			return o
+		})
 		s.submit = true
 		return s
 	case j.Phase == Creating && !v.listable(j.Base):
@@ -77,7 +82,7 @@ func (v *visit) absent(context.Context, Token, Job) Outcome {
 func (v *visit) cancelOf(j Job) func(context.Context, Token, Job) Outcome {
 	_, can := v.Platform.(Canceler)
 	switch {
-	case len(j.Strays) > 0 && (can || j.Phase == Ended):
+	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
 		return v.cancelStray
 	case j.Desired != WantCancel, j.Tries%2 == 1, j.Attention == CancelUnsupported:
 		return v.status

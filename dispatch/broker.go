@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 )
 
@@ -14,6 +14,7 @@ const (
 	readWithin   = 5 * time.Second  // how long Read and List wait for fresher statuses
 	resultsFresh = 10 * time.Second // how old a status may be from which there are no results yet
 	minPoll      = 2 * time.Second
+	whenEnded    = time.Minute // in which one of many jobs may have ended
 	elsewhere    = time.Second // how often a waiter looks for what another replica saved
 )
 
@@ -25,11 +26,14 @@ type Broker struct {
 	Backends     []*Backend
 	Installation string // see Store.Installation
 	Log          *slog.Logger
+	UserJobs     int           // how many jobs a user may have that have not ended; 0: any number
+	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
 
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, for one of the owner's jobs
 	woken    signals[Account] // there is something new for a visit in this process
 	denials  denials
+	refused  rows // submissions that were turned away
 	unlisted unlisted
 	calls    slots // outside visits
 	syncs    slots
@@ -39,22 +43,53 @@ type Broker struct {
 // reason returned; in every other case the job is ours from here on, and given as it is. A request with a key that was
 // used before gives what became of the first, and waits with it if that is not known yet.
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
-	d, err := b.draft(ctx, u, r)
+	d, err := b.draft(ctx, u, r, nil)
 	if err != nil {
 		return Record{}, err
 	}
 	drafts := []Draft{d}
-	first, err := b.Store.Accept(ctx, k, nil, drafts)
+	first, err := b.keep(ctx, u, k, nil, drafts)
 	switch {
-	case Is(err, Conflict), first.Task != 0:
-		return Record{}, keyReused()
 	case err != nil:
 		return Record{}, err
+	case first.Task != 0:
+		return Record{}, keyReused()
 	case first.Job != 0:
 		return b.decided(ctx, u, first.Job)
 	}
-	b.wake(d.Account)
 	return b.decided(ctx, u, drafts[0].ID)
+}
+
+// keep keeps what was asked for, if its owner may have so many jobs more, and wakes the account. What a key stands for
+// already, it gives whatever the limit.
+func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (first Repeated, err error) {
+	if full := b.room(ctx, u, len(drafts)); full != nil {
+		if k != (Key{}) {
+			first, err = b.Store.Used(ctx, u, k)
+		}
+		if err == nil && first == (Repeated{}) {
+			err = full
+		}
+	} else if first, err = b.Store.Accept(ctx, k, t, drafts); err == nil && first == (Repeated{}) {
+		b.wake(drafts[0].Account)
+	}
+	if Is(err, Conflict) {
+		err = keyReused()
+	}
+	return first, err
+}
+
+// room is nil if the user may have n jobs more.
+func (b *Broker) room(ctx context.Context, u UserID, n int) error {
+	if b.UserJobs == 0 {
+		return nil
+	}
+	live, err := b.Store.Live(ctx, u, b.UserJobs)
+	if err != nil || live+n <= b.UserJobs {
+		return err
+	}
+	return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
+		Text: fmt.Sprintf("A user may have %d jobs that have not ended. You have %d, and ask for %d.", b.UserJobs, live, n)}
 }
 
 func keyReused() error {
@@ -63,14 +98,17 @@ func keyReused() error {
 		Faults: []Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
 }
 
-// draft is the job that a request asks for.
-func (b *Broker) draft(ctx context.Context, u UserID, r Request) (Draft, error) {
+// draft is the job that a request asks for, or with a dimension what the jobs of a task have in common.
+func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, error) {
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
 		return Draft{}, err
 	}
 	base, err := backend.Platform.Base(r.Service)
 	if err != nil {
+		return Draft{}, err
+	}
+	if err := b.check(ctx, u, backend, r.complete(), d); err != nil {
 		return Draft{}, err
 	}
 	body, err := r.complete().encode()
@@ -135,7 +173,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	if err != nil || r.Phase != Started {
 		return r, err
 	}
-	if stale, err := b.refresh(ctx, u, id, fresh, b.gap(r.Account.Platform())); err != nil || !stale {
+	if stale, err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil || !stale {
 		return r, err
 	}
 	return b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.Awaited || j.Phase == Ended })
@@ -143,26 +181,26 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 
 // List gives the owner's jobs that belong to no task, newest first, with statuses as fresh as can be had in a moment.
 func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Record, error) {
-	changed, stop := b.changed.watch(u)
-	defer stop()
-	stale, err := b.refresh(ctx, u, 0, fresh, b.gaps())
-	if err != nil {
+	if err := b.freshen(ctx, u, Scope{Alone: true}, fresh); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(readWithin); ; {
-		records, err := b.Store.Records(ctx, u)
-		if err != nil || !stale || !slices.ContainsFunc(records, Record.awaited) || !again(ctx, changed, end) {
-			return records, err
-		}
-	}
+	return b.Store.Records(ctx, u)
 }
 
-// awaited reports whether a fresher status of r is on its way.
-func (r Record) awaited() bool { return r.Awaited && r.Phase == Started }
+// freshen waits until statuses are no older than fresh, a moment at most.
+func (b *Broker) freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
+	changed, stop := b.changed.watch(u)
+	defer stop()
+	stale, err := b.refresh(ctx, u, s, fresh, b.gaps())
+	for end := time.Now().Add(readWithin); stale && err == nil && again(ctx, changed, end); {
+		stale, err = b.Store.Awaited(ctx, u, s)
+	}
+	return err
+}
 
 // refresh wakes the accounts of statuses that are older than fresh, and reports whether there are any.
-func (b *Broker) refresh(ctx context.Context, u UserID, id JobID, fresh, gap time.Duration) (bool, error) {
-	accounts, err := b.Store.Await(ctx, u, id, fresh, gap)
+func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) (bool, error) {
+	accounts, err := b.Store.Await(ctx, u, s, fresh, gap)
 	for _, a := range accounts {
 		b.wake(a)
 	}

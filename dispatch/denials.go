@@ -185,6 +185,32 @@ func (d *denials) first(u UserID) bool {
 	return first
 }
 
+// rows counts how often in a row something happened to accounts. What happens within [firstPoll] counts once: those were
+// under way together.
+type rows struct {
+	mu sync.Mutex
+	n  map[Account]int
+	at map[Account]time.Time
+}
+
+// count notes that it happens, and gives how often it had before.
+func (r *rows) count(a Account) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.n[a] == 0 || now.Sub(r.at[a]) >= firstPoll {
+		set(&r.n, a, r.n[a]+1)
+		set(&r.at, a, now)
+	}
+	return r.n[a] - 1
+}
+
+func (r *rows) end(a Account) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.n, a)
+	delete(r.at, a)
+}
+
 func set[K comparable, V any](m *map[K]V, k K, v V) {
 	if *m == nil {
 		*m = map[K]V{}

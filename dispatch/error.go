@@ -22,11 +22,12 @@ const (
 	Uncertain                  // it may have been taken: look before repeating
 	BadUpstream                // an answer that the protocol does not allow
 	Misconfigured              // the operator must mend it: wrong client secret, missing permission
+	LimitReached               // of the broker's own limits; come back later, see RetryAfter
 	kinds                      // count
 )
 
 var kindNames = [kinds]string{"internal", "invalid", "sign_in_required", "forbidden", "not_found", "conflict",
-	"unsupported", "busy", "unavailable", "uncertain", "bad_upstream", "misconfigured"}
+	"unsupported", "busy", "unavailable", "uncertain", "bad_upstream", "misconfigured", "limit_reached"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -152,7 +152,17 @@ func (v *visit) saveAll(ctx context.Context) error {
 		v.mark(f.jobs, false)
 		err = firstOf(err, v.heedAll(ctx, f.answers))
 	}
-	return err
+	return firstOf(err, v.retake(ctx))
+}
+
+// retake lets the account submit again when a job has ended at a platform that was full.
+func (v *visit) retake(ctx context.Context) error {
+	freed := v.freed
+	v.freed = false
+	if !freed || v.agenda.Why != Full || !v.now().Before(v.agenda.Hold) {
+		return nil
+	}
+	return v.Store.Hold(ctx, v.account, 0, None, "")
 }
 
 // saying is all that was answered about one job.
@@ -171,7 +181,7 @@ func (v *visit) said() (all []saying) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, saying{job: a.job})
 			}
-			a.Err = v.blame(a.Err)
+			a.Err, a.GiveUp = v.blame(a.Err), v.GiveUpAfter
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
 	}
@@ -203,6 +213,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 	}
 	for _, s := range said {
 		if j, ok := is[s.job.ID]; ok {
+			v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
 			v.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
 			continue
 		}
@@ -229,9 +240,12 @@ func (v *visit) heedAll(ctx context.Context, answers []answer) error {
 // heed does what a platform that turns requests away asks for: the account waits, not only the job.
 func (v *visit) heed(ctx context.Context, a answer) error {
 	switch {
+	case a.Started:
+		v.refused.end(v.account)
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
 	case a.Asked == AskSubmit:
-		return v.Store.Hold(ctx, v.account, pause(a.job.Tries, a.Err), reason(a.Err), TextFor(a.Err))
+		d := pause(v.refused.count(v.account), a.Err)
+		return v.Store.Hold(ctx, v.account, d, a.why(), TextFor(a.Err))
 	case retryAfter(a.Err) > 0:
 		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
 	}

@@ -91,6 +91,8 @@ const (
 	InDoubt           Attention = "submission_in_doubt" // being found out
 	SubmissionUnknown Attention = "submission_unknown"  // cannot be found out: it may run or not; the owner decides
 	NotTaken          Attention = "platform_busy"       // the platform turned it away; tried again
+	Full              Attention = "platform_full"       // likewise, while it has other jobs of the account
+	GivenUp           Attention = "given_up"            // turned away for too long; it failed
 	Unreachable       Attention = "platform_unavailable"
 	NeedsSignIn       Attention = "sign_in_required"
 	NeedsOperator     Attention = "platform_misconfigured"
@@ -121,6 +123,7 @@ type Job struct {
 	SendBy  time.Time // when the request begun last is certainly over
 	Ref     Ref
 	Strays  []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
+	Past    []Ref // what is done with: of attempts that failed before a retry, and strays that cannot be canceled
 
 	Status    Status
 	Seen      Status // the last report, believed or not
@@ -133,6 +136,7 @@ type Job struct {
 	Due     time.Time // when there is next something to do
 	Looks   int       // looks in this turn that did not settle it
 	Tries   int       // questions in a row that brought no answer
+	Refused time.Time // since when it is turned away, and not for want of a slot; zero: it is not
 	Awaited bool      // a client waits for the next answer
 	Created time.Time
 	Updated time.Time // when what its owner sees last changed
@@ -172,6 +176,24 @@ func (j Job) Intend(sendBy time.Time) Job {
 	j.Turn, j.Looks = j.Turn+1, 0
 	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
 	return j
+}
+
+// Retry gives a job that failed as it must be kept to be carried out anew. What the platform called it so far is past,
+// and an answer that comes late for an earlier attempt says nothing about the next.
+func (j Job) Retry(now time.Time) Job {
+	if j.Ref != (Ref{}) {
+		j.Past = append(slices.Clone(j.Past), j.Ref)
+	}
+	return Job{
+		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Desired: j.Desired, Hidden: j.Hidden,
+		Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Strays: j.Strays, Past: j.Past, Status: Accepted,
+		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
+	}
+}
+
+// Retryable reports whether its owner may have a job carried out anew.
+func (j Job) Retryable() bool {
+	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
 }
 
 // withStray notes a Ref that is not the job's own and must not be forgotten.

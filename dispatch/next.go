@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -43,7 +45,21 @@ type Outcome struct {
 	Result  []byte // submit: the platform answered with the result itself
 	Report  Report
 	Repeat  bool // search: what is not found may be sent again
+	Others  int  // submit: jobs of the account that ran at the platform
 	Err     error
+	GiveUp  time.Duration // how long a job may be turned away, or stay unknown; 0: a day
+}
+
+// full reports whether the platform takes no more because it has the account's other jobs: waiting for their end is no
+// failure, however long it lasts.
+func (o Outcome) full() bool { return Is(o.Err, Busy) && o.Others > 0 }
+
+// why is what an owner is told about a request that was not taken.
+func (o Outcome) why() Attention {
+	if o.full() {
+		return Full
+	}
+	return reason(o.Err)
 }
 
 // next gives the job after an outcome. It holds every rule of what an answer means, and nothing else does.
@@ -84,7 +100,7 @@ func facts(j Job, o Outcome, now time.Time) Job {
 
 // gives reports whether the platform gave a name for j that is not known to be its own.
 func (o Outcome) gives(j Job) bool {
-	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref
+	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref && !slices.Contains(j.Past, o.Ref)
 }
 
 // stray keeps the name that came for a job too late to be its own.
@@ -112,7 +128,7 @@ func verdict(j Job, o Outcome, now time.Time) Job {
 // submitted is what follows from the answer to a create or a start.
 func submitted(j Job, o Outcome, now time.Time) Job {
 	if o.Err == nil {
-		j.Tries, j.Checked, j.Due = 0, now, now
+		j.Tries, j.Refused, j.Checked, j.Due = 0, time.Time{}, now, now
 		if j.Phase == Started {
 			j.Due = now.Add(firstPoll)
 		}
@@ -122,7 +138,7 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 	case kind == SignInRequired, kind == Misconfigured:
 		return denied(j.back(), o.Err, now)
 	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:
-		return turnedAway(j, o.Err, now)
+		return turnedAway(j, o, now)
 	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported:
 		return ended(j, Failed, refusals[kind], TextFor(o.Err))
 	}
@@ -160,13 +176,27 @@ func (j Job) hint(a Attention, notice string) Job {
 	return j.attend(a, notice)
 }
 
-// turnedAway is a request that the platform did not take, and may take later.
-func turnedAway(j Job, err error, now time.Time) Job {
-	j = j.back().attend(reason(err), TextFor(err))
-	j.Due = now.Add(pause(j.Tries, err))
+// turnedAway is a request that the platform did not take, and may take later. While it is full the job stays due: its
+// account waits. Otherwise the job waits longer each time, and in the end it is given up.
+func turnedAway(j Job, o Outcome, now time.Time) Job {
+	j = j.back().attend(o.why(), TextFor(o.Err))
 	j.Tries++
+	if o.full() {
+		j.Refused, j.Due = time.Time{}, now
+		return j
+	}
+	if j.Refused.IsZero() {
+		j.Refused = now
+	}
+	if now.Sub(j.Refused) >= o.patience() {
+		return ended(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s", o.patience(), TextFor(o.Err)))
+	}
+	j.Due = now.Add(pause(j.Tries-1, o.Err))
 	return j
 }
+
+// patience is how long a job is tried for, or asked after.
+func (o Outcome) patience() time.Duration { return cmp.Or(o.GiveUp, giveUpAfter) }
 
 // denied is a request that was not taken because of who asks. The job stays due: its account waits if another token is
 // not taken either, see visit.deny, and shows that on what is waiting.
@@ -281,15 +311,15 @@ func searched(j Job, o Outcome, now time.Time) Job {
 		j.Due = now.Add(lookEvery)
 		return j.attend(InDoubt, "")
 	}
-	return unknown(j, now)
+	return unknown(j, o, now)
 }
 
 // unknown is a submission of which nothing can be found out: stop, say so, and leave the choice to the owner.
-func unknown(j Job, now time.Time) Job {
+func unknown(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
 		return ended(j, Canceled, SubmissionUnknown, "")
-	case j.Status == Unknown && now.Sub(j.Moved) >= giveUpAfter:
+	case j.Status == Unknown && now.Sub(j.Moved) >= o.patience():
 		return ended(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
 	}
 	j.Status, j.Due = Unknown, now.Add(searchRarer)
@@ -308,13 +338,14 @@ func canceled(j Job, o Outcome, now time.Time) Job {
 	return unanswered(j, o.Err, now)
 }
 
-// strayed is what follows from canceling a stray. One that cannot be canceled is kept: it is not to be forgotten.
+// strayed is what follows from canceling a stray. One that cannot be canceled is past, and not forgotten.
 func strayed(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
 		return j.withoutStray(o.Ref)
 	case Is(o.Err, Unsupported):
-		j.Due = now.Add(giveUpAfter)
+		j = j.withoutStray(o.Ref)
+		j.Past = append(slices.Clone(j.Past), o.Ref)
 		return j
 	}
 	j.Due = now.Add(pause(j.Tries, o.Err))

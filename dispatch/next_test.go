@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"errors"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -193,6 +195,90 @@ func TestARefusalTellsWhy(t *testing.T) {
 	}
 }
 
+// A job that is turned away for a day fails, and says why; not while its account's other jobs take the slots.
+func TestWhatIsTurnedAwayForTooLong(t *testing.T) {
+	starting := Job{Phase: Starting, Status: Submitted, Desired: WantRun, Attempt: 1, Turn: 1, Ref: p}
+	busy := submit1(func(o *Outcome) { o.Err = after(Busy, time.Minute) })
+	full := with2(busy, func(o *Outcome) { o.Others = 3 })
+	again := func(j Job) Job { j.Phase, j.Turn = Starting, 1; return j }
+
+	j := next(starting, busy, t0)
+	if !j.Refused.Equal(t0) || j.Phase != Created || j.Attention != NotTaken {
+		t.Fatalf("turned away: %+v", j)
+	}
+	if j = next(again(j), busy, t0.Add(giveUpAfter-1)); j.Phase != Created || !j.Refused.Equal(t0) {
+		t.Fatalf("just before it is given up: %+v", j)
+	}
+	last := next(again(j), busy, t0.Add(giveUpAfter))
+	if last.Phase != Ended || last.Status != Failed || last.Attention != GivenUp || !strings.Contains(last.Failure, "24h0m0s") || last.Ref != p {
+		t.Errorf("given up: %+v", last)
+	}
+	sooner := with2(busy, func(o *Outcome) { o.GiveUp = time.Hour })
+	if j := next(again(j), sooner, t0.Add(time.Hour)); j.Status != Failed || !strings.Contains(j.Failure, "1h0m0s") {
+		t.Errorf("when the operator says so: %s %q", j.Status, j.Failure)
+	}
+	j = next(again(j), full, t0.Add(giveUpAfter))
+	if j.Phase != Created || !j.Refused.IsZero() || j.Attention != Full || !j.Due.Equal(t0.Add(giveUpAfter)) {
+		t.Errorf("full: %+v", j)
+	}
+	if j := next(again(last), busy, t0); j.Phase == Ended {
+		t.Errorf("turned away: %+v", j)
+	}
+	if j := next(again(next(starting, busy, t0)), submit1(func(o *Outcome) { o.Ref, o.Started = p, true }), t0); !j.Refused.IsZero() {
+		t.Errorf("taken, and turned away since %v", j.Refused)
+	}
+	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Turn: 1, Moved: t0, Looks: searchLooks}
+	absent := ask(AskSearch, func(o *Outcome) { o.GiveUp = time.Hour })
+	if j := next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
+		t.Errorf("unknown for an hour: %s %s", j.Status, j.Attention)
+	}
+	if j := next(doubt, absent, t0.Add(time.Hour-1)); j.Status != Unknown {
+		t.Errorf("unknown for less: %s", j.Status)
+	}
+}
+
+func with2(o Outcome, change func(*Outcome)) Outcome { change(&o); return o }
+
+func TestRetry(t *testing.T) {
+	cost := 3.0
+	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Turn: 4, Attempt: 2,
+		SendBy: t0, Ref: p, Strays: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Failure: "no data",
+		Tries: 2, Refused: t0, Checked: t0, Created: t0.Add(-time.Hour), Version: 9}
+	got := j.Retry(t0)
+	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting, Turn: 5, Attempt: 3,
+		Strays: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if len(j.Past) != 1 {
+		t.Error("the job before was changed")
+	}
+	// What comes late for an earlier attempt is not taken for the new one's.
+	for attempt := range 3 {
+		late := Outcome{Asked: AskSubmit, Attempt: attempt, Turn: 4, Ref: p, Started: true}
+		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || len(after.Strays) != 1 {
+			t.Errorf("the old ref comes late: %+v", after)
+		}
+		late.Ref = Ref{ID: "twin"}
+		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || !slices.Contains(after.Strays, late.Ref) {
+			t.Errorf("another ref comes late: %+v", after)
+		}
+		read := Outcome{Asked: AskStatus, Attempt: attempt, Turn: 4, Ref: p, Report: Report{Status: Finished}}
+		if after := next(got, read, t0); after.Phase != Waiting || after.Status != Accepted {
+			t.Errorf("an old status comes late: %+v", after)
+		}
+	}
+	for name, no := range map[string]Job{"runs": with(j, func(j *Job) { j.Phase = Started }), "finished": with(j, func(j *Job) { j.Status = Finished }),
+		"canceled": with(j, func(j *Job) { j.Desired = WantCancel }), "deleted": with(j, func(j *Job) { j.Hidden = true })} {
+		if no.Retryable() {
+			t.Errorf("%s, and may be retried", name)
+		}
+	}
+	if !j.Retryable() {
+		t.Error("failed, and may not be retried")
+	}
+}
+
 func TestAJobWithoutItsPlatform(t *testing.T) {
 	j := stranded(Job{Phase: Started, Status: Running, Awaited: true}, t0)
 	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) || !j.Updated.Equal(t0) {
@@ -217,7 +303,12 @@ func TestNoRefIsForgotten(t *testing.T) {
 			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Strays, []Ref{other, tardy}) {
 				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Strays)
 			}
-			for _, err := range []error{kind(Busy), kind(Unsupported), kind(Uncertain)} {
+			if got := next(got, Outcome{Asked: AskStray, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past, []Ref{tardy}) {
+				t.Errorf("a stray that cannot be canceled: %v, past %v", got.Strays, got.Past)
+			} else if again := next(got, o, t0); !slices.Equal(again.Strays, []Ref{other}) {
+				t.Errorf("what is past comes back: %v", again.Strays)
+			}
+			for _, err := range []error{kind(Busy), kind(Uncertain)} {
 				if got := next(got, Outcome{Asked: AskStray, Ref: tardy, Err: err}, t0); len(got.Strays) != 2 || !got.Due.After(t0) {
 					t.Errorf("a stray that was not canceled: %v, due %v", got.Strays, got.Due)
 				}

@@ -168,11 +168,19 @@ func (b *Backend) Account(u UserID) Account {
 
 // Limits of a platform. Jobs and Requests are counted per account, Pace is the platform's.
 type Limits struct {
-	Jobs     int           // slots: jobs at the platform at once
+	Jobs     int           // slots: jobs at the platform at once; 0: as many as it takes, until it refuses one
 	Requests int           // steps at once
 	Pace     time.Duration // between two requests, over all accounts and replicas; 0: none
 	Send     time.Duration // how long a request may take
 	MinPoll  time.Duration // between two questions for the same status
+}
+
+// free is how many jobs may be brought to the platform now, with so many there.
+func (l Limits) free(held int) int {
+	if l.Jobs == 0 {
+		return l.Requests
+	}
+	return min(l.Jobs-held, l.Requests)
 }
 
 // Lease is how long an account is ours after the last sign of life.

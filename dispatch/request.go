@@ -1,10 +1,6 @@
 package dispatch
 
-import (
-	"encoding/json"
-	"fmt"
-	"time"
-)
+import "encoding/json"
 
 // Label names the protocol of a service.
 type Label string
@@ -62,40 +58,8 @@ func (r Request) PlatformOptions() json.RawMessage {
 	return rest
 }
 
-// Dimension is the parameter that a task gives each of its jobs another value of.
-type Dimension struct {
-	Name   string            `json:"name"`
-	Values []json.RawMessage `json:"values,omitempty"`
-}
-
-// Task is one request over many values; its jobs carry the values.
-type Task struct {
-	ID        TaskID
-	Owner     UserID
-	Account   Account
-	Request   Request // what its jobs share
-	Dimension string
-	Created   time.Time
-	Updated   time.Time // when one of its jobs last changed
-	Hidden    bool
-}
-
 // Record is a job as its owner sees it.
 type Record struct {
 	Job
 	Request Request
-}
-
-// For gives the request of the task's job number n, from 1, whose value is v.
-func (t Task) For(n int, v json.RawMessage) (Request, error) {
-	r := t.Request
-	r.Title = fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
-	members := map[string]json.RawMessage{}
-	if err := json.Unmarshal(t.Request.Parameters, &members); err != nil {
-		return r, &Error{Kind: Internal, Op: "dispatch.Task.For", Err: err}
-	}
-	members[t.Dimension] = v
-	var err error
-	r.Parameters, err = json.Marshal(members)
-	return r, err
 }

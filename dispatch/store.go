@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -20,16 +21,32 @@ type Store interface {
 	Records(context.Context, UserID) ([]Record, error)
 	// Refused gives a job of the owner even if it is hidden, for who repeats a request that was refused.
 	Refused(context.Context, UserID, JobID) (Record, error)
+	// Tasks gives the owner's tasks, newest first.
+	Tasks(context.Context, UserID) ([]TaskRecord, error)
+	// Task gives a task to its owner.
+	Task(context.Context, UserID, TaskID) (TaskRecord, error)
+	// TaskJobs gives a task's jobs by their numbers, without those that the owner deleted.
+	TaskJobs(context.Context, UserID, TaskID) ([]Record, error)
+	// Used tells what a key of the owner stands for; zero: nothing yet. Conflict if it does for another fingerprint.
+	Used(context.Context, UserID, Key) (Repeated, error)
+	// Live counts the owner's jobs that have not ended, to most at most.
+	Live(ctx context.Context, u UserID, most int) (int, error)
 	// Result gives the STAC Collection that was kept with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)
 
 	// Cancel notes that the owner wants the job no more, and wakes. A waiting job ends with that. With hide its owner
 	// sees it no more from now on, whether it has ended or not.
 	Cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job, error)
+	// CancelTask cancels and hides all jobs of a task, and hides the task. It gives the account, which it wakes.
+	CancelTask(context.Context, UserID, TaskID) (Account, error)
+	// RetryTask puts the failed jobs of a task back to waiting, see [Job.Retry], and wakes the account, which it gives,
+	// with the number of those jobs.
+	RetryTask(context.Context, UserID, TaskID) (Account, int, error)
 	// Await makes those statuses due that were told longer ago than fresh, each now but not sooner than gap after it
-	// was told, and wakes their accounts. id 0 means all of the owner's jobs that belong to no task. It returns the
-	// accounts, sorted; none: nothing is stale.
-	Await(ctx context.Context, u UserID, id JobID, fresh, gap time.Duration) ([]Account, error)
+	// was told, and wakes their accounts. It returns the accounts, sorted; none: nothing is stale.
+	Await(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
+	// Awaited reports whether a fresher status is on its way for any job that has started.
+	Awaited(context.Context, UserID, Scope) (bool, error)
 
 	// Dequeue gives out accounts that are due and that nobody holds, n at most, each leased for ttl. It also tells how
 	// long until the next account will be due that it did not give out: an hour at most.
@@ -79,6 +96,19 @@ type Key struct {
 	Fingerprint string // of the request
 }
 
+// Scope says which of an owner's jobs are meant: one of these.
+type Scope struct {
+	Job   JobID
+	Task  TaskID // its jobs
+	Alone bool   // with Tasks or not: the jobs that belong to no task
+	Tasks bool   // all jobs of tasks
+}
+
+// Holds reports whether a job is meant.
+func (s Scope) Holds(j Job) bool {
+	return j.ID == s.Job || j.Task != 0 && (s.Tasks || j.Task == s.Task) || j.Task == 0 && s.Alone
+}
+
 // Repeated names what was kept when a key was used first. Both zero: the key is new.
 type Repeated struct {
 	Task TaskID
@@ -103,7 +133,9 @@ type Agenda struct {
 	Now    time.Time
 	Wakes  int64
 	Held   int       // slots in use
+	Active int       // by jobs that have started
 	Hold   time.Time // until when nothing is submitted
+	Why    Attention // of the hold, also of one that is over
 	Cancel []Job     // wanted no more, or with strays
 	Settle []Job     // in doubt
 	Start  []Job     // created, wanted
@@ -114,16 +146,21 @@ type Agenda struct {
 	NextWaiting, NextStart, Next time.Time
 }
 
-// due is when there is next something to do with so many slots; zero: never, as things are.
-func (a Agenda) due(slots int) time.Time {
+// due is when there is next something to do within the limits; zero: never, as things are.
+func (a Agenda) due(l Limits) time.Time {
 	due := a.Next
 	if !a.NextStart.IsZero() {
 		due = earlier(due, later(a.NextStart, a.Hold))
 	}
-	if !a.NextWaiting.IsZero() && a.Held < slots {
+	if !a.NextWaiting.IsZero() && l.free(a.Held) > 0 && !a.stuck() {
 		due = earlier(due, later(a.NextWaiting, a.Hold))
 	}
 	return due
+}
+
+// stuck reports whether a job that was created is turned away when it is to be started: then nothing more is created.
+func (a Agenda) stuck() bool {
+	return slices.ContainsFunc(a.Start, func(j Job) bool { return j.Attention == Full || j.Attention == NotTaken })
 }
 
 func later(a, b time.Time) time.Time {

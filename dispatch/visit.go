@@ -29,6 +29,7 @@ type visit struct {
 	unsaved  []flown
 	denial   error // why nothing can be asked, if that was just learnt
 	empty    bool  // because there is no token
+	freed    bool  // a job has ended, and what that means is not yet heeded
 	refusals int   // tokens in a row that the platform did not take
 
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
@@ -132,12 +133,15 @@ func (v *visit) look(ctx context.Context) (err error) {
 		return nil
 	}
 	v.turns.due[submit] = v.agenda.Start
+	if v.agenda.stuck() {
+		return nil
+	}
 	return v.enqueueWaiting(ctx)
 }
 
 // enqueueWaiting gives the free slots to the lines whose turn it is.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
-	free := min(v.Limits.Jobs-v.agenda.Held, v.Limits.Requests)
+	free := v.Limits.free(v.agenda.Held)
 	ready := map[Line][]Job{}
 	for _, l := range share(v.agenda.Lines, free) {
 		if _, known := ready[l]; !known {
@@ -171,7 +175,7 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due is when there is next something to do, in the store's time; zero: never, as things are.
 func (v *visit) due() time.Time {
-	due := v.agenda.due(v.Limits.Jobs)
+	due := v.agenda.due(v.Limits)
 	if due.IsZero() {
 		return due
 	}

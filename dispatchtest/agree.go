@@ -23,6 +23,8 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"accept":  p.accept,
 			"cancel":  p.cancel,
 			"await":   p.await,
+			"drop":    p.cancelTask,
+			"retry":   p.retryTask,
 			"dequeue": p.dequeue,
 			"renew":   p.renew,
 			"release": p.release,
@@ -44,6 +46,7 @@ type pair struct {
 	sides  [2]Database
 	stores [2]dispatch.Store
 	jobs   int
+	tasks  int
 	leases []dispatch.Lease
 	known  []dispatch.Job
 }
@@ -99,6 +102,7 @@ func (p *pair) accept(r *rapid.T) {
 		}
 		return k, err
 	})
+	p.tasks = max(p.tasks, int(got.Task.ID))
 	for _, j := range got.Jobs {
 		p.jobs = max(p.jobs, int(j.ID))
 		p.known = append(p.known, j.Job)
@@ -110,10 +114,28 @@ func (p *pair) cancel(r *rapid.T) {
 	both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Cancel(p.Context(), u, id, hide) })
 }
 
+func (p *pair) task(r *rapid.T) dispatch.TaskID {
+	return dispatch.TaskID(rapid.IntRange(1, p.tasks+1).Draw(r, "task"))
+}
+
+func (p *pair) cancelTask(r *rapid.T) {
+	u, id := users.Draw(r, "owner"), p.task(r)
+	both(p, r, func(s dispatch.Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id) })
+}
+
+func (p *pair) retryTask(r *rapid.T) {
+	u, id := users.Draw(r, "owner"), p.task(r)
+	both(p, r, func(s dispatch.Store) (string, error) {
+		a, n, err := s.RetryTask(p.Context(), u, id)
+		return fmt.Sprint(a, n), err
+	})
+}
+
 func (p *pair) await(r *rapid.T) {
-	u, id := users.Draw(r, "owner"), rapid.SampledFrom([]dispatch.JobID{0, p.id(r)}).Draw(r, "which")
-	fresh, gap := spans.Draw(r, "fresh"), spans.Draw(r, "gap")
-	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) { return s.Await(p.Context(), u, id, fresh, gap) })
+	u, fresh, gap := users.Draw(r, "owner"), spans.Draw(r, "fresh"), spans.Draw(r, "gap")
+	scope := rapid.SampledFrom([]dispatch.Scope{{}, {Job: p.id(r)}, {Task: p.task(r)}, {Alone: true}, {Tasks: true}, {Alone: true, Tasks: true}}).Draw(r, "scope")
+	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) { return s.Await(p.Context(), u, scope, fresh, gap) })
+	both(p, r, func(s dispatch.Store) (bool, error) { return s.Awaited(p.Context(), u, scope) })
 }
 
 func (p *pair) dequeue(r *rapid.T) {
@@ -181,6 +203,9 @@ func (p *pair) save(r *rapid.T) {
 	j := rapid.SampledFrom(p.known).Draw(r, "job")
 	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
 	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")), j.Created.Add(spans.Draw(r, "checked"))
+	if j.Phase == dispatch.Ended {
+		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
+	}
 	j.Awaited, j.Strays = rapid.Bool().Draw(r, "awaited"), nil
 	if rapid.IntRange(0, 5).Draw(r, "stray") == 0 {
 		j.Strays = []dispatch.Ref{{ID: "x"}}
@@ -218,6 +243,12 @@ func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u) })
+		both(p, r, func(s dispatch.Store) (int, error) { return s.Live(ctx, u, 5) })
+		for id := range dispatch.TaskID(min(p.tasks, 5)) {
+			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1) })
+		}
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
 		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4) })

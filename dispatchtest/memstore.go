@@ -130,7 +130,7 @@ func (s *MemStore) visible(u dispatch.UserID, id dispatch.JobID) (*row, error) {
 
 func (r *row) job() dispatch.Job {
 	j := r.Job
-	j.Strays = slices.Clone(j.Strays)
+	j.Strays, j.Past = slices.Clone(j.Strays), slices.Clone(j.Past)
 	return j
 }
 
@@ -183,23 +183,31 @@ func (s *MemStore) number(t *dispatch.Task, jobs int) (task dispatch.TaskID, fir
 	return task, first
 }
 
+// used tells what a key stands for.
+func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dispatch.Repeated, err error) {
+	switch used := s.keys[ownKey{u, k.Text}]; {
+	case used == nil || now.Sub(used.at) >= dispatch.KeyLife:
+		return r, nil
+	case used.fingerprint != k.Fingerprint:
+		return r, conflict()
+	default:
+		return used.first, nil
+	}
+}
+
 // use notes what a key stands for from now on, or tells what it stands for.
 func (s *MemStore) use(k dispatch.Key, u dispatch.UserID, task dispatch.TaskID, job dispatch.JobID, now time.Time) (r dispatch.Repeated, err error) {
 	if k == (dispatch.Key{}) {
 		return r, nil
 	}
-	own := ownKey{u, k.Text}
-	switch used := s.keys[own]; {
-	case used != nil && now.Sub(used.at) < dispatch.KeyLife && used.fingerprint != k.Fingerprint:
-		return r, conflict()
-	case used != nil && now.Sub(used.at) < dispatch.KeyLife:
-		return used.first, nil
+	if r, err = s.used(k, u, now); err != nil || r != (dispatch.Repeated{}) {
+		return r, err
 	}
 	first := dispatch.Repeated{Task: task}
 	if task == 0 {
 		first.Job = job
 	}
-	s.keys[own] = &usedKey{k.Fingerprint, first, now}
+	s.keys[ownKey{u, k.Text}] = &usedKey{k.Fingerprint, first, now}
 	return r, nil
 }
 
@@ -278,8 +286,16 @@ func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobI
 		return dispatch.Job{}, err
 	}
 	r.Hidden = hide
+	if r.cancel(now) {
+		s.wake(r.Account, now)
+	}
+	return r.job(), nil
+}
+
+// cancel notes that a job is wanted no more, and reports whether that is new.
+func (r *row) cancel(now time.Time) bool {
 	if r.Desired == dispatch.WantCancel || r.Phase == dispatch.Ended {
-		return r.job(), nil
+		return false
 	}
 	r.Desired, r.Version = dispatch.WantCancel, r.Version+1
 	if !r.Phase.InDoubt() {
@@ -288,16 +304,14 @@ func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobI
 	if r.Phase == dispatch.Waiting {
 		r.Phase, r.Status, r.Turn, r.Moved, r.Updated = dispatch.Ended, dispatch.Canceled, r.Turn+1, now, now
 	}
-	s.wake(r.Account, now)
-	return r.job(), nil
+	return true
 }
 
-func (s *MemStore) Await(_ context.Context, u dispatch.UserID, id dispatch.JobID, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
+func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, r := range s.jobs {
-		asked := r.ID == id || id == 0 && r.Task == 0
-		if !asked || r.Owner != u || r.Hidden || r.Phase != dispatch.Started || !r.Checked.Before(now.Add(-fresh)) {
+		if !r.asked(u, scope) || !r.Checked.Before(now.Add(-fresh)) {
 			continue
 		}
 		r.Awaited = true
@@ -312,6 +326,143 @@ func (s *MemStore) Await(_ context.Context, u dispatch.UserID, id dispatch.JobID
 		s.wake(a, now)
 	}
 	return accounts, nil
+}
+
+// asked reports whether the status of a job can be asked for its owner.
+func (r *row) asked(u dispatch.UserID, scope dispatch.Scope) bool {
+	return scope.Holds(r.Job) && r.Owner == u && !r.Hidden && r.Phase == dispatch.Started
+}
+
+func (s *MemStore) Awaited(_ context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	return slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Awaited && r.asked(u, scope) }), nil
+}
+
+// task gives a task to its owner.
+func (s *MemStore) task(u dispatch.UserID, id dispatch.TaskID) (dispatch.Task, error) {
+	t, known := s.tasks[id]
+	if !known || t.Owner != u || t.Hidden {
+		return t, notFound()
+	}
+	t.Updated = time.Time{}
+	return t, nil
+}
+
+func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID) ([]dispatch.TaskRecord, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	records := []dispatch.TaskRecord{}
+	for id := range s.tasks {
+		if t, err := s.task(u, id); err == nil {
+			records = append(records, s.counted(t))
+		}
+	}
+	slices.SortFunc(records, func(a, b dispatch.TaskRecord) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
+	})
+	return records, nil
+}
+
+func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return dispatch.TaskRecord{}, err
+	}
+	return s.counted(t), nil
+}
+
+func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
+	counts, live := dispatch.Counts{}, 0.0
+	for _, r := range s.jobs {
+		if r.Task != t.ID || r.Hidden {
+			continue
+		}
+		counts[r.Status]++
+		if !r.Status.Final() && r.Progress != nil {
+			live += *r.Progress
+		}
+	}
+	return dispatch.TaskRecord{Task: t, Counts: counts, Progress: counts.Progress(live)}
+}
+
+func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (records []dispatch.Record, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if _, err := s.task(u, id); err != nil {
+		return nil, err
+	}
+	for _, r := range s.jobs { // by id, and so by number
+		if r.Task != id || r.Hidden {
+			continue
+		}
+		record, err := s.record(r, now)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return "", err
+	}
+	kept := s.tasks[id]
+	kept.Hidden = true
+	s.tasks[id] = kept
+	for _, r := range s.jobs {
+		if r.Task == id && !r.Hidden {
+			r.cancel(now)
+			r.Hidden = true
+		}
+	}
+	s.wake(t.Account, now)
+	return t.Account, nil
+}
+
+func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, int, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return "", 0, err
+	}
+	n := 0
+	for _, r := range s.jobs {
+		if r.Task == id && r.Retryable() {
+			r.Job = r.Retry(now)
+			r.Version++
+			n++
+		}
+	}
+	if n > 0 {
+		s.wake(t.Account, now)
+	}
+	return t.Account, n, nil
+}
+
+func (s *MemStore) Used(_ context.Context, u dispatch.UserID, k dispatch.Key) (dispatch.Repeated, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	return s.used(k, u, now)
+}
+
+func (s *MemStore) Live(_ context.Context, u dispatch.UserID, most int) (n int, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		if r.Owner == u && r.Phase != dispatch.Ended && n < most {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func latest(a, b time.Time) time.Time {
@@ -434,7 +585,7 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 		r.result = slices.Clone(j.Result)
 	}
 	j.Desired, j.Hidden, j.Version, j.Result = r.Desired, r.Hidden, r.Version+1, nil
-	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Updated, &j.Checked, &j.Moved} {
+	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Updated, &j.Checked, &j.Moved} {
 		*t = micros(*t)
 	}
 	r.Job = j
@@ -487,6 +638,11 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 	s.jobs = slices.DeleteFunc(s.jobs, func(r *row) bool {
 		return r.Hidden && r.Phase == dispatch.Ended && len(r.Strays) == 0 && r.Moved.Before(now.Add(-keep))
 	})
+	for id, t := range s.tasks {
+		if t.Hidden && !slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id }) {
+			delete(s.tasks, id)
+		}
+	}
 	for k, used := range s.keys {
 		if now.Sub(used.at) >= dispatch.KeyLife {
 			delete(s.keys, k)
@@ -504,10 +660,13 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int) (dispatc
 	if acc == nil {
 		return dispatch.Agenda{}, notFound()
 	}
-	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold}
+	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why}
 	for _, j := range s.byDue(a) {
 		if j.Phase.Holds() && j.Moved.After(now.Add(-dispatch.StalledAfter)) {
 			g.Held++
+			if j.Phase == dispatch.Started {
+				g.Active++
+			}
 		}
 		enter(&g, j)
 	}

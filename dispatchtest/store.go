@@ -58,6 +58,12 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"the agenda has its classes", storeTest.agenda},
 		{"lines and slots", storeTest.lines},
 		{"installation", storeTest.installation},
+		{"tasks and their counts", storeTest.tasks},
+		{"a task is deleted", storeTest.cancelTask},
+		{"a task is retried", storeTest.retryTask},
+		{"await a task", storeTest.awaitTask},
+		{"what a key stands for", storeTest.used},
+		{"live jobs", storeTest.live},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := new(t)
@@ -305,7 +311,7 @@ func (t storeTest) foreign(u dispatch.UserID, id dispatch.JobID) {
 		_, err = t.s.Cancel(t.Context(), u, id, hide)
 		t.kind(err, dispatch.NotFound)
 	}
-	if as, err := t.s.Await(t.Context(), u, id, 0, 0); err != nil || len(as) > 0 {
+	if as, err := t.s.Await(t.Context(), u, dispatch.Scope{Job: id}, 0, 0); err != nil || len(as) > 0 {
 		t.Errorf("Await = %v, %v", as, err)
 	}
 }
@@ -723,11 +729,11 @@ func (t storeTest) await() {
 	waits := job(ann, "b/shared", dispatch.Waiting, -20*time.Second, time.Minute)
 	hers := job(bob, "c/shared", dispatch.Started, -20*time.Second, time.Minute)
 
-	as, err := t.s.Await(ctx, ann, told.ID, fresh, gap)
+	as, err := t.s.Await(ctx, ann, dispatch.Scope{Job: told.ID}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{})
 	wakes := t.look().Wakes
-	as, err = t.s.Await(ctx, ann, 0, fresh, gap)
+	as, err = t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{"a/shared", shared})
 	if t.look().Wakes == wakes {
@@ -744,13 +750,13 @@ func (t storeTest) await() {
 	}
 
 	soon := job(ann, shared, dispatch.Started, -time.Second, time.Minute)
-	_, err = t.s.Await(ctx, ann, soon.ID, 0, gap)
+	_, err = t.s.Await(ctx, ann, dispatch.Scope{Job: soon.ID}, 0, gap)
 	t.must(err)
 	if j := t.load(soon.ID); !j.Due.Equal(start.Add(3*time.Second)) || !j.Awaited {
 		t.Errorf("due %v after now, want the gap kept: 3s", j.Due.Sub(start))
 	}
 	near := job(ann, shared, dispatch.Started, -time.Second, time.Second)
-	_, err = t.s.Await(ctx, ann, near.ID, 0, gap)
+	_, err = t.s.Await(ctx, ann, dispatch.Scope{Job: near.ID}, 0, gap)
 	t.must(err)
 	if j := t.load(near.ID); !j.Due.Equal(near.Due) {
 		t.Errorf("due %v after now: it was put off", j.Due.Sub(start))
@@ -780,8 +786,8 @@ func (t storeTest) hold() {
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
 	attention(waits.ID, dispatch.NeedsSignIn, "Sign in.")
 	attention(started.ID, dispatch.InDoubt, "")
-	if g := t.look(); !g.Hold.Equal(g.Now.Add(time.Minute)) {
-		t.Errorf("held for %v", g.Hold.Sub(g.Now))
+	if g := t.look(); !g.Hold.Equal(g.Now.Add(time.Minute)) || g.Why != dispatch.NeedsSignIn {
+		t.Errorf("held for %v, %s", g.Hold.Sub(g.Now), g.Why)
 	}
 	t.equal(t.load(waits.ID), waits) // visits see the row
 	wakes := t.look().Wakes
@@ -938,7 +944,7 @@ func (t storeTest) agenda() {
 	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Learn} {
 		slices.SortFunc(*list, func(a, b dispatch.Job) int { return a.Due.Compare(b.Due) })
 	}
-	want.Wakes, want.Held, want.Lines = g.Wakes, g.Held, g.Lines
+	want.Wakes, want.Held, want.Active, want.Lines = g.Wakes, g.Held, 5, g.Lines
 	t.equal(g, want)
 	few, err := t.s.Agenda(ctx, shared, 1)
 	t.must(err)
@@ -983,6 +989,257 @@ func (t storeTest) lines() {
 	ready, err = t.s.Ready(ctx, shared, dispatch.Line{Owner: bob}, 9)
 	t.must(err)
 	t.equal(ready, []dispatch.Job{})
+}
+
+// end gives a task's job a status, as a visit does.
+func (t storeTest) end(id dispatch.JobID, s dispatch.Status, change func(*dispatch.Job)) dispatch.Job {
+	t.Helper()
+	j := t.load(id)
+	j.Status = s
+	if s.Final() {
+		j.Phase = dispatch.Ended
+	}
+	if change != nil {
+		change(&j)
+	}
+	return t.save(j)
+}
+
+func (t storeTest) tasks() {
+	ctx := t.Context()
+	t.accept()
+	first, jobs := t.acceptTask(ann, 5)
+	t.db.Pass(time.Second)
+	second, _ := t.acceptTask(ann, 3)
+	hers, _ := t.acceptTask(bob, 1)
+	half := 50.0
+	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Progress = &half }) // whose progress counts no more
+	t.end(jobs[1].ID, dispatch.Failed, nil)
+	t.end(jobs[2].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase, j.Progress = dispatch.Started, &half })
+	_, err := t.s.Cancel(ctx, ann, jobs[4].ID, true)
+	t.must(err)
+	t.s = t.db.Restart()
+
+	record := func(of dispatch.Task, progress float64, c dispatch.Counts) dispatch.TaskRecord {
+		of.Updated = time.Time{}
+		return dispatch.TaskRecord{Task: of, Counts: c, Progress: progress}
+	}
+	want := []dispatch.TaskRecord{record(second, 0, dispatch.Counts{dispatch.Accepted: 3}),
+		record(first, 62.5, dispatch.Counts{dispatch.Finished: 1, dispatch.Failed: 1, dispatch.Running: 1, dispatch.Accepted: 1})}
+	got, err := t.s.Tasks(ctx, ann)
+	t.must(err)
+	t.equal(got, want)
+	one, err := t.s.Task(ctx, ann, first.ID)
+	t.must(err)
+	t.equal(one, want[1])
+	records, err := t.s.TaskJobs(ctx, ann, first.ID)
+	t.must(err)
+	if len(records) != 4 {
+		t.Fatalf("%d jobs, want 4", len(records))
+	}
+	for i, r := range records {
+		want, err := t.s.Record(ctx, ann, jobs[i].ID)
+		t.must(err)
+		t.equal(r, want)
+	}
+	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
+	records, err = t.s.TaskJobs(ctx, ann, first.ID)
+	t.must(err)
+	if records[3].Attention != dispatch.NeedsSignIn || records[2].Attention != dispatch.None {
+		t.Errorf("attentions %q, %q", records[3].Attention, records[2].Attention)
+	}
+	t.noTask(ann, hers.ID)
+	t.noTask(ann, hers.ID+1e6)
+}
+
+// noTask checks that u finds no task of that id, whatever is asked.
+func (t storeTest) noTask(u dispatch.UserID, id dispatch.TaskID) {
+	t.Helper()
+	_, err := t.s.Task(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	_, err = t.s.TaskJobs(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	_, err = t.s.CancelTask(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	_, _, err = t.s.RetryTask(t.Context(), u, id)
+	t.kind(err, dispatch.NotFound)
+	tasks, err := t.s.Tasks(t.Context(), u)
+	t.must(err)
+	if slices.ContainsFunc(tasks, func(r dispatch.TaskRecord) bool { return r.ID == id }) {
+		t.Errorf("task %d is listed", id)
+	}
+}
+
+func (t storeTest) cancelTask() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 6)
+	other, _ := t.acceptTask(ann, 2)
+	phases := []dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Started, dispatch.Ended, dispatch.Waiting}
+	before := make([]dispatch.Job, len(jobs))
+	for i, p := range phases {
+		before[i] = t.load(jobs[i].ID)
+		if p != dispatch.Waiting {
+			before[i].Phase, before[i].Status, before[i].Due = p, dispatch.Submitted, t.look().Now.Add(time.Hour)
+			before[i] = t.save(before[i])
+		}
+	}
+	alone, err := t.s.Cancel(ctx, ann, jobs[5].ID, false)
+	t.must(err)
+	before[5] = alone
+	wakes := t.look().Wakes
+	t.db.Pass(time.Second)
+	a, err := t.s.CancelTask(ctx, ann, task.ID)
+	t.must(err)
+	if a != shared || t.look().Wakes == wakes {
+		t.Errorf("account %q, woken: %v", a, t.look().Wakes != wakes)
+	}
+	now := t.look().Now
+	for i, p := range phases {
+		want := before[i]
+		want.Hidden = true
+		if i < 4 {
+			want.Desired, want.Version = dispatch.WantCancel, want.Version+1
+		}
+		switch {
+		case i == 0:
+			want.Phase, want.Status, want.Turn, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now, now, now
+		case p == dispatch.Created, p == dispatch.Started:
+			want.Due = now
+		}
+		t.equal(t.load(want.ID), want)
+		t.foreign(ann, want.ID)
+	}
+	t.noTask(ann, task.ID)
+	rest, err := t.s.Task(ctx, ann, other.ID)
+	t.must(err)
+	t.equal(rest.Counts, dispatch.Counts{dispatch.Accepted: 2})
+
+	for _, j := range jobs {
+		t.end(j.ID, dispatch.Canceled, nil)
+	}
+	t.db.Pass(2 * time.Hour)
+	t.must(t.s.Purge(ctx, time.Hour))
+	_, err = t.s.Load(ctx, jobs[0].ID)
+	t.kind(err, dispatch.NotFound)
+	_, err = t.s.Task(ctx, ann, other.ID)
+	t.must(err)
+}
+
+func (t storeTest) retryTask() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 6)
+	failed := t.end(jobs[0].ID, dispatch.Failed, func(j *dispatch.Job) { j.Ref, j.Failure = dispatch.Ref{Base: "b", ID: "x"}, "no data" })
+	twice := t.end(jobs[1].ID, dispatch.Failed, func(j *dispatch.Job) { j.Past = []dispatch.Ref{{ID: "y"}} })
+	finished := t.end(jobs[2].ID, dispatch.Finished, nil)
+	deleted := t.end(jobs[3].ID, dispatch.Failed, nil)
+	_, err := t.s.Cancel(ctx, ann, deleted.ID, true)
+	t.must(err)
+	unwanted, err := t.s.Cancel(ctx, ann, jobs[4].ID, false)
+	t.must(err)
+	unwanted = t.end(unwanted.ID, dispatch.Failed, nil)
+	t.db.Pass(time.Minute)
+	wakes := t.look().Wakes
+	a, n, err := t.s.RetryTask(ctx, ann, task.ID)
+	t.must(err)
+	if a != shared || n != 2 || t.look().Wakes == wakes {
+		t.Errorf("account %q, %d jobs, woken: %v", a, n, t.look().Wakes != wakes)
+	}
+	for _, j := range []dispatch.Job{failed, twice} {
+		want := j.Retry(t.look().Now)
+		want.Version++
+		t.equal(t.load(j.ID), want)
+	}
+	for _, j := range []dispatch.Job{finished, unwanted, jobs[5].Job} {
+		t.equal(t.load(j.ID), j)
+	}
+	if j := t.load(deleted.ID); j.Phase != dispatch.Ended {
+		t.Errorf("a deleted job is %s", j.Phase)
+	}
+	wakes = t.look().Wakes
+	if _, n, err := t.s.RetryTask(ctx, ann, task.ID); err != nil || n != 0 || t.look().Wakes != wakes {
+		t.Errorf("nothing failed, and %d are retried, %v", n, err)
+	}
+	if kept, err := t.s.Save(ctx, []dispatch.Job{failed}); err != nil || len(kept) > 0 {
+		t.Errorf("saved over a retry: %v, %v", kept, err)
+	}
+}
+
+func (t storeTest) awaitTask() {
+	ctx := t.Context()
+	alone := t.accept()
+	task, jobs := t.acceptTask(ann, 2)
+	other, more := t.acceptTask(ann, 1)
+	all := []dispatch.JobID{alone.ID, jobs[0].ID, more[0].ID}
+	for _, c := range []struct {
+		scope dispatch.Scope
+		want  []dispatch.JobID
+	}{
+		{dispatch.Scope{Task: task.ID}, []dispatch.JobID{jobs[0].ID}},
+		{dispatch.Scope{Task: other.ID}, []dispatch.JobID{more[0].ID}},
+		{dispatch.Scope{Alone: true}, []dispatch.JobID{alone.ID}},
+		{dispatch.Scope{Tasks: true}, []dispatch.JobID{jobs[0].ID, more[0].ID}},
+		{dispatch.Scope{Alone: true, Tasks: true}, all},
+		{dispatch.Scope{Job: jobs[0].ID}, []dispatch.JobID{jobs[0].ID}},
+		{dispatch.Scope{Job: jobs[1].ID}, nil}, // it waits
+		{dispatch.Scope{}, nil},
+	} {
+		for _, id := range all {
+			j := t.load(id)
+			j.Phase, j.Awaited = dispatch.Started, false
+			t.save(j)
+		}
+		as, err := t.s.Await(ctx, ann, c.scope, time.Second, 0)
+		t.must(err)
+		awaited, err := t.s.Awaited(ctx, ann, c.scope)
+		t.must(err)
+		if len(as) > 0 != (len(c.want) > 0) || awaited != (len(c.want) > 0) {
+			t.Errorf("%+v: accounts %v, awaited %v", c.scope, as, awaited)
+		}
+		for _, id := range all {
+			if is := t.load(id).Awaited; is != slices.Contains(c.want, id) {
+				t.Errorf("%+v: job %d awaited: %v", c.scope, id, is)
+			}
+		}
+		if hers, err := t.s.Awaited(ctx, bob, c.scope); err != nil || hers {
+			t.Errorf("%+v: awaited by another: %v, %v", c.scope, hers, err)
+		}
+	}
+}
+
+func (t storeTest) used() {
+	ctx, k := t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}
+	want := func(u dispatch.UserID, want dispatch.Repeated) {
+		t.Helper()
+		got, err := t.s.Used(ctx, u, k)
+		t.must(err)
+		t.equal(got, want)
+	}
+	want(ann, dispatch.Repeated{})
+	jobs := []dispatch.Draft{draft(ann, shared)}
+	_, err := t.s.Accept(ctx, k, nil, jobs)
+	t.must(err)
+	want(ann, dispatch.Repeated{Job: jobs[0].ID})
+	want(bob, dispatch.Repeated{})
+	_, err = t.s.Used(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
+	t.kind(err, dispatch.Conflict)
+	t.db.Pass(dispatch.KeyLife)
+	want(ann, dispatch.Repeated{})
+}
+
+func (t storeTest) live() {
+	want := func(u dispatch.UserID, most, want int) {
+		t.Helper()
+		if n, err := t.s.Live(t.Context(), u, most); err != nil || n != want {
+			t.Errorf("%d live jobs of %s, want %d, %v", n, u, want, err)
+		}
+	}
+	want(ann, 10, 0)
+	t.accept()
+	_, jobs := t.acceptTask(ann, 4)
+	t.end(jobs[0].ID, dispatch.Finished, nil)
+	want(ann, 10, 4)
+	want(ann, 3, 3)
+	want(bob, 10, 0)
 }
 
 func (t storeTest) installation() {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -26,6 +27,51 @@ func (h *history) accepted(k dispatch.Key, r dispatch.Repeated, jobs []dispatch.
 	}
 }
 
+// sawTask follows what is committed of all jobs of a task.
+func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err error) {
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	var ids []dispatch.JobID
+	for _, j := range h.jobs {
+		if j.Task == id {
+			ids = append(ids, j.ID)
+		}
+	}
+	h.mu.Unlock()
+	slices.Sort(ids)
+	for _, id := range ids {
+		j, err := s.Load(context.Background(), id)
+		h.saw(what, j, err)
+	}
+}
+
+// retried begins a new life of a job, which may run once more.
+func (h *history) retried(was, j dispatch.Job) {
+	if was.Phase != dispatch.Ended || was.Status != dispatch.Failed || was.Hidden {
+		h.violated("job %d was %s %s, and is retried", j.ID, was.Phase, was.Status)
+	}
+	if was.Ref != (dispatch.Ref{}) && !slices.Contains(j.Past, was.Ref) {
+		h.violated("job %d forgets its ref %s when it is retried", j.ID, was.Ref)
+	}
+	if was.Attention == dispatch.SubmissionUnknown {
+		h.unsure[j.ID] = true
+	}
+	h.lives[j.ID] = append(h.lives[j.ID], j.Attempt)
+}
+
+// life is how often the job had been retried when it had so many attempts.
+func (h *history) life(id dispatch.JobID, attempt int) int {
+	n := 0
+	for _, first := range h.lives[id] {
+		if attempt >= first {
+			n++
+		}
+	}
+	return n
+}
+
 // saw follows what is committed, and checks what can be seen at once.
 func (h *history) saw(what string, j dispatch.Job, err error) {
 	if err != nil {
@@ -42,6 +88,10 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		j.Ref.ID, j.Strays, j.Attention, j.Due.Sub(h.clock.Now()))
 	if what == "intend" {
 		h.intended[j.ID] = time.Now()
+	}
+	if what == "retry" {
+		h.retried(was, j)
+		return
 	}
 	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
 		h.violated("job %d had ended as %s and became %s %s", j.ID, was.Status, j.Phase, j.Status)
@@ -165,10 +215,14 @@ func (h *history) checkVisible() {
 }
 
 func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
-	runs := map[dispatch.JobID]int{}
+	type life struct {
+		job dispatch.JobID
+		n   int
+	}
+	runs := map[life]int{}
 	for _, r := range h.world.Runs() {
 		j, attempt := h.jobOf(jobs, r)
-		runs[j.ID] += len(r.Starts)
+		runs[life{j.ID, h.life(j.ID, attempt)}] += len(r.Starts)
 		if len(r.Starts) > 1 {
 			h.violated("run %s of job %d was started %d times", r.Ref, j.ID, len(r.Starts))
 		}
@@ -177,8 +231,8 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 				h.violated("run %s of job %d started %v after its cancel was settled", r.Ref, j.ID, s.Sub(at))
 			}
 		}
-		known := r.Ref == j.Ref || slices.Contains(j.Strays, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
-		unsure := j.Attention == dispatch.SubmissionUnknown || h.atLeastOnce
+		known := r.Ref == j.Ref || slices.Contains(j.Strays, r.Ref) || slices.Contains(j.Past, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
+		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is not known, and nobody is told", r.Ref, j.ID, attempt)
 		}
@@ -192,9 +246,9 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 			h.violated("run %s goes on and job %d has ended as %s", r.Ref, j.ID, j.Status)
 		}
 	}
-	for id, n := range runs {
+	for of, n := range runs {
 		if n > 1 && !h.atLeastOnce {
-			h.violated("job %d ran %d times", id, n)
+			h.violated("job %d ran %d times after %d retries", of.job, n, of.n)
 		}
 	}
 }

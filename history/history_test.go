@@ -39,6 +39,8 @@ type history struct {
 	byKey    map[string]dispatch.JobID       // what was first kept under a key
 	settled  map[dispatch.JobID]time.Time    // when a cancel was
 	intended map[dispatch.JobID]time.Time    // when a request was, last
+	lives    map[dispatch.JobID][]int        // the attempts from which a job was retried
+	unsure   map[dispatch.JobID]bool         // retried, though it may have run
 	digest   uint64
 	lines    []string
 	wrong    []string
@@ -104,6 +106,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, seed: seed, rand: r, began: time.Now(), clock: &clock{},
 		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
+		lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
 		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
 		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4), Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
 		jumps:  r.IntN(4) == 0,
@@ -166,11 +169,17 @@ func (h *history) event() {
 		h.acceptTask()
 	case n < 50:
 		h.cancel()
-	case n < 58:
+	case n < 55:
 		h.remove()
-	case n < 66:
+	case n < 58:
+		h.onTask((*process).removeTask)
+	case n < 62:
+		h.onTask((*process).retryTask)
+	case n < 64:
+		h.onTask((*process).readTask)
+	case n < 68:
 		h.read()
-	case n < 70:
+	case n < 71:
 		h.signIn()
 	case n < 80:
 		h.crash()
@@ -253,22 +262,33 @@ func (h *history) acceptTask() {
 	go p.acceptTask(u, r, n)
 }
 
-// acceptTask keeps a task of n values, as its endpoint does.
+// acceptTask keeps a task of n values.
 func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) {
-	backend, err := p.Backend(r.Service, r.Label)
-	if err != nil {
-		panic(err)
+	d := dispatch.Dimension{Name: "y", Values: make([]json.RawMessage, n)}
+	for i := range d.Values {
+		d.Values[i] = json.RawMessage("1")
 	}
-	base, _ := backend.Platform.Base(r.Service)
-	t := &dispatch.Task{Owner: u, Account: backend.Account(u), Request: r, Dimension: "y"}
-	drafts := make([]dispatch.Draft, n)
-	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: u, Account: t.Account, Base: base,
-			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+	p.AcceptTask(context.Background(), u, r, d, dispatch.Key{})
+}
+
+// onTask does something about a task.
+func (h *history) onTask(do func(*process, dispatch.UserID, dispatch.TaskID)) {
+	p := h.anyone()
+	if j, ok := h.some(); ok && j.Task != 0 {
+		go do(p, j.Owner, j.Task)
 	}
-	if _, err := p.Store.Accept(context.Background(), dispatch.Key{}, t, drafts); err == nil {
-		p.Engine.Wake(t.Account)
-	}
+}
+
+func (p *process) removeTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.DeleteTask(context.Background(), u, id)
+}
+
+func (p *process) retryTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.RetryTask(context.Background(), u, id)
+}
+
+func (p *process) readTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.ReadTask(context.Background(), u, id, 10*time.Second)
 }
 
 func (h *history) some() (j dispatch.Job, ok bool) {

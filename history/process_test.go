@@ -208,8 +208,44 @@ func (s *storeOf) Cancel(ctx ctxt, u dispatch.UserID, id dispatch.JobID, hide bo
 	})
 }
 
-func (s *storeOf) Await(ctx ctxt, u dispatch.UserID, id dispatch.JobID, fresh, gap time.Duration) ([]dispatch.Account, error) {
-	return through(s, func() ([]dispatch.Account, error) { return s.Store.Await(ctx, u, id, fresh, gap) })
+func (s *storeOf) Await(ctx ctxt, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+	return through(s, func() ([]dispatch.Account, error) { return s.Store.Await(ctx, u, scope, fresh, gap) })
+}
+
+func (s *storeOf) Awaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+	s.beside()
+	return s.Store.Awaited(ctx, u, scope)
+}
+
+func (s *storeOf) Task(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	s.beside()
+	return s.Store.Task(ctx, u, id)
+}
+
+func (s *storeOf) Tasks(ctx ctxt, u dispatch.UserID) ([]dispatch.TaskRecord, error) {
+	s.beside()
+	return s.Store.Tasks(ctx, u)
+}
+
+func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) ([]dispatch.Record, error) {
+	s.beside()
+	return s.Store.TaskJobs(ctx, u, id)
+}
+
+func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return through(s, func() (dispatch.Account, error) {
+		a, err := s.Store.CancelTask(ctx, u, id)
+		s.h.sawTask("cancel", s.Store, id, err)
+		return a, err
+	})
+}
+
+func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, n int, err error) {
+	s.p.passStore()
+	a, n, err = s.Store.RetryTask(ctx, u, id)
+	s.h.sawTask("retry", s.Store, id, err)
+	s.p.passStore()
+	return a, n, err
 }
 
 func (s *storeOf) Dequeue(ctx ctxt, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {

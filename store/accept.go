@@ -87,11 +87,16 @@ func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repe
 	if err != nil || used == 1 {
 		return r, err
 	}
-	is, err := q.GetKey(ctx, owner, a.key.Text)
+	return usedKey(ctx, q, owner, a.key, now)
+}
+
+// usedKey tells what a key stands for.
+func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.Repeated, err error) {
+	is, err := q.GetKey(ctx, owner, k.Text, now-dispatch.KeyLife.Microseconds())
 	if err != nil {
 		return r, err
 	}
-	if is.Fingerprint != a.key.Fingerprint {
+	if is.Fingerprint != k.Fingerprint {
 		return r, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept", Text: "The key was used for another request."}
 	}
 	if is.Task != 0 {

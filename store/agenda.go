@@ -30,7 +30,7 @@ type look struct {
 
 func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.GetAccount(ctx, l.account)
-	g.Wakes, g.Hold = row.Wakes, at(row.Hold)
+	g.Wakes, g.Hold, g.Why = row.Wakes, at(row.Hold), row.HoldAttention
 	return err
 }
 
@@ -66,6 +66,7 @@ func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
 		byLine[dispatch.Line{Owner: h.Owner, Task: h.Task}] += int(h.Held)
 		byOwner[h.Owner] += int(h.Held)
 		g.Held += int(h.Moving)
+		g.Active += int(h.Active)
 	}
 	names, err := l.q.ListLines(ctx, l.account, l.now)
 	for _, name := range names {

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -20,10 +21,23 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 		Due: at(r.Due), Looks: r.Looks, Tries: r.Tries, Awaited: r.Awaited,
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
-	if r.Strays == "" {
-		return j, nil
+	j.Refused = at(r.Refused)
+	return j, errors.Join(refs(r.Strays, &j.Strays), refs(r.Past, &j.Past))
+}
+
+func refs(text string, into *[]dispatch.Ref) error {
+	if text == "" {
+		return nil
 	}
-	return j, json.Unmarshal([]byte(r.Strays), &j.Strays)
+	return json.Unmarshal([]byte(text), into)
+}
+
+// textOf is the inverse of refs.
+func textOf(refs []dispatch.Ref) (string, error) {
+	if len(refs) == 0 {
+		return "", nil
+	}
+	return encode(refs)
 }
 
 func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
@@ -41,18 +55,18 @@ func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
 
 // written is what a visit may write of j. With wanted, only if its owner wants it to run.
 func written(j dispatch.Job, wanted bool) (query.WriteJobParams, error) {
-	strays := ""
-	if len(j.Strays) > 0 {
-		text, err := encode(j.Strays)
-		if err != nil {
-			return query.WriteJobParams{}, err
-		}
-		strays = text
+	strays, err := textOf(j.Strays)
+	if err != nil {
+		return query.WriteJobParams{}, err
+	}
+	past, err := textOf(j.Past)
+	if err != nil {
+		return query.WriteJobParams{}, err
 	}
 	return query.WriteJobParams{
 		ID: j.ID, Version: j.Version, Wanted: wanted,
 		Phase: j.Phase, Turn: j.Turn, Attempt: j.Attempt, SendBy: micros(j.SendBy),
-		RefBase: clean(j.Ref.Base), RefID: clean(j.Ref.ID), Strays: strays,
+		RefBase: clean(j.Ref.Base), RefID: clean(j.Ref.ID), Strays: strays, Past: past, Refused: micros(j.Refused),
 		Status: j.Status, Seen: j.Seen, Progress: j.Progress, Costs: j.Costs,
 		Attention: j.Attention, Notice: clean(j.Notice), Failure: clean(j.Failure),
 		Due: micros(j.Due), Looks: j.Looks, Tries: j.Tries, Awaited: j.Awaited,

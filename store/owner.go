@@ -34,17 +34,21 @@ func (s *Store) Refused(ctx context.Context, u dispatch.UserID, id dispatch.JobI
 	return r, fail("Record", err)
 }
 
-// recordOf shows on a waiting job why its account submits nothing.
 func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 	j, err := jobOf(row.Job)
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	if j.Phase == dispatch.Waiting && row.Hold > now {
-		j.Attention, j.Notice = row.HoldAttention, row.HoldNotice
-	}
 	request, err := requestOf(j, row.Body, row.Shared, row.Dimension)
-	return dispatch.Record{Job: j, Request: request}, err
+	return dispatch.Record{Job: held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), Request: request}, err
+}
+
+// held shows on a waiting job why its account submits nothing.
+func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
+	if j.Phase == dispatch.Waiting && hold > now {
+		j.Attention, j.Notice = why, notice
+	}
+	return j
 }
 
 // Records gives the owner's jobs that belong to no task, newest first.
@@ -100,13 +104,14 @@ func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 }
 
 // Await makes those statuses due that were told longer ago than fresh, and wakes their accounts.
-func (s *Store) Await(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
+func (s *Store) Await(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
 	err = s.in(ctx, s.write, "Await", func(q tx, now int64) error {
-		p := query.AwaitJobParams{Now: now, Gap: gap.Microseconds(), ID: id, Owner: u, Stale: now - fresh.Microseconds()}
-		if id == 0 {
-			accounts, err = q.AwaitAll(ctx, query.AwaitAllParams{Now: p.Now, Gap: p.Gap, Owner: p.Owner, Stale: p.Stale})
+		gap, stale := gap.Microseconds(), now-fresh.Microseconds()
+		if scope.Job != 0 {
+			accounts, err = q.AwaitJob(ctx, query.AwaitJobParams{Now: now, Gap: gap, ID: scope.Job, Owner: u, Stale: stale})
 		} else {
-			accounts, err = q.AwaitJob(ctx, p)
+			accounts, err = q.AwaitAll(ctx, query.AwaitAllParams{Now: now, Gap: gap, Owner: u, Stale: stale,
+				Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task})
 		}
 		slices.Sort(accounts)
 		accounts = slices.Compact(accounts)
@@ -116,4 +121,25 @@ func (s *Store) Await(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 		return err
 	})
 	return accounts, err
+}
+
+// Awaited reports whether a fresher status is on its way for any job that has started.
+func (s *Store) Awaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+	n, err := s.queries(s.read).CountAwaited(ctx, query.CountAwaitedParams{Owner: u, ID: scope.Job, Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task})
+	return n > 0, fail("Awaited", err)
+}
+
+// Used tells what a key of the owner stands for.
+func (s *Store) Used(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.Repeated, err error) {
+	err = s.in(ctx, s.read, "Used", func(q tx, now int64) error {
+		r, err = usedKey(ctx, q, u, k, now)
+		return missing(err)
+	})
+	return r, err
+}
+
+// Live counts the owner's jobs that have not ended, to most at most.
+func (s *Store) Live(ctx context.Context, u dispatch.UserID, most int) (int, error) {
+	n, err := s.queries(s.read).CountLive(ctx, u, int32(most))
+	return int(n), fail("Live", err)
 }

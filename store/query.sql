@@ -13,7 +13,7 @@ ON CONFLICT (owner, name) DO UPDATE SET fingerprint = excluded.fingerprint, task
 WHERE keys.created <= sqlc.arg(expired);
 
 -- name: GetKey :one
-SELECT fingerprint, task, job FROM keys WHERE owner = $1 AND name = $2;
+SELECT fingerprint, task, job FROM keys WHERE owner = sqlc.arg(owner) AND name = sqlc.arg(name) AND created > sqlc.arg(expired);
 
 -- name: InsertTask :exec
 INSERT INTO tasks (id, owner, account, request, dimension, created) VALUES ($1, $2, $3, $4, $5, $6);
@@ -70,8 +70,70 @@ RETURNING account;
 UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
-WHERE owner = sqlc.arg(owner) AND task = 0 AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
+WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
+	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task))
 RETURNING account;
+
+-- name: CountAwaited :one
+SELECT count(*) FROM jobs
+WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
+	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task)
+		OR id = sqlc.arg(id));
+
+-- name: ListTasks :many
+SELECT * FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC;
+
+-- name: GetTask :one
+SELECT * FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden;
+
+-- name: CountTasks :many
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
+WHERE tasks.owner = $1 AND NOT tasks.hidden
+GROUP BY jobs.task, jobs.status;
+
+-- name: CountTask :many
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
+GROUP BY jobs.task, jobs.status;
+
+-- name: ListTaskJobs :many
+SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
+ORDER BY jobs.number;
+
+-- name: HideTask :one
+UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
+
+-- name: CancelTaskJobs :exec
+-- As CancelJob.
+UPDATE jobs SET desired = 'canceled', version = version + 1,
+	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE sqlc.arg(now) END,
+	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
+	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
+	moved = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE moved END,
+	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
+	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
+WHERE task = sqlc.arg(task) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended';
+
+-- name: HideTaskJobs :exec
+UPDATE jobs SET hidden = TRUE WHERE task = $1 AND task <> 0 AND NOT hidden;
+
+-- name: LockTask :one
+-- Whoever deletes the task comes before or after, not between.
+UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
+
+-- name: ListFailed :many
+-- Those that just now are changed otherwise are left out.
+SELECT * FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+ORDER BY id FOR UPDATE SKIP LOCKED;
+
+-- name: CountLive :one
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND phase <> 'ended' LIMIT $2) AS live;
+
+-- name: PurgeTasks :exec
+DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 
 -- name: Dequeue :many
 WITH free AS (
@@ -99,7 +161,7 @@ UPDATE accounts SET generation = generation + 1, lease_until = 0,
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
 -- name: GetAccount :one
-SELECT wakes, hold FROM accounts WHERE id = $1;
+SELECT wakes, hold, hold_attention FROM accounts WHERE id = $1;
 
 -- name: NextDue :one
 SELECT
@@ -114,7 +176,8 @@ SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) A
 ORDER BY due, id LIMIT sqlc.arg(n);
 
 -- name: CountHeld :many
-SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS moving
+SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS moving,
+	CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) AND phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
 
 -- name: ListLines :many
@@ -147,7 +210,7 @@ UPDATE jobs SET phase = sqlc.arg(phase), turn = sqlc.arg(turn), attempt = sqlc.a
 	ref_base = sqlc.arg(ref_base), ref_id = sqlc.arg(ref_id), strays = sqlc.arg(strays), status = sqlc.arg(status),
 	seen = sqlc.arg(seen), progress = sqlc.narg(progress), costs = sqlc.narg(costs), attention = sqlc.arg(attention),
 	notice = sqlc.arg(notice), failure = sqlc.arg(failure), due = sqlc.arg(due), looks = sqlc.arg(looks),
-	tries = sqlc.arg(tries), awaited = sqlc.arg(awaited), updated = sqlc.arg(updated), checked = sqlc.arg(checked),
+	past = sqlc.arg(past), refused = sqlc.arg(refused), tries = sqlc.arg(tries), awaited = sqlc.arg(awaited), updated = sqlc.arg(updated), checked = sqlc.arg(checked),
 	moved = sqlc.arg(moved), version = version + 1
 WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) AND (desired = 'run' OR NOT CAST(sqlc.arg(wanted) AS BOOLEAN))
 RETURNING *;

@@ -179,7 +179,7 @@ func (s *Store) Take(ctx context.Context, platform string, pace time.Duration) (
 // Purge forgets hidden jobs that ended longer than keep ago, and keys and tokens that are too old to count.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return s.in(ctx, s.write, "Purge", func(q tx, now int64) error {
-		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
+		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
 			q.PurgeTokens(ctx, now))
 	})
 }

@@ -64,7 +64,8 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		return nil, err
 	}
 	jobs := seams.store(kept)
-	b := &dispatch.Broker{Store: jobs, Tokens: tokens, Backends: backends, Installation: installation, Log: log}
+	b := &dispatch.Broker{Store: jobs, Tokens: tokens, Backends: backends, Installation: installation, Log: log,
+		UserJobs: settings.Limits.UserJobs, GiveUpAfter: settings.GiveUpAfter}
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends), Hints: hints(settings, log)})
 	b.Engine = work
 	return &broker{store: kept, engine: work, log: log, handler: api.New(api.Config{
@@ -75,7 +76,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		},
 		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body)},
+		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values},
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
 	})}, nil
 }

@@ -55,4 +55,16 @@ type Job struct {
 	Version   int64
 	Line      string
 	Step      string
+	Past      string
+	Refused   int64
+}
+
+type Task struct {
+	ID        dispatch.TaskID
+	Owner     dispatch.UserID
+	Account   dispatch.Account
+	Request   string
+	Dimension string
+	Hidden    bool
+	Created   int64
 }

@@ -15,7 +15,8 @@ const awaitAll = `-- name: AwaitAll :many
 UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= $1 THEN due
 	WHEN checked + CAST($2 AS BIGINT) <= $1 THEN $1
 	WHEN checked + CAST($2 AS BIGINT) < due THEN checked + CAST($2 AS BIGINT) ELSE due END
-WHERE owner = $3 AND task = 0 AND NOT hidden AND phase = 'started' AND checked < $4
+WHERE owner = $3 AND NOT hidden AND phase = 'started' AND checked < $4
+	AND (CAST($5 AS BOOLEAN) AND task = 0 OR CAST($6 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $7)
 RETURNING account
 `
 
@@ -24,6 +25,9 @@ type AwaitAllParams struct {
 	Gap   int64
 	Owner dispatch.UserID
 	Stale int64
+	Alone bool
+	Tasks bool
+	Task  dispatch.TaskID
 }
 
 func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]dispatch.Account, error) {
@@ -32,6 +36,9 @@ func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]dispatch.
 		arg.Gap,
 		arg.Owner,
 		arg.Stale,
+		arg.Alone,
+		arg.Tasks,
+		arg.Task,
 	)
 	if err != nil {
 		return nil, err
@@ -108,7 +115,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN $1 ELSE updated END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $2 AND owner = $3 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
 `
 
 // What is in doubt is not brought forward: it is not to be touched before its send deadline.
@@ -149,12 +156,60 @@ func (q *Queries) CancelJob(ctx context.Context, now int64, iD dispatch.JobID, o
 		&i.Version,
 		&i.Line,
 		&i.Step,
+		&i.Past,
+		&i.Refused,
 	)
 	return i, err
 }
 
+const cancelTaskJobs = `-- name: CancelTaskJobs :exec
+UPDATE jobs SET desired = 'canceled', version = version + 1,
+	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE $1 END,
+	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
+	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
+	moved = CASE WHEN phase = 'waiting' THEN $1 ELSE moved END,
+	updated = CASE WHEN phase = 'waiting' THEN $1 ELSE updated END,
+	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
+WHERE task = $2 AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+`
+
+// As CancelJob.
+func (q *Queries) CancelTaskJobs(ctx context.Context, now int64, task dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, cancelTaskJobs, now, task)
+	return err
+}
+
+const countAwaited = `-- name: CountAwaited :one
+SELECT count(*) FROM jobs
+WHERE owner = $1 AND NOT hidden AND phase = 'started' AND awaited
+	AND (CAST($2 AS BOOLEAN) AND task = 0 OR CAST($3 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $4
+		OR id = $5)
+`
+
+type CountAwaitedParams struct {
+	Owner dispatch.UserID
+	Alone bool
+	Tasks bool
+	Task  dispatch.TaskID
+	ID    dispatch.JobID
+}
+
+func (q *Queries) CountAwaited(ctx context.Context, arg CountAwaitedParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countAwaited,
+		arg.Owner,
+		arg.Alone,
+		arg.Tasks,
+		arg.Task,
+		arg.ID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countHeld = `-- name: CountHeld :many
-SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > $1 THEN 1 ELSE 0 END) AS BIGINT) AS moving
+SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > $1 THEN 1 ELSE 0 END) AS BIGINT) AS moving,
+	CAST(SUM(CASE WHEN moved > $1 AND phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = $2 AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task
 `
 
@@ -163,6 +218,7 @@ type CountHeldRow struct {
 	Task   dispatch.TaskID
 	Held   int64
 	Moving int64
+	Active int64
 }
 
 func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch.Account) ([]CountHeldRow, error) {
@@ -179,6 +235,101 @@ func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch
 			&i.Task,
 			&i.Held,
 			&i.Moving,
+			&i.Active,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countLive = `-- name: CountLive :one
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND phase <> 'ended' LIMIT $2) AS live
+`
+
+func (q *Queries) CountLive(ctx context.Context, owner dispatch.UserID, limit int32) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countLive, owner, limit)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countTask = `-- name: CountTask :many
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
+GROUP BY jobs.task, jobs.status
+`
+
+type CountTaskRow struct {
+	Task     dispatch.TaskID
+	Status   dispatch.Status
+	N        int64
+	Progress float64
+}
+
+func (q *Queries) CountTask(ctx context.Context, task dispatch.TaskID) ([]CountTaskRow, error) {
+	rows, err := q.db.QueryContext(ctx, countTask, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountTaskRow
+	for rows.Next() {
+		var i CountTaskRow
+		if err := rows.Scan(
+			&i.Task,
+			&i.Status,
+			&i.N,
+			&i.Progress,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countTasks = `-- name: CountTasks :many
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
+WHERE tasks.owner = $1 AND NOT tasks.hidden
+GROUP BY jobs.task, jobs.status
+`
+
+type CountTasksRow struct {
+	Task     dispatch.TaskID
+	Status   dispatch.Status
+	N        int64
+	Progress float64
+}
+
+func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID) ([]CountTasksRow, error) {
+	rows, err := q.db.QueryContext(ctx, countTasks, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountTasksRow
+	for rows.Next() {
+		var i CountTasksRow
+		if err := rows.Scan(
+			&i.Task,
+			&i.Status,
+			&i.N,
+			&i.Progress,
 		); err != nil {
 			return nil, err
 		}
@@ -260,18 +411,19 @@ func (q *Queries) FindToken(ctx context.Context, name string, now int64) (FindTo
 }
 
 const getAccount = `-- name: GetAccount :one
-SELECT wakes, hold FROM accounts WHERE id = $1
+SELECT wakes, hold, hold_attention FROM accounts WHERE id = $1
 `
 
 type GetAccountRow struct {
-	Wakes int64
-	Hold  int64
+	Wakes         int64
+	Hold          int64
+	HoldAttention dispatch.Attention
 }
 
 func (q *Queries) GetAccount(ctx context.Context, id dispatch.Account) (GetAccountRow, error) {
 	row := q.db.QueryRowContext(ctx, getAccount, id)
 	var i GetAccountRow
-	err := row.Scan(&i.Wakes, &i.Hold)
+	err := row.Scan(&i.Wakes, &i.Hold, &i.HoldAttention)
 	return i, err
 }
 
@@ -309,7 +461,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -349,12 +501,14 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Version,
 		&i.Line,
 		&i.Step,
+		&i.Past,
+		&i.Refused,
 	)
 	return i, err
 }
 
 const getKey = `-- name: GetKey :one
-SELECT fingerprint, task, job FROM keys WHERE owner = $1 AND name = $2
+SELECT fingerprint, task, job FROM keys WHERE owner = $1 AND name = $2 AND created > $3
 `
 
 type GetKeyRow struct {
@@ -363,15 +517,15 @@ type GetKeyRow struct {
 	Job         dispatch.JobID
 }
 
-func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string) (GetKeyRow, error) {
-	row := q.db.QueryRowContext(ctx, getKey, owner, name)
+func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string, expired int64) (GetKeyRow, error) {
+	row := q.db.QueryRowContext(ctx, getKey, owner, name, expired)
 	var i GetKeyRow
 	err := row.Scan(&i.Fingerprint, &i.Task, &i.Job)
 	return i, err
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -411,6 +565,8 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Version,
 		&i.Line,
 		&i.Step,
+		&i.Past,
+		&i.Refused,
 	)
 	return i, err
 }
@@ -427,7 +583,7 @@ func (q *Queries) GetRate(ctx context.Context, platform string) (int64, error) {
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 	LEFT JOIN tasks ON tasks.id = jobs.task
@@ -481,6 +637,8 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Version,
 		&i.Job.Line,
 		&i.Job.Step,
+		&i.Job.Past,
+		&i.Job.Refused,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -530,8 +688,27 @@ func (q *Queries) GetResult(ctx context.Context, iD dispatch.JobID, owner dispat
 	return body, err
 }
 
+const getTask = `-- name: GetTask :one
+SELECT id, owner, account, request, dimension, hidden, created FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden
+`
+
+func (q *Queries) GetTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (Task, error) {
+	row := q.db.QueryRowContext(ctx, getTask, iD, owner)
+	var i Task
+	err := row.Scan(
+		&i.ID,
+		&i.Owner,
+		&i.Account,
+		&i.Request,
+		&i.Dimension,
+		&i.Hidden,
+		&i.Created,
+	)
+	return i, err
+}
+
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -571,8 +748,30 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Version,
 		&i.Line,
 		&i.Step,
+		&i.Past,
+		&i.Refused,
 	)
 	return i, err
+}
+
+const hideTask = `-- name: HideTask :one
+UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account
+`
+
+func (q *Queries) HideTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (dispatch.Account, error) {
+	row := q.db.QueryRowContext(ctx, hideTask, iD, owner)
+	var account dispatch.Account
+	err := row.Scan(&account)
+	return account, err
+}
+
+const hideTaskJobs = `-- name: HideTaskJobs :exec
+UPDATE jobs SET hidden = TRUE WHERE task = $1 AND task <> 0 AND NOT hidden
+`
+
+func (q *Queries) HideTaskJobs(ctx context.Context, task dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, hideTaskJobs, task)
+	return err
 }
 
 const hold = `-- name: Hold :exec
@@ -690,7 +889,7 @@ func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
 ORDER BY due, id LIMIT $4
 `
 
@@ -749,6 +948,73 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Version,
 			&i.Line,
 			&i.Step,
+			&i.Past,
+			&i.Refused,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listFailed = `-- name: ListFailed :many
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+ORDER BY id FOR UPDATE SKIP LOCKED
+`
+
+// Those that just now are changed otherwise are left out.
+func (q *Queries) ListFailed(ctx context.Context, task dispatch.TaskID) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, listFailed, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Job
+	for rows.Next() {
+		var i Job
+		if err := rows.Scan(
+			&i.ID,
+			&i.Task,
+			&i.Number,
+			&i.Owner,
+			&i.Account,
+			&i.Base,
+			&i.Desired,
+			&i.Hidden,
+			&i.Phase,
+			&i.Turn,
+			&i.Attempt,
+			&i.SendBy,
+			&i.RefBase,
+			&i.RefID,
+			&i.Strays,
+			&i.Status,
+			&i.Seen,
+			&i.Progress,
+			&i.Costs,
+			&i.Attention,
+			&i.Notice,
+			&i.Failure,
+			&i.Due,
+			&i.Looks,
+			&i.Tries,
+			&i.Awaited,
+			&i.Created,
+			&i.Updated,
+			&i.Checked,
+			&i.Moved,
+			&i.Version,
+			&i.Line,
+			&i.Step,
+			&i.Past,
+			&i.Refused,
 		); err != nil {
 			return nil, err
 		}
@@ -876,7 +1142,7 @@ func (q *Queries) ListLines(ctx context.Context, account dispatch.Account, now i
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT $4
 `
 
@@ -935,6 +1201,8 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Version,
 			&i.Line,
 			&i.Step,
+			&i.Past,
+			&i.Refused,
 		); err != nil {
 			return nil, err
 		}
@@ -950,7 +1218,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
 ORDER BY jobs.created DESC, jobs.id DESC
@@ -1007,10 +1275,125 @@ func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]Lis
 			&i.Job.Version,
 			&i.Job.Line,
 			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
 			&i.Body,
 			&i.Hold,
 			&i.HoldAttention,
 			&i.HoldNotice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTaskJobs = `-- name: ListTaskJobs :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
+ORDER BY jobs.number
+`
+
+type ListTaskJobsRow struct {
+	Job           Job
+	Body          string
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+}
+
+func (q *Queries) ListTaskJobs(ctx context.Context, task dispatch.TaskID) ([]ListTaskJobsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listTaskJobs, task)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListTaskJobsRow
+	for rows.Next() {
+		var i ListTaskJobsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Body,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTasks = `-- name: ListTasks :many
+SELECT id, owner, account, request, dimension, hidden, created FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC
+`
+
+func (q *Queries) ListTasks(ctx context.Context, owner dispatch.UserID) ([]Task, error) {
+	rows, err := q.db.QueryContext(ctx, listTasks, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Task
+	for rows.Next() {
+		var i Task
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Account,
+			&i.Request,
+			&i.Dimension,
+			&i.Hidden,
+			&i.Created,
 		); err != nil {
 			return nil, err
 		}
@@ -1053,6 +1436,18 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockTask = `-- name: LockTask :one
+UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account
+`
+
+// Whoever deletes the task comes before or after, not between.
+func (q *Queries) LockTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (dispatch.Account, error) {
+	row := q.db.QueryRowContext(ctx, lockTask, iD, owner)
+	var account dispatch.Account
+	err := row.Scan(&account)
+	return account, err
 }
 
 const nameInstallation = `-- name: NameInstallation :exec
@@ -1133,6 +1528,15 @@ DELETE FROM keys WHERE created <= $1
 
 func (q *Queries) PurgeKeys(ctx context.Context, created int64) error {
 	_, err := q.db.ExecContext(ctx, purgeKeys, created)
+	return err
+}
+
+const purgeTasks = `-- name: PurgeTasks :exec
+DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+`
+
+func (q *Queries) PurgeTasks(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, purgeTasks)
 	return err
 }
 
@@ -1323,10 +1727,10 @@ UPDATE jobs SET phase = $1, turn = $2, attempt = $3, send_by = $4,
 	ref_base = $5, ref_id = $6, strays = $7, status = $8,
 	seen = $9, progress = $10, costs = $11, attention = $12,
 	notice = $13, failure = $14, due = $15, looks = $16,
-	tries = $17, awaited = $18, updated = $19, checked = $20,
-	moved = $21, version = version + 1
-WHERE id = $22 AND version = $23 AND (desired = 'run' OR NOT CAST($24 AS BOOLEAN))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step
+	past = $17, refused = $18, tries = $19, awaited = $20, updated = $21, checked = $22,
+	moved = $23, version = version + 1
+WHERE id = $24 AND version = $25 AND (desired = 'run' OR NOT CAST($26 AS BOOLEAN))
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
 `
 
 type WriteJobParams struct {
@@ -1346,6 +1750,8 @@ type WriteJobParams struct {
 	Failure   string
 	Due       int64
 	Looks     int
+	Past      string
+	Refused   int64
 	Tries     int
 	Awaited   bool
 	Updated   int64
@@ -1375,6 +1781,8 @@ func (q *Queries) WriteJob(ctx context.Context, arg WriteJobParams) (Job, error)
 		arg.Failure,
 		arg.Due,
 		arg.Looks,
+		arg.Past,
+		arg.Refused,
 		arg.Tries,
 		arg.Awaited,
 		arg.Updated,
@@ -1419,6 +1827,8 @@ func (q *Queries) WriteJob(ctx context.Context, arg WriteJobParams) (Job, error)
 		&i.Version,
 		&i.Line,
 		&i.Step,
+		&i.Past,
+		&i.Refused,
 	)
 	return i, err
 }

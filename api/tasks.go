@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+type acceptedTask struct {
+	Location string `header:"Location" doc:"Address of the task"`
+	Body     UpscalingTaskSummary
+}
+
+func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error) {
+	body, err := a.readBody(in)
+	if err != nil {
+		return nil, err
+	}
+	req, dimension, faults := a.parseTask(body)
+	key, bad := in.key(body)
+	if faults = append(faults, bad...); len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	t, err := a.Broker.AcceptTask(ctx, user(ctx), req, dimension, key)
+	if err != nil {
+		return nil, aboutRequest(err)
+	}
+	return &acceptedTask{fmt.Sprintf("/upscale_tasks/%d", t.ID), a.taskSummary(t)}, nil
+}
+
+func (a *api) readTask(ctx context.Context, in *request) (*status[UpscalingTask], error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	t, jobs, err := a.Broker.ReadTask(ctx, user(ctx), id, a.Freshness)
+	if err != nil {
+		return nil, aboutTask(err)
+	}
+	return &status[UpscalingTask]{revalidate, a.task(t, jobs)}, nil
+}
+
+func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	return &nothing{}, aboutTask(a.Broker.DeleteTask(ctx, user(ctx), id))
+}
+
+func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.Broker.RetryTask(ctx, user(ctx), id)
+	if err != nil {
+		return nil, aboutTask(err)
+	}
+	return &status[UpscalingTaskSummary]{revalidate, a.taskSummary(t)}, nil
+}
+
+// taskID reads the path. An integer that no task can have is the id of no task.
+func (r *request) taskID() (dispatch.TaskID, error) {
+	text := r.http.Param("task_id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil && !integer(text):
+		return 0, invalid([]dispatch.Fault{{Loc: []any{"path", "task_id"}, Type: "int_parsing",
+			Msg: "Input should be a valid integer, unable to parse string as an integer"}})
+	case err != nil || id <= 0:
+		return 0, errNoTask
+	}
+	return dispatch.TaskID(id), nil
+}
+
+var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}
+
+// aboutTask gives the error of a request for a task: what is not found is the task.
+func aboutTask(err error) error {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.NotFound {
+		return errNoTask
+	}
+	return err
+}
+
+// parseTask reads an UpscalingTaskRequest, and gives all that is wrong with it.
+func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
+	f, faults := a.open(body)
+	if f == nil {
+		return dispatch.Request{}, dispatch.Dimension{}, faults
+	}
+	r, d := a.jobIn(f), dispatch.Dimension{}
+	if n := f.nested("dimension"); n != nil {
+		d = dispatch.Dimension{Name: n.text("name", a.Limits.Text), Values: n.list("values", a.Limits.Values)}
+	}
+	return r, d, append(faults, *f.faults...)
+}
+
+// list gives the elements of a member that is an array of at least one and at most so many.
+func (f *form) list(name string, limit int) (values []json.RawMessage) {
+	raw := f.required(name)
+	switch {
+	case raw == nil:
+	case raw[0] != '[' || json.Unmarshal(raw, &values) != nil:
+		f.fault(name, "list_type", "Input should be a valid list")
+	case len(values) == 0:
+		f.fault(name, "too_short", "List should have at least 1 item")
+	case len(values) > limit:
+		f.fault(name, "too_long", fmt.Sprintf("List should have at most %d items, not %d", limit, len(values)))
+	}
+	return values
+}

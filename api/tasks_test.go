@@ -1,0 +1,224 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func TestCreateTask(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	a := ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "k")
+	got := decode[map[string]any](t, a, 201)
+	want := map[string]any{"id": 1.0, "title": "NDVI", "label": "openeo", "status": "created", "counts": map[string]any{"created": 3.0}, "progress": 0.0}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if l := a.Header().Get("Location"); l != "/upscale_tasks/1" || w.keys[0].Text != "k" {
+		t.Errorf("Location %q, key %v", l, w.keys[0])
+	}
+
+	a = ask(h, "GET", "/upscale_tasks/1", "")
+	decode[any](t, a, 200)
+	if d := cmp.Diff([]string{"counts", "created", "id", "jobs", "label", "progress", "service", "status", "title", "updated"}, keysOf(t, a.Body.Bytes())); d != "" {
+		t.Error(d)
+	}
+	if a.Header().Get("Cache-Control") != "private, no-cache" || w.fresh != 10*time.Second {
+		t.Errorf("%v, asked for %v", a.Header(), w.fresh)
+	}
+	task := decode[UpscalingTask](t, a, 200)
+	for i, value := range []string{`1.50`, `{"west":1e40}`, `null`} {
+		j := task.Jobs[i]
+		var parameters map[string]json.RawMessage
+		if err := json.Unmarshal(j.Parameters.RawMessage, &parameters); err != nil {
+			t.Fatal(err)
+		}
+		if j.Title != fmt.Sprintf("NDVI - Processing Job %d", i+1) || string(parameters["tile"]) != value || j.TaskID != 1 {
+			t.Errorf("job %+v, %s", j, parameters["tile"])
+		}
+		if string(parameters["n"]) != "12345678901234567890.00100" || string(parameters["html"]) != `"<b>&"` || len(parameters) != 6 {
+			t.Errorf("parameters %s", j.Parameters.RawMessage)
+		}
+	}
+}
+
+// What clients end on is the status; that something failed shows in the counts.
+func TestATasksStatus(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		w := newWorld()
+		c := w.config()
+		c.Compat.SubmittedAsCreated = compat
+		h := New(c)
+		decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+		task := w.tasks[1]
+		task.Counts, task.Progress = dispatch.Counts{dispatch.Submitted: 1, dispatch.Accepted: 2}, 12.5
+		w.tasks[1] = task
+		want := UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted", Counts: map[string]int{"submitted": 1, "created": 2}, Progress: &task.Progress}
+		if compat {
+			want.Status, want.Counts = "created", map[string]int{"created": 3}
+		}
+		if d := cmp.Diff(want, decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).UpscalingTaskSummary); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff([]UpscalingTaskSummary{want}, decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).UpscalingTasks); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestAListAsksForWhatIsWanted(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	for query, want := range map[string]string{"": "[tasks jobs] 1 1", "?filter=upscaling": "[tasks] 1 0", "?filter=processing": "[jobs] 0 1",
+		"?filter=processing&filter=upscaling": "[tasks jobs] 1 1"} {
+		w.asked = nil
+		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status"+query, ""), 200)
+		if got := fmt.Sprint(w.asked, len(list.UpscalingTasks), len(list.ProcessingJobs)); got != want {
+			t.Errorf("%q: %s, want %s", query, got, want)
+		}
+	}
+}
+
+func TestWhatIsWrongWithATaskRequest(t *testing.T) {
+	w := newWorld()
+	c := w.config()
+	c.Limits.Values = 3
+	h := New(c)
+	with := func(dimension string) string {
+		return goodBody[:len(goodBody)-1] + dimension + "}"
+	}
+	for body, want := range map[string]string{
+		goodBody:                                                             `["body","dimension"] missing`,
+		with(`,"dimension":[1]`):                                             `["body","dimension"] model_attributes_type`,
+		with(`,"dimension":{"values":[1]}`):                                  `["body","dimension","name"] missing`,
+		with(`,"dimension":{"name":1,"values":[1]}`):                         `["body","dimension","name"] string_type`,
+		with(`,"dimension":{"name":"a\u0000","values":[1]}`):                 `["body","dimension","name"] value_error`,
+		with(`,"dimension":{"name":"a"}`):                                    `["body","dimension","values"] missing`,
+		with(`,"dimension":{"name":"a","values":null}`):                      `["body","dimension","values"] list_type`,
+		with(`,"dimension":{"name":"a","values":{}}`):                        `["body","dimension","values"] list_type`,
+		with(`,"dimension":{"name":"a","values":[]}`):                        `["body","dimension","values"] too_short`,
+		with(`,"dimension":{"name":"a","values":[1,2,3,4]}`):                 `["body","dimension","values"] too_long`,
+		with(`,"dimension":{"name":"a","values":[1,{"x":[{"y":1,"y":2}]}]}`): `["body","dimension","values",1,"x",0,"y"] duplicate_member`,
+		with(`,"dimension":{"name":"a","values":[1,2,` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `]}`): `["body"] json_too_deep`,
+		with(`,"dimension":{"name":"a","values":[1,NaN]}`):                                                         `["body",` + fmt.Sprint(strings.Index(with(`,"dimension":{"name":"a","values":[1,NaN]}`), "NaN")) + `] json_invalid`,
+	} {
+		f := failed(t, ask(h, "POST", "/upscale_tasks", body), 422, "VALIDATION_ERROR")
+		if d := cmp.Diff([]string{want}, locs(f.Detail)); d != "" {
+			t.Errorf("%s: %s", body[len(goodBody)-1:], d)
+		}
+	}
+	f := failed(t, ask(h, "POST", "/upscale_tasks", with(`,"dimension":{"name":"a","values":[1,2,3,4]}`)), 422, "VALIDATION_ERROR")
+	if want := "List should have at most 3 items, not 4"; f.Detail[0].Msg != want {
+		t.Errorf("%q, want %q", f.Detail[0].Msg, want)
+	}
+	f = failed(t, ask(h, "POST", "/upscale_tasks", `{"title":1,"dimension":{"values":[]}}`), 422, "VALIDATION_ERROR")
+	if len(f.Detail) != 7 {
+		t.Errorf("not all is told: %v", locs(f.Detail))
+	}
+	if len(w.tasks) != 0 || len(w.jobs) != 0 {
+		t.Errorf("%d tasks, %d jobs were kept", len(w.tasks), len(w.jobs))
+	}
+}
+
+func TestBigValues(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	task := func(n int) string {
+		return goodBody[:len(goodBody)-1] + `,"dimension":{"name":"a","values":["` + strings.Repeat("x", n) + `"]}}`
+	}
+	decode[any](t, ask(h, "POST", "/upscale_tasks", task(10_000_000)), 201)
+	if got := len(w.jobs[1].Request.Parameters); got < 10_000_000 {
+		t.Errorf("%d bytes were kept", got)
+	}
+	failed(t, ask(h, "POST", "/upscale_tasks", task(11_000_000)), 413, "PAYLOAD_TOO_LARGE")
+}
+
+func TestNoSuchTask(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	const id = "X-Correlation-ID"
+	want := ask(h, "GET", "/upscale_tasks/77", "", id, "same").Body.String()
+	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}} {
+		for number, token := range map[string]string{"1": "token-bert", "77": "token-anna", "0": "token-anna", "-1": "token-anna", "9223372036854775808": "token-anna"} {
+			a := ask(h, c.method, "/upscale_tasks/"+number+c.path, "", "Authorization", "Bearer "+token, id, "same")
+			if failed(t, a, 404, "TASK_NOT_FOUND"); a.Body.String() != want {
+				t.Errorf("%s %s: %s, want %s", c.method, number, a.Body, want)
+			}
+		}
+		f := failed(t, ask(h, c.method, "/upscale_tasks/x"+c.path, ""), 422, "VALIDATION_ERROR")
+		if d := cmp.Diff([]string{`["path","task_id"] int_parsing`}, locs(f.Detail)); d != "" {
+			t.Error(d)
+		}
+	}
+	if a := ask(h, "DELETE", "/upscale_tasks/1", ""); a.Code != 200 || strings.TrimSpace(a.Body.String()) != "null" {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+	failed(t, ask(h, "DELETE", "/upscale_tasks/1", ""), 404, "TASK_NOT_FOUND")
+}
+
+func TestALimitOfOurs(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	w.fail = &dispatch.Error{Kind: dispatch.LimitReached, Text: "You have 5 jobs.", RetryAfter: time.Minute, Err: errors.New("x")}
+	for _, path := range []string{"/upscale_tasks", "/unit_jobs"} {
+		a := ask(h, "POST", path, goodTask)
+		if f := failed(t, a, 429, "RATE_LIMITED"); f.Message != "You have 5 jobs." || a.Header().Get("Retry-After") != "60" {
+			t.Errorf("%q, %v", f.Message, a.Header())
+		}
+	}
+}
+
+func TestATaskWithTheRealBroker(t *testing.T) {
+	p := &platform{}
+	h := house(t, p)
+	first := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201)
+	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201); again.ID != first.ID {
+		t.Errorf("repeated: %d", again.ID)
+	}
+	failed(t, ask(h, "POST", "/upscale_tasks", goodTask+" ", "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
+	failed(t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
+	twice := strings.Replace(goodTask, `"name":"tile"`, `"name":"n"`, 1)
+	if f := failed(t, ask(h, "POST", "/upscale_tasks", twice), 422, "VALIDATION_ERROR"); locs(f.Detail)[0] != `["body","dimension","name"] value_error` {
+		t.Errorf("%v", locs(f.Detail))
+	}
+	path := fmt.Sprintf("/upscale_tasks/%d", first.ID)
+	var task UpscalingTask
+	until(t, func() bool {
+		task = decode[UpscalingTask](t, ask(h, "GET", path, ""), 200)
+		return task.Counts["running"] == 3
+	})
+	if task.Status != "running" || task.Jobs[2].PlatformJobID == "" || task.Updated.Before(task.Created) {
+		t.Errorf("%+v", task)
+	}
+	list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
+	if len(list.UpscalingTasks) != 1 || len(list.ProcessingJobs) != 0 || list.UpscalingTasks[0].Status != "running" {
+		t.Errorf("listed %+v", list)
+	}
+	one := decode[ProcessingJob](t, ask(h, "GET", fmt.Sprintf("/unit_jobs/%d", task.Jobs[1].ID), ""), 200)
+	if one.TaskID != first.ID || one.Title != "NDVI - Processing Job 2" {
+		t.Errorf("its job %+v", one)
+	}
+	failed(t, ask(h, "GET", path, "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path+"/retry", ""), 200); again.Counts["running"] != 3 {
+		t.Errorf("nothing failed: %+v", again)
+	}
+	decode[any](t, ask(h, "DELETE", path, ""), 200)
+	until(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.canceled) == 3
+	})
+	failed(t, ask(h, "GET", path, ""), 404, "TASK_NOT_FOUND")
+	failed(t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 409, "CONFLICT")
+}

@@ -1,0 +1,106 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// AcceptTask keeps a task and a job for each value of its dimension, all or none, and does not wait for the platform. A
+// key that was used before gives the task that was kept then; Conflict if it was deleted since.
+func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimension, k Key) (TaskRecord, error) {
+	t := &Task{Owner: u, Request: r.complete(), Dimension: d.Name}
+	if err := checkTask(*t, d.Values); err != nil {
+		return TaskRecord{}, err
+	}
+	shared, err := b.draft(ctx, u, r, &d)
+	if err != nil {
+		return TaskRecord{}, err
+	}
+	t.Account = shared.Account
+	first, err := b.keep(ctx, u, k, t, shared.each(d.Values))
+	switch {
+	case err != nil:
+		return TaskRecord{}, err
+	case first.Job != 0:
+		return TaskRecord{}, keyReused()
+	case first.Task != 0:
+		return b.repeated(ctx, u, first.Task)
+	}
+	return TaskRecord{Task: *t, Counts: Counts{Accepted: len(d.Values)}}, nil
+}
+
+// each gives a draft for each value.
+func (d Draft) each(values []json.RawMessage) []Draft {
+	drafts := make([]Draft, len(values))
+	for i, v := range values {
+		drafts[i] = Draft{Job: d.Job, Body: v}
+		drafts[i].Number = i + 1
+	}
+	return drafts
+}
+
+// repeated is the task that a key stands for.
+func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	t, err := b.Store.Task(ctx, u, id)
+	if Is(err, NotFound) {
+		err = &Error{Kind: Conflict, Op: "dispatch.AcceptTask", Text: "This key stands for a task that was deleted. Use another."}
+	}
+	return t, err
+}
+
+// ReadTask gives a task and its jobs, by their numbers, with statuses as fresh as can be had in a moment.
+func (b *Broker) ReadTask(ctx context.Context, u UserID, id TaskID, fresh time.Duration) (TaskRecord, []Record, error) {
+	if err := b.freshen(ctx, u, Scope{Task: id}, fresh); err != nil {
+		return TaskRecord{}, nil, err
+	}
+	t, err := b.Store.Task(ctx, u, id)
+	if err != nil {
+		return TaskRecord{}, nil, err
+	}
+	jobs, err := b.Store.TaskJobs(ctx, u, id)
+	return recorded(t.Task, jobs), jobs, err
+}
+
+// ListTasks gives the owner's tasks, newest first, likewise fresh.
+func (b *Broker) ListTasks(ctx context.Context, u UserID, fresh time.Duration) ([]TaskRecord, error) {
+	if err := b.freshen(ctx, u, Scope{Tasks: true}, fresh); err != nil {
+		return nil, err
+	}
+	return b.Store.Tasks(ctx, u)
+}
+
+// ListAll gives what ListTasks and List give, and waits for both together.
+func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]TaskRecord, []Record, error) {
+	if err := b.freshen(ctx, u, Scope{Alone: true, Tasks: true}, fresh); err != nil {
+		return nil, nil, err
+	}
+	tasks, err := b.Store.Tasks(ctx, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := b.Store.Records(ctx, u)
+	return tasks, jobs, err
+}
+
+// DeleteTask hides a task and its jobs at once. The broker cancels at the platform what has not ended.
+func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
+	a, err := b.Store.CancelTask(ctx, u, id)
+	if err == nil {
+		b.wake(a)
+	}
+	return err
+}
+
+// RetryTask has the failed jobs of a task carried out anew, under their ids. What runs, waits or was canceled goes on as
+// it is.
+func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	a, n, err := b.Store.RetryTask(ctx, u, id)
+	if err != nil {
+		return TaskRecord{}, err
+	}
+	if n > 0 {
+		b.wake(a)
+	}
+	return b.Store.Task(ctx, u, id)
+}

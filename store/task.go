@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Tasks gives the owner's tasks, newest first.
+func (s *Store) Tasks(ctx context.Context, u dispatch.UserID) (records []dispatch.TaskRecord, err error) {
+	err = s.in(ctx, s.read, "Tasks", func(q tx, _ int64) error {
+		rows, err := q.ListTasks(ctx, u)
+		if err != nil {
+			return err
+		}
+		counts, err := q.CountTasks(ctx, u)
+		if err != nil {
+			return err
+		}
+		of := map[dispatch.TaskID][]query.CountTaskRow{}
+		for _, c := range counts {
+			of[c.Task] = append(of[c.Task], query.CountTaskRow(c))
+		}
+		records = make([]dispatch.TaskRecord, len(rows))
+		for i, row := range rows {
+			if records[i], err = taskOf(row, of[row.ID]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return records, err
+}
+
+// Task gives a task to its owner.
+func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRecord, err error) {
+	err = s.in(ctx, s.read, "Task", func(q tx, _ int64) error {
+		row, err := q.GetTask(ctx, id, u)
+		if err != nil {
+			return err
+		}
+		counts, err := q.CountTask(ctx, id)
+		if err != nil {
+			return err
+		}
+		r, err = taskOf(row, counts)
+		return err
+	})
+	return r, err
+}
+
+func taskOf(row query.Task, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
+	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
+		Dimension: row.Dimension, Created: at(row.Created), Hidden: row.Hidden}}
+	live := 0.0
+	for _, c := range counts {
+		r.Counts[c.Status] = int(c.N)
+		if !c.Status.Final() {
+			live += c.Progress
+		}
+	}
+	r.Progress = r.Counts.Progress(live)
+	return r, json.Unmarshal([]byte(row.Request), &r.Request)
+}
+
+// TaskJobs gives a task's jobs by their numbers.
+func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (records []dispatch.Record, err error) {
+	err = s.in(ctx, s.read, "TaskJobs", func(q tx, now int64) error {
+		task, err := q.GetTask(ctx, id, u)
+		if err != nil {
+			return err
+		}
+		shared, err := taskOf(task, nil)
+		if err != nil {
+			return err
+		}
+		rows, err := q.ListTaskJobs(ctx, id)
+		if err != nil {
+			return err
+		}
+		records = make([]dispatch.Record, len(rows))
+		for i, row := range rows {
+			if records[i], err = jobOfTask(shared.Task, row, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return records, err
+}
+
+func jobOfTask(t dispatch.Task, row query.ListTaskJobsRow, now int64) (dispatch.Record, error) {
+	j, err := jobOf(row.Job)
+	if err != nil {
+		return dispatch.Record{}, err
+	}
+	r, err := t.For(j.Number, json.RawMessage(row.Body))
+	return dispatch.Record{Job: held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), Request: r}, err
+}
+
+// CancelTask cancels and hides all jobs of a task, and hides the task.
+func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+	err = s.in(ctx, s.write, "CancelTask", func(q tx, now int64) error {
+		if a, err = q.HideTask(ctx, id, u); err != nil {
+			return err
+		}
+		if err := q.CancelTaskJobs(ctx, now, id); err != nil {
+			return err
+		}
+		if err := q.HideTaskJobs(ctx, id); err != nil {
+			return err
+		}
+		return q.Wake(ctx, a, now)
+	})
+	return a, err
+}
+
+// RetryTask puts the failed jobs of a task back to waiting.
+func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, n int, err error) {
+	err = s.in(ctx, s.write, "RetryTask", func(q tx, now int64) error {
+		if a, err = q.LockTask(ctx, id, u); err != nil {
+			return err
+		}
+		jobs, err := jobsOf(q.ListFailed(ctx, id))
+		if err != nil {
+			return err
+		}
+		for i, j := range jobs {
+			jobs[i] = j.Retry(at(now))
+		}
+		kept, err := write(ctx, q, jobs, true)
+		if n = len(kept); err != nil || n == 0 {
+			return err
+		}
+		return q.Wake(ctx, a, now)
+	})
+	return a, n, err
+}
