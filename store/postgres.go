@@ -13,29 +13,32 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// leasing is how many connections are kept for what keeps leases.
-const leasing = 8
+// How many connections are kept for what keeps leases, and for those who hold or wait for a lock.
+const leasing, locking = 8, 8
 
 func openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
-	clients, err := pool(ctx, dsn, 0)
-	if err != nil {
-		return nil, fail("Open", err)
-	}
-	visits, err := pool(ctx, dsn, leasing)
-	if err != nil {
-		clients.Close()
-		return nil, fail("Open", err)
-	}
 	s := &Store{now: postgresNow, ready: func(context.Context, *sql.DB) {},
 		adapt: func(_ *sql.DB, on query.DBTX) query.DBTX { return on }}
-	s.write, s.visit = stdlib.OpenDBFromPool(clients), stdlib.OpenDBFromPool(visits)
-	s.read = s.write
+	var pools []*pgxpool.Pool
 	s.close = func() error {
-		err := closeAll(s.write, s.visit)
-		clients.Close()
-		visits.Close()
+		err := closeAll(s.write, s.visit, s.locks)
+		for _, p := range pools {
+			p.Close()
+		}
 		return err
 	}
+	for _, use := range []struct {
+		db **sql.DB
+		n  int32
+	}{{&s.write, 0}, {&s.visit, leasing}, {&s.locks, locking}} {
+		p, err := pool(ctx, dsn, use.n)
+		if err != nil {
+			return nil, errors.Join(fail("Open", err), s.close())
+		}
+		pools = append(pools, p)
+		*use.db = stdlib.OpenDBFromPool(p)
+	}
+	s.read = s.write
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fail("Open", err), s.close())
 	}

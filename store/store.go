@@ -22,6 +22,7 @@ type Store struct {
 	write *sql.DB // what clients change
 	visit *sql.DB // what keeps leases: a renewal must not queue behind clients
 	read  *sql.DB
+	locks *sql.DB                                          // what only waits for and holds locks; nil where no other process can be
 	now   func(context.Context, query.DBTX) (int64, error) // microseconds, the clock of the database
 	adapt func(*sql.DB, query.DBTX) query.DBTX             // makes the queries this database's; they run on the second
 	ready func(context.Context, *sql.DB)                   // called before each transaction
