@@ -34,6 +34,14 @@ func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
 	}
 	idp.mu.Lock()
 	defer idp.mu.Unlock()
+	switch conduct := idp.conduct; {
+	case r.name != PlatformRealm:
+	case conduct.Down:
+		panic(http.ErrAbortHandler)
+	case conduct.Status != 0:
+		http.Error(w, http.StatusText(conduct.Status), conduct.Status)
+		return nil
+	}
 	name, p := r.authenticate(c)
 	if p != nil {
 		return p
@@ -45,6 +53,8 @@ func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
 		return idp.serviceGrant(w, r, name)
 	case exchangeGrant:
 		return idp.exchange(w, c, r, name)
+	case "refresh_token":
+		return &problem{400, "invalid_grant", "Invalid refresh token"} // none is given out
 	case "":
 		return &problem{400, "invalid_request", "Missing form parameter: grant_type"}
 	}
@@ -118,35 +128,80 @@ func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *
 		return &problem{400, "invalid_target", "response_token_type_unsupported"}
 	}
 	linkURL := idp.issuer(r.name) + "/broker/" + PlatformAlias + "/link?client_id=" + url.QueryEscape(name)
-	account, p := idp.linked(claims.User)
-	if p != nil {
-		writeJSON(w, p.status, object{"error": p.code, "error_description": p.message, "account-link-url": linkURL})
+	l, p := idp.linked(c, claims.User)
+	switch {
+	case p == nil:
+		idp.handOut(w, l, object{"account-link-url": linkURL})
 		return nil
+	case p == unreachable:
+		return &problem{500, "unknown_error", "For more on this error consult the server log."}
 	}
-	idp.handOut(w, account, object{"account-link-url": linkURL})
+	writeJSON(w, p.status, object{"error": p.code, "error_description": p.message, "account-link-url": linkURL})
 	return nil
 }
 
-// handOut answers an exchange with a token of the platform's realm.
-func (idp *IdP) handOut(w http.ResponseWriter, account string, more object) {
-	platform := idp.realms[PlatformRealm]
-	doc := object{"issued_token_type": accessTokenType, "session_state": idp.session(platform.name, account)}
+// handOut answers an exchange with the token that is stored with a link.
+func (idp *IdP) handOut(w http.ResponseWriter, l link, more object) {
+	doc := object{
+		"access_token": l.token, "token_type": "Bearer", "expires_in": int(l.ends.Sub(nowFrom(idp.Now)).Round(time.Second) / time.Second),
+		"refresh_expires_in": 0, "not-before-policy": 0, "scope": "openid profile email",
+		"issued_token_type": accessTokenType, "session_state": idp.session(PlatformRealm, l.platformUser),
+	}
 	maps.Copy(doc, more)
-	idp.issue(w, platform, account, "apex-broker", doc)
+	if said := idp.conduct.ExpiresIn; said != nil {
+		doc["expires_in"] = said
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, 200, doc)
 }
 
-// linked gives the platform account of a user. A link whose stored token cannot be renewed says so once; then it is as
-// if there were none. idp.mu is held.
-func (idp *IdP) linked(user string) (string, *problem) {
+var unreachable = &problem{400, "invalid_request", "Failed to retrieve token from identity provider"}
+
+// renewAtLeft is how much of its life a stored token has left when it is renewed.
+const renewAtLeft = 5 * time.Second
+
+// linked gives a user's link with a token to hand out. A link whose token cannot be renewed says so once; then it is as if
+// there were none. idp.mu is held, but not while the platform's provider is asked.
+func (idp *IdP) linked(c call, user string) (link, *problem) {
 	l, ok := idp.links[user]
 	switch {
 	case !ok || l.platformUser == "":
-		return "", &problem{400, "not_linked", "identity provider is not linked"}
+		return link{}, &problem{400, "not_linked", "identity provider is not linked"}
 	case l.stale:
-		idp.links[user] = link{}
-		return "", &problem{400, "token_expired", "linked token is expired"}
+		return idp.lose(user)
+	case l.ends.Sub(nowFrom(idp.Now)) > renewAtLeft:
+		return l, nil
 	}
-	return l.platformUser, nil
+	if idp.conduct.Slow > 0 {
+		idp.mu.Unlock()
+		sleep(c.Context(), idp.conduct.Slow)
+		idp.mu.Lock()
+	}
+	return idp.renew(user, l.renewals)
+}
+
+// renew renews the token that is stored for a user; seen is how often that was done when the refresh token was read.
+func (idp *IdP) renew(user string, seen int) (link, *problem) {
+	l := idp.links[user]
+	switch {
+	case idp.conduct.Down:
+		return link{}, unreachable
+	case idp.conduct.Status != 0, idp.conduct.Rotates && l.renewals != seen, l.platformUser == "":
+		return idp.lose(user)
+	}
+	platform, odd := idp.realms[PlatformRealm], Odd{}
+	if idp.conduct.Mixed {
+		odd.Claims = object{"iss": idp.URL + "/realms/another"}
+	}
+	l.token = platform.mint(idp.claims(platform, l.platformUser, "apex-broker"), odd)
+	l.ends, l.renewals = nowFrom(idp.Now).Add(idp.TokenLife), l.renewals+1
+	idp.links[user] = l
+	return l, nil
+}
+
+func (idp *IdP) lose(user string) (link, *problem) {
+	idp.links[user] = link{}
+	return link{}, &problem{400, "token_expired", "linked token is expired"}
 }
 
 // brokered is Keycloak's Identity Brokering API, version 2.
@@ -178,10 +233,10 @@ func (idp *IdP) brokered(w http.ResponseWriter, c call) *problem {
 	if _, ok := idp.links[claims.User]; !ok {
 		return &problem{400, "invalid_request", "User not associated to identity provider"}
 	}
-	account, p := idp.linked(claims.User)
+	l, p := idp.linked(c, claims.User)
 	if p != nil {
 		return p
 	}
-	idp.handOut(w, account, nil)
+	idp.handOut(w, l, nil)
 	return nil
 }

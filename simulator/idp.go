@@ -35,6 +35,7 @@ type IdP struct {
 
 	mu       sync.Mutex // of all that follows
 	realms   map[string]*realm
+	conduct  Conduct
 	links    map[string]link // of users of the broker's realm
 	sessions map[string]int  // how often somebody logged out
 	serial   int
@@ -58,10 +59,57 @@ type client struct {
 	exchange bool // it may exchange tokens for those of the platform
 }
 
-// link ties a user to an account at the platform.
+// link ties a user to an account at the platform. The token stored with it is handed out until it is about to end, then
+// renewed.
 type link struct {
 	platformUser string
 	stale        bool // the stored token can no longer be renewed
+	token        string
+	ends         time.Time // zero: it must be renewed at the next use
+	renewals     int
+}
+
+// Conduct is how the platform's provider treats the broker's, which renews there what it stored for linked accounts, and
+// what comes of it. The zero Conduct is good.
+type Conduct struct {
+	Status    int           // its token endpoint answers this; links that are renewed meanwhile are lost, as Keycloak loses them
+	Down      bool          // it cannot be reached; links stay
+	Slow      time.Duration // a renewal takes so long
+	Rotates   bool          // refresh tokens are good for one use, so that of two renewals at once the second loses the link
+	Mixed     bool          // tokens of another issuer are handed out
+	ExpiresIn any           // is told in place of the lifetime
+}
+
+// Behave sets the conduct from now on.
+func (idp *IdP) Behave(c Conduct) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	idp.conduct = c
+}
+
+// Expire lets every stored token need a renewal at its next use.
+func (idp *IdP) Expire() {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	for user, l := range idp.links {
+		l.ends = time.Time{}
+		idp.links[user] = l
+	}
+}
+
+// Linked tells how many users have a link that works.
+func (idp *IdP) Linked() (n int) {
+	idp.once.Do(idp.init)
+	idp.mu.Lock()
+	defer idp.mu.Unlock()
+	for _, l := range idp.links {
+		if l.platformUser != "" && !l.stale {
+			n++
+		}
+	}
+	return n
 }
 
 const serviceAccount = "service-account-"
