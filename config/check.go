@@ -159,14 +159,37 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 }
 
 func (r *reader) checkExchange(c *Config, p *Platform, key string) {
-	if p.Exchange == nil {
-		r.failAt(key, "is missing: access: user needs exchange: {driver: %s, alias: …}", KeycloakRequestedIssuer)
+	e := p.Exchange
+	if e == nil {
+		r.failAt(key, "is missing: access: user needs exchange: {driver: %s, alias: …}", KeycloakBroker)
 		return
 	}
-	r.require(key+".driver", p.Exchange.Driver, "write "+KeycloakRequestedIssuer)
-	r.require(key+".alias", p.Exchange.Alias, "write the alias of the platform's identity provider at ours")
+	keycloak, grant := e.Driver == KeycloakBroker || e.Driver == KeycloakRequestedIssuer, e.Driver == JWTGrant
+	if r.failed(key+".driver") || !r.require(key+".driver", e.Driver, "write "+KeycloakBroker+", or another driver") {
+		return
+	}
+	r.belongs(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at ours")
+	r.belongs(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at our provider")
+	r.belongs(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
+	r.belongs(key+".client_secret", e.ClientSecret.Reveal(), grant, true, "write env:NAME or file:PATH")
+	switch {
+	case grant && p.Issuer == "":
+		r.failAt(key, "%s needs the platform's issuer", JWTGrant)
+	case e.Driver == Passthrough && (p.Issuer == "" || p.Issuer != c.Identity.Issuer):
+		r.failAt(key, "%s needs the platform's issuer, and that must be identity.issuer: nobody else may see users' tokens", Passthrough)
+	}
 	if c.Identity.ClientID == "" || c.Identity.ClientSecret == "" {
 		r.failAt(key, "exchanging tokens needs identity.client_id and identity.client_secret")
+	}
+}
+
+// belongs reports a key that this driver does not have, or that it needs and is missing.
+func (r *reader) belongs(key, value string, has, needed bool, what string) {
+	switch {
+	case has && needed:
+		r.require(key, value, what)
+	case !has && value != "":
+		r.failAt(key, "this driver has none: remove it")
 	}
 }
 

@@ -88,13 +88,24 @@ const (
 	AtLeastOnce Submit = "at_least_once"
 )
 
-// KeycloakRequestedIssuer is the exchange of Keycloak's legacy token exchange (V1): requested_issuer=alias.
-const KeycloakRequestedIssuer = "keycloak-requested-issuer"
+// The exchange drivers.
+const (
+	KeycloakBroker          = "keycloak-broker"           // Keycloak's Identity Brokering API, version 2
+	KeycloakRequestedIssuer = "keycloak-requested-issuer" // Keycloak's legacy token exchange (V1): requested_issuer=alias
+	TokenExchange           = "token-exchange"            // RFC 8693 at our own provider, for another audience
+	JWTGrant                = "jwt-grant"                 // RFC 8693 at ours, then RFC 7523 at the platform's
+	Passthrough             = "passthrough"               // the caller's own token
+)
 
 // Exchange is how the caller's token becomes one that the platform takes.
 type Exchange struct {
-	Driver string `yaml:"driver" oneof:"keycloak-requested-issuer"`
-	Alias  string `yaml:"alias"` // of the platform's identity provider at ours
+	Driver   string `yaml:"driver" oneof:"keycloak-broker keycloak-requested-issuer token-exchange jwt-grant passthrough"`
+	Alias    string `yaml:"alias"`    // keycloak-…: of the platform's identity provider at ours
+	Audience string `yaml:"audience"` // token-exchange: the platform at our provider; jwt-grant: absent, the platform's issuer
+
+	// jwt-grant: the broker's own client at the platform's provider.
+	ClientID     string          `yaml:"client_id"`
+	ClientSecret dispatch.Secret `yaml:"client_secret"`
 }
 
 // ServiceAccount is the one account under which all jobs of a platform run. Its tokens come from TokenURL, or from the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -50,6 +51,24 @@ func (p *provider) forget() {
 	p.mu.Lock()
 	p.known = nil
 	p.mu.Unlock()
+}
+
+// alive is nil when the token endpoint does its work, which a request shows that it must refuse (RFC 6749, section 5.2).
+// What stands before a server that is down answers otherwise.
+func (p *provider) alive(ctx context.Context) error {
+	at, err := p.endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := p.client.post(ctx, at.Token, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {nobody.Reveal()}})
+	switch {
+	case err != nil:
+		p.forget()
+		return err
+	case a.status != http.StatusBadRequest && a.status != http.StatusUnauthorized, a.refusal().Code == "":
+		return fmt.Errorf("HTTP %d", a.status)
+	}
+	return nil
 }
 
 func (p *provider) discover(ctx context.Context) (endpoints, error) {

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -16,11 +15,18 @@ type requestedIssuer struct {
 	Alias  string
 }
 
-func newRequestedIssuer(c exchangeClient, e Exchange) (exchanger, error) {
-	if e.Alias == "" {
+func newRequestedIssuer(c exchangeClient, p Platform) (exchanger, error) {
+	if p.Exchange.Alias == "" {
 		return nil, errors.New("alias is missing")
 	}
-	return &requestedIssuer{c, e.Alias}, nil
+	return &requestedIssuer{c, p.Exchange.Alias}, nil
+}
+
+// requestedIssuerRefusals as Keycloak 26 writes them.
+var requestedIssuerRefusals = refusals{
+	{"not_linked", ""}:                   errNotLinked,
+	{"token_expired", ""}:                errLinkEnded,
+	{"invalid_request", "Invalid token"}: errSubjectEnded,
 }
 
 func (r *requestedIssuer) exchange(ctx context.Context, subject dispatch.Secret) (issued, error) {
@@ -28,35 +34,12 @@ func (r *requestedIssuer) exchange(ctx context.Context, subject dispatch.Secret)
 	if err != nil {
 		return issued{}, err
 	}
-	a, err := r.Client.provider.client.post(ctx, address, url.Values{
-		"grant_type":         {"urn:ietf:params:oauth:grant-type:token-exchange"},
-		"client_id":          {r.Client.ID},
-		"client_secret":      {r.Client.Secret.Reveal()},
+	return r.Client.ask(ctx, address, url.Values{
+		"grant_type":         {tokenExchangeGrant},
 		"subject_token":      {subject.Reveal()},
-		"subject_token_type": {"urn:ietf:params:oauth:token-type:access_token"},
+		"subject_token_type": {accessTokenType},
 		"requested_issuer":   {r.Alias},
-	})
-	switch {
-	case err != nil:
-		r.Client.provider.forget() // it may have moved
-		return issued{}, unavailable(err)
-	case a.status != http.StatusOK:
-		return issued{}, requestedIssuerError(a, a.refusal(subject, r.Client.Secret))
-	}
-	return r.Client.provider.client.readIssued(a)
+	}, requestedIssuerRefusals, subject)
 }
 
-// requestedIssuerError classes what Keycloak 26 answers. Status 400 alone says nothing: it stands for what the user must
-// mend, and for what the operator must.
-func requestedIssuerError(a answer, r refusal) error {
-	switch {
-	case a.status != http.StatusBadRequest:
-	case r.Code == "not_linked":
-		return errNotLinked
-	case r.Code == "token_expired":
-		return errLinkEnded
-	case r == refusal{"invalid_request", "Invalid token"}:
-		return errSubjectEnded
-	}
-	return a.failed("identity.Exchange", r)
-}
+func (r *requestedIssuer) check(ctx context.Context) error { return checkExchange(ctx, r) }

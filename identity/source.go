@@ -25,11 +25,18 @@ const (
 type source struct {
 	now      func() time.Time
 	subjects *subjects // nil: obtain needs no user's token
-	obtain   func(ctx context.Context, subject dispatch.Secret) (issued, error)
+	obtain   func(context.Context, wanted) (issued, error)
 
 	mu      sync.Mutex
 	held    *lru[dispatch.UserID, *holding]
 	flights map[dispatch.UserID]chan struct{} // closed when what is being obtained has come, or failed
+}
+
+// wanted says whose token is to be obtained.
+type wanted struct {
+	id            dispatch.UserID
+	subject       dispatch.Secret // the user's own
+	held, refused dispatch.Secret // those that another is to follow
 }
 
 // holding is what is known about one identity's token.
@@ -44,7 +51,7 @@ type holding struct {
 }
 
 func newSource(now func() time.Time, subjects *subjects,
-	obtain func(context.Context, dispatch.Secret) (issued, error)) *source {
+	obtain func(context.Context, wanted) (issued, error)) *source {
 	return &source{now: now, subjects: subjects, obtain: obtain,
 		held: newLRU[dispatch.UserID, *holding](maxHeld), flights: map[dispatch.UserID]chan struct{}{}}
 }
@@ -101,12 +108,13 @@ func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now ti
 	}
 	flight := make(chan struct{})
 	s.flights[id] = flight
+	w := wanted{id, subject, h.token, h.refused}
 	go func() {
 		// What is asked for is not taken back when the one who asked is gone: others wait, and a broken refresh may
 		// cost the link.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 		defer cancel()
-		got, err := s.obtain(ctx, subject)
+		got, err := s.obtain(ctx, w)
 		s.land(id, subject, got, err)
 		close(flight)
 	}()

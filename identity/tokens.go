@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,7 +25,12 @@ type TokensConfig struct {
 	Platforms   []Platform
 	Client      *http.Client     // for identity providers; its own redirect policy and cookies are not used
 	Now         func() time.Time // nil: time.Now
+	Log         *slog.Logger     // nil: nothing is logged
 	Development bool             // allows http
+
+	// What the processes share that serve together; nil: there is one only.
+	Locker Locker
+	Shelf  Shelf
 }
 
 // Platform says how tokens for one platform are had.
@@ -37,36 +43,6 @@ type Platform struct {
 	Link     string         // where users link their account at the platform; "": nowhere
 }
 
-// Exchange names how users' tokens are exchanged. Platforms that name the same share each user's token.
-type Exchange struct {
-	Driver string // keycloak-requested-issuer
-	Alias  string // the platform's name at the broker's identity provider
-}
-
-// drivers are the ways to exchange a user's token, by the name in [Exchange].
-var drivers = map[string]func(exchangeClient, Exchange) (exchanger, error){
-	"keycloak-requested-issuer": newRequestedIssuer,
-}
-
-// exchangeClient is what the broker is at its identity provider.
-type exchangeClient struct {
-	provider *provider
-	ID       string
-	Secret   dispatch.Secret
-}
-
-// exchanger gets a platform's token for a user's. Errors: errNotLinked, errLinkEnded and errSubjectEnded for what the user
-// can mend, else Misconfigured or Unavailable. It is never asked twice at once for one user.
-type exchanger interface {
-	exchange(ctx context.Context, subject dispatch.Secret) (issued, error)
-}
-
-var (
-	errNotLinked    = errors.New("the user has not linked an account")
-	errLinkEnded    = errors.New("the link to the user's account has ended")
-	errSubjectEnded = errors.New("the user's own token is not valid any more")
-)
-
 // Tokens gives the tokens for platforms. It is safe for concurrent use, and keeps everything in memory.
 type Tokens struct {
 	platforms map[string]*platform
@@ -75,7 +51,8 @@ type Tokens struct {
 
 type platform struct {
 	Platform
-	source *source // nil: no token is needed
+	source *source                     // nil: no token is needed
+	check  func(context.Context) error // whether the settings are good
 }
 
 var _ dispatch.Tokens = (*Tokens)(nil)
@@ -86,7 +63,10 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		c.Now = time.Now
 	}
 	t := &Tokens{platforms: map[string]*platform{}, subjects: newSubjects(c.Now)}
-	b := tokensBuilder{TokensConfig: c, subjects: t.subjects, exchanges: map[Exchange]*source{}}
+	b := tokensBuilder{TokensConfig: c, subjects: t.subjects, exchanges: map[exchangeKey]*sharedExchange{}}
+	if c.Log == nil {
+		b.Log = slog.New(slog.DiscardHandler)
+	}
 	if c.Client == nil {
 		b.fault("there is no HTTP client")
 		b.Client = &http.Client{}
@@ -97,7 +77,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		if t.platforms[p.Name] != nil {
 			b.fault("platform %s is there twice", p.Name)
 		}
-		t.platforms[p.Name] = &platform{p, b.source(p)}
+		t.platforms[p.Name] = b.platform(p)
 	}
 	if err := errors.Join(b.faults...); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "identity.NewTokens", Err: err,
@@ -112,39 +92,54 @@ type tokensBuilder struct {
 	client    *client
 	own       *provider
 	subjects  *subjects
-	exchanges map[Exchange]*source
+	exchanges map[exchangeKey]*sharedExchange
 	faults    []error
+}
+
+// exchangeKey tells exchanges apart.
+type exchangeKey struct {
+	Exchange
+	issuer string // where it is asked
+}
+
+// sharedExchange is what platforms of one exchange share.
+type sharedExchange struct {
+	*exchange
+	source *source
 }
 
 func (b *tokensBuilder) fault(format string, args ...any) {
 	b.faults = append(b.faults, fmt.Errorf(format, args...))
 }
 
-func (b *tokensBuilder) source(p Platform) *source {
+func (b *tokensBuilder) platform(p Platform) *platform {
 	switch p.Access {
 	case dispatch.AccessOpen:
-		return nil
+		return &platform{Platform: p}
 	case dispatch.AccessShared:
-		account, err := newServiceAccount(b.client, p.Account, b.Development)
-		if err != nil {
-			b.fault("platform %s: service_account: %w", p.Name, err)
-			return nil
-		}
-		return newSource(b.Now, nil, func(ctx context.Context, _ dispatch.Secret) (issued, error) {
-			return account.token(ctx)
-		})
+		return b.shared(p)
 	case dispatch.AccessUser:
-		return b.exchange(p)
+		return b.user(p)
 	}
 	b.fault("platform %s: access %q is none of user, shared, open", p.Name, p.Access)
 	return nil
 }
 
-func (b *tokensBuilder) exchange(p Platform) *source {
-	if s := b.exchanges[p.Exchange]; s != nil {
-		return s
+func (b *tokensBuilder) shared(p Platform) *platform {
+	account, err := newServiceAccount(b.client, p.Account, b.Development)
+	if err != nil {
+		b.fault("platform %s: service_account: %w", p.Name, err)
+		return nil
 	}
-	create, ok := drivers[p.Exchange.Driver]
+	obtain := func(ctx context.Context, _ wanted) (issued, error) { return account.token(ctx) }
+	return &platform{p, newSource(b.Now, nil, obtain), func(ctx context.Context) error {
+		_, err := account.token(ctx)
+		return err
+	}}
+}
+
+func (b *tokensBuilder) user(p Platform) *platform {
+	d, ok := drivers[p.Exchange.Driver]
 	if !ok {
 		b.fault("platform %s: there is no exchange driver %q", p.Name, p.Exchange.Driver)
 		return nil
@@ -155,13 +150,36 @@ func (b *tokensBuilder) exchange(p Platform) *source {
 	if b.ClientID == "" || b.ClientSecret == "" {
 		b.fault("platform %s: access user needs identity.client_id and identity.client_secret", p.Name)
 	}
-	e, err := create(exchangeClient{b.own, b.ClientID, b.ClientSecret}, p.Exchange)
+	e, err := d.create(exchangeClient{b.own, b.ClientID, b.ClientSecret}, p)
 	if err != nil {
 		b.fault("platform %s: exchange: %w", p.Name, err)
 		return nil
 	}
-	s := newSource(b.Now, b.subjects, e.exchange)
-	b.exchanges[p.Exchange] = s
+	shared := b.exchange(d, p, e)
+	if d.linked && p.Issuer != "" {
+		shared.gate.alive = (&provider{client: b.client, issuer: p.Issuer, insecure: b.Development}).alive
+	}
+	return &platform{p, shared.source, e.check}
+}
+
+// exchange finds or makes what the platform shares with others.
+func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExchange {
+	key := exchangeKey{Exchange: p.Exchange}
+	if d.asks {
+		key.issuer = p.Issuer
+	}
+	if s := b.exchanges[key]; s != nil {
+		return s
+	}
+	lanes := abreast
+	if d.linked {
+		lanes = 1
+	}
+	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
+	x := &exchange{exchanger: e, name: name, locker: b.Locker, shelf: b.Shelf,
+		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
+	s := &sharedExchange{x, newSource(b.Now, b.subjects, x.obtain)}
+	b.exchanges[key] = s
 	return s
 }
 
@@ -188,6 +206,22 @@ func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token,
 			p.Name, printable(got.issuer, 200), p.Issuer)))
 	}
 	return dispatch.Token{Secret: got.token, Issuer: cmp.Or(got.issuer, p.Issuer)}, nil
+}
+
+// Check is nil when the settings of a platform's access are good, as far as that shows without a user: the providers are
+// asked for something that they must refuse. Else the error says who can mend it, as that of Token.
+func (t *Tokens) Check(ctx context.Context, platform string) error {
+	p := t.platforms[platform]
+	if p == nil {
+		return misconfigured(fmt.Errorf("no platform %q", platform))
+	}
+	if p.check == nil {
+		return nil
+	}
+	if err := p.check(ctx); err != nil {
+		return p.explain(err)
+	}
+	return nil
 }
 
 // Refused drops a token that the platform did not take. Where the identity provider goes on giving the same one, Token

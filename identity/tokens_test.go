@@ -670,7 +670,7 @@ func TestNoSecretShows(t *testing.T) {
 		check("token", got, &got)
 	}
 	config := tokensConfig(p)
-	driver := must(newRequestedIssuer(exchangeClient{ID: "x", Secret: clientSecret}, Exchange{Alias: "a"}))
+	driver := must(newRequestedIssuer(exchangeClient{ID: "x", Secret: clientSecret}, Platform{Exchange: Exchange{Alias: "a"}}))
 	check("value", tokens, *tokens, config, &config, tokens.platforms["cdse"], *tokens.platforms["shared"],
 		Caller{Token: subjectToken}, tokens.subjects, driver)
 }

@@ -46,16 +46,19 @@ var seams = struct {
 func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	backends := platforms(settings)
-	tokens, err := identity.NewTokens(tokensOf(settings, backends))
-	if err != nil {
-		return nil, err
-	}
 	verifier, err := identity.NewVerifier(verifierOf(settings))
 	if err != nil {
 		return nil, err
 	}
 	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
 	if err != nil {
+		return nil, err
+	}
+	access := tokensOf(settings, backends, log)
+	access.Locker = kept
+	tokens, err := identity.NewTokens(access)
+	if err != nil {
+		kept.Close()
 		return nil, err
 	}
 	installation, err := kept.Installation(ctx)
@@ -66,8 +69,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	jobs := seams.store(kept)
 	b := &dispatch.Broker{Store: jobs, Tokens: tokens, Backends: backends, Installation: installation, Log: log,
 		UserJobs: settings.Limits.UserJobs, GiveUpAfter: settings.GiveUpAfter}
-	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
-		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard})
+	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends), Hints: hints(settings, log)})
 	b.Engine = work
 	return &broker{store: kept, engine: work, log: log, handler: api.New(api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
@@ -171,13 +173,14 @@ func verifierOf(settings *config.Config) identity.Config {
 // identityClient reaches identity providers. It is never given a cookie, and follows no redirect.
 func identityClient() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
 
-func tokensOf(settings *config.Config, backends []*dispatch.Backend) identity.TokensConfig {
+func tokensOf(settings *config.Config, backends []*dispatch.Backend, log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
-		ClientSecret: settings.Identity.ClientSecret, Client: identityClient(), Development: settings.Development}
+		ClientSecret: settings.Identity.ClientSecret, Client: identityClient(), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {
-			access.Exchange = identity.Exchange{Driver: p.Exchange.Driver, Alias: p.Exchange.Alias}
+			access.Exchange = identity.Exchange{Driver: p.Exchange.Driver, Alias: p.Exchange.Alias, Audience: p.Exchange.Audience,
+				ClientID: p.Exchange.ClientID, ClientSecret: p.Exchange.ClientSecret}
 		}
 		if p.ServiceAccount != nil {
 			access.Account = serviceAccount(*p.ServiceAccount, issuers(settings, i, backends))

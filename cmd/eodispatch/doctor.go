@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -98,7 +99,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 		return nil, err
 	}
 	backends := platforms(settings)
-	tokens, err := identity.NewTokens(tokensOf(settings, backends))
+	tokens, err := identity.NewTokens(tokensOf(settings, backends, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,14 @@ func checksOf(settings *config.Config) ([]check, error) {
 		name: "identity provider " + settings.Identity.Issuer, ask: verifier.Probe,
 		advice: "see that `identity.issuer` is exactly what its discovery document says, and that it can be reached from here",
 	}}
-	for _, b := range backends {
+	for i, b := range backends {
+		if e := settings.Platforms[i].Exchange; e != nil {
+			checks = append(checks, check{
+				name:   fmt.Sprintf("exchange for platform %s (%s)", b.Name, e.Driver),
+				ask:    func(ctx context.Context) error { return tokens.Check(ctx, b.Name) },
+				advice: "see docs/identity.md for what the identity provider must be told for this driver",
+			})
+		}
 		checks = append(checks, check{
 			name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
 			ask:  func(ctx context.Context) error { return askPlatform(ctx, b, tokens) },

@@ -1,0 +1,77 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Locker keeps the processes that serve together apart.
+type Locker interface {
+	// Lock waits until no other process has the lock of a name, takes it, and gives the way to leave it, which happens by
+	// itself when the process ends.
+	Lock(ctx context.Context, name string) (unlock func(), err error)
+}
+
+// Shelf is where the processes that serve together leave platform tokens for each other. It keeps them sealed, and no
+// longer than they last.
+type Shelf interface {
+	// Find gives the token that was put under a name last, "" if there is none.
+	Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error)
+	Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error
+}
+
+// exchange gets users' tokens for platforms of one exchange.
+type exchange struct {
+	exchanger
+	name   string // the same in all processes
+	gate   *gate
+	locker Locker // nil: there is no other process
+	shelf  Shelf  // nil: likewise
+}
+
+// obtain exchanges, unless another process just did for the same user.
+func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
+	leave, err := x.gate.enter(ctx)
+	if err != nil {
+		return issued{}, err
+	}
+	defer leave()
+	if x.locker != nil {
+		unlock, err := x.locker.Lock(ctx, x.lane(w.id))
+		if err != nil {
+			return issued{}, unavailable(err)
+		}
+		defer unlock()
+	}
+	if got, err := x.found(ctx, w); err != nil || got.token != "" {
+		return got, err
+	}
+	got, err := x.gate.through(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
+	if err == nil && x.shelf != nil {
+		err = x.shelf.Put(ctx, x.name+" "+string(w.id), got.token, got.expires)
+	}
+	return got, err
+}
+
+// lane is what the lock is on: the user, or where links can be lost the whole platform, so that an outage costs one.
+func (x *exchange) lane(id dispatch.UserID) string {
+	if cap(x.gate.lanes) == 1 {
+		return "exchange " + x.name
+	}
+	return "exchange " + x.name + " " + string(id)
+}
+
+// found is what another process got meanwhile; zero: nothing that is new to us.
+func (x *exchange) found(ctx context.Context, w wanted) (issued, error) {
+	if x.shelf == nil {
+		return issued{}, nil
+	}
+	token, expires, err := x.shelf.Find(ctx, x.name+" "+string(w.id))
+	if err != nil || token == "" || token == w.held || token == w.refused || !x.gate.now().Before(expires.Add(-spare)) {
+		return issued{}, err
+	}
+	issuer, _ := selfDescription(token.Reveal())
+	return issued{token, issuer, expires}, nil
+}

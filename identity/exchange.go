@@ -1,0 +1,118 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Exchange names how users' tokens are exchanged. Platforms that name the same share each user's token.
+type Exchange struct {
+	Driver   string // one of [Drivers]
+	Alias    string // keycloak-…: the platform's identity provider at the broker's
+	Audience string // token-exchange: the platform; jwt-grant: its issuer, where its provider has another name for itself
+
+	// jwt-grant: the broker's client at the platform's own provider.
+	ClientID     string
+	ClientSecret dispatch.Secret
+}
+
+// driver is one way to exchange.
+type driver struct {
+	create func(exchangeClient, Platform) (exchanger, error)
+	linked bool // by tokens that the broker's provider keeps for linked accounts, and loses when it cannot renew them
+	asks   bool // the platform's own provider, so that platforms share only if they name the same issuer
+}
+
+var drivers = map[string]driver{
+	"keycloak-broker":           {create: newKeycloakBroker, linked: true},
+	"keycloak-requested-issuer": {create: newRequestedIssuer, linked: true},
+	"token-exchange":            {create: newTokenExchange},
+	"jwt-grant":                 {create: newJWTGrant, asks: true},
+	"passthrough":               {create: newPassthrough},
+}
+
+// Drivers names the ways to exchange.
+func Drivers() []string { return slices.Sorted(maps.Keys(drivers)) }
+
+// exchanger gets a platform's token for a user's. Errors: errNotLinked, errLinkEnded and errSubjectEnded for what the user
+// can mend, else Misconfigured or Unavailable. It is never asked twice at once for one user.
+type exchanger interface {
+	exchange(ctx context.Context, subject dispatch.Secret) (issued, error)
+	// check is nil when it would work, as far as that shows without a user's token.
+	check(context.Context) error
+}
+
+var (
+	errNotLinked    = errors.New("the user has not linked an account")
+	errLinkEnded    = errors.New("the link to the user's account has ended")
+	errSubjectEnded = errors.New("the user's own token is not valid any more")
+	errPassing      = errors.New("it may work later")
+)
+
+// refusals says what a provider's refusals with status 400 mean. That status alone says nothing: it stands for what the
+// user must mend, for what the operator must, and for what passes. No description: any.
+type refusals map[refusal]error
+
+// classify gives an answer that is not a success its class. The operator's is what nobody else is known to mend.
+func (m refusals) classify(a answer, r refusal) error {
+	err, known := m[r]
+	if !known {
+		err, known = m[refusal{Code: r.Code}]
+	}
+	switch {
+	case a.status != http.StatusBadRequest || !known:
+		return a.failed("identity.Exchange", r)
+	case errors.Is(err, errPassing):
+		return unavailable(fmt.Errorf("HTTP 400 %s: %s", r.Code, r.Description))
+	}
+	return err
+}
+
+// exchangeClient is what the broker is at an identity provider.
+type exchangeClient struct {
+	provider *provider
+	ID       string
+	Secret   dispatch.Secret
+}
+
+// ask sends a form in the client's name and reads the token in the answer. What the form holds of hidden is struck out of
+// errors.
+func (c exchangeClient) ask(ctx context.Context, address string, form url.Values, means refusals, hidden dispatch.Secret) (issued, error) {
+	form.Set("client_id", c.ID)
+	form.Set("client_secret", c.Secret.Reveal())
+	a, err := c.provider.client.post(ctx, address, form)
+	switch {
+	case err != nil:
+		c.provider.forget() // it may have moved
+		return issued{}, unavailable(err)
+	case a.status != http.StatusOK:
+		return issued{}, means.classify(a, a.refusal(hidden, c.Secret))
+	}
+	return c.provider.client.readIssued(a)
+}
+
+// nobody's token is one that no provider takes. One that refuses it for that has found all else in order.
+const nobody = dispatch.Secret("nobody")
+
+func checkExchange(ctx context.Context, e exchanger) error {
+	_, err := e.exchange(ctx, nobody)
+	switch {
+	case err == nil:
+		return misconfigured(errors.New("the provider gave a token for one that is none"))
+	case errors.Is(err, errSubjectEnded):
+		return nil
+	}
+	return err
+}
+
+const (
+	tokenExchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
+	accessTokenType    = "urn:ietf:params:oauth:token-type:access_token"
+)

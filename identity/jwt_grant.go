@@ -1,0 +1,69 @@
+package identity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// jwtGrant chains two providers: the broker's gives a token for the platform's provider, which takes it for an assertion of
+// who the user is (RFC 7523, section 2.1). Nothing is stored anywhere that could be lost.
+type jwtGrant struct {
+	Assertion exchanger
+	Client    exchangeClient // at the platform's provider
+}
+
+func newJWTGrant(own exchangeClient, p Platform) (exchanger, error) {
+	insecure := own.provider.insecure
+	if err := checkIssuer(p.Issuer, insecure); err != nil {
+		return nil, fmt.Errorf("the platform's issuer %w", err)
+	}
+	if p.Exchange.ClientID == "" || p.Exchange.ClientSecret == "" {
+		return nil, errors.New("client_id or client_secret is missing")
+	}
+	theirs := &provider{client: own.provider.client, issuer: p.Issuer, insecure: insecure}
+	return &jwtGrant{
+		Assertion: &tokenExchange{own, cmp.Or(p.Exchange.Audience, p.Issuer)},
+		Client:    exchangeClient{theirs, p.Exchange.ClientID, p.Exchange.ClientSecret},
+	}, nil
+}
+
+// jwtGrantRefusals as Keycloak 26 writes them. An assertion is asked for anew each time, so the next may be taken where
+// one is not active or not for the first time there.
+var jwtGrantRefusals = refusals{
+	{"invalid_grant", "User not found"}:       errNotLinked,
+	{"invalid_grant", "Token is not active"}:  errPassing,
+	{"invalid_grant", "Token reuse detected"}: errPassing,
+}
+
+func (j *jwtGrant) exchange(ctx context.Context, subject dispatch.Secret) (issued, error) {
+	assertion, err := j.Assertion.exchange(ctx, subject)
+	if err != nil {
+		return issued{}, err
+	}
+	return j.redeem(ctx, assertion.token, jwtGrantRefusals)
+}
+
+func (j *jwtGrant) redeem(ctx context.Context, assertion dispatch.Secret, means refusals) (issued, error) {
+	address, err := tokenEndpoint(ctx, j.Client.provider)
+	if err != nil {
+		return issued{}, err
+	}
+	return j.Client.ask(ctx, address, url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"},
+		"assertion":  {assertion.Reveal()},
+	}, means, assertion)
+}
+
+// check asks both providers: what is no assertion at all is refused for that by one that would take assertions from us.
+func (j *jwtGrant) check(ctx context.Context) error {
+	_, err := j.redeem(ctx, nobody, refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
+	if errors.Is(err, errSubjectEnded) {
+		err = nil
+	}
+	return errors.Join(j.Assertion.check(ctx), err)
+}

@@ -1,0 +1,40 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// keycloakBroker is Keycloak's Identity Brokering API, version 2: Keycloak keeps a token of the user's linked account and
+// gives it out to clients that may have it, for users' tokens that are meant for them.
+type keycloakBroker struct {
+	Client exchangeClient
+	Alias  string
+}
+
+func newKeycloakBroker(c exchangeClient, p Platform) (exchanger, error) {
+	if p.Exchange.Alias == "" {
+		return nil, errors.New("alias is missing")
+	}
+	return &keycloakBroker{c, p.Exchange.Alias}, nil
+}
+
+// keycloakBrokerRefusals as Keycloak 26 writes them.
+var keycloakBrokerRefusals = refusals{
+	{"invalid_request", "User not associated to identity provider"}: errNotLinked,
+	{"not_linked", ""}:                           errNotLinked,
+	{"token_expired", "linked token is expired"}: errLinkEnded, // "No token stored.": it is not told to store any
+	{"invalid_token", ""}:                        errSubjectEnded,
+	{"invalid_request", "Failed to retrieve token from identity provider"}: errPassing,
+}
+
+func (k *keycloakBroker) exchange(ctx context.Context, subject dispatch.Secret) (issued, error) {
+	address := strings.TrimSuffix(k.Client.provider.issuer, "/") + "/broker/" + url.PathEscape(k.Alias) + "/token"
+	return k.Client.ask(ctx, address, url.Values{"token": {subject.Reveal()}}, keycloakBrokerRefusals, subject)
+}
+
+func (k *keycloakBroker) check(ctx context.Context) error { return checkExchange(ctx, k) }

@@ -1,0 +1,361 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+const simulated = "https://sign-in.test"
+
+// network brings requests to the simulated identity provider, and counts its exchanges.
+type network struct {
+	idp *simulator.IdP
+	mu  sync.Mutex
+	// strike answers an exchange in the provider's place; nil: it answers itself.
+	strike    func() *http.Response
+	exchanges int
+}
+
+func (n *network) RoundTrip(r *http.Request) (answer *http.Response, err error) {
+	defer func() {
+		switch cut := recover(); cut {
+		case nil:
+		case http.ErrAbortHandler:
+			err = errors.New("the connection was cut")
+		default:
+			panic(cut)
+		}
+	}()
+	if exchange := r.Method == http.MethodPost && r.URL.Path != "/realms/platform/protocol/openid-connect/token"; exchange {
+		n.mu.Lock()
+		n.exchanges++
+		strike := n.strike
+		n.mu.Unlock()
+		if strike != nil {
+			return strike(), nil
+		}
+	}
+	if r.Body == nil {
+		r.Body = http.NoBody // as a server has it
+	}
+	w := httptest.NewRecorder()
+	n.idp.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+func (n *network) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.exchanges
+}
+
+func (n *network) strikeBy(strike func() *http.Response) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.strike = strike
+}
+
+// world is Tokens over the simulator, for so many users who are linked and have signed in for a day.
+func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (*network, *Tokens) {
+	t.Helper()
+	n := &network{idp: &simulator.IdP{URL: simulated, TokenLife: 24 * time.Hour}}
+	tokens := replica(t, n, driver, change)
+	for i := range users {
+		user := fmt.Sprint("user", i)
+		n.idp.Link(user, user+"-p")
+		tokens.Offer(dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.Odd{})), time.Now().Add(24*time.Hour))
+	}
+	return n, tokens
+}
+
+func replica(t *testing.T, n *network, driver string, change func(*TokensConfig)) *Tokens {
+	t.Helper()
+	c := TokensConfig{Issuer: simulated + "/realms/apex", ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
+		Client: &http.Client{Transport: n}, Platforms: []Platform{{Name: "P", Access: dispatch.AccessUser,
+			Issuer: simulated + "/realms/platform", Exchange: Exchange{Driver: driver, Alias: "platform"}}}}
+	if change != nil {
+		change(&c)
+	}
+	tokens, err := NewTokens(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+// outcome is what the users' work came to.
+type outcome struct {
+	mu         sync.Mutex
+	well, lost int
+	other      []error
+}
+
+// work lets each user ask for a token again and again, as often as they are told that it may work later, until there is
+// one or they must do something.
+func work(t *testing.T, tokens *Tokens, users int) *outcome {
+	var all sync.WaitGroup
+	o := &outcome{}
+	for i := range users {
+		all.Go(func() {
+			for {
+				_, err := tokens.Token(t.Context(), dispatch.Account(fmt.Sprint("P/user", i)))
+				if dispatch.Is(err, dispatch.Unavailable) && t.Context().Err() == nil {
+					time.Sleep(max(retryAfter(err), time.Second))
+					continue
+				}
+				o.note(err)
+				return
+			}
+		})
+	}
+	all.Wait()
+	return o
+}
+
+func (o *outcome) note(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err == nil:
+		o.well++
+	case dispatch.Is(err, dispatch.SignInRequired):
+		o.lost++
+	default:
+		o.other = append(o.other, err)
+	}
+}
+
+// TestOutageCostsNoLinks: 50 linked users whose stored tokens must be renewed, and the platform's token endpoint answers 503
+// for a minute: at most two links are lost, and all else goes on by itself.
+func TestOutageCostsNoLinks(t *testing.T) {
+	const users = 50
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
+		for _, issuer := range []string{simulated + "/realms/platform", ""} { // where its provider can be asked, and where it is not known
+			for _, conduct := range []simulator.Conduct{{Status: 503}, {Status: 429}, {Down: true}} {
+				synctest.Test(t, func(t *testing.T) {
+					n, tokens := world(t, driver, users, func(c *TokensConfig) { c.Platforms[0].Issuer = issuer })
+					linked := n.idp.Linked()
+					n.idp.Behave(conduct)
+					begin := time.Now()
+					time.AfterFunc(time.Minute, func() { n.idp.Behave(simulator.Conduct{}) })
+					o := work(t, tokens, users)
+					if o.lost > 2 || o.well+o.lost != users || linked-n.idp.Linked() != o.lost || conduct.Down && o.lost > 0 {
+						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct, linked-n.idp.Linked(), o.lost, o.well, o.other)
+					}
+					if took := time.Since(begin); took > 3*time.Minute {
+						t.Errorf("%s, %+v: they go on after %v", driver, conduct, took)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestLinksEndThoughTheProviderIsWell: what ends links and yet refuses as one that lives is not trusted for long.
+func TestLinksEndThoughTheProviderIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 50
+		n, tokens := world(t, "keycloak-broker", users, nil)
+		for i := range users {
+			n.idp.Spoil(fmt.Sprint("user", i))
+		}
+		var lost int
+		for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(time.Second) {
+			for i := range users {
+				_, err := tokens.Token(t.Context(), dispatch.Account(fmt.Sprint("P/user", i)))
+				if dispatch.Is(err, dispatch.SignInRequired) {
+					lost++
+				}
+			}
+			if lost > 0 && n.idp.Linked() == users {
+				t.Fatal("they were told for nothing")
+			}
+		}
+		if n := n.count(); n > 62 { // one user learns it at once, one soon; those two ask again every other second
+			t.Errorf("%d exchanges", n)
+		}
+		if o := work(t, tokens, users); o.lost != users {
+			t.Errorf("%d of %d users learn it in the end", o.lost, users)
+		}
+	})
+}
+
+// TestProviderFails: case 95. Our provider answers 500 for five minutes, and 1,000 users have work.
+func TestProviderFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 1000
+		n, tokens := world(t, "keycloak-broker", users, nil)
+		n.strikeBy(func() *http.Response { return reply(500, "Internal Server Error") })
+		var tried int
+		time.AfterFunc(5*time.Minute, func() {
+			tried = n.count()
+			n.strikeBy(nil)
+		})
+		begin := time.Now()
+		if o := work(t, tokens, users); o.well != users {
+			t.Errorf("%d lost, %d go on, %v", o.lost, o.well, o.other)
+		}
+		if tried > 12 {
+			t.Errorf("%d exchanges in the outage", tried)
+		}
+		if took := time.Since(begin); took > 7*time.Minute {
+			t.Errorf("they go on after %v", took)
+		}
+	})
+}
+
+// memory is a Locker and a Shelf for several Tokens in one process.
+type memory struct {
+	mu    sync.Mutex
+	locks map[string]chan struct{}
+	held  map[string]issued
+	fault error
+}
+
+func (m *memory) Lock(ctx context.Context, name string) (func(), error) {
+	m.mu.Lock()
+	if m.locks[name] == nil {
+		m.locks[name] = make(chan struct{}, 1)
+	}
+	lock, fault := m.locks[name], m.fault
+	m.mu.Unlock()
+	if fault != nil {
+		return nil, fault
+	}
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (m *memory) Find(_ context.Context, name string) (dispatch.Secret, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[name].token, m.held[name].expires, m.fault
+}
+
+func (m *memory) Put(_ context.Context, name string, token dispatch.Secret, expires time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held[name] = issued{token: token, expires: expires}
+	return m.fault
+}
+
+// TestReplicas: case 93. Two replicas make one exchange for a user, when the cache is cold, at each renewal and after a
+// refusal, though the provider's refresh tokens are good for one use (case 94).
+func TestReplicas(t *testing.T) {
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+			share := func(c *TokensConfig) { c.Locker, c.Shelf = shared, shared }
+			n, first := world(t, driver, 1, share)
+			n.idp.TokenLife = time.Minute
+			n.idp.Behave(simulator.Conduct{Rotates: true, Slow: time.Second})
+			replicas := []*Tokens{first, replica(t, n, driver, share)}
+			subject := n.idp.Mint("apex", "user0", "portal", simulator.Odd{Claims: map[string]any{"exp": time.Now().Add(time.Hour).Unix()}})
+			for _, r := range replicas {
+				r.subjects = newSubjects(time.Now)
+				r.platforms["P"].source.subjects = r.subjects
+				r.Offer("user0", dispatch.Secret(subject), time.Now().Add(time.Hour))
+			}
+			ask := func() {
+				var workers sync.WaitGroup
+				for i := range 100 {
+					workers.Go(func() {
+						if _, err := replicas[i%2].Token(t.Context(), "P/user0"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				workers.Wait()
+			}
+			ask()
+			if n := n.count(); n != 1 {
+				t.Fatalf("%s: %d exchanges for a cold cache", driver, n)
+			}
+			for begin := time.Now(); time.Since(begin) < 20*time.Minute; time.Sleep(500 * time.Millisecond) {
+				ask()
+			}
+			if got := n.idp.Linked(); got != 3 {
+				t.Errorf("%s: a link was lost: %d are left", driver, got)
+			}
+			if n := n.count(); n > 120 { // the same token comes until it has less than 5 s left
+				t.Errorf("%s: %d exchanges in 20 minutes", driver, n)
+			}
+		})
+	}
+}
+
+// TestSharedTokenIsRefused: what one replica was refused is not taken from the shelf again.
+func TestSharedTokenIsRefused(t *testing.T) {
+	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+	n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.Shelf = shared, shared })
+	first, err := tokens.Token(t.Context(), "P/user0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens.Refused("P/user0", first)
+	n.idp.Expire()
+	second, err := tokens.Token(t.Context(), "P/user0")
+	if err != nil || second == first || n.count() != 2 {
+		t.Errorf("%v after %d exchanges", err, n.count())
+	}
+}
+
+// TestDatabaseIsAway: without the lock nothing is exchanged, for that could cost the link; it is tried again.
+func TestDatabaseIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}, fault: context.DeadlineExceeded}
+		n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.Shelf = shared, shared })
+		if _, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Unavailable) || n.count() != 0 {
+			t.Errorf("%v after %d exchanges", err, n.count())
+		}
+		shared.mu.Lock()
+		shared.fault = nil
+		shared.mu.Unlock()
+		time.Sleep(failurePause)
+		if _, err := tokens.Token(t.Context(), "P/user0"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMixedTokens: case 61 on the simulator: what belongs to another provider is refused, and said to be the operator's.
+func TestMixedTokens(t *testing.T) {
+	n, tokens := world(t, "keycloak-requested-issuer", 1, nil)
+	n.idp.Behave(simulator.Conduct{Mixed: true})
+	if got, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Misconfigured) || got.Secret != "" {
+		t.Error(err)
+	}
+}
+
+// TestWrongLifetimes: case 96 on the simulator, whose tokens tell their own end.
+func TestWrongLifetimes(t *testing.T) {
+	for _, said := range []any{0, -1, "300", json.RawMessage("null"), 1795250000, "soon"} {
+		synctest.Test(t, func(t *testing.T) {
+			n, tokens := world(t, "keycloak-broker", 1, nil)
+			n.idp.Behave(simulator.Conduct{ExpiresIn: said})
+			for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(time.Second) {
+				if _, err := tokens.Token(t.Context(), "P/user0"); err != nil {
+					t.Fatalf("expires_in %v: %v", said, err)
+				}
+			}
+			if n := n.count(); n != 1 {
+				t.Errorf("expires_in %v: %d exchanges", said, n)
+			}
+		})
+	}
+}
