@@ -1,0 +1,149 @@
+package keycloak
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Callback is where browsers are sent in the end. Nobody listens there.
+const Callback = "http://127.0.0.1/callback"
+
+// Browser signs in as a user would: it follows redirects, keeps cookies and fills in Keycloak's forms. Its cookies are sent
+// over http too, which Keycloak marks as secure on loopback.
+type Browser struct {
+	Logins map[string]string // realm to user; passwords are NAME-password
+	Refuse bool              // presses Cancel where it is asked to agree
+
+	cookies map[string]string // "path name" to value
+}
+
+// AuthorizationURL begins a sign-in of a client at apex with PKCE, and gives the code's verifier too.
+func AuthorizationURL(client string, more url.Values) (address, verifier string) {
+	verifier = rand.Text() + rand.Text()
+	sum := sha256.Sum256([]byte(verifier))
+	q := url.Values{"client_id": {client}, "response_type": {"code"}, "scope": {"openid"}, "redirect_uri": {Callback},
+		"state": {rand.Text()}, "nonce": {rand.Text()}, "code_challenge_method": {"S256"},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}}
+	for name, values := range more {
+		q[name] = values
+	}
+	return Apex + "/protocol/openid-connect/auth?" + q.Encode(), verifier
+}
+
+// Link links a user of apex to their account at the platform, NAME-p, and gives what Keycloak said to the callback.
+func (s *Server) Link(user string) error {
+	address, _ := AuthorizationURL("portal", url.Values{"kc_action": {"idp_link:platform"}})
+	said, err := (&Browser{Logins: map[string]string{"apex": user, "platform": user + "-p"}}).Visit(address)
+	if err == nil && said.Get("kc_action_status") != "success" {
+		err = fmt.Errorf("not linked: %v", said)
+	}
+	return err
+}
+
+// Visit goes from page to page until it is sent to a callback, and gives the query with which it was sent there.
+func (b *Browser) Visit(address string) (url.Values, error) {
+	method, form := http.MethodGet, ""
+	for range 30 {
+		if at, err := url.Parse(address); err != nil || strings.HasPrefix(address, Callback) {
+			return at.Query(), err
+		}
+		status, header, body, err := b.send(method, address, form)
+		if err != nil {
+			return nil, err
+		}
+		method, form = http.MethodGet, ""
+		if location := header.Get("Location"); status/100 == 3 && location != "" {
+			if address, err = resolve(address, location); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		page := string(body)
+		action := formAction.FindStringSubmatch(page)
+		if status >= 400 || action == nil {
+			return nil, fmt.Errorf("stopped at %s: %d %.600s", strings.SplitN(address, "?", 2)[0], status, words(page))
+		}
+		if address, err = resolve(address, html.UnescapeString(action[1])); err != nil {
+			return nil, err
+		}
+		method, form = http.MethodPost, b.fill(address, page).Encode()
+	}
+	return nil, errors.New("too many pages")
+}
+
+var (
+	formAction = regexp.MustCompile(`(?s)<form[^>]*action="([^"]+)"`)
+	hidden     = regexp.MustCompile(`<input[^>]*type="hidden"[^>]*>`)
+	nameOf     = regexp.MustCompile(`name="([^"]*)"`)
+	valueOf    = regexp.MustCompile(`value="([^"]*)"`)
+	tags       = regexp.MustCompile(`(?s)<(script|style).*?</(script|style)>|<[^>]*>`)
+)
+
+func words(page string) string {
+	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
+}
+
+// fill answers a page's first form: the sign-in with the realm's user, any other by agreeing.
+func (b *Browser) fill(address, page string) url.Values {
+	form := url.Values{}
+	for _, input := range hidden.FindAllString(page, -1) {
+		if name, value := nameOf.FindStringSubmatch(input), valueOf.FindStringSubmatch(input); name != nil && value != nil {
+			form.Set(html.UnescapeString(name[1]), html.UnescapeString(value[1]))
+		}
+	}
+	switch {
+	case strings.Contains(page, `name="password"`):
+		realm, _, _ := strings.Cut(strings.TrimPrefix(address, URL+"/realms/"), "/")
+		form.Set("username", b.Logins[realm])
+		form.Set("password", b.Logins[realm]+"-password")
+	case b.Refuse:
+		form.Set("cancel-aia", "true")
+	}
+	return form
+}
+
+func resolve(base, reference string) (string, error) {
+	from, err := url.Parse(base)
+	if err != nil {
+		return "", err
+	}
+	to, err := from.Parse(reference)
+	if err != nil {
+		return "", err
+	}
+	return to.String(), nil
+}
+
+// send sends the cookies that belong to an address, and keeps those that come back.
+func (b *Browser) send(method, address, form string) (int, http.Header, []byte, error) {
+	at, err := url.Parse(address)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	for key, value := range b.cookies {
+		if path, name, _ := strings.Cut(key, " "); strings.HasPrefix(at.Path, path) {
+			header.Add("Cookie", name+"="+value)
+		}
+	}
+	status, got, body, err := send(method, address, http.Header{"Content-Type": header["Content-Type"],
+		"Cookie": {strings.Join(header["Cookie"], "; ")}}, strings.NewReader(form))
+	if b.cookies == nil {
+		b.cookies = map[string]string{}
+	}
+	for _, cookie := range (&http.Response{Header: got}).Cookies() {
+		key := cookie.Path + " " + cookie.Name
+		if b.cookies[key] = cookie.Value; cookie.MaxAge < 0 || cookie.Value == "" {
+			delete(b.cookies, key)
+		}
+	}
+	return status, got, body, err
+}

@@ -1,0 +1,457 @@
+package keycloak
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+func TestMain(m *testing.M) { os.Exit(max(Run(m), 0)) }
+
+// must ends the test for an error of what only prepares it.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signIn gives a token of a user of apex.
+func signIn(t *testing.T, s *Server, user, client string) dispatch.Secret {
+	t.Helper()
+	token, err := s.SignIn(user, client)
+	must(t, err)
+	return dispatch.Secret(token)
+}
+
+// settings for one platform called P, as an operator would give them for a driver.
+func settings(driver string) identity.TokensConfig {
+	p := identity.Platform{Name: "P", Access: dispatch.AccessUser, Issuer: Platform, Link: "https://broker.test/link/P",
+		Exchange: identity.Exchange{Driver: driver}}
+	switch driver {
+	case "keycloak-broker", "keycloak-requested-issuer":
+		p.Exchange.Alias = "platform"
+	case "token-exchange":
+		p.Exchange.Audience, p.Issuer = "platform-api", Apex
+	case "jwt-grant":
+		p.Exchange.ClientID, p.Exchange.ClientSecret = "eodispatch-service", "eodispatch-service-secret"
+	case "passthrough":
+		p.Issuer = Apex
+	case "client credentials":
+		p.Access, p.Exchange = dispatch.AccessShared, identity.Exchange{}
+		p.Account = identity.ServiceAccount{Issuer: Platform, ClientID: "eodispatch-service", ClientSecret: "eodispatch-service-secret"}
+	}
+	return identity.TokensConfig{Issuer: Apex, ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
+		Client: &http.Client{Timeout: 10 * time.Second}, Development: true, Platforms: []identity.Platform{p}}
+}
+
+// get asks new Tokens for a token of P for whoever's token that is.
+func get(t *testing.T, c identity.TokensConfig, subject dispatch.Secret) (dispatch.Token, error) {
+	t.Helper()
+	tokens, err := identity.NewTokens(c)
+	must(t, err)
+	tokens.Offer("u", subject, time.Now().Add(time.Hour))
+	return tokens.Token(t.Context(), accountOf(c))
+}
+
+func accountOf(c identity.TokensConfig) dispatch.Account {
+	if c.Platforms[0].Access == dispatch.AccessShared {
+		return "P/shared"
+	}
+	return "P/u"
+}
+
+// wants holds an error to its kind and the beginning of its text.
+func wants(t *testing.T, err error, kind dispatch.Kind, text string) {
+	t.Helper()
+	var e *dispatch.Error
+	if !errors.As(err, &e) || e.Kind != kind || !strings.HasPrefix(e.Text, text) {
+		t.Errorf("want %v %q: %v", kind, text, err)
+		return
+	}
+	t.Logf("%v: %v", e.Kind, e.Err)
+	if e.Kind == dispatch.SignInRequired && strings.Contains(text, "ink ") && e.Link != "https://broker.test/link/P" {
+		t.Errorf("the link is %q", e.Link)
+	}
+	if e.Kind != dispatch.SignInRequired && (e.Link != "" || strings.Contains(e.Text, "ink your")) {
+		t.Errorf("who cannot mend it is asked to: %q", e.Text)
+	}
+}
+
+// claims are those of a JWT.
+func claims(t *testing.T, token dispatch.Secret) (is struct {
+	Issuer string `json:"iss"`
+	Party  string `json:"azp"`
+	User   string `json:"preferred_username"`
+}) {
+	t.Helper()
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		t.Fatal("not a JWT")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	must(t, err)
+	must(t, json.Unmarshal(raw, &is))
+	return is
+}
+
+const (
+	linkIt   = "Link your account at P"
+	linkLost = "The link to your account at P has ended."
+	again    = "Sign in again"
+	mendIt   = "The access to P is not set up correctly here."
+	later    = "The identity provider for P gives no token at the moment."
+)
+
+// renewing makes Keycloak renew the stored token at every exchange, until the test ends.
+func renewing(t *testing.T, s *Server) {
+	must(t, s.Provider("platform", Object{"minValidityToken": "3600"}))
+	t.Cleanup(func() { must(t, s.Provider("platform", Object{"minValidityToken": "5"})) })
+}
+
+// broken are ways in which a token endpoint does not work. A client that hangs gives up by itself.
+var broken = map[string]func(t *testing.T) (address string){
+	"down": func(t *testing.T) string {
+		server := httptest.NewServer(http.NotFoundHandler())
+		server.Close()
+		return server.URL
+	},
+	"hanging": func(t *testing.T) string {
+		over := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case <-r.Context().Done():
+			case <-over:
+			}
+		}))
+		t.Cleanup(func() { close(over); server.Close() })
+		return server.URL
+	},
+	"unreadable": func(t *testing.T) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>")
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	},
+}
+
+// detour sends what is meant for a realm's token endpoint elsewhere.
+type detour struct{ realm, address string }
+
+func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.Path, "/realms/"+d.realm+"/") && r.Method == http.MethodPost {
+		to, err := url.Parse(d.address)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.URL.Host, r.Host = to.Host, to.Host
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestLinkedAccounts: the two drivers that take the token which Keycloak keeps for a linked account.
+func TestLinkedAccounts(t *testing.T) {
+	s := Start(t)
+	must(t, s.Link("alice"))
+	alice, bob := signIn(t, s, "alice", "portal"), signIn(t, s, "bob", "portal")
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
+		t.Run(driver, func(t *testing.T) {
+			good := settings(driver)
+			t.Run("success", func(t *testing.T) {
+				got, err := get(t, good, alice)
+				must(t, err)
+				if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" || is.Party != "apex-broker" {
+					t.Errorf("%+v", is)
+				}
+			})
+			t.Run("never linked", func(t *testing.T) {
+				_, err := get(t, good, bob)
+				wants(t, err, dispatch.SignInRequired, linkIt)
+			})
+			t.Run("link lost", func(t *testing.T) {
+				must(t, s.Link("carol"))
+				must(t, s.LogOut("platform", "carol-p"))
+				renewing(t, s)
+				carol := signIn(t, s, "carol", "portal")
+				_, err := get(t, good, carol)
+				wants(t, err, dispatch.SignInRequired, linkLost)
+				_, err = get(t, good, carol)
+				wants(t, err, dispatch.SignInRequired, linkIt)
+			})
+			for name, break_ := range broken {
+				t.Run("provider "+name, func(t *testing.T) {
+					renewing(t, s)
+					real := Platform + "/protocol/openid-connect/token"
+					must(t, s.Provider("platform", Object{"tokenUrl": break_(t)}))
+					_, err := get(t, good, alice)
+					wants(t, err, dispatch.Unavailable, later)
+					must(t, s.Provider("platform", Object{"tokenUrl": real}))
+					if _, err := get(t, good, alice); err != nil {
+						t.Errorf("the link is lost: %v", err)
+					}
+				})
+			}
+			commonFaults(t, s, good, alice)
+			t.Run("client not allowed", func(t *testing.T) {
+				c := good
+				c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
+				_, err := get(t, c, alice)
+				wants(t, err, dispatch.Misconfigured, mendIt)
+			})
+			t.Run("unknown alias", func(t *testing.T) {
+				c := settings(driver)
+				c.Platforms[0].Exchange.Alias = "nowhere"
+				_, err := get(t, c, alice)
+				wants(t, err, dispatch.Misconfigured, mendIt)
+			})
+			t.Run("another's issuer", func(t *testing.T) {
+				c := settings(driver)
+				c.Platforms[0].Issuer = "https://other.test"
+				_, err := get(t, c, alice)
+				wants(t, err, dispatch.Misconfigured, mendIt)
+			})
+		})
+	}
+}
+
+var (
+	expiredOnce  sync.Once
+	expiredToken string
+	expiredError error
+)
+
+// expired gives a token of alice that was good for two seconds.
+func expired(s *Server) (dispatch.Secret, error) {
+	expiredOnce.Do(func() {
+		expiredToken, expiredError = s.SignIn("alice", "portal-brief")
+		<-time.After(3100 * time.Millisecond) // Keycloak counts whole seconds
+	})
+	return dispatch.Secret(expiredToken), expiredError
+}
+
+// commonFaults are those of each driver that asks the broker's own provider.
+func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user dispatch.Secret) {
+	t.Run("subject expired", func(t *testing.T) {
+		token, err := expired(s)
+		must(t, err)
+		_, err = get(t, good, token)
+		wants(t, err, dispatch.SignInRequired, again)
+	})
+	t.Run("signed out", func(t *testing.T) {
+		token := signIn(t, s, "carol", "portal")
+		must(t, s.LogOut("apex", "carol"))
+		_, err := get(t, good, token)
+		wants(t, err, dispatch.SignInRequired, again)
+	})
+	t.Run("wrong secret", func(t *testing.T) {
+		c := good
+		c.ClientSecret = "wrong"
+		_, err := get(t, c, user)
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+	for name, break_ := range broken {
+		t.Run("own provider "+name, func(t *testing.T) {
+			c := good
+			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"apex", break_(t)}}
+			_, err := get(t, c, user)
+			wants(t, err, dispatch.Unavailable, later)
+		})
+	}
+}
+
+func TestTokenExchange(t *testing.T) {
+	s := Start(t)
+	alice := signIn(t, s, "alice", "portal")
+	good := settings("token-exchange")
+	t.Run("success", func(t *testing.T) {
+		got, err := get(t, good, alice)
+		must(t, err)
+		if is := claims(t, got.Secret); is.Issuer != Apex || is.User != "alice" || is.Party != "eodispatch-api" {
+			t.Errorf("%+v", is)
+		}
+	})
+	commonFaults(t, s, good, alice)
+	t.Run("client not allowed", func(t *testing.T) {
+		c := good
+		c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
+		_, err := get(t, c, alice)
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+	for name, audience := range map[string]string{"unknown audience": "nowhere", "audience not available": "plain-api"} {
+		t.Run(name, func(t *testing.T) {
+			c := settings("token-exchange")
+			c.Platforms[0].Exchange.Audience = audience
+			_, err := get(t, c, alice)
+			wants(t, err, dispatch.Misconfigured, mendIt)
+		})
+	}
+	t.Run("token for another", func(t *testing.T) {
+		_, err := get(t, good, signIn(t, s, "alice", "stranger"))
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+}
+
+func TestJWTGrant(t *testing.T) {
+	s := Start(t)
+	must(t, s.LinkByAdmin("platform", "alice-p", "apex", "apex", "alice"))
+	must(t, s.LinkByAdmin("platform", "carol-p", "apex", "apex", "carol"))
+	alice, bob, carol := signIn(t, s, "alice", "portal"), signIn(t, s, "bob", "portal"), signIn(t, s, "carol", "portal")
+	good := settings("jwt-grant")
+	t.Run("success", func(t *testing.T) {
+		got, err := get(t, good, alice)
+		must(t, err)
+		if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" || is.Party != "eodispatch-service" {
+			t.Errorf("%+v", is)
+		}
+	})
+	t.Run("never linked", func(t *testing.T) {
+		_, err := get(t, good, bob)
+		wants(t, err, dispatch.SignInRequired, linkIt)
+	})
+	t.Run("link lost", func(t *testing.T) {
+		_, err := get(t, good, carol)
+		must(t, err)
+		must(t, s.Unlink("platform", "carol-p", "apex"))
+		_, err = get(t, good, carol)
+		wants(t, err, dispatch.SignInRequired, linkIt)
+	})
+	commonFaults(t, s, good, alice)
+	t.Run("client not allowed", func(t *testing.T) {
+		c := settings("jwt-grant")
+		c.Platforms[0].Exchange.ClientID, c.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret"
+		_, err := get(t, c, alice)
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+	t.Run("unknown audience", func(t *testing.T) {
+		c := settings("jwt-grant")
+		c.Platforms[0].Exchange.Audience = "nowhere"
+		_, err := get(t, c, alice)
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+	t.Run("another audience", func(t *testing.T) {
+		c := settings("jwt-grant")
+		c.Platforms[0].Exchange.Audience = "platform-api"
+		_, err := get(t, c, alice)
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+	t.Run("wrong secret at the platform", func(t *testing.T) {
+		c := settings("jwt-grant")
+		c.Platforms[0].Exchange.ClientSecret = "wrong"
+		_, err := get(t, c, alice)
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	})
+	for name, break_ := range broken {
+		t.Run("provider "+name, func(t *testing.T) {
+			c := good
+			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"platform", break_(t)}}
+			_, err := get(t, c, alice)
+			wants(t, err, dispatch.Unavailable, later)
+		})
+	}
+}
+
+func TestPassthrough(t *testing.T) {
+	s := Start(t)
+	alice := signIn(t, s, "alice", "portal")
+	got, err := get(t, settings("passthrough"), alice)
+	if err != nil || got.Secret != alice || got.Issuer != Apex {
+		t.Errorf("%v, %v", got.Issuer, err)
+	}
+}
+
+func TestClientCredentials(t *testing.T) {
+	Start(t)
+	good := settings("client credentials")
+	got, err := get(t, good, "")
+	must(t, err)
+	if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "service-account-eodispatch-service" {
+		t.Errorf("%+v", is)
+	}
+	for name, change := range map[string]func(*identity.ServiceAccount){
+		"wrong secret":       func(a *identity.ServiceAccount) { a.ClientSecret = "wrong" },
+		"unknown client":     func(a *identity.ServiceAccount) { a.ClientID = "nobody" },
+		"client not allowed": func(a *identity.ServiceAccount) { a.ClientID, a.ClientSecret = "apex-broker", "apex-broker-secret" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := settings("client credentials")
+			change(&c.Platforms[0].Account)
+			_, err := get(t, c, "")
+			wants(t, err, dispatch.Misconfigured, mendIt)
+		})
+	}
+	for name, break_ := range broken {
+		t.Run("provider "+name, func(t *testing.T) {
+			c := good
+			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"platform", break_(t)}}
+			_, err := get(t, c, "")
+			wants(t, err, dispatch.Unavailable, later)
+		})
+	}
+}
+
+// TestCheck: what the doctor finds without a user.
+func TestCheck(t *testing.T) {
+	Start(t)
+	check := func(c identity.TokensConfig) error {
+		tokens, err := identity.NewTokens(c)
+		must(t, err)
+		return tokens.Check(context.WithoutCancel(t.Context()), "P")
+	}
+	for _, driver := range append(identity.Drivers(), "client credentials") {
+		if err := check(settings(driver)); err != nil {
+			t.Errorf("%s: %v", driver, err)
+		}
+		if driver == "passthrough" {
+			continue
+		}
+		c := settings(driver)
+		c.ClientSecret, c.Platforms[0].Account.ClientSecret = "wrong", "wrong"
+		wants(t, check(c), dispatch.Misconfigured, mendIt)
+	}
+	broker := settings("keycloak-broker")
+	broker.Platforms[0].Exchange.Alias = "nowhere"
+	wants(t, check(broker), dispatch.Misconfigured, mendIt)
+	grant := settings("jwt-grant")
+	grant.Platforms[0].Exchange.ClientSecret = "wrong"
+	wants(t, check(grant), dispatch.Misconfigured, mendIt)
+	plain := settings("token-exchange")
+	plain.ClientID, plain.ClientSecret = "plain-api", "plain-api-secret"
+	t.Log("a client that may not exchange:", check(plain))
+}
+
+// TestVerifier: a token of another client of the realm is refused before anything is exchanged for it, which the legacy
+// exchange itself would do.
+func TestVerifier(t *testing.T) {
+	s := Start(t)
+	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: http.DefaultClient, Development: true})
+	must(t, err)
+	caller, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "portal"))
+	if err != nil || caller.Issuer != Apex || caller.Name == "" {
+		t.Errorf("%+v, %v", caller.Name, err)
+	}
+	if _, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "stranger")); !errors.Is(err, identity.ErrUnauthenticated) {
+		t.Error(err)
+	}
+	must(t, s.Link("alice"))
+	if _, err := get(t, settings("keycloak-requested-issuer"), signIn(t, s, "alice", "stranger")); err != nil {
+		t.Errorf("Keycloak checks it now: %v", err)
+	}
+	_, err = get(t, settings("keycloak-broker"), signIn(t, s, "alice", "stranger"))
+	wants(t, err, dispatch.Misconfigured, mendIt)
+}
