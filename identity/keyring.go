@@ -69,7 +69,9 @@ func sealing(key []byte) (cipher.AEAD, error) {
 }
 
 // bound is the additional data of what is sealed with a key for a place.
-func bound(key string, place []string) []byte { return fmt.Appendf(nil, "%q", append(place[:len(place):len(place)], key)) }
+func bound(key string, place []string) []byte {
+	return fmt.Appendf(nil, "%q", append(place[:len(place):len(place)], key))
+}
 
 func (r *Keyring) seal(text dispatch.Secret, place ...string) dispatch.Sealed {
 	sealed := r.keys[r.first].Seal(nil, nil, []byte(text.Reveal()), bound(r.first, place))

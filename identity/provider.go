@@ -26,6 +26,9 @@ type endpoints struct {
 	Issuer string `json:"issuer"`
 	Keys   string `json:"jwks_uri"`
 	Token  string `json:"token_endpoint"`
+
+	Authorization string `json:"authorization_endpoint"`
+	Revocation    string `json:"revocation_endpoint"`
 }
 
 // endpoints gives the provider's endpoints. Only a good answer is kept.
@@ -81,7 +84,7 @@ func (p *provider) discover(ctx context.Context) (endpoints, error) {
 		return endpoints{}, fmt.Errorf("the provider calls itself %q, the configuration %q",
 			printable(found.Issuer, 200), p.issuer)
 	}
-	for _, endpoint := range []string{found.Keys, found.Token} {
+	for _, endpoint := range []string{found.Keys, found.Token, found.Authorization, found.Revocation} {
 		if endpoint == "" {
 			continue // not every use needs both; an empty address fails where it is used
 		}

@@ -17,7 +17,7 @@ const (
 	failurePause  = 2 * time.Second  // nobody is asked again sooner
 	refusedPause  = time.Minute      // nor later, for a token that the platform refused
 	refreshAtLeft = 4 * time.Second  // Keycloak gives another token when less than 5 s are left
-	flightTimeout = 2*postTimeout + readTimeout
+	flightTimeout = 3*postTimeout + readTimeout
 )
 
 // source gets tokens of one kind, and keeps one for each identity. It never asks twice at once for one identity:
@@ -42,6 +42,7 @@ type wanted struct {
 // holding is what is known about one identity's token.
 type holding struct {
 	issued
+	got     time.Time
 	renew   time.Time // when to get the next one
 	refused dispatch.Secret
 
@@ -99,7 +100,7 @@ func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now ti
 	}
 	var subject dispatch.Secret
 	if s.subjects != nil {
-		if subject = s.subjects.of(id); subject == "" {
+		if subject = s.subjects.of(id); subject == "" && s.subjects.grants == nil {
 			return nil, errSubjectEnded
 		}
 	}
@@ -114,18 +115,33 @@ func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now ti
 		// cost the link.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 		defer cancel()
-		got, err := s.obtain(ctx, w)
+		got, err := s.bring(ctx, w)
 		s.land(id, subject, got, err)
 		close(flight)
 	}()
 	return flight, nil
 }
 
+// bring obtains a token, for a user who is away by their grant. A user's own token may end on its way; then their grant is
+// used.
+func (s *source) bring(ctx context.Context, w wanted) (got issued, err error) {
+	if s.subjects == nil {
+		return s.obtain(ctx, w)
+	}
+	for range 2 {
+		if w.subject, err = s.subjects.get(ctx, w.id); err != nil {
+			return issued{}, err
+		}
+		if got, err = s.obtain(ctx, w); !errors.Is(err, errSubjectEnded) {
+			return got, err
+		}
+		s.subjects.drop(w.id, w.subject)
+	}
+	return got, err
+}
+
 // land keeps what a flight brought.
 func (s *source) land(id dispatch.UserID, subject dispatch.Secret, got issued, err error) {
-	if errors.Is(err, errSubjectEnded) {
-		s.subjects.drop(id, subject)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.flights, id)
@@ -155,10 +171,34 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	default:
 		left := got.expires.Sub(now)
 		// A provider that has no newer token yet gives the same again, with less of its life left: so this is no storm.
-		*h = holding{issued: got, renew: now.Add(left - min(renewBefore, left/4))}
+		*h = holding{issued: got, got: now, renew: now.Add(left - min(renewBefore, left/4))}
 		return
 	}
 	h.failure, h.subject, h.pause = err, subject, now.Add(pause)
+}
+
+// forget makes the next token be asked for, though there is one, or a failure that still holds.
+func (s *source) forget(id dispatch.UserID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, ok := s.held.get(id); ok {
+		*h = holding{refused: h.token}
+	}
+}
+
+// drop forgets all about an identity.
+func (s *source) drop(id dispatch.UserID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.drop(id)
+}
+
+// older reports whether the token was got longer than d ago, or there is none.
+func (s *source) older(id dispatch.UserID, d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.held.get(id)
+	return !ok || s.now().Sub(h.got) >= d
 }
 
 // refuse drops a token that was not taken, if it is the one that is held.

@@ -31,6 +31,12 @@ type TokensConfig struct {
 	// What the processes share that serve together; nil: there is one only.
 	Locker Locker
 	Shelf  Shelf
+
+	// Where leaves to act for users who are away are kept, sealed; nil: they are not.
+	Vault dispatch.Vault
+	Keys  *Keyring
+	// SessionGrants takes such leave from the sessions of users who have work, where the provider gives it.
+	SessionGrants bool
 }
 
 // Platform says how tokens for one platform are had.
@@ -41,12 +47,16 @@ type Platform struct {
 	Exchange Exchange       // for access user
 	Issuer   string         // of the platform's tokens; "": not known. A token of another is never given out
 	Link     string         // where users link their account at the platform; "": nowhere
+	LinkLife time.Duration  // how long a link lasts that is not used; 0: not known, nothing is done to keep it
 }
 
 // Tokens gives the tokens for platforms. It is safe for concurrent use, and keeps everything in memory.
 type Tokens struct {
 	platforms map[string]*platform
 	subjects  *subjects
+	grants    *grants // nil: none are kept
+	own       *exchangeClient
+	now       func() time.Time
 }
 
 type platform struct {
@@ -73,6 +83,11 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	}
 	b.client = newClient(b.Client, c.Now)
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
+	t.own, t.now = &exchangeClient{b.own, c.ClientID, c.ClientSecret}, c.Now
+	if c.Vault != nil && c.Keys != nil {
+		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants}
+		t.subjects.grants, b.grants = t.grants, t.grants
+	}
 	for _, p := range c.Platforms {
 		if t.platforms[p.Name] != nil {
 			b.fault("platform %s is there twice", p.Name)
@@ -92,6 +107,7 @@ type tokensBuilder struct {
 	client    *client
 	own       *provider
 	subjects  *subjects
+	grants    *grants
 	exchanges map[exchangeKey]*sharedExchange
 	faults    []error
 }
@@ -178,9 +194,23 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, shelf: b.Shelf,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
-	s := &sharedExchange{x, newSource(b.Now, b.subjects, x.obtain)}
+	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.keeping(x.obtain))}
 	b.exchanges[key] = s
 	return s
+}
+
+// keeping takes leave to act for a user from the session in which they have a token exchanged.
+func (b *tokensBuilder) keeping(obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
+	if b.grants == nil {
+		return obtain
+	}
+	return func(ctx context.Context, w wanted) (issued, error) {
+		got, err := obtain(ctx, w)
+		if err == nil {
+			b.grants.fromSession(ctx, w.id, w.subject)
+		}
+		return got, err
+	}
 }
 
 // Offer keeps a caller's verified token, to act with it for the user until it expires.
@@ -230,6 +260,80 @@ func (t *Tokens) Refused(a dispatch.Account, refused dispatch.Token) {
 	if p := t.platforms[a.Platform()]; p != nil && p.source != nil {
 		p.source.refuse(p.identity(a), refused.Secret)
 	}
+}
+
+// Grants gives a user's leaves to act while they are away.
+func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
+	if t.grants == nil {
+		return nil, nil
+	}
+	return t.grants.vault.Grants(ctx, u)
+}
+
+// Revoke takes a leave back, at the provider and here, and forgets what was had by it. NotFound.
+func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error {
+	if t.grants == nil {
+		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such grant."}
+	}
+	if err := t.grants.revoke(ctx, u, id); err != nil {
+		return err
+	}
+	t.subjects.forget(u)
+	for _, p := range t.platforms {
+		if p.Access == dispatch.AccessUser {
+			p.source.drop(u)
+		}
+	}
+	return nil
+}
+
+// Keep uses what would end if it were not used: the grant of an account's user, and where the provider keeps a link to
+// their account, that, by an exchange.
+func (t *Tokens) Keep(ctx context.Context, a dispatch.Account) error {
+	p := t.platforms[a.Platform()]
+	if p == nil || p.Access != dispatch.AccessUser {
+		return nil
+	}
+	u := p.identity(a)
+	if t.grants != nil {
+		if err := t.grants.freshen(ctx, u, t.subjects); err != nil {
+			return p.explain(err)
+		}
+	}
+	if !drivers[p.Exchange.Driver].linked || p.LinkLife == 0 || !p.source.older(u, p.LinkLife/3) {
+		return nil
+	}
+	p.source.forget(u)
+	if _, err := p.source.token(ctx, u); err != nil {
+		return p.explain(err)
+	}
+	return nil
+}
+
+// linking is what a provider is asked to do for a purpose.
+func (t *Tokens) linking(p Purpose) (action string, err error) {
+	if p.Away {
+		if t.grants == nil {
+			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service keeps nothing for users who are away."}
+		}
+		return "", nil
+	}
+	at := t.platforms[p.Platform]
+	if at == nil || at.Access != dispatch.AccessUser || !drivers[at.Exchange.Driver].linked {
+		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.SignIn", Text: "There is no platform of this name to which accounts are linked."}
+	}
+	return "idp_link:" + at.Exchange.Alias, nil
+}
+
+// prove has a user's token exchanged anew.
+func (t *Tokens) prove(ctx context.Context, platform string, u dispatch.UserID) error {
+	p := t.platforms[platform]
+	p.source.forget(u)
+	_, err := p.source.token(ctx, u)
+	if err != nil {
+		return p.explain(err)
+	}
+	return nil
 }
 
 // identity is whose token the account needs. All share that of a service account.
@@ -288,9 +392,10 @@ type subject struct {
 
 // subjects keeps one token for each user, those users' that came last.
 type subjects struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	held *lru[dispatch.UserID, *subject]
+	now    func() time.Time
+	grants *grants // of users who are away; nil: there are none
+	mu     sync.Mutex
+	held   *lru[dispatch.UserID, *subject]
 }
 
 func newSubjects(now func() time.Time) *subjects {
@@ -308,6 +413,18 @@ func (s *subjects) offer(user dispatch.UserID, offered subject) {
 	s.held.put(user, &offered)
 }
 
+// get gives a user's token, by their grant if they are away. Errors: errSubjectEnded.
+func (s *subjects) get(ctx context.Context, user dispatch.UserID) (dispatch.Secret, error) {
+	own := s.of(user)
+	switch {
+	case own != "":
+		return own, nil
+	case s.grants == nil:
+		return "", errSubjectEnded
+	}
+	return s.grants.obtain(ctx, user, s)
+}
+
 // of gives a user's token, "" when there is none that has not expired.
 func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 	s.mu.Lock()
@@ -321,6 +438,13 @@ func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 		return ""
 	}
 	return held.token
+}
+
+// forget drops whatever there is of a user's.
+func (s *subjects) forget(user dispatch.UserID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.drop(user)
 }
 
 // drop forgets a token that its issuer takes no more.

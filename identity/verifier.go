@@ -143,7 +143,7 @@ func (v *Verifier) Probe(ctx context.Context) error {
 
 // open verifies the signature and what never changes about a token.
 func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header, key crypto.PublicKey) (claims, error) {
-	signed := oidc.NewVerifier(v.config.Issuer, &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}, &oidc.Config{
+	signed := oidc.NewVerifier(v.config.Issuer, staticKey(key), &oidc.Config{
 		SupportedSigningAlgs: algorithms,
 		SkipClientIDCheck:    true, // audience and times are checked by claims, more strictly
 		SkipExpiryCheck:      true,
@@ -161,6 +161,10 @@ func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header, ke
 		return claims{}, err
 	}
 	return c, errors.Join(c.checkType(h), c.checkParties(v.config))
+}
+
+func staticKey(key crypto.PublicKey) oidc.KeySet {
+	return &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}
 }
 
 // caller checks the times, at every use of a token.

@@ -51,10 +51,15 @@ func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
 		return idp.passwordGrant(w, c, r, name)
 	case "client_credentials":
 		return idp.serviceGrant(w, r, name)
-	case exchangeGrant:
-		return idp.exchange(w, c, r, name)
+	case "authorization_code":
+		return idp.codeGrant(w, c, r, name)
 	case "refresh_token":
-		return &problem{400, "invalid_grant", "Invalid refresh token"} // none is given out
+		return idp.refreshGrant(w, c, r, name)
+	case exchangeGrant:
+		if c.PostForm.Get("requested_token_type") == refreshTokenType && !c.PostForm.Has("requested_issuer") {
+			return idp.sessionGrant(w, c, r, name)
+		}
+		return idp.exchange(w, c, r, name)
 	case "":
 		return &problem{400, "invalid_request", "Missing form parameter: grant_type"}
 	}

@@ -19,15 +19,21 @@ const (
 )
 
 // IdP is an identity provider with two realms that answers as Keycloak 26.7 does, errors included: discovery, key set,
-// password grant, client credentials, the legacy exchange by requested_issuer, and the brokering API
+// password grant, authorization code with PKCE, refresh and offline tokens and their revocation, client credentials, the
+// standard exchange for a refresh token, the legacy exchange by requested_issuer, and the brokering API
 // POST /realms/{realm}/broker/{alias}/token. In the broker's realm live alice, bob and carol, in the platform's alice-p,
 // bob-p and carol-p; passwords are "<name>-password". Alice and carol are linked to their platform accounts.
 type IdP struct {
 	URL       string           // its address without a slash at the end; "": the address of the first request
 	Now       func() time.Time // nil: time.Now
 	TokenLife time.Duration    // 0: five minutes
-	Faults    Faults
-	Oracle    Oracle
+
+	Redirects       []string // where browsers may be sent back to; none: anywhere
+	RefreshOnce     bool     // a refresh token is taken once
+	NoSessionGrants bool     // the standard exchange gives no refresh tokens
+
+	Faults Faults
+	Oracle Oracle
 
 	once   sync.Once
 	routes *http.ServeMux
@@ -36,8 +42,11 @@ type IdP struct {
 	mu       sync.Mutex // of all that follows
 	realms   map[string]*realm
 	conduct  Conduct
-	links    map[string]link // of users of the broker's realm
-	sessions map[string]int  // how often somebody logged out
+	links    map[string]link    // of users of the broker's realm
+	sessions map[string]int     // how often somebody logged out
+	arrivals map[string]arrival // by code
+	grants   map[string]grant   // by refresh token
+	disabled map[string]bool    // users
 	serial   int
 	nextKey  int
 }
@@ -124,7 +133,7 @@ func (idp *IdP) init() {
 		idp.TokenLife = 5 * time.Minute
 	}
 	idp.nextKey = foreignKey + 1
-	idp.sessions = map[string]int{}
+	idp.sessions, idp.arrivals, idp.grants, idp.disabled = map[string]int{}, map[string]arrival{}, map[string]grant{}, map[string]bool{}
 	idp.links = map[string]link{"alice": {platformUser: "alice-p"}, "carol": {platformUser: "carol-p"}}
 	idp.realms = map[string]*realm{
 		BrokerRealm: {name: BrokerRealm, users: []string{"alice", "bob", "carol"}, clients: map[string]client{
@@ -151,6 +160,8 @@ func (idp *IdP) init() {
 		{"GET /realms/{realm}/.well-known/openid-configuration", idp.discovery},
 		{"GET /realms/{realm}/protocol/openid-connect/certs", idp.certs},
 		{"POST /realms/{realm}/protocol/openid-connect/token", idp.token},
+		{"GET /realms/{realm}/protocol/openid-connect/auth", idp.authorize},
+		{"POST /realms/{realm}/protocol/openid-connect/revoke", idp.revoke},
 		{"POST /realms/{realm}/broker/{alias}/token", idp.brokered},
 		{"/", func(http.ResponseWriter, call) *problem {
 			return &problem{404, "Unable to find matching target resource method", ""}
@@ -268,7 +279,8 @@ func (idp *IdP) discovery(w http.ResponseWriter, c call) *problem {
 		"authorization_endpoint":                issuer + "/protocol/openid-connect/auth",
 		"token_endpoint":                        issuer + "/protocol/openid-connect/token",
 		"jwks_uri":                              issuer + "/protocol/openid-connect/certs",
-		"grant_types_supported":                 []string{"password", "client_credentials", exchangeGrant},
+		"revocation_endpoint":                   issuer + "/protocol/openid-connect/revoke",
+		"grant_types_supported":                 []string{"authorization_code", "refresh_token", "password", "client_credentials", exchangeGrant},
 		"response_types_supported":              []string{"code"},
 		"subject_types_supported":               []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},

@@ -1,0 +1,417 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// stage is a simulated provider, a vault, and a time of day that passes when it is told to.
+type stage struct {
+	t      *testing.T
+	idp    *simulator.IdP
+	server *httptest.Server
+	vault  dispatch.Vault
+	log    bytes.Buffer
+	mu     sync.Mutex
+	now    time.Time
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, vault: vault(t), now: time.Now()}
+	s.idp = &simulator.IdP{Now: s.time, RefreshOnce: true}
+	s.server = httptest.NewServer(s.idp)
+	t.Cleanup(s.server.Close)
+	s.idp.URL = s.server.URL
+	return s
+}
+
+func (s *stage) time() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *stage) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// Write takes the log.
+func (s *stage) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+// tokens are those of a process that has just started.
+func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
+	s.t.Helper()
+	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
+		Client: s.server.Client(), Now: s.time, Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
+		Vault: s.vault, Keys: ring(s.t, key("k")),
+		Platforms: []Platform{{Name: "p", Access: dispatch.AccessUser, Issuer: s.idp.Issuer(simulator.PlatformRealm), Link: "https://broker/link/p",
+			LinkLife: time.Hour, Exchange: Exchange{Driver: "keycloak-broker", Alias: simulator.PlatformAlias}}}}
+	for _, f := range change {
+		f(&c)
+	}
+	t, err := NewTokens(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return t
+}
+
+// comes gives a user whose own token is known, and lasts five minutes.
+func (s *stage) comes(t *Tokens, name string) dispatch.UserID {
+	token := dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.Odd{}))
+	u := s.user(name)
+	t.Offer(u, token, s.time().Add(5*time.Minute))
+	return u
+}
+
+func (s *stage) user(name string) dispatch.UserID {
+	issuer, sub, _ := whose(dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.Odd{})))
+	return dispatch.UserID(issuer + " " + sub)
+}
+
+const comeBack = "https://broker.test/signed-in"
+
+// signIn walks a browser through a sign-in, in which the user does as the query says.
+func (s *stage) signIn(signIns *SignIns, p Purpose, does string) (Arrival, error) {
+	s.t.Helper()
+	address, remember, err := signIns.Begin(s.t.Context(), p)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return signIns.Finish(s.t.Context(), s.walk(address, does), remember)
+}
+
+func (s *stage) walk(address, does string) url.Values {
+	s.t.Helper()
+	c := *s.server.Client()
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	response, err := c.Get(address + "&" + does)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response.Body.Close()
+	back, err := response.Location()
+	if err != nil {
+		s.t.Fatalf("%s: %v", response.Status, err)
+	}
+	if !strings.HasPrefix(back.String(), comeBack+"?") {
+		s.t.Fatalf("sent back to %s", back)
+	}
+	return back.Query()
+}
+
+func (s *stage) signIns(t *Tokens) *SignIns { return t.SignIns(comeBack, ring(s.t, key("cookies"))) }
+
+// agrees lets a user give leave to act while they are away.
+func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
+	s.t.Helper()
+	u := s.user(name)
+	if got, err := s.signIn(s.signIns(t), Purpose{Away: true, User: u}, "as="+name); err != nil || got.User != u {
+		s.t.Fatalf("%+v %v", got, err)
+	}
+	return u
+}
+
+func of(u dispatch.UserID) dispatch.Account { return dispatch.Account("p/" + string(u)) }
+
+func kindOf(err error) string {
+	if err == nil {
+		return "nil"
+	}
+	return dispatch.KindOf(err).String()
+}
+
+// TestAUserWhoIsAway: their session has ended, the process is another, days pass, and tokens still come.
+func TestAUserWhoIsAway(t *testing.T) {
+	s := newStage(t)
+	u := s.agrees(s.tokens(), "alice")
+	s.idp.Logout(simulator.BrokerRealm, "alice")
+	tokens := s.tokens()
+	for day := range 20 {
+		if got, err := tokens.Token(t.Context(), of(u)); err != nil || got.Issuer != s.idp.Issuer(simulator.PlatformRealm) {
+			t.Fatalf("day %d: %v %v", day, got, err)
+		}
+		s.pass(24 * time.Hour)
+	}
+	grants, err := tokens.Grants(t.Context(), u)
+	if err != nil || len(grants) != 1 || grants[0].Kind != dispatch.OfflineGrant || !grants[0].Expires.IsZero() {
+		t.Errorf("grants %+v %v", grants, err)
+	}
+	if _, err := tokens.Token(t.Context(), of(s.user("carol"))); !dispatch.Is(err, dispatch.SignInRequired) {
+		t.Errorf("a user without a grant: %v", err)
+	}
+	for _, secret := range []string{"refresh-", "eyJ", "code-", "eodispatch-api-secret"} {
+		if strings.Contains(s.log.String(), secret) || strings.Contains(fmt.Sprintf("%+v %v", grants, grants), secret) {
+			t.Errorf("%s is shown:\n%s\n%+v", secret, s.log.String(), grants)
+		}
+	}
+}
+
+// TestARenewedGrantIsKeptFirst: where it cannot be kept, what was got for it is not used.
+func TestARenewedGrantIsKeptFirst(t *testing.T) {
+	s := newStage(t)
+	u := s.agrees(s.tokens(), "alice")
+	s.vault = &broken{Vault: s.vault}
+	tokens := s.tokens()
+	const exchanges = "POST /realms/{realm}/broker/{alias}/token"
+	before := s.idp.Oracle.Requests(exchanges)
+	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.Unavailable) {
+		t.Errorf("error %v", err)
+	}
+	if n := s.idp.Oracle.Requests(exchanges) - before; n != 0 {
+		t.Errorf("%d exchanges with a token whose grant was not kept", n)
+	}
+	// The provider has changed the refresh token, and ours is lost: the second use is found out, and the user is asked.
+	s.vault.(*broken).mended = true
+	s.pass(time.Minute)
+	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
+		t.Errorf("a grant whose renewal was lost: %v", err)
+	}
+	if grants, err := tokens.Grants(t.Context(), u); err != nil || len(grants) != 0 {
+		t.Errorf("it is still there: %+v %v", grants, err)
+	}
+}
+
+// broken is a vault that keeps no renewals.
+type broken struct {
+	dispatch.Vault
+	mended bool
+}
+
+func (b *broken) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Grant, error) {
+	if b.mended {
+		return b.Vault.RenewGrant(ctx, g)
+	}
+	return dispatch.Grant{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Err: errors.New("no disk")}
+}
+
+// names are locks that processes share.
+type names struct{ keyed }
+
+func (n *names) Lock(ctx context.Context, name string) (func(), error) { return n.enter(ctx, name) }
+
+// TestGrantsAreUsedByOneAtATime though two processes, and each often, want them when a token ends.
+func TestGrantsAreUsedByOneAtATime(t *testing.T) {
+	s := newStage(t)
+	u := s.agrees(s.tokens(), "alice")
+	locks := &names{}
+	share := func(c *TokensConfig) { c.Locker, c.Shelf = locks, NewShelves(s.vault, ring(t, key("k"))) }
+	replicas := []*Tokens{s.tokens(share), s.tokens(share)}
+	for round := range 5 {
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				if _, err := replicas[i%2].Token(t.Context(), of(u)); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		all.Wait()
+		s.pass(10 * time.Minute)
+	}
+	if n := s.idp.Leaves("alice"); n != 1 {
+		t.Errorf("%d grants are good", n)
+	}
+}
+
+// TestADisabledUsersWorkStops when the tokens at hand have ended.
+func TestADisabledUsersWorkStops(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	u := s.agrees(tokens, "alice")
+	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+		t.Fatal(err)
+	}
+	s.idp.Disable("alice")
+	s.pass(6 * time.Minute)
+	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
+		t.Errorf("error %v", err)
+	}
+	if !strings.Contains(s.log.String(), "action=grant_ended") {
+		t.Errorf("no audit line:\n%s", s.log.String())
+	}
+}
+
+func sessions(c *TokensConfig) { c.SessionGrants = true }
+
+// TestSessionGrants come with the first exchange, outlast the user's token, and end with the session.
+func TestSessionGrants(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens(sessions)
+	u := s.comes(tokens, "alice")
+	for range 3 {
+		if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(10 * time.Minute)
+	}
+	grants, err := tokens.Grants(t.Context(), u)
+	if err != nil || len(grants) != 1 || grants[0].Kind != dispatch.SessionGrant || !grants[0].Expires.After(s.time()) {
+		t.Fatalf("%+v %v", grants, err)
+	}
+	s.idp.Logout(simulator.BrokerRealm, "alice")
+	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
+		t.Errorf("after the session: %v", err)
+	}
+	// The next session brings the next grant.
+	s.comes(tokens, "alice")
+	for range 3 {
+		if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(10 * time.Minute)
+	}
+}
+
+// TestASessionsGrantFollowsTheLastSession and never replaces an offline one.
+func TestASessionsGrantFollowsTheLastSession(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens(sessions)
+	u := s.comes(tokens, "alice")
+	id := func() string {
+		t.Helper()
+		if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+			t.Fatal(err)
+		}
+		grants, err := tokens.Grants(t.Context(), u)
+		if err != nil || len(grants) != 1 {
+			t.Fatalf("%+v %v", grants, err)
+		}
+		s.pass(10 * time.Minute)
+		return grants[0].ID
+	}
+	first := id()
+	s.comes(tokens, "alice")
+	if second := id(); second != first {
+		t.Error("the same session gives another grant")
+	}
+	s.idp.Logout(simulator.BrokerRealm, "alice")
+	s.comes(tokens, "alice")
+	if third := id(); third == first {
+		t.Error("a new session gives no grant")
+	}
+	s.agrees(tokens, "alice")
+	offline := id()
+	s.comes(tokens, "alice")
+	if id() != offline {
+		t.Error("an offline grant is replaced by a session's")
+	}
+}
+
+func TestAProviderWithoutSessionGrantsIsLeftAlone(t *testing.T) {
+	s := newStage(t)
+	s.idp.NoSessionGrants = true
+	tokens := s.tokens(sessions)
+	const token = "POST /realms/{realm}/protocol/openid-connect/token"
+	before := s.idp.Oracle.Requests(token)
+	for range 5 {
+		if _, err := tokens.Token(t.Context(), of(s.comes(tokens, "alice"))); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(6 * time.Minute)
+	}
+	if n := s.idp.Oracle.Requests(token) - before; n != 1 {
+		t.Errorf("asked %d times within the hour", n)
+	}
+}
+
+// TestRevoking takes the leave back at the provider and here, for its owner only.
+func TestRevoking(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	u := s.agrees(tokens, "alice")
+	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+		t.Fatal(err)
+	}
+	grants, err := tokens.Grants(t.Context(), u)
+	if err != nil || len(grants) != 1 {
+		t.Fatal(grants, err)
+	}
+	carol := s.agrees(tokens, "carol")
+	for _, row := range []struct {
+		user dispatch.UserID
+		id   string
+	}{{carol, grants[0].ID}, {u, "other"}, {s.user("bob"), grants[0].ID}} {
+		if err := tokens.Revoke(t.Context(), row.user, row.id); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("%v: %v", row, err)
+		}
+	}
+	if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.idp.Leaves("alice"); n != 0 {
+		t.Errorf("%d grants are good at the provider", n)
+	}
+	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
+		t.Errorf("a token after revoking: %v", err)
+	}
+	if _, err := tokens.Token(t.Context(), of(carol)); err != nil {
+		t.Errorf("another's: %v", err)
+	}
+	if !strings.Contains(s.log.String(), "action=revoke") {
+		t.Errorf("no audit line:\n%s", s.log.String())
+	}
+}
+
+// TestRevokingWhileTheProviderIsDown erases what is here.
+func TestRevokingWhileTheProviderIsDown(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	u := s.agrees(tokens, "alice")
+	grants, err := tokens.Grants(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.idp.Faults.Add(simulator.Fault{Status: 500})
+	if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := tokens.Grants(t.Context(), u); err != nil || len(left) != 0 {
+		t.Errorf("left %+v %v", left, err)
+	}
+}
+
+// TestWhatWouldEndIsKept: grants and links of users with live work are used before half of their lives is over.
+func TestWhatWouldEndIsKept(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens(sessions)
+	u := s.comes(tokens, "alice")
+	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+		t.Fatal(err)
+	}
+	const exchanges = "POST /realms/{realm}/broker/{alias}/token"
+	before := s.idp.Oracle.Requests(exchanges)
+	for range 120 {
+		s.pass(time.Minute)
+		if err := tokens.Keep(t.Context(), of(u)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A link of an hour is used each twenty minutes; a session that lasts half an hour outlives two hours.
+	if n := s.idp.Oracle.Requests(exchanges) - before; n != 6 {
+		t.Errorf("%d exchanges in two hours", n)
+	}
+	if err := tokens.Keep(t.Context(), "other/x"); err != nil {
+		t.Error(err)
+	}
+}

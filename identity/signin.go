@@ -1,0 +1,267 @@
+package identity
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	signInWithin = 15 * time.Minute // from the way to the provider to the way back
+	inviteLasts  = 15 * time.Minute
+)
+
+// SignIns sign users in by their browsers at the broker's own client: OAuth's authorization code (RFC 6749, section 4.1)
+// with PKCE (RFC 7636) and a nonce. What must be remembered between the way there and the way back is given to the
+// browser, sealed, so that any of the processes that serve together may take the way back.
+type SignIns struct {
+	tokens   *Tokens
+	client   *exchangeClient
+	keys     *keySet
+	ring     *Keyring
+	redirect string
+	now      func() time.Time
+}
+
+// Purpose is what a user signs in for: to link an account, or to let the broker act while they are away.
+type Purpose struct {
+	Platform string          // whose account is to be linked
+	Away     bool            // leave is to be given
+	User     dispatch.UserID // who must come; "": anybody
+}
+
+// Arrival is a user who came back.
+type Arrival struct {
+	Purpose
+	User dispatch.UserID
+	Name string // to be shown; may be any text
+}
+
+// memo is what is remembered meanwhile.
+type memo struct {
+	Purpose
+	State, Nonce, Verifier string
+	Until                  time.Time
+}
+
+// SignIns makes the sign-ins whose way back is redirect, a page of ours. ring seals what the browser keeps meanwhile.
+func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
+	return &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring, redirect: redirect, now: t.now}
+}
+
+// Begin gives the provider's page to send the browser to, and what the browser must bring back. NotFound: there is
+// nothing to link; Unsupported: no leave can be kept.
+func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remember dispatch.Secret, err error) {
+	action, err := s.tokens.linking(p)
+	if err != nil {
+		return "", "", err
+	}
+	at, err := s.client.provider.endpoints(ctx)
+	switch {
+	case err != nil:
+		return "", "", noProvider(err)
+	case at.Authorization == "":
+		return "", "", misconfigured(errors.New("the provider has no authorization endpoint"))
+	}
+	m := memo{p, rand.Text(), rand.Text(), rand.Text() + rand.Text(), s.now().Add(signInWithin)}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return "", "", err
+	}
+	challenge := sha256.Sum256([]byte(m.Verifier))
+	query := url.Values{"response_type": {"code"}, "client_id": {s.client.ID}, "redirect_uri": {s.redirect}, "scope": {"openid"},
+		"state": {m.State}, "nonce": {m.Nonce},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"}}
+	if action != "" {
+		query.Set("kc_action", action)
+	}
+	if p.Away {
+		query.Set("scope", "openid offline_access")
+	}
+	sealed := s.ring.seal(dispatch.Secret(text), "sign-in")
+	separator := "?"
+	if strings.Contains(at.Authorization, "?") {
+		separator = "&"
+	}
+	return at.Authorization + separator + query.Encode(), dispatch.Secret(sealed.Key + ":" + sealed.Text), nil
+}
+
+// Finish takes a user who came back with a query, and does what they came for. Its errors may be shown: Invalid when the
+// browser does not bring back what it was given, Forbidden when the user or the provider refused, or another user came.
+// Arrival tells as much as is known then.
+func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispatch.Secret) (Arrival, error) {
+	m, err := s.recall(query, remembered)
+	if err != nil {
+		return Arrival{}, err
+	}
+	arrived := Arrival{Purpose: m.Purpose}
+	if err := refusedBy(query, m); err != nil {
+		return arrived, err
+	}
+	a, err := s.client.form(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {query.Get("code")},
+		"redirect_uri": {s.redirect}, "code_verifier": {m.Verifier}})
+	switch {
+	case err != nil:
+		return arrived, noProvider(err)
+	case a.status != http.StatusOK:
+		return arrived, codeRefused(a, a.refusal(s.client.Secret, dispatch.Secret(query.Get("code")), dispatch.Secret(m.Verifier)))
+	}
+	if arrived.User, arrived.Name, err = s.who(ctx, a, m.Nonce); err != nil {
+		return arrived, err
+	}
+	if m.User != "" && m.User != arrived.User {
+		return arrived, &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn",
+			Text: "You signed in as another user than the one who asked for this page. Nothing was changed."}
+	}
+	return arrived, s.act(ctx, arrived, a)
+}
+
+// recall opens what the browser was given, and compares the state, before anything else is believed.
+func (s *SignIns) recall(query url.Values, remembered dispatch.Secret) (memo, error) {
+	stale := &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn",
+		Text: "This page is only for the way back from signing in, once and within a few minutes. Begin again."}
+	key, text, _ := strings.Cut(remembered.Reveal(), ":")
+	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "sign-in")
+	if err != nil {
+		return memo{}, stale
+	}
+	var m memo
+	if json.Unmarshal([]byte(opened.Reveal()), &m) != nil || !s.now().Before(m.Until) || m.State == "" ||
+		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(m.State)) != 1 {
+		return memo{}, stale
+	}
+	// A provider that names itself must be the one that was asked (RFC 9207, section 2.4).
+	if iss, named := query["iss"]; named && (len(iss) != 1 || iss[0] != s.client.provider.issuer) {
+		return memo{}, stale
+	}
+	return m, nil
+}
+
+// refusedBy says whether the user or the provider refused.
+func refusedBy(query url.Values, m memo) error {
+	refused := func(text string) error {
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn", Text: text,
+			Err: errors.New(printable(query.Get("error")+" "+query.Get("error_description")+" "+query.Get("kc_action_status"), 200))}
+	}
+	status := query.Get("kc_action_status")
+	switch {
+	case query.Get("error") == "access_denied", status == "cancelled":
+		return refused("You did not agree. Nothing was changed.")
+	case query.Get("error") != "" || query.Get("code") == "":
+		return refused("The identity provider did not let you in. Nothing was changed.")
+	case m.Platform != "" && status != "" && status != "success":
+		return refused("The identity provider could not link your account. The operator of this service may have to mend it.")
+	}
+	return nil
+}
+
+// codeRefused is why a code was not taken: it was used before, or is too old; else the operator must mend something.
+func codeRefused(a answer, r refusal) error {
+	if a.status == http.StatusBadRequest && r.Code == "invalid_grant" {
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: errors.New(r.Description),
+			Text: "This way back from signing in was used before, or took too long. Begin again."}
+	}
+	return a.failed("identity.SignIn", r)
+}
+
+// who reads the ID token in an answer (OpenID Connect Core 1.0, section 3.1.3.7).
+func (s *SignIns) who(ctx context.Context, a answer, nonce string) (dispatch.UserID, string, error) {
+	var m struct {
+		ID string `json:"id_token"`
+	}
+	bad := func(err error) error {
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err, Text: "The identity provider did not say who you are."}
+	}
+	if json.Unmarshal(a.body, &m) != nil || m.ID == "" || len(m.ID) > 2*maxToken {
+		return "", "", bad(errors.New("no ID token"))
+	}
+	h, err := parseHeader(m.ID)
+	if err != nil {
+		return "", "", bad(err)
+	}
+	key, _, err := s.keys.find(ctx, h.kid, h.alg)
+	if err != nil {
+		return "", "", bad(err)
+	}
+	verified, err := oidc.NewVerifier(s.client.provider.issuer, staticKey(key), &oidc.Config{ClientID: s.client.ID,
+		SupportedSigningAlgs: algorithms, Now: s.now}).Verify(ctx, m.ID)
+	if err != nil {
+		return "", "", bad(err)
+	}
+	var raw json.RawMessage
+	if err := verified.Claims(&raw); err != nil {
+		return "", "", bad(err)
+	}
+	c, err := parseClaims(raw)
+	switch {
+	case err != nil:
+		return "", "", bad(err)
+	case subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(nonce)) != 1:
+		return "", "", bad(errors.New("the nonce is another"))
+	case !validSubject(c.subject):
+		return "", "", bad(errors.New("the sub is no user's"))
+	}
+	return dispatch.UserID(c.issuer + " " + c.subject), c.name, nil
+}
+
+// act does what the user came for. The access token proves a link by an exchange: that a link is listed proves nothing.
+func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
+	g := s.tokens.grants
+	if arrived.Away {
+		got, l, err := g.readLeave(a, arrived.User)
+		switch {
+		case err != nil:
+			return err
+		case l.Refresh == "":
+			return misconfigured(errors.New("the provider gave no offline token"))
+		}
+		s.tokens.subjects.offer(arrived.User, subject{got.token, got.expires})
+		return g.replace(ctx, arrived.User, l)
+	}
+	got, err := s.client.provider.client.readIssued(a)
+	if err != nil {
+		return err
+	}
+	if issuer, user, _ := whose(got.token); dispatch.UserID(issuer+" "+user) != arrived.User {
+		return misconfigured(errors.New("the token is another user's"))
+	}
+	s.tokens.subjects.offer(arrived.User, subject{got.token, got.expires})
+	return s.tokens.prove(ctx, arrived.Platform, arrived.User)
+}
+
+// Invite gives a text that Invited reads for a while, to open a page for one user only. It opens nothing else.
+func (s *SignIns) Invite(u dispatch.UserID) string {
+	sealed := s.ring.seal(dispatch.Secret(s.now().Add(inviteLasts).UTC().Format(time.RFC3339)+" "+string(u)), "invite")
+	return base64.RawURLEncoding.EncodeToString([]byte(sealed.Key + ":" + sealed.Text))
+}
+
+// Invited gives the user of an invitation. Invalid: it is none, or too old.
+func (s *SignIns) Invited(invitation string) (dispatch.UserID, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(invitation)
+	key, text, _ := strings.Cut(string(raw), ":")
+	opened, openErr := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "invite")
+	end, user, _ := strings.Cut(opened.Reveal(), " ")
+	until, timeErr := time.Parse(time.RFC3339, end)
+	if err = cmp.Or(err, openErr, timeErr); err != nil || !s.now().Before(until) {
+		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Invited", Err: err,
+			Text: "This link is not complete, or too old. Ask for a new one."}
+	}
+	return dispatch.UserID(user), nil
+}
+
+func noProvider(err error) error {
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.SignIn", Err: err, Text: "The identity provider does not answer. Try again in a while."}
+}

@@ -1,0 +1,189 @@
+package identity
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// TestLinking: the user is told what an exchange shows, and not what the provider lists.
+func TestLinking(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	bob := s.comes(tokens, "bob")
+	if _, err := tokens.Token(t.Context(), of(bob)); !dispatch.Is(err, dispatch.SignInRequired) || !strings.Contains(dispatch.TextFor(err), "Link your account at p") {
+		t.Fatalf("never linked: %v", err)
+	}
+	signIns := s.signIns(tokens)
+	got, err := s.signIn(signIns, Purpose{Platform: "p"}, "as=bob&deny=1")
+	if !dispatch.Is(err, dispatch.Forbidden) || dispatch.TextFor(err) != "You did not agree. Nothing was changed." || got.Platform != "p" {
+		t.Errorf("refused: %+v %v", got, err)
+	}
+	got, err = s.signIn(signIns, Purpose{Platform: "p"}, "as=bob")
+	if err != nil || got.User != bob || got.Name != "bob" {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if _, err := tokens.Token(t.Context(), of(bob)); err != nil {
+		t.Error(err)
+	}
+
+	// Linked, says the provider; but its stored token is gone before it is used.
+	address, remember, err := signIns.Begin(t.Context(), Purpose{Platform: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := s.walk(address, "as=bob")
+	s.idp.Spoil("bob")
+	if _, err := signIns.Finish(t.Context(), query, remember); !dispatch.Is(err, dispatch.SignInRequired) {
+		t.Errorf("a link that is none: %v", err)
+	}
+}
+
+// TestTheWayThere asks for no more than is needed, and shows no secret.
+func TestTheWayThere(t *testing.T) {
+	s := newStage(t)
+	signIns := s.signIns(s.tokens())
+	for _, row := range []struct {
+		purpose Purpose
+		want    url.Values
+	}{
+		{Purpose{Platform: "p"}, url.Values{"scope": {"openid"}, "kc_action": {"idp_link:platform"}}},
+		{Purpose{Away: true}, url.Values{"scope": {"openid offline_access"}, "kc_action": nil}},
+	} {
+		address, remember, err := signIns.Begin(t.Context(), row.purpose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		row.want["response_type"], row.want["redirect_uri"], row.want["code_challenge_method"] = []string{"code"}, []string{comeBack}, []string{"S256"}
+		row.want["client_id"] = []string{"eodispatch-api"}
+		for name, want := range row.want {
+			if got := q[name]; strings.Join(got, " ") != strings.Join(want, " ") {
+				t.Errorf("%s is %q, not %q", name, got, want)
+			}
+		}
+		for _, name := range []string{"state", "nonce", "code_challenge"} {
+			if len(q.Get(name)) < 20 || strings.Contains(remember.Reveal(), q.Get(name)) {
+				t.Errorf("%s is %q, with %q to be remembered", name, q.Get(name), remember.Reveal())
+			}
+		}
+		if strings.Contains(address, "secret") {
+			t.Errorf("a secret in %s", address)
+		}
+	}
+	for _, none := range []Purpose{{}, {Platform: "other"}} {
+		if _, _, err := signIns.Begin(t.Context(), none); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("%+v: %v", none, err)
+		}
+	}
+	without := s.tokens(func(c *TokensConfig) { c.Vault = nil })
+	if _, _, err := s.signIns(without).Begin(t.Context(), Purpose{Away: true}); !dispatch.Is(err, dispatch.Unsupported) {
+		t.Errorf("without a vault: %v", err)
+	}
+}
+
+// TestWaysBackThatAreNotTaken: each leaves everything as it was.
+func TestWaysBackThatAreNotTaken(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	signIns, alice := s.signIns(tokens), s.user("alice")
+	for name, row := range map[string]struct {
+		does    string
+		meddle  func(query url.Values, remember *dispatch.Secret)
+		purpose Purpose
+		want    dispatch.Kind
+	}{
+		"another's browser": {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "" }, want: dispatch.Invalid},
+		"a forged memory":   {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "cookies:AAAA" }, want: dispatch.Invalid},
+		"an invitation":     {meddle: func(_ url.Values, r *dispatch.Secret) { *r = dispatch.Secret(signIns.Invite(alice)) }, want: dispatch.Invalid},
+		"another state":     {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("state", "x") }, want: dispatch.Invalid},
+		"no state":          {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("state") }, want: dispatch.Invalid},
+		"another provider":  {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("iss", "https://evil.test") }, want: dispatch.Invalid},
+		"no code":           {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("code") }, want: dispatch.Forbidden},
+		"another code":      {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("code", "code-x") }, want: dispatch.Invalid},
+		"too late":          {meddle: func(url.Values, *dispatch.Secret) { s.pass(signInWithin) }, want: dispatch.Invalid},
+		"an error":          {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("error", "<b>no</b>") }, want: dispatch.Forbidden},
+		"the user refuses":  {does: "as=alice&deny=1", want: dispatch.Forbidden},
+		"another user":      {does: "as=carol", want: dispatch.Forbidden},
+		"the provider fails": {meddle: func(url.Values, *dispatch.Secret) {
+			s.idp.Faults.Add(simulator.Fault{Status: 500, Route: "POST /realms/{realm}/protocol/openid-connect/token"})
+		}, want: dispatch.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer s.idp.Faults.Set()
+			address, remember, err := signIns.Begin(t.Context(), Purpose{Away: true, User: alice})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.does == "" {
+				row.does = "as=alice"
+			}
+			query := s.walk(address, row.does)
+			if row.meddle != nil {
+				row.meddle(query, &remember)
+			}
+			_, err = signIns.Finish(t.Context(), query, remember)
+			if !dispatch.Is(err, row.want) || strings.ContainsAny(dispatch.TextFor(err), "<>") {
+				t.Errorf("error %v", err)
+			}
+			if grants, err := tokens.Grants(t.Context(), alice); err != nil || len(grants) > 0 {
+				t.Errorf("grants %+v %v", grants, err)
+			}
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		address, remember, err := signIns.Begin(t.Context(), Purpose{Away: true, User: alice})
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := s.walk(address, "as=alice")
+		if _, err := signIns.Finish(t.Context(), query, remember); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := signIns.Finish(t.Context(), query, remember); !dispatch.Is(err, dispatch.Invalid) {
+			t.Errorf("error %v", err)
+		}
+	})
+	// Two sign-ins at once in one browser are told apart by what is remembered: the nonce of one is not that of the other.
+	t.Run("mixed up", func(t *testing.T) {
+		first, remembered, err := signIns.Begin(t.Context(), Purpose{Away: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, _, err := signIns.Begin(t.Context(), Purpose{Away: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := s.walk(second, "as=alice")
+		query.Set("state", s.walk(first, "as=alice").Get("state"))
+		if _, err := signIns.Finish(t.Context(), query, remembered); !dispatch.Is(err, dispatch.Invalid) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestInvitations(t *testing.T) {
+	s := newStage(t)
+	signIns := s.signIns(s.tokens())
+	invitation := signIns.Invite("iss user name")
+	if u, err := signIns.Invited(invitation); u != "iss user name" || err != nil {
+		t.Errorf("%v %v", u, err)
+	}
+	for _, other := range []string{"", "x", invitation + "A", invitation[1:], url.QueryEscape("?")} {
+		if u, err := signIns.Invited(other); u != "" || !dispatch.Is(err, dispatch.Invalid) {
+			t.Errorf("%q: %v %v", other, u, err)
+		}
+	}
+	s.pass(inviteLasts + time.Second)
+	if u, err := signIns.Invited(invitation); u != "" || !dispatch.Is(err, dispatch.Invalid) {
+		t.Errorf("too late: %v %v", u, err)
+	}
+}
