@@ -148,6 +148,9 @@ func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*d
 const opDescribe = "ogcapi.describe"
 
 func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url string) (*description, error) {
+	if d := p.descriptions.get(url); d != nil { // another flight has just ended
+		return d, nil
+	}
 	a, err := p.get(ctx, opDescribe, url, t)
 	if err != nil {
 		return nil, undescribed(err)

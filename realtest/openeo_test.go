@@ -75,7 +75,9 @@ func (s driver) batchJob(t *testing.T) {
 }
 
 func (s driver) jobInError(t *testing.T) {
-	ref := s.begin(t, "test.2.1", `{`+area+`}`)
+	r := s.request(`{` + area + `}`)
+	r.Options = json.RawMessage(`{"validate": false}`) // or we would refuse it, not the platform
+	ref := begin(t, s.platform, s.alice, "test.2.1", r)
 	if report := end(t, s.platform, s.alice, ref); report.Status != dispatch.Failed {
 		t.Fatalf("it ended as %+v", report)
 	}
