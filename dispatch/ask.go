@@ -16,7 +16,15 @@ type step struct {
 }
 
 // stepFor gives the step that j needs.
-func (v *visit) stepFor(c class, j Job) step {
+func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
+	searched := c != cancel && j.Phase == Creating && v.listable(j.Base)
+	if searched || (c == learn || c == awaited) && !v.single(j) && v.listingPays(j.Base) {
+		return v.listing(ctx, j)
+	}
+	return v.singleStep(c, j), nil
+}
+
+func (v *visit) singleStep(c class, j Job) step {
 	switch {
 	case c == cancel:
 		return one(j, v.cancelOf(j))
@@ -29,10 +37,8 @@ func (v *visit) stepFor(c class, j Job) step {
 		})
 		s.submit = true
 		return s
-	case j.Phase == Creating && !v.listable(j.Base):
+	case j.Phase == Creating:
 		return one(j, v.absent)
-	case j.Phase == Creating, c == learn && v.listingPays(j.Base):
-		return v.listing(j.Base)
 	}
 	return one(j, v.status)
 }

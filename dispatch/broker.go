@@ -31,6 +31,7 @@ type Broker struct {
 
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, for one of the owner's jobs
+	shown    signals[UserID]  // something looks different to the owner
 	woken    signals[Account] // there is something new for a visit in this process
 	denials  denials
 	refused  rows // submissions that were turned away
@@ -72,6 +73,7 @@ func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Dr
 		}
 	} else if first, err = b.Store.Accept(ctx, k, t, drafts); err == nil && first == (Repeated{}) {
 		b.wake(drafts[0].Account)
+		b.show(u)
 	}
 	if Is(err, Conflict) {
 		err = keyReused()
@@ -255,11 +257,31 @@ func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
 
 // Delete hides a job from its owner at once. The broker cancels it at the platform.
 func (b *Broker) Delete(ctx context.Context, u UserID, id JobID) error {
-	j, err := b.Store.Cancel(ctx, u, id, true)
+	_, err := b.cancel(ctx, u, id, true)
+	return err
+}
+
+// Cancel has a job canceled that its owner wants to go on seeing. What has ended stays as it is.
+func (b *Broker) Cancel(ctx context.Context, u UserID, id JobID) (Record, error) {
+	j, err := b.cancel(ctx, u, id, false)
+	if err != nil {
+		return Record{}, err
+	}
+	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
+	return b.await(ctx, j.ID, readWithin, load, func(j Job) bool {
+		return j.Phase == Ended || j.Attention == CancelUnsupported
+	})
+}
+
+func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job, error) {
+	j, err := b.Store.Cancel(ctx, u, id, hide)
 	if err == nil && j.Phase != Ended {
 		b.wake(j.Account)
 	}
-	return err
+	if err == nil {
+		b.show(u)
+	}
+	return j, err
 }
 
 // named is the backend of that name, nil if there is none.

@@ -40,7 +40,10 @@ func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 			v.resume = time.Now().Add(wait + v.spread(v.Limits.Pace))
 			break
 		}
-		s := v.stepFor(c, j)
+		s, err := v.stepFor(ctx, c, j)
+		if err != nil {
+			return steps, err
+		}
 		v.mark(s.jobs, true)
 		steps = append(steps, flight{step: s, token: t, refusals: v.refusals, at: time.Now().Add(wait)})
 	}
@@ -150,6 +153,7 @@ func (v *visit) saveAll(ctx context.Context) error {
 	var err error
 	for _, f := range over {
 		v.mark(f.jobs, false)
+		v.shown(f)
 		err = firstOf(err, v.heedAll(ctx, f.answers))
 	}
 	return firstOf(err, v.retake(ctx))

@@ -2,15 +2,11 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"sync"
-	"time"
 )
 
-const (
-	listingPays  = 4                // due statuses from which one listing is cheaper than reading each
-	listingAgain = 30 * time.Second // what a listing did not show is read singly, and not listed again at once
-)
+// listingPays is how many due statuses make one listing cheaper than reading each.
+const listingPays = 4
 
 // unlisted is which bases turned out not to be listable, though the platform is able to list.
 type unlisted struct{ bases sync.Map }
@@ -33,29 +29,47 @@ func (v *visit) listable(base string) bool {
 func (v *visit) listingPays(base string) bool {
 	n := 0
 	for _, j := range v.agenda.Learn {
-		if j.Base == base {
+		if j.Base == base && !v.single(j) && !v.busy[j.ID] {
 			n++
 		}
 	}
-	return n >= listingPays && v.listable(base) && time.Since(v.listed[base]) > listingAgain
+	return n >= listingPays && v.listable(base)
 }
 
-// listing is one request for all that is due below a base and can be read from a list: creates in doubt, and statuses.
-func (v *visit) listing(base string) step {
-	v.listed[base] = time.Now()
-	var jobs []Job
-	for _, j := range slices.Concat(v.agenda.Settle, v.agenda.Learn) {
-		if j.Base == base && (j.Phase == Creating || j.Phase == Started) && !v.busy[j.ID] {
+// single reports whether a listing tells too little about j: it did not show j, or j is said to have failed, and only a
+// look at j itself says why.
+func (v *visit) single(j Job) bool { return v.missed[j.ID] || j.Seen == Failed }
+
+// listing is one request that was wanted for first, and for all else below its base that can be read from a list, due or
+// not: creates in doubt, and statuses.
+func (v *visit) listing(ctx context.Context, first Job) (step, error) {
+	live, err := v.Store.Listable(ctx, v.account, first.Base)
+	jobs := []Job{first}
+	for _, j := range live {
+		if j.ID != first.ID && !v.busy[j.ID] && !(j.Phase == Started && v.single(j)) {
 			jobs = append(jobs, j)
 		}
 	}
-	return step{jobs: jobs, ask: func(ctx context.Context, t Token, jobs []Job) []answer { return v.list(ctx, t, base, jobs) }}
+	return step{jobs: jobs, ask: func(ctx context.Context, t Token, jobs []Job) []answer { return v.list(ctx, t, first.Base, jobs) }}, err
 }
 
-// list reads the whole listing and says what it means for each job. One that breaks off says nothing about what was
-// not seen; where there is none, all is asked singly from now on.
+// shown notes what a flight, if it was a listing, did not show: until the end of the visit it is asked singly.
+func (v *visit) shown(f flown) {
+	answered := map[JobID]bool{}
+	for _, a := range f.answers {
+		answered[a.job.ID] = true
+	}
+	for _, j := range f.jobs {
+		if !answered[j.ID] {
+			v.missed[j.ID] = true
+		}
+	}
+}
+
+// list reads a listing, to its end unless all was seen before, and says what it means for each job. One that breaks off
+// says nothing about what was not seen; where there is none, all is asked singly from now on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []answer {
-	m := match{seen: map[JobID]bool{}, started: !v.Platform.TwoStep(), installation: v.Installation}
+	m := newMatch(jobs, v.Installation, !v.Platform.TwoStep())
 	for l, err := range v.Platform.(Lister).List(ctx, t, base) {
 		if Is(err, Unsupported) {
 			v.unlisted.add(v.Name, base)
@@ -64,7 +78,9 @@ func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []an
 		if err != nil {
 			return append(m.answers, v.unseen(jobs, m.seen, err)...)
 		}
-		m.add(jobs, l)
+		if m.add(l); m.complete() {
+			break
+		}
 	}
 	return append(m.answers, v.unseen(jobs, m.seen, nil)...)
 }
@@ -73,21 +89,41 @@ func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []an
 type match struct {
 	answers      []answer
 	seen         map[JobID]bool
+	byRef        map[Ref]Job
+	byID         map[JobID]Job
+	early        bool // all that is wanted is statuses: what was seen need not be looked for further
 	started      bool // what is there has started, whatever a lagging status says
 	installation string
 }
 
-func (m *match) add(jobs []Job, l Listed) {
-	id, attempt, tagged := parseTag(m.installation, l.Tag)
+func newMatch(jobs []Job, installation string, started bool) *match {
+	m := &match{seen: map[JobID]bool{}, byRef: map[Ref]Job{}, byID: map[JobID]Job{}, early: true, started: started, installation: installation}
 	for _, j := range jobs {
-		switch {
-		case j.Ref == l.Ref:
-			m.put(j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: l.Ref, Report: l.Report})
-		case tagged && j.ID == id && attempt == j.Attempt && j.Phase == Creating:
-			m.put(j, Outcome{Asked: AskSearch, Attempt: attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
-		case tagged && j.ID == id && !l.Report.Status.Final(): // of an earlier attempt: a stray
-			m.answers = append(m.answers, answer{j, Outcome{Asked: AskSearch, Attempt: attempt, Turn: -1, Ref: l.Ref}})
+		m.byID[j.ID] = j
+		if j.Ref != (Ref{}) {
+			m.byRef[j.Ref] = j
 		}
+		m.early = m.early && j.Phase == Started && j.Attempt < 2 // no stray of an earlier attempt either
+	}
+	return m
+}
+
+// complete reports whether the rest of the listing is of no use.
+func (m *match) complete() bool { return m.early && len(m.seen) == len(m.byID) }
+
+func (m *match) add(l Listed) {
+	if j, ours := m.byRef[l.Ref]; ours {
+		m.put(j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: l.Ref, Report: l.Report})
+		return
+	}
+	id, attempt, tagged := parseTag(m.installation, l.Tag)
+	j, ours := m.byID[id]
+	switch {
+	case !tagged || !ours:
+	case attempt == j.Attempt && j.Phase == Creating:
+		m.put(j, Outcome{Asked: AskSearch, Attempt: attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
+	case !l.Report.Status.Final(): // of an earlier attempt: a stray
+		m.answers = append(m.answers, answer{j, Outcome{Asked: AskSearch, Attempt: attempt, Turn: -1, Ref: l.Ref}})
 	}
 }
 

@@ -132,6 +132,9 @@ func (s Secret) Reveal() string { return string(s) }
 type Engine interface {
 	// Wake says that there is something to do for an account. It is a hint: the truth is in the account's row.
 	Wake(Account)
+	// Tell tells the other processes which jobs were saved, and to which owners something looks different since; likewise
+	// a hint.
+	Tell([]JobID, []UserID)
 }
 
 // Clock tells the time of day to a store whose database has no clock of its own. It may jump.

@@ -60,6 +60,9 @@ type Store interface {
 
 	// Agenda is what is due for an account.
 	Agenda(ctx context.Context, a Account, n int) (Agenda, error)
+	// Listable gives the account's jobs below a base that a listing can tell about, due or not: creates in doubt, and what
+	// has started and not ended.
+	Listable(ctx context.Context, a Account, base string) ([]Job, error)
 	// Ready gives the first waiting jobs of a line that are due, n at most.
 	Ready(ctx context.Context, a Account, l Line, n int) ([]Job, error)
 	// Load gives a job to a visit, whoever owns it.

@@ -88,6 +88,7 @@ func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 	a, err := b.Store.CancelTask(ctx, u, id)
 	if err == nil {
 		b.wake(a)
+		b.show(u)
 	}
 	return err
 }
@@ -101,6 +102,7 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	}
 	if n > 0 {
 		b.wake(a)
+		b.show(u)
 	}
 	return b.Store.Task(ctx, u, id)
 }

@@ -24,6 +24,7 @@ type visit struct {
 	agenda   Agenda
 	turns    turns
 	busy     map[JobID]bool // a request about it is under way
+	missed   map[JobID]bool // a listing did not show it
 	flying   int
 	answers  chan flown
 	unsaved  []flown
@@ -34,7 +35,6 @@ type visit struct {
 
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
 	read   time.Time            // the agenda
-	listed map[string]time.Time // the last listing of a base
 	lease  time.Time            // when the lease ends at the earliest
 	resume time.Time            // nothing is sent before
 	until  time.Time            // no step is begun after
@@ -49,8 +49,8 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	}
 	v := &visit{
 		Broker: b, Backend: backend, account: l.Account, held: l,
-		busy: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
-		listed: map[string]time.Time{}, until: time.Now().Add(longest),
+		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
+		until: time.Now().Add(longest),
 	}
 	return v.run(ctx)
 }
@@ -266,11 +266,4 @@ func (g Agenda) strandedDue() time.Time {
 		return time.Time{}
 	}
 	return g.Now.Add(strandedFor)
-}
-
-// tell follows the commit of an answer.
-func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
-	b.saved.signal(j.ID)
-	b.changed.signal(j.Owner)
-	b.log(ctx, was, j, err)
 }

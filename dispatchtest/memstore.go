@@ -744,3 +744,14 @@ func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line,
 	}
 	return jobs, nil
 }
+
+func (s *MemStore) Listable(_ context.Context, a dispatch.Account, base string) (jobs []dispatch.Job, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Base == base && (j.Phase == dispatch.Creating || j.Phase == dispatch.Started) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}

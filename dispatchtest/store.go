@@ -57,6 +57,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"purge", storeTest.purge},
 		{"the agenda has its classes", storeTest.agenda},
 		{"lines and slots", storeTest.lines},
+		{"what a listing can tell about", storeTest.listable},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
 		{"a task is deleted", storeTest.cancelTask},
@@ -1240,6 +1241,37 @@ func (t storeTest) live() {
 	want(ann, 10, 4)
 	want(ann, 3, 3)
 	want(bob, 10, 0)
+}
+
+func (t storeTest) listable() {
+	want := []dispatch.JobID{}
+	for _, c := range []struct {
+		base  string
+		phase dispatch.Phase
+	}{
+		{"", dispatch.Waiting}, {"", dispatch.Creating}, {"", dispatch.Created}, {"", dispatch.Starting}, {"", dispatch.Started},
+		{"", dispatch.Ended}, {"n", dispatch.Started},
+	} {
+		d := draft(ann, shared)
+		d.Base = c.base
+		drafts := []dispatch.Draft{d}
+		_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, drafts)
+		t.must(err)
+		j := drafts[0].Job
+		j.Phase = c.phase
+		j.Due = j.Due.Add(time.Hour)
+		t.save(j)
+		if c.base == "" && (c.phase == dispatch.Creating || c.phase == dispatch.Started) {
+			want = append(want, j.ID)
+		}
+	}
+	jobs, err := t.s.Listable(t.Context(), shared, "")
+	t.must(err)
+	got := []dispatch.JobID{}
+	for _, j := range jobs {
+		got = append(got, j.ID)
+	}
+	t.equal(got, want)
 }
 
 func (t storeTest) installation() {

@@ -21,7 +21,8 @@ type Config struct {
 
 	Hints Hints                  // between processes; nil: there is one process
 	Woken func(dispatch.Account) // another process woke an account that is visited here; may be nil
-	Saved func([]dispatch.JobID) // another process saved jobs; may be nil
+	// Heard is a dispatch.Broker's; may be nil.
+	Heard func([]dispatch.JobID, []dispatch.UserID)
 
 	Visits int           // at once; 0: 1,000
 	Lease  time.Duration // of a new visit, until it renews; 0: 45 s
@@ -39,8 +40,11 @@ type Hints interface {
 // News is what processes tell each other.
 type News struct {
 	Woken []dispatch.Account `json:"woken,omitempty"`
-	Saved []dispatch.JobID   `json:"saved,omitempty"`
+	Saved []dispatch.JobID   `json:"saved,omitempty"` // answers about these jobs
+	Shown []dispatch.UserID  `json:"shown,omitempty"` // what these see has changed
 }
+
+func (n News) empty() bool { return len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 }
 
 const (
 	sweep  = 2 * time.Second      // between two looks for what hints missed
@@ -96,10 +100,10 @@ func (e *Engine) Wake(a dispatch.Account) {
 	}
 }
 
-// JobsSaved tells other processes that jobs have changed.
-func (e *Engine) JobsSaved(ids ...dispatch.JobID) {
+// Tell is a dispatch.Engine's.
+func (e *Engine) Tell(saved []dispatch.JobID, shown []dispatch.UserID) {
 	if e.Hints != nil {
-		e.Hints.Tell(News{Saved: ids})
+		e.Hints.Tell(News{Saved: saved, Shown: shown})
 	}
 }
 
@@ -110,10 +114,10 @@ func (e *Engine) hear(n News) {
 			e.Woken(a)
 		}
 	}
-	if e.Saved != nil && len(n.Saved) > 0 {
-		e.Saved(n.Saved)
+	if e.Heard != nil && (n.empty() || len(n.Saved)+len(n.Shown) > 0) {
+		e.Heard(n.Saved, n.Shown)
 	}
-	if len(n.Woken) > 0 || len(n.Saved) == 0 {
+	if len(n.Woken) > 0 || n.empty() {
 		e.nudge()
 	}
 }

@@ -25,7 +25,7 @@ func process(t *testing.T, url string) (*engine.Postgres, <-chan engine.News) {
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx, func(n engine.News) { heard <- n }) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	if n := hear(t, heard); len(n.Woken)+len(n.Saved) > 0 {
+	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 {
 		t.Errorf("news before there was any: %v", n)
 	}
 	return p, heard
@@ -43,16 +43,24 @@ func hear(t *testing.T, heard <-chan engine.News) engine.News {
 }
 
 // collect hears until every id was saved and every account woken.
-func collect(t *testing.T, heard <-chan engine.News, woken []dispatch.Account, saved []dispatch.JobID) {
+func collect(t *testing.T, heard <-chan engine.News, woken []dispatch.Account, saved []dispatch.JobID, shown []dispatch.UserID) {
 	t.Helper()
-	accounts, jobs := map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}
-	for len(accounts) < len(woken) || len(jobs) < len(saved) {
+	accounts, jobs, users := map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
+	for len(accounts) < len(woken) || len(jobs) < len(saved) || len(users) < len(shown) {
 		n := hear(t, heard)
 		for _, a := range n.Woken {
 			accounts[a] = true
 		}
 		for _, id := range n.Saved {
 			jobs[id] = true
+		}
+		for _, u := range n.Shown {
+			users[u] = true
+		}
+	}
+	for _, u := range shown {
+		if !users[u] {
+			t.Errorf("%s was not heard", u)
 		}
 	}
 	for _, a := range woken {
@@ -74,14 +82,17 @@ func TestNewsReachesTheOthers(t *testing.T) {
 	_, thirds := process(t, url)
 	var woken []dispatch.Account
 	var saved []dispatch.JobID
+	var shown []dispatch.UserID
 	for i := range 3000 { // much more than a notification takes
 		woken = append(woken, dispatch.Account(fmt.Sprintf("p/https://idp.example/realms/%s \"é\" %d", strings.Repeat("x", i%50), i)))
 		saved = append(saved, dispatch.JobID(1e15+i))
+		shown = append(shown, dispatch.UserID(fmt.Sprintf("https://idp.example/realms/a \"%d\"", i)))
 	}
 	one.Tell(engine.News{Woken: woken})
 	one.Tell(engine.News{Saved: saved})
-	collect(t, others, woken, saved)
-	collect(t, thirds, woken, saved)
+	one.Tell(engine.News{Shown: shown})
+	collect(t, others, woken, saved, shown)
+	collect(t, thirds, woken, saved, shown)
 	if len(mine) > 0 {
 		t.Error("a process heard itself")
 	}
@@ -92,7 +103,7 @@ func TestHintsComeBackAfterACut(t *testing.T) {
 	one, _ := process(t, url)
 	_, heard := process(t, url)
 	postgres.Exec(t, url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	if n := hear(t, heard); len(n.Woken)+len(n.Saved) > 0 { // once it listens again: look, for what was missed
+	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 { // once it listens again: look, for what was missed
 		t.Errorf("heard %v", n)
 	}
 	for { // the first may be told into a connection that is gone
@@ -115,11 +126,11 @@ func TestHintsComeBackAfterACut(t *testing.T) {
 func TestAWakeCrossesProcesses(t *testing.T) {
 	url := postgres.Database(t)
 	hints := func() engine.Hints { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
-	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 10), make(chan []dispatch.JobID, 10)
+	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 200), make(chan []dispatch.JobID, 200)
 	s := open(t, url)
 	release := make(chan struct{})
 	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Hints: hints(),
-		Woken: func(a dispatch.Account) { woken <- a }, Saved: func(ids []dispatch.JobID) { saved <- ids },
+		Woken: func(a dispatch.Account) { woken <- a }, Heard: func(ids []dispatch.JobID, _ []dispatch.UserID) { saved <- ids },
 		Visit: func(ctx context.Context, l dispatch.Lease) error {
 			begun <- l
 			<-release // before the engine is waited for
@@ -140,13 +151,25 @@ func TestAWakeCrossesProcesses(t *testing.T) {
 	}
 	full.Wake("p/shared")
 	<-begun
-	full.Wake("p/shared")
-	if a := <-woken; a != "p/shared" {
-		t.Errorf("woken: %s", a)
-	}
-	full.JobsSaved(4, 5)
-	if ids := <-saved; len(ids) != 2 {
-		t.Errorf("saved: %v", ids)
+	until(t, func() { full.Wake("p/shared") }, woken, func(a dispatch.Account) bool { return a == "p/shared" })
+	until(t, func() { full.Tell([]dispatch.JobID{4, 5}, nil) }, saved, func(ids []dispatch.JobID) bool { return len(ids) == 2 })
+}
+
+// until tells again and again, since what is told before the other listens is lost, until what is wanted was heard.
+func until[T any](t *testing.T, tell func(), heard <-chan T, wanted func(T) bool) {
+	t.Helper()
+	end := time.After(20 * time.Second)
+	for {
+		tell()
+		select {
+		case got := <-heard:
+			if wanted(got) {
+				return
+			}
+		case <-time.After(200 * time.Millisecond):
+		case <-end:
+			t.Fatal("it was not heard")
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type Postgres struct {
 	mu    sync.Mutex
 	woken map[dispatch.Account]bool
 	saved map[dispatch.JobID]bool
+	shown map[dispatch.UserID]bool
 	some  chan struct{}
 }
 
@@ -52,7 +53,7 @@ type notice struct {
 func (p *Postgres) Tell(n News) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.woken)+len(p.saved) > backlog {
+	if len(p.woken)+len(p.saved)+len(p.shown) > backlog {
 		p.clear()
 	}
 	for _, a := range n.Woken {
@@ -61,6 +62,9 @@ func (p *Postgres) Tell(n News) {
 	for _, id := range n.Saved {
 		p.saved[id] = true
 	}
+	for _, u := range n.Shown {
+		p.shown[u] = true
+	}
 	select {
 	case p.some <- struct{}{}:
 	default:
@@ -68,7 +72,7 @@ func (p *Postgres) Tell(n News) {
 }
 
 func (p *Postgres) clear() {
-	p.woken, p.saved = map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}
+	p.woken, p.saved, p.shown = map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
 }
 
 // pending takes what is to be told, in payloads that PostgreSQL takes.
@@ -89,6 +93,10 @@ func (p *Postgres) pending() (payloads []string) {
 	for id := range p.saved {
 		flush(20)
 		n.Saved = append(n.Saved, id)
+	}
+	for u := range p.shown {
+		flush(len(encode(u)) + 1)
+		n.Shown = append(n.Shown, u)
 	}
 	p.clear()
 	if size > 0 {

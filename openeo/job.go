@@ -241,7 +241,7 @@ func unlessGone(err error) error {
 }
 
 const (
-	listPage = 100  // jobs asked for at once
+	listPage = 1000 // jobs asked for at once
 	logsPage = 1000 // log entries, likewise
 	maxPages = 1000
 )

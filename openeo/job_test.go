@@ -350,7 +350,7 @@ func TestIncompleteList(t *testing.T) {
 		body string
 		want dispatch.Kind
 	}{
-		"a loop":                 {`{"jobs":[],"links":[{"rel":"next","href":"jobs?limit=100"}]}`, dispatch.BadUpstream},
+		"a loop":                 {`{"jobs":[],"links":[{"rel":"next","href":"jobs?limit=1000"}]}`, dispatch.BadUpstream},
 		"another origin":         {`{"jobs":[],"links":[{"rel":"next","href":"https://elsewhere.example/jobs"}]}`, dispatch.BadUpstream},
 		"part of a federation":   {`{"jobs":[{"id":"a"}],"links":[],"federation:missing":["b4"]}`, dispatch.Unavailable},
 		"a list of another kind": {`[]`, dispatch.BadUpstream},

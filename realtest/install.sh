@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
-# a Python environment for each real server that the tests of this folder start and for each judge, and Keycloak. Packages
-# come from Debian's apt-get, the environments from a Python package index, Keycloak from Maven's repository; they lie in
-# ${EODISPATCH_CACHE:-~/.cache/eodispatch}.
+# a Python environment for each real server that the tests of this folder start and for each judge, borders of countries,
+# and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
+# Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}.
 #
 #   install.sh          all that is missing
-#   install.sh NAME...  only the environments of requirements/NAME.txt
+#   install.sh NAME...  only the environments of requirements/NAME.txt, or the borders of world-atlas
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${EODISPATCH_CACHE:-$HOME/.cache/eodispatch}
@@ -55,6 +55,19 @@ environment() {
   cp "$here/requirements/$name.txt" "$venv/installed.txt"
 }
 
+# outlines: unpacks the npm package of country borders, as it was published.
+outlines() {
+  local folder=$cache/world-atlas-2.0.2 file
+  if [[ -e $folder/installed.txt ]]; then return; fi
+  echo "installing the npm package world-atlas 2.0.2 for tests into $folder"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  file=$(cd "$folder" && npm pack --silent world-atlas@2.0.2)
+  sha512sum --quiet --check <<<"2177d5d2ac25297a5c933d458705d5c0a46388884e9d6b6d3ac926e42b7132c8e013f317018447589aa05cea4cf0891c3c1a179f24d4e651477186b90a11b42d  $folder/$file"
+  tar -xzf "$folder/$file" -C "$folder" --strip-components 1
+  touch "$folder/installed.txt"
+}
+
 names=("$@")
 if [[ $# == 0 ]]; then
   package postgresql has_postgres
@@ -62,14 +75,18 @@ if [[ $# == 0 ]]; then
   package libc6-dev test -e /usr/include/stdlib.h
   package python3 command -v python3
   package python3-venv has_venv
+  package npm command -v npm
   package default-jre-headless command -v java
   package maven command -v mvn
   package unzip command -v unzip
   package curl command -v curl
+  names=(world-atlas)
   for file in "$here"/requirements/*.txt; do names+=("$(basename "$file" .txt)"); done
 fi
 mkdir -p "$cache"
 exec 9>"$cache/lock" # one at a time
 flock 9
-for name in "${names[@]}"; do environment "$name"; done
+for name in "${names[@]}"; do
+  if [[ $name == world-atlas ]]; then outlines; else environment "$name"; fi
+done
 if [[ $# == 0 ]]; then bash "$here/keycloak/install.sh"; fi

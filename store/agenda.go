@@ -89,6 +89,12 @@ func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, 
 	return jobs, err
 }
 
+// Listable gives the account's jobs below a base that a listing can tell about.
+func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
+	jobs, err := jobsOf(s.queries(s.read).Listable(ctx, a, base))
+	return jobs, fail("Listable", err)
+}
+
 // lineOf is how the database names a line.
 func lineOf(l dispatch.Line) string {
 	return string(l.Owner) + "/" + strconv.FormatInt(int64(l.Task), 10)

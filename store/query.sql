@@ -192,6 +192,10 @@ SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND EX
 	SELECT 1 FROM jobs c
 	WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= sqlc.arg(now));
 
+-- name: Listable :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)
+	AND phase IN ('creating', 'started') ORDER BY due, id;
+
 -- name: ListReady :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT sqlc.arg(n);

@@ -69,7 +69,8 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	jobs := seams.store(kept)
 	b := &dispatch.Broker{Store: jobs, Tokens: tokens, Backends: backends, Installation: installation, Log: log,
 		UserJobs: settings.Limits.UserJobs, GiveUpAfter: settings.GiveUpAfter}
-	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends), Hints: hints(settings, log)})
+	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
+		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard})
 	b.Engine = work
 	return &broker{store: kept, engine: work, log: log, handler: api.New(api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,

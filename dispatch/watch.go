@@ -1,0 +1,45 @@
+package dispatch
+
+import "context"
+
+// Watch tells when something looks different to a user: a job of theirs that was accepted, canceled, or moved on,
+// wherever that happened. The signal carries no data. Who watches reads after Watch, and again after each signal.
+func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
+
+// tell follows the commit of an answer, for those who wait in this process and in others.
+func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
+	b.saved.signal(j.ID)
+	b.changed.signal(j.Owner)
+	var owners []UserID
+	if !was.Updated.Equal(j.Updated) {
+		b.shown.signal(j.Owner)
+		owners = []UserID{j.Owner}
+	}
+	b.Engine.Tell([]JobID{j.ID}, owners)
+	b.log(ctx, was, j, err)
+}
+
+// show tells everywhere that something looks different to a user, who did it.
+func (b *Broker) show(u UserID) {
+	b.shown.signal(u)
+	b.Engine.Tell(nil, []UserID{u})
+}
+
+// Heard takes what another process told by Engine.Tell. Nothing at all: something may have been missed.
+func (b *Broker) Heard(saved []JobID, shown []UserID) {
+	if len(saved)+len(shown) == 0 {
+		b.saved.all()
+		b.changed.all()
+		b.shown.all()
+	}
+	for _, id := range saved {
+		b.saved.signal(id)
+	}
+	for _, u := range shown {
+		b.changed.signal(u)
+		b.shown.signal(u)
+	}
+}
+
+// Woken tells a visit that runs in this process that another process woke its account.
+func (b *Broker) Woken(a Account) { b.woken.signal(a) }
