@@ -219,7 +219,7 @@ func (b *Broker) gap(platform string) time.Duration {
 
 // gaps is the gap that keeps every platform's.
 func (b *Broker) gaps() time.Duration {
-	most := minPoll
+	var most time.Duration
 	for _, backend := range b.Backends {
 		most = max(most, b.gap(backend.Name))
 	}

@@ -230,6 +230,10 @@ func reported(j Job, o Outcome, now time.Time) Job {
 		return unanswered(j, o.Err, now)
 	}
 	s, seen := o.Report.Status, j.Seen
+	if since := now.Sub(j.Checked); s == Failed && seen == Failed && since >= 0 && since < confirm { // somebody asked sooner
+		j.Due = j.Checked.Add(confirm)
+		return j
+	}
 	j.Seen, j.Checked, j.Tries = s, now, 0
 	j.Progress, j.Costs = cmp.Or(o.Report.Progress, j.Progress), cmp.Or(o.Report.Costs, j.Costs)
 	switch {

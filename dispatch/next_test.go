@@ -168,9 +168,17 @@ func TestWhatIsToldIsKept(t *testing.T) {
 	if !j.Checked.Equal(t1) || !j.Updated.Equal(t0) {
 		t.Errorf("after none: %+v", j)
 	}
-	for range 2 {
-		j = next(j, report(Report{Status: Failed, Message: "no data", Progress: &whole}), t1)
+	failed := report(Report{Status: Failed, Message: "no data", Progress: &whole})
+	for _, d := range []time.Duration{0, 0, confirm - 1} { // a client that asks in between does not make it true sooner
+		if j = next(j, failed, t1.Add(d)); j.Phase != Started || !j.Due.Equal(t1.Add(confirm)) {
+			t.Errorf("believed after %v: %+v", d, j)
+		}
 	}
+	if back := next(j, failed, t1.Add(-time.Hour)); back.Phase != Ended {
+		t.Errorf("the clock went back, and it is %s, due %v", back.Phase, back.Due)
+	}
+	t1 = t1.Add(confirm)
+	j = next(j, failed, t1)
 	if j.Failure != "no data" || *j.Progress != whole || !j.Updated.Equal(t1) || !j.Moved.Equal(t1) {
 		t.Errorf("after it failed: %+v", j)
 	}

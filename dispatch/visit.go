@@ -34,10 +34,10 @@ type visit struct {
 	refusals int   // tokens in a row that the platform did not take
 
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
-	read   time.Time            // the agenda
-	lease  time.Time            // when the lease ends at the earliest
-	resume time.Time            // nothing is sent before
-	until  time.Time            // no step is begun after
+	read   time.Time // the agenda
+	lease  time.Time // when the lease ends at the earliest
+	resume time.Time // nothing is sent before
+	until  time.Time // no step is begun after
 }
 
 // Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is

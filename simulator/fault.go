@@ -20,6 +20,7 @@ type Fault struct {
 	Skip   int     `json:"skip,omitempty"`   // so many are let pass first
 	Times  int     `json:"times,omitempty"`  // then so many are struck; 0: all
 	Chance float64 `json:"chance,omitempty"` // with this probability; 0: always
+	Beyond int     `json:"beyond,omitempty"` // only those beyond so many in a second; 0: no matter how many
 
 	Latency time.Duration `json:"latency,omitempty"` // before anything else
 
@@ -38,6 +39,9 @@ type Fault struct {
 	Pad              int               `json:"pad,omitempty"`  // so many blanks before the body
 	Form             Form              `json:"form,omitempty"`
 	Pause            time.Duration     `json:"pause,omitempty"` // between two bytes of a Slow body
+
+	second time.Time // that began with the first request of it
+	passed int       // since then
 }
 
 // Form is how a body arrives.
@@ -108,7 +112,7 @@ func (fs *Faults) falls(f *Fault) bool {
 		f.Skip--
 		return false
 	}
-	if f.Chance > 0 && fs.roll() >= f.Chance {
+	if f.Chance > 0 && fs.roll() >= f.Chance || f.Beyond > 0 && !f.tooMany(time.Now()) {
 		return false
 	}
 	if f.Times > 0 {
@@ -117,6 +121,15 @@ func (fs *Faults) falls(f *Fault) bool {
 		}
 	}
 	return true
+}
+
+// tooMany counts a request, and reports whether it is beyond those that a second may have.
+func (f *Fault) tooMany(now time.Time) bool {
+	if now.Sub(f.second) >= time.Second {
+		f.second, f.passed = now, 0
+	}
+	f.passed++
+	return f.passed > f.Beyond
 }
 
 func (fs *Faults) roll() float64 {

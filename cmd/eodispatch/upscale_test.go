@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// workshop is a broker with its engine at the simulated platforms, without the HTTP in front.
+type workshop struct {
+	*dispatch.Broker
+	*simulator.World
+}
+
+const upscaler = dispatch.UserID("https://idp.example ann")
+
+// newWorkshop gives a broker whose only platform is the world's of that protocol, open to everybody.
+func newWorkshop(t *testing.T, p config.Protocol, life simulator.Life, limits string) workshop {
+	t.Helper()
+	w, err := simulator.Start(simulator.Options{Open: true, Life: life})
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := w.OpenEOURL
+	if p == config.OGCProcess {
+		endpoint = w.OGCURL
+	}
+	settings := &config.Config{Development: true, Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint, Access: dispatch.AccessOpen,
+		Limits: config.PlatformLimits{Requests: 8, MinPoll: 50 * time.Millisecond, Send: 10 * time.Second}}}}
+	if limits != "" {
+		if _, err := fmt.Sscanf(limits, "jobs: %d", &settings.Platforms[0].Limits.Jobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := store.Open(t.Context(), "sqlite::memory:", wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	b := &dispatch.Broker{Store: kept, Tokens: noTokens{}, Backends: platforms(settings), Installation: "w", Log: log}
+	e := engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log})
+	b.Engine = e
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); e.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended; kept.Close(); w.Close() })
+	return workshop{b, w}
+}
+
+type noTokens struct{}
+
+func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
+	return dispatch.Token{}, nil
+}
+func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
+
+// accept keeps a task of n jobs.
+func (w workshop) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {
+	t.Helper()
+	r := dispatch.Request{Title: "tiles", Label: p.Label(), Format: "json", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
+		Service: dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"}}
+	d := dispatch.Dimension{Name: "spatial_extent"}
+	if p == config.OGCProcess {
+		r.Service = dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}
+		r.Parameters, d.Name = json.RawMessage(`{}`), "bbox"
+	}
+	for i := range n {
+		west := 5 + float64(i)/100
+		box := fmt.Sprintf(`{"west": %.2f, "south": 51.2, "east": %.2f, "north": 51.25}`, west, west+.01)
+		if p == config.OGCProcess {
+			box = fmt.Sprintf(`{"bbox": [%.2f, 51.2, %.2f, 51.25]}`, west, west+.01)
+		}
+		d.Values = append(d.Values, json.RawMessage(box))
+	}
+	if p == config.OpenEO {
+		r.Service.Application = documented(t)
+	}
+	task, err := w.AcceptTask(t.Context(), upscaler, r, d, dispatch.Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.ID
+}
+
+// documented serves the demonstration's process and gives its address.
+func documented(t *testing.T) string {
+	t.Helper()
+	text, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{}
+	if err := s.serveDocuments(map[string][]byte{"ndvi_composite.json": text}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.server.Close() })
+	return s.documents + "/ndvi_composite.json"
+}
+
+// drained reads a task as a client does until all its jobs have ended.
+func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration) []dispatch.Record {
+	t.Helper()
+	for end := time.Now().Add(within); ; {
+		task, jobs, err := w.ReadTask(t.Context(), upscaler, id, 100*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Counts.Status().Final() {
+			return jobs
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after %v: %v, the first is %+v", within, task.Counts, jobs[0].Job)
+		}
+	}
+}
+
+// A platform runs ten jobs at once and answers twenty requests a second. Nobody has told the broker, and no job fails of it.
+func TestLimitsAreLearned(t *testing.T) {
+	t.Parallel()
+	for p, route := range map[config.Protocol]string{config.OpenEO: "POST /jobs/{id}/results", config.OGCProcess: "POST /processes/{id}/execution"} {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			const values = 50
+			w := newWorkshop(t, p, simulator.Life{Run: 300 * time.Millisecond, Slots: 10}, "")
+			faults, oracle := &w.OpenEO.Faults, &w.OpenEO.Oracle
+			if p == config.OGCProcess {
+				faults, oracle = &w.OGC.Faults, &w.OGC.Oracle
+			}
+			faults.Set(simulator.Fault{Beyond: 20, Status: 429, Code: "TooManyRequests", Message: "Slow down.", RetryAfter: time.Second})
+			began := time.Now()
+			for _, j := range w.drained(t, w.accept(t, p, values), 90*time.Second) {
+				if j.Status != dispatch.Finished {
+					t.Errorf("job %d is %s: %s", j.Number, j.Status, j.Failure)
+				}
+			}
+			if n := oracle.Requests(route); n <= values {
+				t.Errorf("%d requests started %d jobs: nothing was turned away", n, values)
+			}
+			if sum := oracle.Sum(); sum.Runs != values || sum.Creates != values {
+				t.Errorf("%+v", sum)
+			}
+			t.Logf("drained in %v with %d starting requests", time.Since(began), oracle.Requests(route))
+		})
+	}
+}
+
+// A limit of ours is never passed.
+func TestLimitOfJobsIsExact(t *testing.T) {
+	t.Parallel()
+	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			w := newWorkshop(t, p, simulator.Life{Run: 200 * time.Millisecond, Slots: 4}, "jobs: 4")
+			oracle, route := &w.OpenEO.Oracle, "POST /jobs/{id}/results"
+			if p == config.OGCProcess {
+				oracle, route = &w.OGC.Oracle, "POST /processes/{id}/execution"
+			}
+			for _, j := range w.drained(t, w.accept(t, p, 20), 60*time.Second) {
+				if j.Status != dispatch.Finished {
+					t.Errorf("job %d is %s: %s", j.Number, j.Status, j.Failure)
+				}
+			}
+			if n := oracle.Requests(route); n != 20 { // one refusal would be one more
+				t.Errorf("%d requests started 20 jobs", n)
+			}
+		})
+	}
+}
+
+// A platform that says once that a job has failed, and takes it back, is not believed.
+func TestAnErrorIsReadTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 2 * time.Second, Flicker: time.Second}, "jobs: 4")
+	id := w.accept(t, config.OpenEO, 3)
+	for seen := false; !seen; {
+		task, jobs, err := w.ReadTask(t.Context(), upscaler, id, 100*time.Millisecond)
+		if err != nil || task.Counts.Status().Final() {
+			t.Fatalf("before the error was seen: %v, %v", task.Counts, err)
+		}
+		seen = slices.ContainsFunc(jobs, func(j dispatch.Record) bool { return j.Seen == dispatch.Failed })
+	}
+	for _, j := range w.drained(t, id, 60*time.Second) {
+		if j.Status != dispatch.Finished {
+			t.Errorf("job %d is %s: %s", j.Number, j.Status, j.Failure)
+		}
+	}
+}
+
+// What failed runs again under its id, and what it was called before is not forgotten.
+func TestRetryAtThePlatform(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond, Fail: 1}, "jobs: 4")
+	id := w.accept(t, config.OpenEO, 3)
+	failed := w.drained(t, id, 60*time.Second)
+	for _, j := range failed {
+		if j.Status != dispatch.Failed || j.Failure == "" {
+			t.Fatalf("job %d is %s", j.Number, j.Status)
+		}
+	}
+	w.OpenEO.SetLife(simulator.Life{Run: 100 * time.Millisecond})
+	task, err := w.RetryTask(t.Context(), upscaler, id)
+	if err != nil || task.Counts[dispatch.Accepted] != 3 {
+		t.Fatalf("%v, %v", task.Counts, err)
+	}
+	for i, j := range w.drained(t, id, 60*time.Second) {
+		if j.Status != dispatch.Finished || j.ID != failed[i].ID || j.Ref == failed[i].Ref || len(j.Past) != 1 || j.Past[0] != failed[i].Ref {
+			t.Errorf("job %d: %s, ref %v, past %v, it was %v", j.ID, j.Status, j.Ref, j.Past, failed[i].Ref)
+		}
+	}
+	if sum := w.OpenEO.Oracle.Sum(); sum.Runs != 6 || sum.Creates != 6 || sum.Cancels != 0 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+// A dimension that the process does not have is refused before anything is kept, and so is a value of the wrong kind.
+func TestADimensionOfTheProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, config.OpenEO, simulator.Life{}, "jobs: 4")
+	r := dispatch.Request{Title: "t", Label: dispatch.OpenEO, Format: "gtiff", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
+		Service: dispatch.Service{Endpoint: w.OpenEOURL, Application: documented(t)}}
+	good := json.RawMessage(demoArea)
+	for _, c := range []struct {
+		name string
+		d    dispatch.Dimension
+		loc  string
+	}{
+		{"no such parameter", dispatch.Dimension{Name: "tile", Values: []json.RawMessage{good}}, "[body dimension name]"},
+		{"a value of another kind", dispatch.Dimension{Name: "spatial_extent", Values: []json.RawMessage{good, json.RawMessage(`7`)}}, "[body dimension values 1]"},
+	} {
+		_, err := w.AcceptTask(t.Context(), upscaler, r, c.d, dispatch.Key{})
+		e, _ := errorOf(err)
+		if e == nil || e.Kind != dispatch.Invalid || len(e.Faults) == 0 {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		found := false
+		for _, f := range e.Faults {
+			found = found || strings.HasPrefix(fmt.Sprint(f.Loc), strings.TrimSuffix(c.loc, "]"))
+		}
+		if !found {
+			t.Errorf("%s: %+v", c.name, e.Faults)
+		}
+	}
+	if tasks, err := w.ListTasks(t.Context(), upscaler, time.Hour); err != nil || len(tasks) != 0 {
+		t.Errorf("%d tasks, %v", len(tasks), err)
+	}
+}
