@@ -249,6 +249,36 @@ func TestDoctorFindsEachFailure(t *testing.T) {
 	}
 }
 
+// TestDoctorTriesExchanges: what is the operator's is found without a user.
+func TestDoctorTriesExchanges(t *testing.T) {
+	w := startWorld(t)
+	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
+	text := fmt.Sprintf(`
+development: true
+database: sqlite:%s/eodispatch.db
+identity: {issuer: %s, client_id: %s, client_secret: %s}
+platforms:
+- {name: new, protocol: openeo, endpoint: %s, access: user, exchange: {driver: keycloak-broker, alias: platform}}
+- {name: old, protocol: ogc-api-processes, endpoint: %s, access: user, exchange: {driver: keycloak-requested-issuer, alias: platform}}
+`, filepath.Dir(file), w.Credentials.Issuer, w.Credentials.BrokerID, w.Credentials.BrokerSecret, w.OpenEOURL, w.OGCURL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, printed := try(t, nil, "doctor", "--config", file)
+	if code != exitDone || !strings.Contains(printed, "ok   exchange for platform new (keycloak-broker)") || strings.Contains(printed, "FAIL") {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+	for variable, want := range map[string]string{
+		"EODISPATCH_IDENTITY_CLIENT_SECRET=wrong":         "FAIL exchange for platform old (keycloak-requested-issuer): ",
+		"EODISPATCH_PLATFORMS_0_EXCHANGE_ALIAS=elsewhere": "FAIL exchange for platform new (keycloak-broker): ",
+	} {
+		code, printed := try(t, []string{variable}, "doctor", "--config", file)
+		if line := between(printed, want, "\n"); code != exitFailed || !strings.Contains(line, "docs/identity.md") || strings.Contains(line, "ink your") {
+			t.Errorf("%s: exit %d:\n%s", variable, code, printed)
+		}
+	}
+}
+
 // TestDoctorIsBoundedInTime asks a platform that takes connections and never answers.
 func TestDoctorIsBoundedInTime(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
