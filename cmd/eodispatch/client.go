@@ -19,12 +19,14 @@ type client struct {
 	token  string
 }
 
-// job is what the demonstration looks at of a ProcessingJob.
+// job is what the demonstration looks at of a ProcessingJob, or of an UpscalingTask.
 type job struct {
 	ID        int64    `json:"id"`
 	Status    string   `json:"status"`
 	Progress  *float64 `json:"progress"`
 	Failure   string   `json:"failure"`
+	Counts    counts   `json:"counts"` // of a task
+	Jobs      []job    `json:"jobs"`   // likewise
 	Attention *struct {
 		Message string `json:"message"`
 	} `json:"attention"`
@@ -40,6 +42,31 @@ func (c client) submit(ctx context.Context, r dispatch.Request) (j job, err erro
 		return j, err
 	}
 	return j, c.call(ctx, http.MethodPost, "/unit_jobs", body, &j)
+}
+
+// tiles splits an area, a GeoJSON Polygon, into those of a grid.
+func (c client) tiles(ctx context.Context, area, grid string) ([]json.RawMessage, error) {
+	var found struct {
+		Geometries []json.RawMessage `json:"geometries"`
+	}
+	body := fmt.Appendf(nil, `{"aoi": %s, "grid": %q}`, area, grid)
+	return found.Geometries, c.call(ctx, http.MethodPost, "/tiles", body, &found)
+}
+
+// upscale posts a task: r for each value of the dimension.
+func (c client) upscale(ctx context.Context, r dispatch.Request, d dispatch.Dimension) (task job, err error) {
+	body, err := json.Marshal(struct {
+		dispatch.Request
+		Dimension dispatch.Dimension `json:"dimension"`
+	}{r, d})
+	if err != nil {
+		return task, err
+	}
+	return task, c.call(ctx, http.MethodPost, "/upscale_tasks", body, &task)
+}
+
+func (c client) task(ctx context.Context, id int64) (task job, err error) {
+	return task, c.call(ctx, http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", id), nil, &task)
 }
 
 func (c client) job(ctx context.Context, id int64) (j job, err error) {

@@ -66,8 +66,16 @@ func (d *demoCommand) run(ctx context.Context, c console) (err error) {
 	for i := range jobs {
 		jobs[i] = s.placed(jobs[i])
 	}
-	if err := runAll(ctx, client{s.broker, token}, jobs, c.out); err != nil || !d.Keep {
+	if err := runAll(ctx, client{s.broker, token}, jobs, c.out); err != nil {
 		return err
+	}
+	if d.Application == "" {
+		if err := s.upscale(ctx, client{s.broker, token}, jobs[0], c.out); err != nil {
+			return err
+		}
+	}
+	if !d.Keep {
+		return nil
 	}
 	s.explain(c.out, token, jobs)
 	<-ctx.Done()
@@ -113,6 +121,7 @@ func (d *demoCommand) parameters(p process) (json.RawMessage, error) {
 const (
 	demoArea   = `{"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}`
 	demoBox    = `{"bbox": [5.05, 51.2, 5.15, 51.25]}`
+	demoRegion = `{"type": "Polygon", "coordinates": [[[5.05, 51.05], [5.75, 51.05], [5.75, 51.45], [5.05, 51.45], [5.05, 51.05]]]}`
 	demoSpan   = `["2024-06-01", "2024-07-01"]`
 	ogcProcess = "ndvi"
 )
@@ -222,7 +231,7 @@ platforms:
   access: user
   exchange: {driver: keycloak-requested-issuer, alias: %[6]s}
   issuer: %[7]s
-  limits: {min_poll: 250ms}
+  limits: {jobs: 4, min_poll: 250ms}
 - name: simulated-ogc
   protocol: ogc-api-processes
   endpoint: %[8]s
@@ -297,6 +306,57 @@ func (s *stage) placed(r dispatch.Request) dispatch.Request {
 	return r
 }
 
+// upscale runs a request for each tile of a region, and shows how the task drains through the limit of its platform.
+func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out io.Writer) error {
+	s.world.OpenEO.SetLife(simulator.Life{Queue: 300 * time.Millisecond, Run: 700 * time.Millisecond, Spread: 0.5})
+	tiles, err := c.tiles(ctx, demoRegion, "20x20km")
+	if err != nil {
+		return err
+	}
+	r.Title, r.Parameters = "ndvi by tile", json.RawMessage(`{"temporal_extent": `+demoSpan+`}`)
+	fmt.Fprintf(out, "\nthe same over a region: %d tiles of 20 km, four at a time\n\n", len(tiles))
+	task, err := c.upscale(ctx, r, dispatch.Dimension{Name: "spatial_extent", Values: tiles})
+	if err != nil {
+		return err
+	}
+	told := newTeller(ctx, out)
+	task, err = follow(ctx, told, r, task, func() (job, error) { return c.task(ctx, task.ID) })
+	told.end()
+	if err != nil {
+		return err
+	}
+	if task.Counts[string(dispatch.Finished)] != len(tiles) {
+		return fmt.Errorf("task %d: %s", task.ID, task.Counts)
+	}
+	found, err := c.results(ctx, task.Jobs[0].ID)
+	if err == nil && found == nil {
+		err = fmt.Errorf("task %d has finished and its first job has no results", task.ID)
+	}
+	if err != nil {
+		return err
+	}
+	found.show(out, fmt.Sprintf("%s: results of the first of %d tiles", r.Label, len(tiles)))
+	return nil
+}
+
+// follow looks at a job or task again and again until it is over, and tells how it fares.
+func follow(ctx context.Context, told teller, r dispatch.Request, j job, read func() (job, error)) (job, error) {
+	again := time.NewTicker(look)
+	defer again.Stop()
+	for told.tell(r, j); !j.over(); told.tell(r, j) {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return j, ctx.Err()
+		}
+		var err error
+		if j, err = read(); err != nil {
+			return j, err
+		}
+	}
+	return j, nil
+}
+
 // runAll runs requests at once, tells how each fares, and shows their results. The first that fails is the error.
 func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.Writer) error {
 	told := newTeller(ctx, out)
@@ -311,13 +371,18 @@ func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.W
 		return err
 	}
 	for i, r := range requests {
-		fmt.Fprintf(out, "\n%s: results of %s, STAC Collection %s\n", r.Label, r.Title, found[i].ID)
-		for _, name := range slices.Sorted(maps.Keys(found[i].Assets)) {
-			a := found[i].Assets[name]
-			fmt.Fprintf(out, "  %-20s %s\n  %20s %s\n", name, cmp.Or(a.Type, "-"), "", a.Href)
-		}
+		found[i].show(out, fmt.Sprintf("%s: results of %s", r.Label, r.Title))
 	}
 	return nil
+}
+
+// show lists the assets.
+func (c *collection) show(out io.Writer, heading string) {
+	fmt.Fprintf(out, "\n%s, STAC Collection %s\n", heading, c.ID)
+	for _, name := range slices.Sorted(maps.Keys(c.Assets)) {
+		a := c.Assets[name]
+		fmt.Fprintf(out, "  %-20s %s\n  %20s %s\n", name, cmp.Or(a.Type, "-"), "", a.Href)
+	}
 }
 
 // look is how often the demonstration asks for a job.
@@ -329,17 +394,8 @@ func runOne(ctx context.Context, c client, r dispatch.Request, told teller) (*co
 	if err != nil {
 		return nil, err
 	}
-	again := time.NewTicker(look)
-	defer again.Stop()
-	for told.tell(r, j); !j.over(); told.tell(r, j) {
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if j, err = c.job(ctx, j.ID); err != nil {
-			return nil, err
-		}
+	if j, err = follow(ctx, told, r, j, func() (job, error) { return c.job(ctx, j.ID) }); err != nil {
+		return nil, err
 	}
 	if j.Status != string(dispatch.Finished) {
 		return nil, fmt.Errorf("%s: job %d %s: %s", r.Label, j.ID, j.Status, j.Failure)

@@ -30,7 +30,7 @@ const (
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the broker."`
 	Doctor  doctorCommand  `cmd:"" help:"Check the configuration, the database, the identity provider and each platform."`
-	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, and run two jobs."`
+	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, run two jobs, and one over many tiles."`
 	Vault   vaultCommand   `cmd:"" help:"The keys with which users' tokens are sealed."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

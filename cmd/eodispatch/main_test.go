@@ -122,7 +122,8 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("exit %d:\n%s", code, printed)
 	}
 	for _, want := range []string{"openeo           ndvi_composite       job ", "ogc_api_process  ndvi                 job ",
-		"openeo: results of ndvi_composite", "ogc_api_process: results of ndvi", "image/tiff"} {
+		"openeo: results of ndvi_composite", "ogc_api_process: results of ndvi", "image/tiff",
+		"tiles of 20 km, four at a time", "openeo           ndvi by tile         task 1  running: ", "task 1  finished: 14 finished\n", "results of the first of 14 tiles"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -33,15 +34,37 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// heading names a job in both.
+// heading names a job or task in both.
 func heading(r dispatch.Request, j job) string {
-	return fmt.Sprintf("%-16s %-20s job %d ", r.Label, r.Title, j.ID)
+	kind := "job"
+	if j.Counts != nil {
+		kind = "task"
+	}
+	return fmt.Sprintf("%-16s %-20s %s %d ", r.Label, r.Title, kind, j.ID)
+}
+
+// counts is how many jobs have each status.
+type counts map[string]int
+
+// String gives the counts in the order in which a job passes through the statuses.
+func (c counts) String() string {
+	var all []string
+	for _, s := range []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown,
+		dispatch.Finished, dispatch.Failed, dispatch.Canceled} {
+		if n := c[string(s)]; n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // state is what there is to tell about a job, without its progress.
 func (j job) state() string {
 	if j.Attention != nil {
 		return j.Status + ": " + j.Attention.Message
+	}
+	if j.Counts != nil {
+		return j.Status + ": " + j.Counts.String()
 	}
 	return j.Status
 }
