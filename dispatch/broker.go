@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -175,38 +176,72 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	if err != nil || r.Phase != Started {
 		return r, err
 	}
-	if stale, err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil || !stale {
+	if err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil {
 		return r, err
 	}
-	return b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.Awaited || j.Phase == Ended })
+	r, err = b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.awaited() })
+	return admit([]Record{r}, fresh, time.Now())[0], err
 }
+
+// AsKnown is a freshness for which no platform is asked.
+const AsKnown = time.Duration(math.MaxInt64)
 
 // List gives the owner's jobs that belong to no task, newest first, with statuses as fresh as can be had in a moment.
 func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Record, error) {
-	if err := b.freshen(ctx, u, Scope{Alone: true}, fresh); err != nil {
+	if err := b.Freshen(ctx, u, Scope{Alone: true}, fresh); err != nil {
 		return nil, err
 	}
-	return b.Store.Records(ctx, u)
+	records, err := b.Store.Records(ctx, u)
+	return admit(records, fresh, time.Now()), err
 }
 
-// freshen waits until statuses are no older than fresh, a moment at most.
-func (b *Broker) freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
+// Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
+// once.
+func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
+	if fresh == AsKnown {
+		return nil
+	}
 	changed, stop := b.changed.watch(u)
 	defer stop()
-	stale, err := b.refresh(ctx, u, s, fresh, b.gaps())
-	for end := time.Now().Add(readWithin); stale && err == nil && again(ctx, changed, end); {
-		stale, err = b.Store.Awaited(ctx, u, s)
+	err := b.refresh(ctx, u, s, fresh, b.gaps())
+	for end := time.Now().Add(readWithin); err == nil; {
+		var awaited bool
+		if awaited, err = b.Store.Awaited(ctx, u, s); !awaited || !again(ctx, changed, end) {
+			break
+		}
 	}
 	return err
 }
 
-// refresh wakes the accounts of statuses that are older than fresh, and reports whether there are any.
-func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) (bool, error) {
+// refresh wakes the accounts of statuses that are older than fresh.
+func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) error {
 	accounts, err := b.Store.Await(ctx, u, s, fresh, gap)
 	for _, a := range accounts {
 		b.wake(a)
 	}
-	return len(accounts) > 0, err
+	return err
+}
+
+// awaited reports whether a fresher status of j is on its way.
+func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
+
+// admit says of statuses that were asked for, and not told in time, that their platform does not answer; unless it told
+// others of the account meanwhile: then it is only slow.
+func admit(records []Record, fresh time.Duration, now time.Time) []Record {
+	if fresh == AsKnown {
+		fresh = 2 * readWithin
+	}
+	late := now.Add(-fresh - readWithin/2)
+	answers := map[Account]bool{}
+	for _, r := range records {
+		answers[r.Account] = answers[r.Account] || r.Phase == Started && r.Checked.After(late)
+	}
+	for i, r := range records {
+		if r.Phase == Started && (r.Awaited || r.Tries > 0) && !answers[r.Account] && r.Attention == None {
+			records[i].Attention = Unreachable
+		}
+	}
+	return records
 }
 
 // gap is the least time between two questions for the same status.

@@ -258,7 +258,8 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once.
+// unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once. It is asked again
+// within a minute, so that a platform that is back is soon seen to be.
 func unanswered(j Job, err error, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
 		j = j.attend(InDoubt, "")
@@ -269,7 +270,7 @@ func unanswered(j Job, err error, now time.Time) Job {
 	case j.Tries > 0:
 		j = j.hint(Unreachable, TextFor(err))
 	}
-	j.Due = now.Add(pause(j.Tries, err))
+	j.Due = now.Add(max(retryAfter(err), min(pause(j.Tries, err), lastPoll)))
 	j.Tries++
 	return j
 }

@@ -43,7 +43,8 @@ type Store interface {
 	// with the number of those jobs.
 	RetryTask(context.Context, UserID, TaskID) (Account, int, error)
 	// Await makes those statuses due that were told longer ago than fresh, each now but not sooner than gap after it
-	// was told, and wakes their accounts. It returns the accounts, sorted; none: nothing is stale.
+	// was told, and wakes their accounts. It leaves alone what is awaited already, and what brought no answer twice in a
+	// row: a platform that is in trouble is given the pauses that it needs. It returns the accounts, sorted.
 	Await(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
 	// Awaited reports whether a fresher status is on its way for any job that has started.
 	Awaited(context.Context, UserID, Scope) (bool, error)

@@ -51,7 +51,7 @@ func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord,
 
 // ReadTask gives a task and its jobs, by their numbers, with statuses as fresh as can be had in a moment.
 func (b *Broker) ReadTask(ctx context.Context, u UserID, id TaskID, fresh time.Duration) (TaskRecord, []Record, error) {
-	if err := b.freshen(ctx, u, Scope{Task: id}, fresh); err != nil {
+	if err := b.Freshen(ctx, u, Scope{Task: id}, fresh); err != nil {
 		return TaskRecord{}, nil, err
 	}
 	t, err := b.Store.Task(ctx, u, id)
@@ -59,12 +59,12 @@ func (b *Broker) ReadTask(ctx context.Context, u UserID, id TaskID, fresh time.D
 		return TaskRecord{}, nil, err
 	}
 	jobs, err := b.Store.TaskJobs(ctx, u, id)
-	return recorded(t.Task, jobs), jobs, err
+	return recorded(t.Task, jobs), admit(jobs, fresh, time.Now()), err
 }
 
 // ListTasks gives the owner's tasks, newest first, likewise fresh.
 func (b *Broker) ListTasks(ctx context.Context, u UserID, fresh time.Duration) ([]TaskRecord, error) {
-	if err := b.freshen(ctx, u, Scope{Tasks: true}, fresh); err != nil {
+	if err := b.Freshen(ctx, u, Scope{Tasks: true}, fresh); err != nil {
 		return nil, err
 	}
 	return b.Store.Tasks(ctx, u)
@@ -72,7 +72,7 @@ func (b *Broker) ListTasks(ctx context.Context, u UserID, fresh time.Duration) (
 
 // ListAll gives what ListTasks and List give, and waits for both together.
 func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]TaskRecord, []Record, error) {
-	if err := b.freshen(ctx, u, Scope{Alone: true, Tasks: true}, fresh); err != nil {
+	if err := b.Freshen(ctx, u, Scope{Alone: true, Tasks: true}, fresh); err != nil {
 		return nil, nil, err
 	}
 	tasks, err := b.Store.Tasks(ctx, u)
@@ -80,7 +80,7 @@ func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]
 		return nil, nil, err
 	}
 	jobs, err := b.Store.Records(ctx, u)
-	return tasks, jobs, err
+	return tasks, admit(jobs, fresh, time.Now()), err
 }
 
 // DeleteTask hides a task and its jobs at once. The broker cancels at the platform what has not ended.

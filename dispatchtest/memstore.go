@@ -311,7 +311,7 @@ func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Sc
 	now, unlock := s.lock()
 	defer unlock()
 	for _, r := range s.jobs {
-		if !r.asked(u, scope) || !r.Checked.Before(now.Add(-fresh)) {
+		if !r.asked(u, scope) || !r.Checked.Before(now.Add(-fresh)) || r.Awaited || r.Tries > 1 {
 			continue
 		}
 		r.Awaited = true

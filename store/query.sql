@@ -64,6 +64,7 @@ UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
 WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
+	AND NOT awaited AND tries < 2
 RETURNING account;
 
 -- name: AwaitAll :many
@@ -71,6 +72,7 @@ UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
 WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
+	AND NOT awaited AND tries < 2
 	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task))
 RETURNING account;
 

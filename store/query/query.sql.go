@@ -16,6 +16,7 @@ UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= $1 THEN due
 	WHEN checked + CAST($2 AS BIGINT) <= $1 THEN $1
 	WHEN checked + CAST($2 AS BIGINT) < due THEN checked + CAST($2 AS BIGINT) ELSE due END
 WHERE owner = $3 AND NOT hidden AND phase = 'started' AND checked < $4
+	AND NOT awaited AND tries < 2
 	AND (CAST($5 AS BOOLEAN) AND task = 0 OR CAST($6 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $7)
 RETURNING account
 `
@@ -66,6 +67,7 @@ UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= $1 THEN due
 	WHEN checked + CAST($2 AS BIGINT) <= $1 THEN $1
 	WHEN checked + CAST($2 AS BIGINT) < due THEN checked + CAST($2 AS BIGINT) ELSE due END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND phase = 'started' AND checked < $5
+	AND NOT awaited AND tries < 2
 RETURNING account
 `
 
