@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -35,6 +36,10 @@ type Broker interface {
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// RetryTask has the failed jobs of a task carried out anew.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// Freshen waits a moment until these statuses are no older than fresh.
+	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
+	// Watch tells when something looks different to the user.
+	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
 	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// Delete cancels a job that has not ended, and hides it.
@@ -78,6 +83,7 @@ type Limits struct {
 	Text     int           // characters of an endpoint, namespace, application or name of a dimension; 4,096
 	Values   int           // of a task's dimension; 10,000
 	Tiles    int           // of one area; 100,000
+	Sockets  int           // open streams of one user; 100
 }
 
 // Compat is what existing clients need.
@@ -98,6 +104,7 @@ func (c Config) withDefaults() Config {
 		Title:    cmp.Or(c.Limits.Title, 1_000),
 		Text:     cmp.Or(c.Limits.Text, 4_096),
 		Tiles:    cmp.Or(c.Limits.Tiles, 100_000),
+		Sockets:  cmp.Or(c.Limits.Sockets, 100),
 		Values:   cmp.Or(c.Limits.Values, 10_000),
 	}
 	return c
@@ -107,18 +114,36 @@ type api struct {
 	Config
 	huma      huma.API
 	mux       *http.ServeMux
+	handler   http.Handler
 	splitting turnstile
+
+	readings  readings
+	sockets   sockets
+	streaming sync.WaitGroup
+	life      context.Context
+	stop      context.CancelCauseFunc
 }
 
-// New gives the handler that serves everything.
-func New(c Config) http.Handler {
+// API serves everything. Its streams outlast the server that they came by: Close ends them.
+type API interface {
+	http.Handler
+	Close()
+}
+
+// New gives an API.
+func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile()}
+	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()
+	a.streams()
 	a.serveDocs()
-	return a.track(a.allowOrigins(http.HandlerFunc(a.route)))
+	a.handler = a.track(a.allowOrigins(http.HandlerFunc(a.route)))
+	return a
 }
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
 // register adds an operation whose errors are answered by the one table.
 func register[O any](a *api, op huma.Operation, handle func(context.Context, *request) (*O, error)) {

@@ -49,13 +49,17 @@ func (a *api) caller(r *http.Request) (identity.Caller, error) {
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return identity.Caller{}, errNoToken
 	}
-	caller, err := a.Verifier.Verify(r.Context(), dispatch.Secret(token))
+	return a.verified(r.Context(), token)
+}
+
+func (a *api) verified(ctx context.Context, token string) (identity.Caller, error) {
+	caller, err := a.Verifier.Verify(ctx, dispatch.Secret(token))
 	switch {
 	case dispatch.Is(err, dispatch.Unavailable):
-		a.Log.WarnContext(r.Context(), "token not verified", "error", err)
+		a.Log.WarnContext(ctx, "token not verified", "error", err)
 		return identity.Caller{}, errNoIssuer
 	case err != nil:
-		a.Log.DebugContext(r.Context(), "token refused", "error", err)
+		a.Log.DebugContext(ctx, "token refused", "error", err)
 		return identity.Caller{}, errNoToken
 	}
 	return caller, nil

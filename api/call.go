@@ -25,7 +25,7 @@ type call struct {
 }
 
 func (c *call) WriteHeader(status int) {
-	if c.status == 0 && status >= 200 {
+	if c.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		c.status = status
 	}
 	c.ResponseWriter.WriteHeader(status)

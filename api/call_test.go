@@ -17,7 +17,7 @@ import (
 func TestNoSuchPathOrMethod(t *testing.T) {
 	h := New(newWorld().config())
 	for _, path := range []string{"/", "/nothing", "/unit_jobs/", "/unit_jobs/1/", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
-		"/upscale_tasks/", "/upscale_tasks/1/", "/upscale_tasks/1/retry/x", "/job_status", "/ws/jobs_status", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics",
+		"/upscale_tasks/", "/upscale_tasks/1/", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics",
 		"/docs/nothing.js", "/docs/../health", "/openapi.json/"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "TRACE"} {
 			failed(t, ask(h, method, path, "", "Authorization", ""), 404, "NOT_FOUND")

@@ -50,6 +50,9 @@ type world struct {
 	unsure     error // what the verifier answers to any token
 	sync       func(context.Context, dispatch.Request) (*dispatch.SyncResult, error)
 	log        syncBuffer
+
+	expires  time.Time // of every token
+	watchers map[chan struct{}]dispatch.UserID
 }
 
 func newWorld() *world {
@@ -59,9 +62,13 @@ func newWorld() *world {
 func (w *world) config() Config {
 	return Config{
 		Broker: w, Verifier: w, Log: slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Health:   func(context.Context) error { return w.down },
-		SignedIn: func(_ context.Context, c identity.Caller) { w.signed = append(w.signed, c) },
-		Title:    "Dispatch test", Version: "1.2.3",
+		Health: func(context.Context) error { return w.down },
+		SignedIn: func(_ context.Context, c identity.Caller) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.signed = append(w.signed, c)
+		},
+		Title: "Dispatch test", Version: "1.2.3",
 	}
 }
 
@@ -73,10 +80,12 @@ func (w *world) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 	case user == "":
 		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: errors.New("bad token " + token.Reveal()[:3])}
 	}
-	return identity.Caller{User: user, Token: token}, nil
+	return identity.Caller{User: user, Token: token, Expires: w.expires}, nil
 }
 
 func (w *world) broken() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.panics != nil {
 		panic(w.panics)
 	}
@@ -103,7 +112,7 @@ func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fr
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fresh = fresh
+	w.note(fresh)
 	if r, ok := w.jobs[id]; ok && r.Owner == u {
 		return r, nil
 	}
@@ -116,7 +125,7 @@ func (w *world) List(_ context.Context, u dispatch.UserID, fresh time.Duration) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fresh, w.asked = fresh, append(w.asked, "jobs")
+	w.asked = append(w.asked, "jobs")
 	var list []dispatch.Record
 	for id := dispatch.JobID(len(w.jobs)); id > 0; id-- {
 		if w.jobs[id].Owner == u && w.jobs[id].Task == 0 {
@@ -151,7 +160,7 @@ func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskI
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fresh = fresh
+	w.note(fresh)
 	t = w.tasks[id]
 	if t.Owner != u {
 		return t, nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.ReadTask", Text: "There is no such job."}
@@ -170,7 +179,7 @@ func (w *world) ListTasks(_ context.Context, u dispatch.UserID, fresh time.Durat
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fresh, w.asked = fresh, append(w.asked, "tasks")
+	w.asked = append(w.asked, "tasks")
 	for id := dispatch.TaskID(len(w.tasks)); id > 0; id-- {
 		if w.tasks[id].Owner == u {
 			list = append(list, w.tasks[id])
@@ -199,6 +208,56 @@ func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
 	t, _, err := w.ReadTask(ctx, u, id, 0)
 	return t, err
+}
+
+// note keeps the freshness that was asked for.
+func (w *world) note(fresh time.Duration) {
+	if fresh != dispatch.AsKnown {
+		w.fresh = fresh
+	}
+}
+
+func (w *world) Freshen(_ context.Context, _ dispatch.UserID, _ dispatch.Scope, fresh time.Duration) error {
+	if err := w.broken(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(fresh)
+	return nil
+}
+
+func (w *world) Watch(u dispatch.UserID) (<-chan struct{}, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := make(chan struct{}, 1)
+	if w.watchers == nil {
+		w.watchers = map[chan struct{}]dispatch.UserID{}
+	}
+	w.watchers[c] = u
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.watchers, c)
+	}
+}
+
+// set changes a job and tells who watches its owner.
+func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.jobs[id]
+	change(&r)
+	r.Updated = r.Updated.Add(time.Second)
+	w.jobs[id] = r
+	for c, u := range w.watchers {
+		if u == r.Owner {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
 }
 
 func (w *world) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -73,12 +74,8 @@ func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
 	return &nothing{}, a.Broker.Delete(ctx, user(ctx), id)
 }
 
-func (a *api) listJobs(ctx context.Context, in *request) (*status[JobsStatusResponse], error) {
-	want, err := in.filter()
-	if err != nil {
-		return nil, err
-	}
-	tasks, jobs, err := a.listed(ctx, want)
+// list is what a user has.
+func (a *api) list(tasks []dispatch.TaskRecord, jobs []dispatch.Record) JobsStatusResponse {
 	list := JobsStatusResponse{make([]UpscalingTaskSummary, len(tasks)), make([]ProcessingJobSummary, len(jobs))}
 	for i, t := range tasks {
 		list.UpscalingTasks[i] = a.taskSummary(t)
@@ -86,18 +83,47 @@ func (a *api) listJobs(ctx context.Context, in *request) (*status[JobsStatusResp
 	for i, r := range jobs {
 		list.ProcessingJobs[i] = a.summary(r)
 	}
-	return &status[JobsStatusResponse]{revalidate, list}, err
+	return list
 }
 
-// listed asks for what is wanted and no more.
-func (a *api) listed(ctx context.Context, want filter) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+// listJobs gives the list as it was encoded for all who ask.
+func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error) {
+	u := in.http.URL()
+	want, faults := filterOf(u.Query())
+	if len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	return a.shared(ctx, topic{user: user(ctx), want: want})
+}
+
+// encodedStatus is a status read whose body is JSON already.
+type encodedStatus struct {
+	CacheControl string `header:"Cache-Control"`
+	ContentType  string `header:"Content-Type"`
+	Body         []byte
+}
+
+// shared gives a topic as fresh as can be had in a moment.
+func (a *api) shared(ctx context.Context, t topic) (*encodedStatus, error) {
+	if err := a.Broker.Freshen(ctx, t.user, t.scope(), a.Freshness); err != nil {
+		return nil, err
+	}
+	p, err := a.look(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &encodedStatus{revalidate, "application/json", p.body}, nil
+}
+
+// listed reads what is wanted and no more, as it is known.
+func (a *api) listed(ctx context.Context, u dispatch.UserID, want filter) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
 	switch {
 	case want.upscaling && want.processing:
-		return a.Broker.ListAll(ctx, user(ctx), a.Freshness)
+		return a.Broker.ListAll(ctx, u, dispatch.AsKnown)
 	case want.upscaling:
-		tasks, err = a.Broker.ListTasks(ctx, user(ctx), a.Freshness)
+		tasks, err = a.Broker.ListTasks(ctx, u, dispatch.AsKnown)
 	default:
-		jobs, err = a.Broker.List(ctx, user(ctx), a.Freshness)
+		jobs, err = a.Broker.List(ctx, u, dispatch.AsKnown)
 	}
 	return tasks, jobs, err
 }
@@ -131,12 +157,10 @@ func integer(s string) bool {
 // filter is what to list.
 type filter struct{ upscaling, processing bool }
 
-// filter reads the query, in which it may be repeated; without one everything is wanted.
-func (r *request) filter() (filter, error) {
-	u := r.http.URL()
-	words := u.Query()["filter"]
-	want := filter{len(words) == 0, len(words) == 0}
-	var faults []dispatch.Fault
+// filterOf reads the filter, which may be repeated; without one everything is wanted.
+func filterOf(query url.Values) (want filter, faults []dispatch.Fault) {
+	words := query["filter"]
+	want = filter{len(words) == 0, len(words) == 0}
 	for i, word := range words {
 		switch word {
 		case "processing":
@@ -148,10 +172,7 @@ func (r *request) filter() (filter, error) {
 				Msg: "Input should be 'upscaling' or 'processing'"})
 		}
 	}
-	if len(faults) > 0 {
-		return filter{}, invalid(faults)
-	}
-	return want, nil
+	return want, faults
 }
 
 // health answers with an empty body.

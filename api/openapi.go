@@ -52,7 +52,7 @@ func (a *api) routes() {
 		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
-		Parameters: []*huma.Param{filterParam}, Responses: a.errors(401, 422, 503)}, a.listJobs)
+		Parameters: []*huma.Param{filterParam}, Responses: withBody[JobsStatusResponse](a, a.errors(401, 422, 503))}, a.listJobs)
 	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
 		Summary: "What a job logged", Description: "On its platform, oldest first, in pages: the header Link names the next.",
 		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
@@ -77,7 +77,7 @@ func (a *api) routes() {
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
 	register(a, huma.Operation{OperationID: "get_upscale_task", Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "How a task and its jobs stand", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTask)
+		Parameters: []*huma.Param{taskParam}, Responses: withBody[UpscalingTask](a, a.errors(401, 404, 422, 503))}, a.readTask)
 	register(a, huma.Operation{OperationID: "delete_upscale_task", Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "Cancel and remove a task and its jobs",
 		Description: "None of them is shown any more. Jobs that wait are not submitted, those that run are canceled on their platform. " +
@@ -209,6 +209,14 @@ var headers = map[int]map[string]*huma.Param{
 func withNull(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "Done",
 		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "null"}}}}
+	return all
+}
+
+// withBody describes an answer that was encoded before.
+func withBody[T any](a *api, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	all["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
+		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	return all
 }
 

@@ -33,16 +33,12 @@ func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error
 	return &acceptedTask{fmt.Sprintf("/upscale_tasks/%d", t.ID), a.taskSummary(t)}, nil
 }
 
-func (a *api) readTask(ctx context.Context, in *request) (*status[UpscalingTask], error) {
+func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error) {
 	id, err := in.taskID()
 	if err != nil {
 		return nil, err
 	}
-	t, jobs, err := a.Broker.ReadTask(ctx, user(ctx), id, a.Freshness)
-	if err != nil {
-		return nil, aboutTask(err)
-	}
-	return &status[UpscalingTask]{revalidate, a.task(t, jobs)}, nil
+	return a.shared(ctx, topic{user: user(ctx), task: id})
 }
 
 func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
@@ -66,8 +62,9 @@ func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTask
 }
 
 // taskID reads the path. An integer that no task can have is the id of no task.
-func (r *request) taskID() (dispatch.TaskID, error) {
-	text := r.http.Param("task_id")
+func (r *request) taskID() (dispatch.TaskID, error) { return parseTaskID(r.http.Param("task_id")) }
+
+func parseTaskID(text string) (dispatch.TaskID, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil && !integer(text):

@@ -26,7 +26,7 @@ const keepHidden = 7 * 24 * time.Hour
 type broker struct {
 	store   *store.Store
 	engine  *engine.Engine
-	handler http.Handler
+	handler api.API
 	log     *slog.Logger
 }
 

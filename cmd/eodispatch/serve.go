@@ -61,6 +61,7 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	case <-ctx.Done():
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
+	server.RegisterOnShutdown(b.handler.Close)
 	return shut(server, stopWork, done, settings.ShutdownGrace)
 }
 

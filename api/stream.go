@@ -1,0 +1,439 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+const (
+	shortestInterval = time.Second
+	longestInterval  = time.Hour
+	usualInterval    = 10 * time.Second
+	pingEvery        = 30 * time.Second
+	pongWithin       = 10 * time.Second
+	writeWithin      = 30 * time.Second // for who reads too slowly
+	heardLimit       = 4 << 10          // bytes of a client's message
+	heardPerMinute   = 60               // messages of a client
+	fullRate         = 128 << 10        // bytes a second of whole lists, beyond one in each interval
+	bearerProtocol   = "bearer."
+)
+
+// streams serves how things stand over WebSockets: the list, and single tasks.
+func (a *api) streams() {
+	list := func(*http.Request) (topic, error) { return topic{}, nil }
+	a.mux.HandleFunc("GET /job_status", func(w http.ResponseWriter, r *http.Request) { a.serveStream(w, r, list) })
+	a.mux.HandleFunc("GET /ws/jobs_status", func(w http.ResponseWriter, r *http.Request) { a.serveStream(w, r, list) })
+	a.mux.HandleFunc("GET /ws/upscale_tasks/{task_id}", func(w http.ResponseWriter, r *http.Request) {
+		a.serveStream(w, r, func(r *http.Request) (topic, error) {
+			id, err := parseTaskID(r.PathValue("task_id"))
+			return topic{task: id}, err
+		})
+	})
+}
+
+// serveStream upgrades a request once nothing speaks against it, and leaves the stream to goroutines of its own, so that
+// what the request needed is let go.
+func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*http.Request) (topic, error)) {
+	s, err := a.newStream(r, about)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	leave, err := a.sockets.enter(s.topic.user, a.Limits.Sockets)
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	s.socket, err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: protocols(r), OriginPatterns: a.origins()})
+	if err != nil {
+		leave()
+		a.Log.DebugContext(r.Context(), "no stream", "error", err)
+		return
+	}
+	s.socket.SetReadLimit(heardLimit)
+	ctx, cancel := context.WithCancelCause(context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, user: s.topic.user}))
+	a.streaming.Go(func() {
+		defer leave()
+		s.run(ctx)
+		cancel(nil)
+	})
+	go s.hear(cancel)
+}
+
+// newStream verifies who asks and what for. All that is wrong is found before the upgrade.
+func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error)) (*stream, error) {
+	caller, err := a.streamCaller(r)
+	if err != nil {
+		return nil, err
+	}
+	callIn(r.Context()).user = caller.User
+	if a.SignedIn != nil {
+		a.SignedIn(r.Context(), caller)
+	}
+	s := &stream{api: a, expires: caller.Expires}
+	if s.topic, err = about(r); err != nil {
+		return nil, err
+	}
+	query := r.URL.Query()
+	want, faults := filterOf(query)
+	s.interval, s.changes = intervalOf(query, &faults), switchOf(query, "changes", &faults)
+	switch {
+	case len(faults) > 0:
+		return nil, invalid(faults)
+	case !a.fromOurs(r):
+		return nil, errOrigin
+	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		return nil, errNoUpgrade
+	case a.life.Err() != nil:
+		return nil, errStopping
+	}
+	s.topic.user = caller.User
+	if s.topic.task == 0 {
+		s.topic.want = want
+		return s, nil
+	}
+	_, err = a.look(r.Context(), s.topic) // a task that is not there is said to be, as for GET
+	return s, err
+}
+
+var (
+	errOrigin    = refusal{status: http.StatusForbidden, code: "FORBIDDEN", message: "Pages of this origin may not open a stream here."}
+	errNoUpgrade = refusal{status: http.StatusUpgradeRequired, code: "UPGRADE_REQUIRED", message: "This address speaks WebSocket.",
+		header: map[string]string{"Upgrade": "websocket"}}
+	errStopping    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", message: "The service is stopping.", header: retryAfter(time.Second)}
+	errTooManyOpen = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many open streams.", header: retryAfter(time.Minute)}
+)
+
+// streamCaller verifies the token: in the header, or for browsers, which cannot set it, in a sub-protocol or the query.
+func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
+	given := r.URL.Query()["token"]
+	for _, p := range offered(r) {
+		if token, ok := strings.CutPrefix(p, bearerProtocol); ok {
+			given = append(given, token)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		return a.caller(r)
+	case len(given) > 1 || r.Header.Get("Authorization") != "":
+		return identity.Caller{}, errNoToken
+	}
+	return a.verified(r.Context(), given[0])
+}
+
+// offered are the sub-protocols that the client offers.
+func offered(r *http.Request) []string {
+	var all []string
+	for p := range strings.SplitSeq(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",") {
+		if p = strings.TrimSpace(p); p != "" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// protocols are those to choose from: browsers need the choice of one that they offered; if there is another, it is not
+// the one with the token.
+func protocols(r *http.Request) []string {
+	all := offered(r)
+	slices.SortStableFunc(all, func(a, b string) int {
+		return cmp.Compare(strings.Count(a[:min(len(a), len(bearerProtocol))], bearerProtocol), strings.Count(b[:min(len(b), len(bearerProtocol))], bearerProtocol))
+	})
+	return all
+}
+
+// fromOurs reports whether a browser's page may open a stream; what is no browser says no origin.
+func (a *api) fromOurs(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.Contains(a.origins(), origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+func (a *api) origins() []string {
+	if u, err := url.Parse(a.PublicURL); err == nil && u.Host != "" {
+		return append([]string{u.Scheme + "://" + u.Host}, a.CORSOrigins...)
+	}
+	return a.CORSOrigins
+}
+
+// intervalOf reads how often a stream tells, which is brought within bounds.
+func intervalOf(query url.Values, faults *[]dispatch.Fault) time.Duration {
+	if !query.Has("interval") {
+		return usualInterval
+	}
+	seconds, err := strconv.ParseFloat(query.Get("interval"), 64)
+	if math.IsNaN(seconds) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		*faults = append(*faults, dispatch.Fault{Loc: []any{"query", "interval"}, Type: "float_parsing",
+			Msg: "Input should be a valid number, unable to parse string as a number"})
+		return usualInterval
+	}
+	seconds = min(max(seconds, shortestInterval.Seconds()), longestInterval.Seconds())
+	return time.Duration(seconds * float64(time.Second))
+}
+
+func switchOf(query url.Values, name string, faults *[]dispatch.Fault) bool {
+	if !query.Has(name) {
+		return false
+	}
+	on, err := strconv.ParseBool(query.Get(name))
+	if err != nil {
+		*faults = append(*faults, dispatch.Fault{Loc: []any{"query", name}, Type: "bool_parsing",
+			Msg: "Input should be a valid boolean, unable to interpret input"})
+	}
+	return on
+}
+
+// sockets counts the open streams of each user.
+type sockets struct {
+	mu   sync.Mutex
+	open map[dispatch.UserID]int
+}
+
+func (s *sockets) enter(u dispatch.UserID, most int) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[u] >= most {
+		return nil, errTooManyOpen
+	}
+	if s.open == nil {
+		s.open = map[dispatch.UserID]int{}
+	}
+	s.open[u]++
+	return func() { s.leave(u) }, nil
+}
+
+func (s *sockets) leave(u dispatch.UserID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[u]--; s.open[u] == 0 {
+		delete(s.open, u)
+	}
+}
+
+// stream is one WebSocket. One goroutine says, the other hears; both end with its context.
+type stream struct {
+	*api
+	topic    topic
+	socket   *websocket.Conn
+	interval time.Duration
+	changes  bool
+	expires  time.Time // of the token; zero: never
+
+	last *picture // that was sent; of a stream of whole lists only what it needs
+	sent time.Time
+}
+
+// hear takes and drops what the client says, within limits. Pongs and the client's close are handled on the way.
+func (s *stream) hear(cancel context.CancelCauseFunc) {
+	for since, n := time.Now(), 0; ; n++ {
+		_, r, err := s.socket.Reader(context.Background())
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if time.Since(since) > time.Minute {
+			since, n = time.Now(), 0
+		}
+		if err == nil && n >= heardPerMinute {
+			s.socket.Close(websocket.StatusTryAgainLater, "too many messages")
+			err = errors.New("too many messages")
+		}
+		if err != nil {
+			cancel(errGone)
+			return
+		}
+	}
+}
+
+var (
+	errGone    = errors.New("the client has gone")
+	errClosing = errors.New("the service is stopping")
+)
+
+// run says how things stand until the client goes, the token ends, what is watched is gone, or the service stops.
+func (s *stream) run(ctx context.Context) {
+	err := s.tell(ctx)
+	code, reason := s.closing(ctx, err)
+	if !errors.Is(context.Cause(ctx), errGone) && code != websocket.StatusGoingAway {
+		s.say(context.WithoutCancel(ctx), message("error", s.topic.task, nil, reason))
+	}
+	s.socket.Close(code, reason)
+	s.Log.DebugContext(ctx, "stream closed", "code", int(code), "error", err)
+}
+
+var errExpired = errors.New("the token has expired")
+
+// closing is the code (RFC 6455 section 7.4.1) and the reason to close with.
+func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, string) {
+	notThere := false
+	if r, ok := errors.AsType[refusal](err); ok {
+		notThere = r.status == http.StatusNotFound
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errClosing):
+		return websocket.StatusGoingAway, "The service is stopping."
+	case errors.Is(err, errExpired):
+		return websocket.StatusPolicyViolation, "The token has expired."
+	case notThere:
+		return websocket.StatusPolicyViolation, "There is no such task any more."
+	}
+	return websocket.StatusInternalError, internalText
+}
+
+// tell sends until something is in the way.
+func (s *stream) tell(ctx context.Context) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			s.Log.ErrorContext(ctx, "panic", "value", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			err = errors.New("panic")
+		}
+	}()
+	changed, stop := s.Broker.Watch(s.topic.user)
+	defer stop()
+	if err := s.say(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
+		return err
+	}
+	next, ping, pending := time.Now(), time.Now().Add(pingEvery), true
+	for {
+		now := time.Now()
+		switch {
+		case !s.expires.IsZero() && !now.Before(s.expires):
+			return errExpired
+		case !now.Before(next):
+			err, pending, next = s.cycle(ctx, pending), false, time.Now().Add(s.interval)
+		case pending && !now.Before(s.mayTell()):
+			err, pending = s.update(ctx), false
+		case !now.Before(ping):
+			err, ping = s.ping(ctx), time.Now().Add(pingEvery)
+		default:
+			pending = s.wait(ctx, changed, pending, earliest(next, ping, s.expires)) || pending
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+}
+
+// mayTell is when a change may be told: a second after the last message, later after a long one.
+func (s *stream) mayTell() time.Time {
+	gap := shortestInterval
+	if !s.changes && s.last != nil {
+		gap = min(max(gap, time.Duration(len(s.last.message))*time.Second/fullRate), s.interval)
+	}
+	return s.sent.Add(gap)
+}
+
+// wait returns when there is something to do, and reports whether that is a change.
+func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pending bool, until time.Time) bool {
+	if pending {
+		until = earliest(until, s.mayTell())
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func earliest(first time.Time, more ...time.Time) time.Time {
+	for _, t := range more {
+		if !t.IsZero() && t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// cycle has the platforms asked, and tells: a stream of whole lists always, one of changes if there are any. What has all
+// ended, and was not signalled, is as it was.
+func (s *stream) cycle(ctx context.Context, pending bool) error {
+	if !s.changes {
+		if err := s.say(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
+			return err
+		}
+	}
+	if s.last != nil && !s.last.live && !pending {
+		return s.show(ctx, s.last, true)
+	}
+	if err := s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness); err != nil {
+		return err
+	}
+	p, err := s.look(ctx, s.topic)
+	if err != nil {
+		return err
+	}
+	return s.show(ctx, p, true)
+}
+
+// update tells what changed.
+func (s *stream) update(ctx context.Context) error {
+	p, err := s.look(ctx, s.topic)
+	if err != nil {
+		return err
+	}
+	return s.show(ctx, p, false)
+}
+
+// show sends a picture, or its difference from the last. Without always, only if it looks different.
+func (s *stream) show(ctx context.Context, p *picture, always bool) (err error) {
+	text := p.message
+	switch {
+	case s.last == nil:
+	case s.changes:
+		if text, err = p.since(s.last); err != nil {
+			return err
+		}
+	case p.look == s.last.look && !always:
+		text = nil
+	}
+	if s.last = p; !s.changes {
+		s.last = &picture{message: p.message, look: p.look, live: p.live}
+	}
+	if text == nil {
+		return nil
+	}
+	s.sent = time.Now()
+	return s.say(ctx, text)
+}
+
+func (s *stream) say(ctx context.Context, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	return s.socket.Write(ctx, websocket.MessageText, text)
+}
+
+// ping finds out whether the client is still there.
+func (s *stream) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pongWithin)
+	defer cancel()
+	return s.socket.Ping(ctx)
+}
+
+// Close ends all streams, and waits until their clients were told.
+func (a *api) Close() {
+	a.stop(errClosing)
+	a.streaming.Wait()
+}

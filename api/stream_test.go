@@ -1,0 +1,467 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// service is an API on loopback.
+type service struct {
+	*testing.T
+	w      *world
+	api    API
+	server *httptest.Server
+}
+
+func serveWorld(t *testing.T, w *world, change func(*Config)) *service {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	c := w.config()
+	if change != nil {
+		change(&c)
+	}
+	a := New(c)
+	s := &service{t, w, a, httptest.NewServer(a)}
+	t.Cleanup(func() {
+		a.Close()
+		s.server.Close()
+		http.DefaultClient.CloseIdleConnections()
+		goleak.VerifyNone(t, before)
+	})
+	return s
+}
+
+// dial opens a stream as anna; headers are name, value, ….
+func (s *service) dial(path string, headers ...string) (*client, *http.Response, error) {
+	h := http.Header{"Authorization": {"Bearer token-anna"}}
+	for i := 0; i < len(headers); i += 2 {
+		if h.Del(headers[i]); headers[i+1] != "" {
+			h.Set(headers[i], headers[i+1])
+		}
+	}
+	var offers []string
+	if offered := h.Get("Sec-WebSocket-Protocol"); offered != "" {
+		offers = strings.Split(offered, ", ")
+		h.Del("Sec-WebSocket-Protocol")
+	}
+	c, r, err := websocket.Dial(s.Context(), "ws"+strings.TrimPrefix(s.server.URL, "http")+path, &websocket.DialOptions{HTTPHeader: h, Subprotocols: offers})
+	if err != nil {
+		return nil, r, err
+	}
+	c.SetReadLimit(-1)
+	s.Cleanup(func() { c.CloseNow() })
+	return &client{s.T, c}, r, nil
+}
+
+func (s *service) open(path string, headers ...string) *client {
+	s.Helper()
+	c, _, err := s.dial(path, headers...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+type client struct {
+	*testing.T
+	*websocket.Conn
+}
+
+// said is one message of a stream.
+type said struct {
+	Type    string           `json:"type"`
+	Task    *int64           `json:"task_id"`
+	Data    *json.RawMessage `json:"data"`
+	Message *string          `json:"message"`
+}
+
+func (c *client) next() said {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+	defer cancel()
+	kind, text, err := c.Read(ctx)
+	var s said
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil || kind != websocket.MessageText {
+		c.Fatalf("%v %v", kind, err)
+	}
+	return s
+}
+
+// until reads on to a message of a kind.
+func (c *client) until(kind string) said {
+	c.Helper()
+	for {
+		if s := c.next(); s.Type == kind {
+			return s
+		}
+	}
+}
+
+// closed reads on to the close.
+func (c *client) closed() websocket.StatusCode {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := c.Read(ctx); err != nil {
+			return websocket.CloseStatus(err)
+		}
+	}
+}
+
+func listIn(t *testing.T, s said) (l JobsStatusResponse) {
+	t.Helper()
+	if s.Data == nil {
+		t.Fatalf("no data: %+v", s)
+	}
+	if err := json.Unmarshal(*s.Data, &l); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (s *service) post() {
+	s.Helper()
+	decode[any](s.T, ask(s.api, "POST", "/unit_jobs", goodBody), 201)
+}
+
+func TestAStreamTells(t *testing.T) {
+	for _, path := range []string{"/job_status", "/ws/jobs_status"} {
+		s := serveWorld(t, newWorld(), nil)
+		s.post()
+		c := s.open(path + "?interval=1")
+		if m := c.next(); m.Type != "init" || m.Data != nil && string(*m.Data) != "null" || m.Message == nil || m.Task != nil {
+			t.Errorf("first %+v", m)
+		}
+		if m := c.next(); m.Type != "loading" {
+			t.Errorf("second %+v", m)
+		}
+		m := c.next()
+		if l := listIn(t, m); m.Type != "status" || m.Message != nil || len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].Status != "submitted" || l.UpscalingTasks == nil {
+			t.Errorf("third %+v", m)
+		}
+		s.w.mu.Lock()
+		if n := s.w.fresh; n != 10*time.Second {
+			t.Errorf("asked for %v", n)
+		}
+		s.w.mu.Unlock()
+		c.until("loading") // the next cycle
+		if l := listIn(t, c.until("status")); len(l.ProcessingJobs) != 1 {
+			t.Errorf("list %+v", l)
+		}
+		s.w.set(1, func(r *dispatch.Record) { r.Status, r.Phase = dispatch.Finished, dispatch.Ended })
+		for listIn(t, c.until("status")).ProcessingJobs[0].Status != "finished" {
+		}
+	}
+}
+
+// A change is told at once, however long the interval is.
+func TestAChangeIsToldAtOnce(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	s.post()
+	whole, changes := s.open("/job_status?interval=3600"), s.open("/job_status?interval=3600&changes=true&filter=processing")
+	whole.until("status")
+	if l := listIn(t, changes.until("status")); len(l.ProcessingJobs) != 1 {
+		t.Errorf("first all: %+v", l)
+	}
+	s.post()
+	s.w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
+	if l := listIn(t, whole.until("status")); len(l.ProcessingJobs) != 2 || l.ProcessingJobs[1].Status != "running" {
+		t.Errorf("whole: %+v", l)
+	}
+	m := changes.until("changes")
+	if l := listIn(t, m); len(l.ProcessingJobs) != 2 {
+		t.Errorf("changes: %s", *m.Data)
+	}
+	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Finished })
+	if l := listIn(t, changes.until("changes")); len(l.ProcessingJobs) != 1 || l.ProcessingJobs[0].ID != 2 || l.ProcessingJobs[0].Status != "finished" {
+		t.Errorf("changes: %+v", l)
+	}
+	s.w.set(1, func(r *dispatch.Record) { r.Owner = bert })
+	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Failed })
+	var gone StatusChanges
+	if m := changes.until("changes"); json.Unmarshal(*m.Data, &gone) != nil || len(gone.RemovedJobs) != 1 || gone.RemovedJobs[0] != 1 {
+		t.Errorf("removed: %s", *m.Data)
+	}
+}
+
+func TestATaskIsStreamed(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	body := strings.Replace(goodBody, `{"title"`, `{"dimension":{"name":"tile","values":[1,2]},"title"`, 1)
+	decode[any](t, ask(s.api, "POST", "/upscale_tasks", body), 201)
+	c := s.open("/ws/upscale_tasks/1?interval=3600")
+	for range 3 {
+		m := c.next()
+		if m.Task == nil || *m.Task != 1 {
+			t.Fatalf("without its task: %+v", m)
+		}
+		var task UpscalingTask
+		if m.Type == "status" && (json.Unmarshal(*m.Data, &task) != nil || len(task.Jobs) != 2) {
+			t.Errorf("data %s", *m.Data)
+		}
+	}
+	ids := map[dispatch.TaskID]bool{1: true}
+	s.w.mu.Lock()
+	for id := range ids {
+		delete(s.w.tasks, id)
+	}
+	s.w.mu.Unlock()
+	s.w.set(1, func(*dispatch.Record) {})
+	c.until("error")
+	if code := c.closed(); code != websocket.StatusPolicyViolation {
+		t.Errorf("closed with %d", code)
+	}
+	for path, status := range map[string]int{"/ws/upscale_tasks/1": 404, "/ws/upscale_tasks/9": 404, "/ws/upscale_tasks/x": 422} {
+		if _, r, err := s.dial(path); err == nil || r.StatusCode != status {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestStreamsAreRefusedBeforeTheUpgrade(t *testing.T) {
+	s := serveWorld(t, newWorld(), func(c *Config) {
+		c.CORSOrigins, c.PublicURL = []string{"https://portal.example.org"}, "https://dispatch.example.org"
+	})
+	host := s.server.Listener.Addr().String()
+	for _, c := range []struct {
+		name, path string
+		headers    []string
+		status     int
+	}{
+		{"no token", "/job_status", []string{"Authorization", ""}, 401},
+		{"bad token", "/job_status", []string{"Authorization", "Bearer bad"}, 401},
+		{"bad token in the query", "/job_status?token=bad", []string{"Authorization", ""}, 401},
+		{"two tokens", "/job_status?token=token-anna", nil, 401},
+		{"two in the query", "/job_status?token=token-anna&token=token-anna", []string{"Authorization", ""}, 401},
+		{"bad token in a protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.bad"}, 401},
+		{"tasks too", "/ws/upscale_tasks/1", []string{"Authorization", ""}, 401},
+		{"foreign origin", "/job_status", []string{"Origin", "https://evil.example.org"}, 403},
+		{"no origin", "/job_status", []string{"Origin", "null"}, 403},
+		{"our origin on http", "/job_status", []string{"Origin", "http://portal.example.org"}, 403},
+		{"interval", "/job_status?interval=soon", nil, 422},
+		{"interval", "/job_status?interval=NaN", nil, 422},
+		{"filter", "/job_status?filter=all", nil, 422},
+		{"changes", "/job_status?changes=some", nil, 422},
+
+		{"query", "/job_status?token=token-anna", []string{"Authorization", ""}, 101},
+		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 101},
+		{"origin", "/job_status", []string{"Origin", "https://portal.example.org"}, 101},
+		{"own origin", "/job_status", []string{"Origin", "https://dispatch.example.org"}, 101},
+		{"same host", "/job_status", []string{"Origin", "http://" + host}, 101},
+		{"all bounds", "/job_status?interval=0&filter=processing&filter=upscaling&changes=0", nil, 101},
+		{"below", "/job_status?interval=-5", nil, 101},
+		{"above", "/job_status?interval=1e999", nil, 101},
+	} {
+		conn, r, err := s.dial(c.path, c.headers...)
+		if r == nil || r.StatusCode != c.status {
+			t.Errorf("%s: %v, %v; want %d", c.name, r, err, c.status)
+			continue
+		}
+		if c.status == 101 {
+			conn.until("status")
+			continue
+		}
+		if kind := r.Header.Get("Content-Type"); kind != "application/json" {
+			t.Errorf("%s: Content-Type %q", c.name, kind)
+		}
+	}
+	if log := s.w.log.String(); strings.Contains(log, "token-anna") || strings.Contains(log, "token=") {
+		t.Error("a token is in the log")
+	}
+	if f := failed(t, ask(s.api, "GET", "/job_status", ""), 426, "UPGRADE_REQUIRED"); f.Message == "" {
+		t.Error("no message")
+	}
+}
+
+// A browser takes the connection only with one of the protocols that it offered.
+func TestTheProtocolWithoutATokenIsPreferred(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	for offered, want := range map[string]string{"bearer.token-anna": "bearer.token-anna", "bearer.token-anna, live": "live"} {
+		_, r, err := s.dial("/job_status", "Authorization", "", "Sec-WebSocket-Protocol", offered)
+		if err != nil || r.Header.Get("Sec-WebSocket-Protocol") != want {
+			t.Errorf("%s: %v %v", offered, r, err)
+		}
+	}
+}
+
+func TestIntervalsAreBrought(t *testing.T) {
+	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour, "Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
+		var faults []dispatch.Fault
+		if got := intervalOf(url.Values{"interval": {text}}, &faults); got != want || faults != nil {
+			t.Errorf("%s: %v %v", text, got, faults)
+		}
+	}
+	if usualInterval != 10*time.Second || math.Abs(shortestInterval.Seconds()-1) > 0 {
+		t.Error("not as the contract says")
+	}
+}
+
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	w := newWorld()
+	w.expires = time.Now().Add(1500 * time.Millisecond)
+	s := serveWorld(t, w, nil)
+	c := s.open("/job_status?interval=3600")
+	c.until("error")
+	if code := c.closed(); code != websocket.StatusPolicyViolation || time.Now().Before(w.expires) {
+		t.Errorf("closed with %d, %v before the end", code, time.Until(w.expires))
+	}
+}
+
+func TestStreamsEndWithTheService(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	c := s.open("/job_status")
+	c.until("status")
+	done := make(chan struct{})
+	go func() { defer close(done); s.api.Close() }()
+	if code := c.closed(); code != websocket.StatusGoingAway {
+		t.Errorf("closed with %d", code)
+	}
+	<-done
+	if _, r, err := s.dial("/job_status"); err == nil || r.StatusCode != 503 {
+		t.Errorf("%v after the end", err)
+	}
+}
+
+func TestOurErrorEndsAStream(t *testing.T) {
+	w := newWorld()
+	s := serveWorld(t, w, nil)
+	s.post()
+	c := s.open("/job_status?interval=1")
+	c.until("status")
+	w.mu.Lock()
+	w.fail = errors.New("secret detail")
+	w.mu.Unlock()
+	if m := c.until("error"); m.Message == nil || strings.Contains(*m.Message, "secret") {
+		t.Errorf("%+v", m)
+	}
+	if code := c.closed(); code != websocket.StatusInternalError {
+		t.Errorf("closed with %d", code)
+	}
+}
+
+func TestClientsThatSayTooMuch(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	big := s.open("/job_status?interval=3600")
+	big.until("status")
+	_ = big.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), 5<<20)) // it may be cut off in the middle
+	if code := big.closed(); code != websocket.StatusMessageTooBig && code != -1 {
+		t.Errorf("megabytes: closed with %d", code)
+	}
+	long := s.open("/job_status?interval=3600")
+	long.until("status")
+	if err := long.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), heardLimit+1)); err != nil {
+		t.Fatal(err)
+	}
+	if code := long.closed(); code != websocket.StatusMessageTooBig {
+		t.Errorf("a long message: closed with %d", code)
+	}
+	many := s.open("/job_status?interval=3600")
+	many.until("status")
+	for range heardPerMinute + 1 {
+		if err := many.Write(t.Context(), websocket.MessageText, []byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := many.closed(); code != websocket.StatusTryAgainLater {
+		t.Errorf("many messages: closed with %d", code)
+	}
+}
+
+func TestAUserHasSoManyStreams(t *testing.T) {
+	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 3 })
+	var open []*client
+	for range 3 {
+		open = append(open, s.open("/job_status"))
+	}
+	refused := 0
+	for range 20 {
+		if _, r, err := s.dial("/job_status"); err != nil && r.StatusCode == 429 && r.Header.Get("Retry-After") != "" {
+			refused++
+		}
+	}
+	if refused != 20 {
+		t.Errorf("%d of 20 refused", refused)
+	}
+	s.open("/job_status", "Authorization", "Bearer token-bert").until("status")
+	open[0].CloseNow()
+	for end := time.Now().Add(10 * time.Second); ; {
+		if _, _, err := s.dial("/job_status"); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("what is closed still counts")
+		}
+	}
+}
+
+// Who does not read is told the newest when they do, and holds up nobody meanwhile.
+func TestASlowReaderHoldsUpNobody(t *testing.T) {
+	w := newWorld()
+	s := serveWorld(t, w, nil)
+	for range 200 {
+		s.post()
+	}
+	slow, quick := s.open("/job_status?interval=1"), s.open("/job_status?interval=1")
+	for n := range 5 {
+		w.set(1, func(r *dispatch.Record) { r.Failure = fmt.Sprint("step ", n) })
+		for {
+			l := listIn(t, quick.until("status"))
+			if l.ProcessingJobs[199].Failure == fmt.Sprint("step ", n) {
+				break
+			}
+		}
+	}
+	for messages := 1; listIn(t, slow.until("status")).ProcessingJobs[199].Failure != "step 4"; messages++ {
+		if messages > 50 {
+			t.Fatal("the newest does not come")
+		}
+	}
+}
+
+// A hundred who look at once share the readings.
+func TestReadingsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r readings
+		release := make(chan struct{})
+		count := 0
+		read := func(context.Context) (*picture, error) {
+			count++
+			<-release
+			return &picture{}, nil
+		}
+		for range 100 {
+			go func() {
+				if _, err := r.get(t.Context(), topic{user: anna}, read); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if count != 2 {
+			t.Errorf("%d readings: want one under way, and one that began after the others asked", count)
+		}
+		if _, err := r.get(t.Context(), topic{}, func(context.Context) (*picture, error) { return nil, errors.New("no") }); err == nil {
+			t.Error("an error is lost")
+		}
+	})
+}
