@@ -61,8 +61,18 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	case <-ctx.Done():
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
-	server.RegisterOnShutdown(b.handler.Close)
-	return shut(server, stopWork, done, settings.ShutdownGrace)
+	return shut(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
+}
+
+// all is closed when work has ended and end has returned.
+func all(work <-chan struct{}, end func()) <-chan struct{} {
+	both := make(chan struct{})
+	go func() {
+		defer close(both)
+		end()
+		<-work
+	}()
+	return both
 }
 
 // shut lets requests and visits that were begun run to their ends.
