@@ -96,6 +96,9 @@ func (r *reader) require(key, value, what string) bool {
 
 func (r *reader) finishIdentity(c *Config) {
 	id := &c.Identity
+	if id.ClientSecret != "" {
+		r.checkClient("identity", id.ClientSecret, id.ClientKey)
+	}
 	if r.require("identity.issuer", id.Issuer, "write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM") {
 		r.checkURL(c, "identity.issuer", id.Issuer)
 	}
@@ -171,15 +174,30 @@ func (r *reader) checkExchange(c *Config, p *Platform, key string) {
 	r.belongs(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at ours")
 	r.belongs(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at our provider")
 	r.belongs(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
-	r.belongs(key+".client_secret", e.ClientSecret.Reveal(), grant, true, "write env:NAME or file:PATH")
+	if grant {
+		r.checkClient(key, e.ClientSecret, e.ClientKey)
+	} else {
+		r.belongs(key+".client_secret", e.ClientSecret.Reveal(), false, false, "")
+		r.belongs(key+".client_key", e.ClientKey.Reveal(), false, false, "")
+	}
 	switch {
 	case grant && p.Issuer == "":
 		r.failAt(key, "%s needs the platform's issuer", JWTGrant)
 	case e.Driver == Passthrough && (p.Issuer == "" || p.Issuer != c.Identity.Issuer):
 		r.failAt(key, "%s needs the platform's issuer, and that must be identity.issuer: nobody else may see users' tokens", Passthrough)
 	}
-	if c.Identity.ClientID == "" || c.Identity.ClientSecret == "" {
-		r.failAt(key, "exchanging tokens needs identity.client_id and identity.client_secret")
+	if id := c.Identity; id.ClientID == "" || id.ClientSecret+id.ClientKey == "" {
+		r.failAt(key, "exchanging tokens needs identity.client_id and identity.client_secret or .client_key")
+	}
+}
+
+// checkClient: a client proves who it is by a secret or by a key.
+func (r *reader) checkClient(key string, secret, private dispatch.Secret) {
+	switch {
+	case secret+private == "":
+		r.failAt(key+".client_secret", "is missing: write env:NAME or file:PATH")
+	case secret != "" && private != "":
+		r.failAt(key+".client_key", "takes the place of client_secret: remove one")
 	}
 }
 
@@ -200,7 +218,7 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 		return
 	}
 	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
-	r.require(key+".client_secret", a.ClientSecret.Reveal(), "write env:NAME or file:PATH")
+	r.checkClient(key, a.ClientSecret, a.ClientKey)
 	given := 0
 	for name, value := range map[string]string{"token_url": a.TokenURL, "issuer": a.Issuer} {
 		if value != "" {

@@ -41,6 +41,7 @@ type Identity struct {
 	Audience     []string        `yaml:"audience"` // absent: the client's id
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
+	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
 }
 
 // Vault says how secrets of users are kept. Without keys none are.
@@ -106,6 +107,7 @@ type Exchange struct {
 	// jwt-grant: the broker's own client at the platform's provider.
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
+	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
 }
 
 // ServiceAccount is the one account under which all jobs of a platform run. Its tokens come from TokenURL, or from the
@@ -116,6 +118,7 @@ type ServiceAccount struct {
 	Provider     string          `yaml:"provider"`
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
+	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
 }
 
 // PlatformLimits are the limits that the broker keeps towards a platform.

@@ -219,7 +219,7 @@ func TestDatabaseSpellings(t *testing.T) {
 func TestEachDriver(t *testing.T) {
 	for _, exchange := range []string{
 		"driver: keycloak-broker, alias: a", "driver: keycloak-requested-issuer, alias: a", "driver: token-exchange, audience: a",
-		"driver: jwt-grant, client_id: a, client_secret: env:S", "driver: jwt-grant, audience: b, client_id: a, client_secret: env:S",
+		"driver: jwt-grant, client_id: a, client_secret: env:S", "driver: jwt-grant, audience: b, client_id: a, client_secret: env:S", "driver: jwt-grant, client_id: a, client_key: env:S",
 		"driver: passthrough",
 	} {
 		text := `{identity: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, platforms: [
@@ -227,7 +227,7 @@ func TestEachDriver(t *testing.T) {
 		c, err := load("x.yaml", []byte(text), []string{"S=s"})
 		if err != nil {
 			t.Errorf("%s: %v", exchange, err)
-		} else if e := c.Platforms[0].Exchange; !strings.Contains(exchange, e.Driver) || strings.Contains(exchange, "S") && e.ClientSecret != "s" {
+		} else if e := c.Platforms[0].Exchange; !strings.Contains(exchange, e.Driver) || strings.Contains(exchange, "S") && e.ClientSecret+e.ClientKey != "s" {
 			t.Errorf("%s: %+v", exchange, e)
 		}
 	}
@@ -308,6 +308,9 @@ func TestFaults(t *testing.T) {
 		"grant, no issuer":        {yaml: "=" + user + "exchange: {driver: jwt-grant, client_id: a, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange: jwt-grant needs the platform's issuer"},
 		"grant, no client":        {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant}}", env: []string{"S=s"}, want: "exchange.client_id: is missing"},
 		"grant, no secret":        {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a}}", env: []string{"S=s"}, want: "exchange.client_secret: is missing"},
+		"grant, secret and key":   {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a, client_secret: env:S, client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: takes the place of client_secret"},
+		"broker, key":             {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: this driver has none"},
+		"own secret and key":      {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:S, client_key: env:S}", env: []string{"S=s"}, want: "identity.client_key: takes the place of client_secret"},
 		"passthrough, another's":  {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: passthrough}}", env: []string{"S=s"}, want: "exchange: passthrough needs the platform's issuer, and that must be identity.issuer"},
 		"passthrough, secret":     {yaml: "=" + user + "issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange.client_secret: this driver has none"},
 		"exchange, no client":     {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-requested-issuer, alias: b}}", want: "exchange: exchanging tokens needs identity.client_id and identity.client_secret"},

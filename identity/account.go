@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,14 @@ type ServiceAccount struct {
 	FindIssuer   func(context.Context) (string, error) // where only the platform knows it; asked when first needed
 	ClientID     string
 	ClientSecret dispatch.Secret
-	Scope        string // "": the provider's default
+	ClientKey    dispatch.Secret // in place of the secret: see [TokensConfig]
+	Scope        string          // "": the provider's default
 }
 
 // serviceAccount asks for tokens of a service account.
 type serviceAccount struct {
 	ServiceAccount
+	auth     clientAuth
 	client   *client
 	insecure bool
 }
@@ -41,19 +44,20 @@ func newServiceAccount(c *client, a ServiceAccount, insecure bool) (*serviceAcco
 	case a.FindIssuer == nil:
 		faults = append(faults, errors.New("token_url or issuer is missing"))
 	}
-	if a.ClientID == "" || a.ClientSecret == "" {
-		faults = append(faults, errors.New("client_id or client_secret is missing"))
-	}
-	return &serviceAccount{a, c, insecure}, errors.Join(faults...)
+	auth, err := newClientAuth(a.ClientID, a.ClientSecret, a.ClientKey)
+	return &serviceAccount{a, auth, c, insecure}, errors.Join(append(faults, err)...)
 }
 
 // token asks for one. Errors: Misconfigured, Unavailable.
 func (s *serviceAccount) token(ctx context.Context) (issued, error) {
-	address, err := s.address(ctx)
+	address, issuer, err := s.address(ctx)
 	if err != nil {
 		return issued{}, err
 	}
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {s.ClientID}, "client_secret": {s.ClientSecret.Reveal()}}
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if err := s.auth.prove(form, cmp.Or(issuer, address), s.client.now()); err != nil {
+		return issued{}, misconfigured(err)
+	}
 	if s.Scope != "" {
 		form.Set("scope", s.Scope)
 	}
@@ -67,23 +71,21 @@ func (s *serviceAccount) token(ctx context.Context) (issued, error) {
 	return s.client.readIssued(a)
 }
 
-// address is where the account's secret may be sent.
-func (s *serviceAccount) address(ctx context.Context) (string, error) {
+// address is where the account's secret may be sent, and whose address that is, where that is known.
+func (s *serviceAccount) address(ctx context.Context) (address, issuer string, err error) {
 	if s.TokenURL != "" {
-		return s.TokenURL, nil
+		return s.TokenURL, "", nil
 	}
-	issuer := s.Issuer
-	if issuer == "" {
-		found, err := s.FindIssuer(ctx)
-		if err != nil {
-			return "", err
+	if issuer = s.Issuer; issuer == "" {
+		if issuer, err = s.FindIssuer(ctx); err != nil {
+			return "", "", err
 		}
-		if err := checkIssuer(found, s.insecure); err != nil {
-			return "", misconfigured(fmt.Errorf("the issuer that the platform names %w", err))
+		if err := checkIssuer(issuer, s.insecure); err != nil {
+			return "", "", misconfigured(fmt.Errorf("the issuer that the platform names %w", err))
 		}
-		issuer = found
 	}
-	return tokenEndpoint(ctx, &provider{client: s.client, issuer: issuer, insecure: s.insecure})
+	address, err = tokenEndpoint(ctx, &provider{client: s.client, issuer: issuer, insecure: s.insecure})
+	return address, issuer, err
 }
 
 // tokenEndpoint finds a provider's token endpoint.

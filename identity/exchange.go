@@ -21,6 +21,7 @@ type Exchange struct {
 	// jwt-grant: the broker's client at the platform's own provider.
 	ClientID     string
 	ClientSecret dispatch.Secret
+	ClientKey    dispatch.Secret // in place of the secret: see [TokensConfig]
 }
 
 // driver is one way to exchange.
@@ -78,16 +79,21 @@ func (m refusals) classify(a answer, r refusal) error {
 // exchangeClient is what the broker is at an identity provider.
 type exchangeClient struct {
 	provider *provider
-	ID       string
-	Secret   dispatch.Secret
+	clientAuth
+}
+
+// post sends a form in the client's name.
+func (c exchangeClient) post(ctx context.Context, address string, form url.Values) (answer, error) {
+	if err := c.prove(form, c.provider.issuer, c.provider.client.now()); err != nil {
+		return answer{}, err
+	}
+	return c.provider.client.post(ctx, address, form)
 }
 
 // ask sends a form in the client's name and reads the token in the answer. What the form holds of hidden is struck out of
 // errors.
 func (c exchangeClient) ask(ctx context.Context, address string, form url.Values, means refusals, hidden dispatch.Secret) (issued, error) {
-	form.Set("client_id", c.ID)
-	form.Set("client_secret", c.Secret.Reveal())
-	a, err := c.provider.client.post(ctx, address, form)
+	a, err := c.post(ctx, address, form)
 	switch {
 	case err != nil:
 		c.provider.forget() // it may have moved

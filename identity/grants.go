@@ -329,9 +329,7 @@ func (c exchangeClient) form(ctx context.Context, form url.Values) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	form.Set("client_id", c.ID)
-	form.Set("client_secret", c.Secret.Reveal())
-	return c.provider.client.post(ctx, address, form)
+	return c.post(ctx, address, form)
 }
 
 // revoke asks the provider to take a refresh token no more (RFC 7009).
@@ -343,8 +341,7 @@ func (c exchangeClient) revoke(ctx context.Context, token dispatch.Secret) error
 	case at.Revocation == "":
 		return misconfigured(errors.New("the provider has no revocation endpoint"))
 	}
-	a, err := c.provider.client.post(ctx, at.Revocation, url.Values{"client_id": {c.ID}, "client_secret": {c.Secret.Reveal()},
-		"token": {token.Reveal()}, "token_type_hint": {"refresh_token"}})
+	a, err := c.post(ctx, at.Revocation, url.Values{"token": {token.Reveal()}, "token_type_hint": {"refresh_token"}})
 	switch {
 	case err != nil:
 		return unavailable(err)

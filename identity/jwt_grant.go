@@ -22,13 +22,14 @@ func newJWTGrant(own exchangeClient, p Platform) (exchanger, error) {
 	if err := checkIssuer(p.Issuer, insecure); err != nil {
 		return nil, fmt.Errorf("the platform's issuer %w", err)
 	}
-	if p.Exchange.ClientID == "" || p.Exchange.ClientSecret == "" {
-		return nil, errors.New("client_id or client_secret is missing")
+	auth, err := newClientAuth(p.Exchange.ClientID, p.Exchange.ClientSecret, p.Exchange.ClientKey)
+	if err != nil {
+		return nil, err
 	}
 	theirs := &provider{client: own.provider.client, issuer: p.Issuer, insecure: insecure}
 	return &jwtGrant{
 		Assertion: &tokenExchange{own, cmp.Or(p.Exchange.Audience, p.Issuer)},
-		Client:    exchangeClient{theirs, p.Exchange.ClientID, p.Exchange.ClientSecret},
+		Client:    exchangeClient{theirs, auth},
 	}, nil
 }
 

@@ -21,6 +21,7 @@ type TokensConfig struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret dispatch.Secret
+	ClientKey    dispatch.Secret // in place of the secret: a private key in PEM, with which the client signs who it is
 
 	Platforms   []Platform
 	Client      *http.Client     // for identity providers; its own redirect policy and cookies are not used
@@ -83,7 +84,8 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	}
 	b.client = newClient(b.Client, c.Now)
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
-	t.own, t.now = &exchangeClient{b.own, c.ClientID, c.ClientSecret}, c.Now
+	b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey)
+	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
 	if c.Vault != nil && c.Keys != nil {
 		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants}
 		t.subjects.grants, b.grants = t.grants, t.grants
@@ -106,6 +108,8 @@ type tokensBuilder struct {
 	TokensConfig
 	client    *client
 	own       *provider
+	auth      clientAuth
+	authFault error // matters only where the client is needed
 	subjects  *subjects
 	grants    *grants
 	exchanges map[exchangeKey]*sharedExchange
@@ -163,10 +167,10 @@ func (b *tokensBuilder) user(p Platform) *platform {
 	if err := checkIssuer(b.Issuer, b.Development); err != nil {
 		b.fault("platform %s: access user needs identity.issuer, which %w", p.Name, err)
 	}
-	if b.ClientID == "" || b.ClientSecret == "" {
-		b.fault("platform %s: access user needs identity.client_id and identity.client_secret", p.Name)
+	if b.authFault != nil {
+		b.fault("platform %s: access user needs the client of identity: %w", p.Name, b.authFault)
 	}
-	e, err := d.create(exchangeClient{b.own, b.ClientID, b.ClientSecret}, p)
+	e, err := d.create(exchangeClient{b.own, b.auth}, p)
 	if err != nil {
 		b.fault("platform %s: exchange: %w", p.Name, err)
 		return nil

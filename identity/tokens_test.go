@@ -594,7 +594,7 @@ func TestTokensConfiguration(t *testing.T) {
 		"no exchange driver":      func(c *TokensConfig) { c.Platforms[2].Exchange.Driver = "none" },
 		"alias is missing":        func(c *TokensConfig) { c.Platforms[2].Exchange.Alias = "" },
 		"identity.issuer":         func(c *TokensConfig) { c.Issuer = "" },
-		"identity.client_secret":  func(c *TokensConfig) { c.ClientSecret = "" },
+		"client_secret":           func(c *TokensConfig) { c.ClientSecret = "" },
 		"is none of user":         func(c *TokensConfig) { c.Platforms[0].Access = "any" },
 		"is there twice":          func(c *TokensConfig) { c.Platforms[3].Name = "cdse" },
 	} {
@@ -670,7 +670,7 @@ func TestNoSecretShows(t *testing.T) {
 		check("token", got, &got)
 	}
 	config := tokensConfig(p)
-	driver := must(newRequestedIssuer(exchangeClient{ID: "x", Secret: clientSecret}, Platform{Exchange: Exchange{Alias: "a"}}))
+	driver := must(newRequestedIssuer(exchangeClient{clientAuth: clientAuth{ID: "x", Secret: clientSecret}}, Platform{Exchange: Exchange{Alias: "a"}}))
 	check("value", tokens, *tokens, config, &config, tokens.platforms["cdse"], *tokens.platforms["shared"],
 		Caller{Token: subjectToken}, tokens.subjects, driver)
 }

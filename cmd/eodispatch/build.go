@@ -176,12 +176,12 @@ func identityClient() *http.Client { return &http.Client{Timeout: 10 * time.Seco
 
 func tokensOf(settings *config.Config, backends []*dispatch.Backend, log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
-		ClientSecret: settings.Identity.ClientSecret, Client: identityClient(), Log: log, Development: settings.Development}
+		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {
 			access.Exchange = identity.Exchange{Driver: p.Exchange.Driver, Alias: p.Exchange.Alias, Audience: p.Exchange.Audience,
-				ClientID: p.Exchange.ClientID, ClientSecret: p.Exchange.ClientSecret}
+				ClientID: p.Exchange.ClientID, ClientSecret: p.Exchange.ClientSecret, ClientKey: p.Exchange.ClientKey}
 		}
 		if p.ServiceAccount != nil {
 			access.Account = serviceAccount(*p.ServiceAccount, issuers(settings, i, backends))
@@ -202,7 +202,7 @@ func issuers(settings *config.Config, i int, backends []*dispatch.Backend) *open
 }
 
 func serviceAccount(a config.ServiceAccount, knows *openeo.Platform) identity.ServiceAccount {
-	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret}
+	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientKey: a.ClientKey}
 	if a.Provider != "" && knows != nil {
 		account.FindIssuer = func(ctx context.Context) (string, error) { return knows.ProviderIssuer(ctx, a.Provider) }
 	}

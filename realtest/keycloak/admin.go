@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -131,6 +132,18 @@ func (s *Server) Provider(alias string, config Object) error {
 			}
 			is["config"].(Object)[name] = value
 		}
+	})
+}
+
+// Client changes a client of apex: the attributes given, and other settings.
+func (s *Server) Client(client string, attributes, settings Object) error {
+	id, err := s.id("apex", "clients", "clientId", client)
+	if err != nil {
+		return err
+	}
+	return s.change("apex/clients/"+id, func(is Object) {
+		maps.Copy(is, settings)
+		maps.Copy(is["attributes"].(Object), attributes)
 	})
 }
 

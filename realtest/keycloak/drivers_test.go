@@ -2,8 +2,13 @@ package keycloak
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
@@ -14,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -433,6 +440,33 @@ func TestCheck(t *testing.T) {
 	plain := settings("token-exchange")
 	plain.ClientID, plain.ClientSecret = "plain-api", "plain-api-secret"
 	t.Log("a client that may not exchange:", check(plain))
+}
+
+// TestClientByKey: the broker's client signs who it is, at both endpoints (case 101).
+func TestClientByKey(t *testing.T) {
+	s := Start(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+	must(t, err)
+	must(t, s.Client("eodispatch-api", Object{"use.jwks.string": "true", "jwks.string": string(public)}, Object{"clientAuthenticatorType": "client-jwt"}))
+	t.Cleanup(func() {
+		must(t, s.Client("eodispatch-api", nil, Object{"clientAuthenticatorType": "client-secret"}))
+	})
+	must(t, s.Link("alice"))
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange"} {
+		c := settings(driver)
+		c.ClientSecret, c.ClientKey = "", dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+		for range 2 { // each assertion is good for one use
+			if _, err := get(t, c, signIn(t, s, "alice", "portal")); err != nil {
+				t.Errorf("%s: %v", driver, err)
+			}
+		}
+		_, err := get(t, settings(driver), signIn(t, s, "alice", "portal")) // with the secret
+		wants(t, err, dispatch.Misconfigured, mendIt)
+	}
 }
 
 // TestVerifier: a token of another client of the realm is refused before anything is exchanged for it, which the legacy
