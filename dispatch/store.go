@@ -137,7 +137,7 @@ type Agenda struct {
 	Now    time.Time
 	Wakes  int64
 	Held   int       // slots in use
-	Active int       // by jobs that have started
+	Active int       // jobs that have started and not ended, whether they move or not
 	Hold   time.Time // until when nothing is submitted
 	Why    Attention // of the hold, also of one that is over
 	Cancel []Job     // wanted no more, or with strays

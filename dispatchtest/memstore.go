@@ -664,9 +664,9 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int) (dispatc
 	for _, j := range s.byDue(a) {
 		if j.Phase.Holds() && j.Moved.After(now.Add(-dispatch.StalledAfter)) {
 			g.Held++
-			if j.Phase == dispatch.Started {
-				g.Active++
-			}
+		}
+		if j.Phase == dispatch.Started {
+			g.Active++
 		}
 		enter(&g, j)
 	}

@@ -179,7 +179,7 @@ ORDER BY due, id LIMIT sqlc.arg(n);
 
 -- name: CountHeld :many
 SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS moving,
-	CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) AND phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
+	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
 
 -- name: ListLines :many

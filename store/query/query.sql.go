@@ -211,7 +211,7 @@ func (q *Queries) CountAwaited(ctx context.Context, arg CountAwaitedParams) (int
 
 const countHeld = `-- name: CountHeld :many
 SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > $1 THEN 1 ELSE 0 END) AS BIGINT) AS moving,
-	CAST(SUM(CASE WHEN moved > $1 AND phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
+	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = $2 AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task
 `
 

@@ -1,0 +1,89 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// crowded runs jobs for a minute each, and notes the order in which it took them.
+type crowded struct {
+	*script
+	mu    sync.Mutex
+	ends  map[dispatch.Ref]time.Time
+	order []string
+}
+
+func newCrowded() *crowded {
+	c := &crowded{script: &script{}, ends: map[dispatch.Ref]time.Time{}}
+	c.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		ref := dispatch.Ref{ID: s.Tag}
+		c.ends[ref], c.order = time.Now().Add(time.Minute), append(c.order, s.Title)
+		return dispatch.Step{Ref: ref, Started: true}, nil
+	}
+	return c
+}
+
+func (c *crowded) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.ends[r]) {
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}
+	return dispatch.Report{Status: dispatch.Finished}, nil
+}
+
+// taken is how many jobs were taken so far, and place which of them one was; -1: it was not.
+func (c *crowded) taken() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.order) }
+func (c *crowded) place(title string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Index(c.order, title)
+}
+
+// Ten thousand waiting jobs of one user delay a single job, another's or that user's own, by one freed slot at most, and so
+// they do a later task.
+func TestTenThousandDelayOneByASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept, err := store.Open(t.Context(), "sqlite::memory:", clock{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kept.Close()
+		p := newCrowded()
+		b := backend("a", dispatch.AccessShared, p)
+		b.Limits.Jobs = 2
+		h := open(kept, b)
+		defer h.stop()
+		h.task(t, 10_000)
+		time.Sleep(10 * time.Minute)
+		for i, who := range []dispatch.UserID{"bob", "ann", "ann", "bob"} {
+			r := request("a")
+			r.Title = fmt.Sprintf("%s's %d", who, i)
+			first := r.Title
+			before := p.taken()
+			if i < 2 {
+				_, err = h.Accept(t.Context(), who, r, dispatch.Key{})
+			} else {
+				first += " - Processing Job 1"
+				_, err = h.AcceptTask(t.Context(), who, r, dispatch.Dimension{Name: "tile", Values: values(3)}, dispatch.Key{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Minute)
+			if at := p.place(first); at < 0 || at-before > 1 {
+				t.Errorf("%s was taken after %d others of %d", first, at-before, p.taken()-before)
+			}
+		}
+	})
+}
