@@ -231,3 +231,6 @@ func until(within time.Duration, ok func() bool) bool {
 	}
 	return false
 }
+
+// stopping reports whether the program has said that it heeds a signal.
+func (p *program) stopping() bool { return strings.Contains(p.said.String(), `"msg":"stopping"`) }

@@ -84,6 +84,25 @@ func serverURL() (string, error) {
 	return ours.url, ours.err
 }
 
+// Restart ends the server that was started for the tests of this package, by a signal as its documentation lists them, and
+// starts it again. It fails where the server is not ours.
+func Restart(t testing.TB, s os.Signal) {
+	t.Helper()
+	if ours.ended == nil {
+		t.Fatal("the server was not started here")
+	}
+	if err := ours.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+	<-ours.ended
+	was := ours.cmd
+	ours.cmd = exec.Command(was.Path, was.Args[1:]...)
+	ours.cmd.SysProcAttr = was.SysProcAttr
+	if err := ours.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // server is one that we started.
 type server struct {
 	once   sync.Once

@@ -1,0 +1,352 @@
+package fire
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+const (
+	accounts = 4                     // each at a platform of its own
+	slots    = 20                    // of each account
+	requests = 4                     // at once, likewise
+	latency  = 20 * time.Millisecond // of each platform
+)
+
+// size is how much work a cluster is given, and how long it is disturbed.
+type size struct {
+	jobs   int
+	send   string        // limits.send; a lease is 15 s longer
+	frozen time.Duration // longer than a lease
+	run    time.Duration // of a job
+}
+
+func sized() size {
+	if *full {
+		return size{jobs: 2000, send: "30s", frozen: time.Minute, run: 5 * time.Second}
+	}
+	return size{jobs: 300, send: "2s", frozen: 20 * time.Second, run: 7 * time.Second}
+}
+
+// cluster is replicas on one database. Each reaches the platforms at addresses of its own, by which they tell it apart.
+type cluster struct {
+	t *testing.T
+	size
+	dsn       string
+	db        *sql.DB
+	platforms [accounts]*simulator.OpenEO
+
+	mu       sync.Mutex
+	replicas int
+	flying   [accounts]map[int]int // requests that are being answered, by replica
+	served   [accounts][]served
+	refused  int
+}
+
+type served struct {
+	replica int
+	at      time.Time
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t, size: sized(), dsn: postgres.Database(t)}
+	for i := range c.platforms {
+		c.platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: c.run, Slots: slots}}
+		c.platforms[i].Faults.Set(simulator.Fault{Latency: latency})
+		c.flying[i] = map[int]int{}
+	}
+	return c
+}
+
+// replica is one more of the cluster.
+type replica struct {
+	*program
+	number int
+}
+
+func (c *cluster) launch() replica {
+	c.mu.Lock()
+	c.replicas++
+	n := c.replicas
+	c.mu.Unlock()
+	var configured []map[string]any
+	for i := range c.platforms {
+		server := httptest.NewServer(c.gate(i, n))
+		c.t.Cleanup(server.Close)
+		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo", "access": "open",
+			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests, "send": c.send}})
+	}
+	p := launch(c.t, released, environment(c.t, c.dsn, configured))
+	if p.address == "" {
+		c.t.Fatalf("replica %d does not serve", n)
+	}
+	return replica{p, n}
+}
+
+// public is how clients name a platform.
+func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
+
+// gate is a platform's door for one replica.
+func (c *cluster) gate(platform, replica int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer c.enter(platform, replica, r)()
+		kept := &statusWriter{ResponseWriter: w}
+		c.platforms[platform].ServeHTTP(kept, r)
+		if kept.status == http.StatusBadRequest { // ConcurrentJobLimit: a slot too many
+			c.mu.Lock()
+			c.refused++
+			c.mu.Unlock()
+		}
+	})
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// enter notes a request, and whether another replica's is under way: then two visit one account.
+func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other, n := range c.flying[platform] {
+		if other != replica && n > 0 {
+			c.t.Errorf("%s %s of replica %d meets a request of replica %d", r.Method, r.URL.Path, replica, other)
+		}
+	}
+	c.flying[platform][replica]++
+	c.served[platform] = append(c.served[platform], served{replica, time.Now()})
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.flying[platform][replica]--
+	}
+}
+
+// submit gives every account its share of the jobs, as one task each.
+func (c *cluster) submit(r replica) {
+	for i := range c.platforms {
+		values := make([]json.RawMessage, c.jobs/accounts)
+		for n := range values {
+			values[n] = json.RawMessage(fmt.Sprintf(`{"west": %d, "south": 51.2, "east": %d, "north": 51.3}`, n%90, n%90+1))
+		}
+		task := map[string]any{"title": "fire", "label": "openeo", "format": "json",
+			"service":    map[string]any{"endpoint": public(i), "application": "ndvi_composite"},
+			"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
+			"dimension":  map[string]any{"name": "spatial_extent", "values": values}}
+		var kept struct{ ID int64 }
+		if err := r.ask(c.t.Context(), http.MethodPost, "/upscale_tasks", "", task, &kept); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.db = database(c.t, c.dsn)
+}
+
+// ended is how many jobs have.
+func (c *cluster) ended() (n int) {
+	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase = 'ended'`).Scan(&n); err != nil {
+		c.t.Log(err) // the database may be just restarted
+	}
+	return n
+}
+
+// progress waits until so much of the work is done.
+func (c *cluster) progress(part float64) {
+	c.t.Helper()
+	if !until(5*time.Minute, func() bool { return float64(c.ended()) >= part*float64(c.jobs) }) {
+		c.t.Fatalf("%d of %d jobs have ended", c.ended(), c.jobs)
+	}
+}
+
+// heldBy gives the accounts at which the replica was seen last.
+func (c *cluster) heldBy(replica int) (held []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, all := range c.served {
+		if len(all) > 0 && all[len(all)-1].replica == replica {
+			held = append(held, i)
+		}
+	}
+	return held
+}
+
+// holding waits for a replica that is at work, of those given.
+func (c *cluster) holding(of ...replica) (r replica) {
+	c.t.Helper()
+	found := func() bool {
+		for _, r = range of {
+			if len(c.heldBy(r.number)) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	if !until(time.Minute, found) {
+		c.t.Fatal("no replica is at work")
+	}
+	return r
+}
+
+// takenOver waits until others are at work at the accounts, and says how long that took.
+func (c *cluster) takenOver(held []int, from int, since time.Time, within time.Duration) {
+	c.t.Helper()
+	for _, i := range held {
+		var gap time.Duration
+		other := func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, s := range c.served[i] {
+				if s.replica != from && s.at.After(since) {
+					gap = s.at.Sub(since)
+					return true
+				}
+			}
+			return false
+		}
+		if !until(within+5*time.Second, other) || gap > within {
+			c.t.Errorf("nobody took over account %d within %v", i, within)
+		}
+		c.t.Logf("account %d was taken over after %v", i, gap.Round(time.Millisecond))
+	}
+}
+
+// check holds what must be true when all has ended.
+func (c *cluster) check() {
+	c.t.Helper()
+	c.progress(1)
+	finished := 0
+	for _, r := range rowsOf(c.t, c.db) {
+		if r.status == dispatch.Finished {
+			finished++
+		}
+	}
+	if finished != c.jobs {
+		c.t.Errorf("%d of %d jobs are finished", finished, c.jobs)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused > 0 {
+		c.t.Errorf("%d starts went beyond the limit of jobs", c.refused)
+	}
+	for i, p := range c.platforms {
+		if sum := p.Oracle.Sum(); sum.Runs != c.jobs/accounts {
+			c.t.Errorf("platform %d ran %d jobs of %d", i, sum.Runs, c.jobs/accounts)
+		}
+		for tag, count := range p.Oracle.Tally().Tags {
+			if count.Runs > 1 {
+				c.t.Errorf("platform %d: attempt %s ran %d times", i, tag, count.Runs)
+			}
+		}
+		if peak := p.Oracle.Tally().Accounts["open"].Peak; peak > requests {
+			c.t.Errorf("platform %d: %d requests at once", i, peak)
+		}
+	}
+}
+
+// TestReplicasFail has three replicas work, of which one is killed, one is stopped and one is frozen until others have
+// taken its accounts.
+func TestReplicasFail(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	one, two, three := c.launch(), c.launch(), c.launch()
+	c.submit(one)
+	c.progress(0.1)
+
+	killed := c.holding(one, two, three)
+	rest := without(killed, one, two, three)
+	held, since := c.heldBy(killed.number), time.Now()
+	killed.signal(t, syscall.SIGKILL)
+	c.takenOver(held, killed.number, since, time.Minute)
+	rest = append(rest, c.launch())
+
+	stopped := c.holding(rest...)
+	rest = without(stopped, rest...)
+	held, since = c.heldBy(stopped.number), time.Now()
+	stopped.stop(t)
+	c.takenOver(held, stopped.number, since, 15*time.Second)
+	rest = append(rest, c.launch())
+
+	frozen := c.holding(rest...)
+	held, since = c.heldBy(frozen.number), time.Now()
+	frozen.signal(t, syscall.SIGSTOP)
+	woken := time.After(c.frozen)
+	c.takenOver(held, frozen.number, since, time.Minute)
+	<-woken
+	frozen.signal(t, syscall.SIGCONT)
+	c.check()
+	for _, r := range rest {
+		r.stop(t)
+	}
+}
+
+func without(one replica, all ...replica) (others []replica) {
+	for _, r := range all {
+		if r.number != one.number {
+			others = append(others, r)
+		}
+	}
+	return others
+}
+
+// TestRollingRestart replaces all replicas in turn.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	replicas := []replica{c.launch(), c.launch(), c.launch()}
+	c.submit(replicas[0])
+	for i, old := range replicas {
+		c.progress(0.15 + 0.2*float64(i))
+		held, since := c.heldBy(old.number), time.Now()
+		replicas[i] = c.launch()
+		old.stop(t)
+		c.takenOver(held, old.number, since, 15*time.Second)
+	}
+	c.check()
+	for _, r := range replicas {
+		r.stop(t)
+	}
+}
+
+// TestPostgreSQLRestarts takes the database away from replicas that work.
+func TestPostgreSQLRestarts(t *testing.T) {
+	if os.Getenv(postgres.Variable) != "" && os.Getenv("CI") != "true" {
+		t.Skip("the server that " + postgres.Variable + " names is not ours to restart")
+	}
+	c := newCluster(t)
+	replicas := []replica{c.launch(), c.launch(), c.launch()}
+	c.submit(replicas[0])
+	c.progress(0.2)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} { // politely, and as in a crash
+		before := c.ended()
+		postgres.Restart(t, s)
+		began := time.Now()
+		if !until(time.Minute, func() bool { return c.ended() > before }) {
+			t.Error("nothing ends any more")
+		}
+		t.Logf("the next job ended %v after a restart by %v", time.Since(began).Round(time.Millisecond), s)
+	}
+	c.check()
+	for _, r := range replicas {
+		if err := r.ask(context.Background(), http.MethodGet, "/health", "", nil, new(any)); err != nil {
+			t.Error(err)
+		}
+		r.stop(t)
+	}
+}
