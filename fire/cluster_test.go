@@ -40,6 +40,14 @@ func sized() size {
 	return size{jobs: 300, send: "2s", frozen: 20 * time.Second, run: 7 * time.Second}
 }
 
+// briefly is for what disturbs at once.
+func briefly() size {
+	if *full {
+		return sized()
+	}
+	return size{jobs: 160, send: "2s", run: time.Second}
+}
+
 // cluster is replicas on one database. Each reaches the platforms at addresses of its own, by which they tell it apart.
 type cluster struct {
 	t *testing.T
@@ -60,11 +68,10 @@ type served struct {
 	at      time.Time
 }
 
-func newCluster(t *testing.T) *cluster {
-	c := &cluster{t: t, size: sized(), dsn: postgres.Database(t)}
+func newCluster(t *testing.T, s size) *cluster {
+	c := &cluster{t: t, size: s, dsn: postgres.Database(t)}
 	for i := range c.platforms {
 		c.platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: c.run, Slots: slots}}
-		c.platforms[i].Faults.Set(simulator.Fault{Latency: latency})
 		c.flying[i] = map[int]int{}
 	}
 	return c
@@ -76,7 +83,9 @@ type replica struct {
 	number int
 }
 
-func (c *cluster) launch() replica {
+func (c *cluster) launch() replica { return c.launchOf(released) }
+
+func (c *cluster) launchOf(binary func() (string, error)) replica {
 	c.mu.Lock()
 	c.replicas++
 	n := c.replicas
@@ -88,7 +97,7 @@ func (c *cluster) launch() replica {
 		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo", "access": "open",
 			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests, "send": c.send}})
 	}
-	p := launch(c.t, released, environment(c.t, c.dsn, configured))
+	p := launch(c.t, binary, environment(c.t, c.dsn, configured))
 	if p.address == "" {
 		c.t.Fatalf("replica %d does not serve", n)
 	}
@@ -98,12 +107,14 @@ func (c *cluster) launch() replica {
 // public is how clients name a platform.
 func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
 
-// gate is a platform's door for one replica.
+// gate is a platform's door for one replica. What has come in takes its time, and has its effect even if nobody waits for
+// the answer.
 func (c *cluster) gate(platform, replica int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer c.enter(platform, replica, r)()
+		<-time.After(latency)
 		kept := &statusWriter{ResponseWriter: w}
-		c.platforms[platform].ServeHTTP(kept, r)
+		c.platforms[platform].ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
 		if kept.status == http.StatusBadRequest { // ConcurrentJobLimit: a slot too many
 			c.mu.Lock()
 			c.refused++
@@ -227,10 +238,42 @@ func (c *cluster) takenOver(held []int, from int, since time.Time, within time.D
 	}
 }
 
+// finish waits until all jobs have ended but those in doubt, and stops the replicas. To find out about a start that was
+// never sent takes 20 minutes; that is left to a replica in which a minute is a second.
+func (c *cluster) finish(replicas ...replica) {
+	c.t.Helper()
+	var left []row
+	settled := func(all bool) func() bool {
+		return func() bool {
+			left = left[:0]
+			for _, r := range rowsOf(c.t, c.db) {
+				if r.phase != dispatch.Ended && (all || r.attention != dispatch.InDoubt) {
+					left = append(left, r)
+				}
+			}
+			return len(left) == 0
+		}
+	}
+	if !until(5*time.Minute, settled(false)) {
+		c.t.Fatalf("not at rest: %+v", left)
+	}
+	for _, r := range replicas {
+		r.stop(c.t)
+	}
+	if settled(true)() {
+		return
+	}
+	c.t.Logf("in doubt: %+v", left)
+	last := c.launchOf(mortal)
+	if !until(3*time.Minute, settled(true)) {
+		c.t.Errorf("still in doubt: %+v", left)
+	}
+	last.stop(c.t)
+}
+
 // check holds what must be true when all has ended.
 func (c *cluster) check() {
 	c.t.Helper()
-	c.progress(1)
 	finished := 0
 	for _, r := range rowsOf(c.t, c.db) {
 		if r.status == dispatch.Finished {
@@ -264,7 +307,7 @@ func (c *cluster) check() {
 // taken its accounts.
 func TestReplicasFail(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newCluster(t, sized())
 	one, two, three := c.launch(), c.launch(), c.launch()
 	c.submit(one)
 	c.progress(0.1)
@@ -290,10 +333,8 @@ func TestReplicasFail(t *testing.T) {
 	c.takenOver(held, frozen.number, since, time.Minute)
 	<-woken
 	frozen.signal(t, syscall.SIGCONT)
+	c.finish(rest...)
 	c.check()
-	for _, r := range rest {
-		r.stop(t)
-	}
 }
 
 func without(one replica, all ...replica) (others []replica) {
@@ -308,7 +349,7 @@ func without(one replica, all ...replica) (others []replica) {
 // TestRollingRestart replaces all replicas in turn.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newCluster(t, sized())
 	replicas := []replica{c.launch(), c.launch(), c.launch()}
 	c.submit(replicas[0])
 	for i, old := range replicas {
@@ -318,10 +359,8 @@ func TestRollingRestart(t *testing.T) {
 		old.stop(t)
 		c.takenOver(held, old.number, since, 15*time.Second)
 	}
+	c.finish(replicas...)
 	c.check()
-	for _, r := range replicas {
-		r.stop(t)
-	}
 }
 
 // TestPostgreSQLRestarts takes the database away from replicas that work.
@@ -329,7 +368,7 @@ func TestPostgreSQLRestarts(t *testing.T) {
 	if os.Getenv(postgres.Variable) != "" && os.Getenv("CI") != "true" {
 		t.Skip("the server that " + postgres.Variable + " names is not ours to restart")
 	}
-	c := newCluster(t)
+	c := newCluster(t, briefly())
 	replicas := []replica{c.launch(), c.launch(), c.launch()}
 	c.submit(replicas[0])
 	c.progress(0.2)
@@ -342,11 +381,11 @@ func TestPostgreSQLRestarts(t *testing.T) {
 		}
 		t.Logf("the next job ended %v after a restart by %v", time.Since(began).Round(time.Millisecond), s)
 	}
-	c.check()
 	for _, r := range replicas {
-		if err := r.ask(context.Background(), http.MethodGet, "/health", "", nil, new(any)); err != nil {
+		if err := r.ask(t.Context(), http.MethodGet, "/health", "", nil, nil); err != nil {
 			t.Error(err)
 		}
-		r.stop(t)
 	}
+	c.finish(replicas...)
+	c.check()
 }

@@ -20,7 +20,7 @@ func atWork(t *testing.T, answers time.Duration) (p *program, s scene, dsn strin
 	posted := make(chan struct{})
 	go func() {
 		defer close(posted)
-		_ = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, new(any)) // it may not be answered
+		_ = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil) // it may not be answered
 	}()
 	t.Cleanup(func() { <-posted })
 	if !until(10*time.Second, func() bool { return s.oracle.Requests(create) > 0 }) {
