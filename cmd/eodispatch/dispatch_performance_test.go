@@ -1,0 +1,248 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+const (
+	values   = 1000
+	answered = 50 * time.Millisecond // after the platform was asked
+)
+
+// BenchmarkPerformanceOfDispatch measures how soon a task of 1,000 values is started at a platform that limits neither
+// jobs nor rate and answers after 50 ms, against the time that the requests alone take.
+func BenchmarkPerformanceOfDispatch(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "1,000 values at 50 ms\tbound\tall started\tratio, aim 1.15\trequests a job\tothers\tstatus reads\t/health p50, p99, aim 50 ms")
+	for _, set := range []struct {
+		name     string
+		replicas int
+		database func() string
+	}{
+		{"SQLite", 1, func() string { return "" }},
+		{"PostgreSQL", 1, func() string { return "EODISPATCH_DATABASE=" + postgres.Database(b) }},
+		{"PostgreSQL, 3 replicas", 3, func() string { return "EODISPATCH_DATABASE=" + postgres.Database(b) }},
+	} {
+		for _, label := range []dispatch.Label{dispatch.OpenEO, dispatch.OGCProcess} {
+			for _, requests := range []int{8, 32} {
+				r := newRace(b, w, label, requests, set.replicas, set.database())
+				fmt.Fprintf(table, "%s, %s, requests: %d\t%s\n", set.name, label, requests, r.run(b))
+				r.stop(b)
+			}
+		}
+	}
+	fmt.Fprintln(table, "\nfrom POST to the platform's first request, 200 jobs\tp50\tp99")
+	for _, set := range []struct {
+		name     string
+		replicas int
+		database string
+	}{
+		{"SQLite", 1, ""}, {"PostgreSQL", 1, "EODISPATCH_DATABASE=" + postgres.Database(b)},
+		{"PostgreSQL, 3 replicas", 3, "EODISPATCH_DATABASE=" + postgres.Database(b)},
+	} {
+		r := newRace(b, w, dispatch.OpenEO, 8, set.replicas, set.database)
+		p50, p99 := r.wakes(b, 200)
+		fmt.Fprintf(table, "%s\t%v\t%v\n", set.name, p50, p99)
+		r.stop(b)
+	}
+}
+
+// race is a task against the clock.
+type race struct {
+	platform http.Handler
+	oracle   *simulator.Oracle
+	faults   *simulator.Faults
+	label    dispatch.Label
+	requests int
+	programs []*program
+	client   fast
+	url      string
+
+	mu      sync.Mutex
+	started int
+	asked   chan time.Time // the first request of each job
+	over    chan time.Time // when all have started
+}
+
+func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, replicas int, database string) *race {
+	r := &race{label: label, requests: requests, asked: make(chan time.Time, values), over: make(chan time.Time, 1)}
+	long, protocol := simulator.Life{Run: 10 * time.Minute}, "openeo"
+	if label == dispatch.OGCProcess {
+		p := &simulator.OGC{Life: long}
+		r.platform, r.oracle, r.faults, protocol = p, &p.Oracle, &p.Faults, "ogc-api-processes"
+	} else {
+		p := &simulator.OpenEO{Open: true, Life: long}
+		r.platform, r.oracle, r.faults = p, &p.Oracle, &p.Faults
+	}
+	server := httptest.NewServer(r)
+	b.Cleanup(server.Close)
+	r.url = server.URL
+	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": requests}},
+	})
+	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))
+	if database != "" {
+		environ = append(environ, database)
+	}
+	for range replicas {
+		r.programs = append(r.programs, startProgram(b, environ...))
+	}
+	r.client = fast{signedIn(b, w, r.programs[0].address)}
+	return r
+}
+
+// ServeHTTP is the platform, and notes when jobs are submitted and started.
+func (r *race) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	submits := request.Method == http.MethodPost && (strings.HasSuffix(request.URL.Path, "/jobs") || strings.HasSuffix(request.URL.Path, "/execution"))
+	starts := request.Method == http.MethodPost && !strings.HasSuffix(request.URL.Path, "/jobs")
+	if submits {
+		select {
+		case r.asked <- time.Now():
+		default:
+		}
+	}
+	r.platform.ServeHTTP(w, request)
+	if !starts {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started++; r.started == values {
+		r.over <- time.Now()
+	}
+}
+
+// job is what all jobs of a race share.
+func (r *race) job() map[string]any {
+	application, parameters := "ndvi_composite", map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}}
+	if r.label == dispatch.OGCProcess {
+		application, parameters = ogcProcess, map[string]any{}
+	}
+	return map[string]any{"title": "race", "label": r.label, "format": "json", "parameters": parameters,
+		"service": map[string]any{"endpoint": r.url, "application": application}}
+}
+
+func (r *race) dimension() (name string, value json.RawMessage) {
+	if r.label == dispatch.OGCProcess {
+		return "bbox", json.RawMessage(demoBox)
+	}
+	return "spatial_extent", json.RawMessage(demoArea)
+}
+
+// run gives a row of the table.
+func (r *race) run(b *testing.B) string {
+	r.faults.Set(simulator.Fault{Latency: answered})
+	name, value := r.dimension()
+	task := r.job()
+	task["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{value}, values)}
+	body, _ := json.Marshal(task) // of texts and numbers: no error
+	r.client.must(b, http.MethodPost, "/upscale_tasks", body, nil)
+	begin := time.Now()
+	health := r.watchHealth(b)
+	var took time.Duration
+	select {
+	case at := <-r.over:
+		took = at.Sub(begin)
+	case <-time.After(5 * time.Minute):
+		b.Fatalf("%d of %d started", r.started, values)
+	}
+	p50, p99 := health()
+	steps := 2
+	if r.label == dispatch.OGCProcess {
+		steps = 1
+	}
+	bound := time.Duration(steps) * values * answered / time.Duration(r.requests)
+	submits, reads, others := r.routes()
+	return fmt.Sprintf("%v\t%v\t%.3f\t%.3f\t%s\t%d\t%v, %v", bound, took.Round(time.Millisecond), float64(took)/float64(bound),
+		float64(submits)/values, others, reads, p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
+}
+
+// routes counts the requests that submit, those that read statuses, and names the others.
+func (r *race) routes() (submits, reads int, others string) {
+	var rest []string
+	for route, n := range r.oracle.Tally().Routes {
+		switch {
+		case strings.HasPrefix(route, "POST "):
+			submits += n
+		case strings.HasPrefix(route, "GET /jobs"):
+			reads += n
+		default:
+			rest = append(rest, fmt.Sprintf("%s ×%d", route, n))
+		}
+	}
+	slices.Sort(rest)
+	return submits, reads, strings.Join(rest, ", ")
+}
+
+// watchHealth asks for /health until it is told to stop, and then says how long that took.
+func (r *race) watchHealth(b *testing.B) (stop func() (p50, p99 time.Duration)) {
+	var times []time.Duration
+	done, ended := make(chan struct{}), make(chan struct{})
+	again := time.NewTicker(10 * time.Millisecond)
+	go func() {
+		defer close(ended)
+		defer again.Stop()
+		for {
+			select {
+			case <-again.C:
+				begin := time.Now()
+				r.client.must(b, http.MethodGet, "/health", nil, nil)
+				times = append(times, time.Since(begin))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() (p50, p99 time.Duration) {
+		close(done)
+		<-ended
+		return quantiles(times)
+	}
+}
+
+func quantiles(times []time.Duration) (p50, p99 time.Duration) {
+	slices.Sort(times)
+	return times[len(times)/2], times[len(times)*99/100]
+}
+
+// wakes posts single jobs to a broker that has nothing to do, and says how soon the platform is asked.
+func (r *race) wakes(b *testing.B, n int) (p50, p99 time.Duration) {
+	name, value := r.dimension()
+	job := r.job()
+	job["parameters"].(map[string]any)[name] = value
+	body, _ := json.Marshal(job) // of texts and numbers: no error
+	var times []time.Duration
+	for range n {
+		begin := time.Now()
+		r.client.mustPost(b, body, nil)
+		times = append(times, (<-r.asked).Sub(begin))
+	}
+	p50, p99 = quantiles(times)
+	return p50.Round(100 * time.Microsecond), p99.Round(100 * time.Microsecond)
+}
+
+func (r *race) stop(b *testing.B) {
+	for _, p := range r.programs {
+		p.stop(b)
+	}
+}
