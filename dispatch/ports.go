@@ -178,10 +178,11 @@ type Limits struct {
 	MinPoll  time.Duration // between two questions for the same status
 }
 
-// free is how many jobs may be brought to the platform now, with so many there.
+// free is how many jobs may be brought to the platform now, with so many there: as many as can be sent at once, and where
+// slots are plenty as many again, so that none stands idle until somebody looks anew.
 func (l Limits) free(held int) int {
-	if l.Jobs == 0 {
-		return l.Requests
+	if l.Jobs == 0 || l.Jobs-held > 3*l.Requests {
+		return 2 * l.Requests
 	}
 	return min(l.Jobs-held, l.Requests)
 }

@@ -28,6 +28,7 @@ type visit struct {
 	flying   int
 	answers  chan flown
 	unsaved  []flown
+	pass     Token // that the last steps were begun with
 	denial   error // why nothing can be asked, if that was just learnt
 	empty    bool  // because there is no token
 	freed    bool  // a job has ended, and what that means is not yet heeded
@@ -92,6 +93,9 @@ func (v *visit) release(ctx context.Context) error {
 
 // turn saves what was answered, looks at what is due, and begins as many steps as may be under way at once.
 func (v *visit) turn(ctx context.Context, ending bool) error {
+	if err := v.carryOn(ctx, ending); err != nil {
+		return err
+	}
 	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny, v.look} {
 		if err := do(ctx); err != nil {
 			return err
@@ -104,8 +108,31 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 	if err != nil || !ok {
 		return err
 	}
+	v.pass = t
 	steps, err := v.steps(ctx, t)
 	return firstOf(v.begin(ctx, steps), err)
+}
+
+// carryOn begins what the last look found and did not get to, before anything is saved: else the platform would wait for
+// our database. It is for when all goes well; any trouble is heeded first.
+func (v *visit) carryOn(ctx context.Context, ending bool) error {
+	if ending || !v.wentWell() || time.Since(v.read) > nearby {
+		return nil
+	}
+	steps, err := v.steps(ctx, v.pass)
+	return firstOf(v.begin(ctx, steps), err)
+}
+
+// wentWell reports whether there are new answers, and none is an error.
+func (v *visit) wentWell() bool {
+	for _, f := range v.unsaved {
+		for _, a := range f.answers {
+			if a.Err != nil {
+				return false
+			}
+		}
+	}
+	return len(v.unsaved) > 0 && v.denial == nil
 }
 
 // renew keeps the lease so fresh that a request which begins now has most of its time, see deadline.
