@@ -32,6 +32,12 @@ type Broker interface {
 	ListTasks(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, error)
 	// ListAll gives what ListTasks and List give, in the time of one.
 	ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error)
+	// TaskOutline gives all finished jobs of a task, and what is known of their results.
+	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.Gathered, error)
+	// TaskResults gives the results of finished jobs of a task behind a mark, n at most, in the order in which they finished.
+	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.Mark, n int) (dispatch.Gathered, error)
+	// TaskResult gives those of one.
+	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.Gathered, error)
 	// DeleteTask cancels what has not ended of a task, and hides it with its jobs.
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// RetryTask has the failed jobs of a task carried out anew.

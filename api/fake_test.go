@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,7 @@ type world struct {
 	mu      sync.Mutex
 	jobs    map[dispatch.JobID]dispatch.Record
 	results map[dispatch.JobID]json.RawMessage
+	lacks   map[dispatch.JobID]error // why a job has no results
 	tasks   map[dispatch.TaskID]dispatch.TaskRecord
 	asked   []string // which lists
 
@@ -258,6 +260,41 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 			}
 		}
 	}
+}
+
+func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.Gathered, err error) {
+	t, jobs, err := w.ReadTask(ctx, u, id, 0)
+	if err != nil {
+		return g, err
+	}
+	g.Task = t
+	for _, j := range jobs {
+		if j.Status == dispatch.Finished {
+			g.Parts = append(g.Parts, dispatch.Part{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
+		}
+	}
+	g.Total = len(g.Parts)
+	return g, nil
+}
+
+func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.Mark, n int) (dispatch.Gathered, error) {
+	g, err := w.TaskOutline(ctx, u, id)
+	g.Parts = slices.DeleteFunc(g.Parts, func(p dispatch.Part) bool { return p.ID <= after.Job })
+	g.More = len(g.Parts) > n
+	g.Parts = g.Parts[:min(n, len(g.Parts))]
+	return g, err
+}
+
+func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (dispatch.Gathered, error) {
+	g, err := w.TaskOutline(ctx, u, id)
+	if err != nil {
+		return g, err
+	}
+	g.Parts = slices.DeleteFunc(g.Parts, func(p dispatch.Part) bool { return p.ID != job })
+	if len(g.Parts) == 0 {
+		return g, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.TaskResult"}
+	}
+	return g, nil
 }
 
 func (w *world) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {

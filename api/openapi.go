@@ -88,6 +88,7 @@ func (a *api) routes() {
 		Description: "The failed jobs of the task become created again and are submitted anew, under their ids. Jobs that wait, run, have finished or were canceled are left as they are. " +
 			"Repeating it does nothing to a job that has not failed again.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.retryTask)
+	a.taskResultRoutes()
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
 	}
@@ -217,6 +218,13 @@ func withBody[T any](a *api, all map[string]*huma.Response) map[string]*huma.Res
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	all["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
 		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	return all
+}
+
+// withGeoJSON describes an answer that is GeoJSON.
+func withGeoJSON[T any](a *api, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	all["200"] = &huma.Response{Description: "GeoJSON", Content: map[string]*huma.MediaType{mediaGeoJSON: {Schema: schema}}}
 	return all
 }
 

@@ -85,7 +85,9 @@ func TestDocument(t *testing.T) {
 	}
 	slices.Sort(operations)
 	want := []string{"DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grids", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
-		"GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}", "POST /params", "POST /sync_jobs", "POST /tiles",
+		"GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
+		"GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
+		"GET /upscale_tasks/{task_id}/tiles", "POST /params", "POST /sync_jobs", "POST /tiles",
 		"POST /unit_jobs", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
@@ -135,7 +137,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 12 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 16 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }
@@ -158,14 +160,15 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	task := w.tasks[1]
 	half := 50.0
 	r := w.jobs[1]
-	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 3
+	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
+	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 1
 	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}
 	seen := map[string]bool{}
 	for path, methods := range d.Paths {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
 			kinds := fromStore
-			if method == "post" && !strings.HasSuffix(path, "/retry") || strings.HasSuffix(path, "/results") {
+			if method == "post" && !strings.HasSuffix(path, "/retry") || strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
 				kinds = dispatch.Kinds()
 			}
 			for i := -1; i < len(kinds); i++ {
@@ -216,7 +219,12 @@ func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[stri
 		return
 	}
 	at := strings.NewReplacer("~", "~0", "/", "~1").Replace
-	schema, err := c.Compile("mem://openapi.json#/paths/" + at(path) + "/" + method + "/responses/" + status + "/content/application~1json/schema")
+	media := a.Header().Get("Content-Type")
+	if _, ok := documented.Content[media]; !ok {
+		t.Errorf("%s: %s is not in the document as %s", name, status, media)
+		return
+	}
+	schema, err := c.Compile("mem://openapi.json#/paths/" + at(path) + "/" + method + "/responses/" + status + "/content/" + at(media) + "/schema")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ type Broker struct {
 	unlisted unlisted
 	calls    slots // outside visits
 	syncs    slots
+	results  keptCollections
 }
 
 // Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"sync"
 	"time"
@@ -16,37 +15,6 @@ const (
 	tokenWithin  = 10 * time.Second
 	comeBackSoon = 30 * time.Second
 )
-
-// Results gives the results of a job as a STAC Collection, nil while there are none yet. A job that failed or was
-// canceled has none: Conflict, with the reason.
-func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
-	r, err := b.Read(ctx, u, id, resultsFresh)
-	if err != nil {
-		return nil, err
-	}
-	switch r.Status {
-	case Finished:
-		return b.collection(ctx, u, r.Job)
-	case Failed:
-		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + r.Failure}
-	case Canceled:
-		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
-	}
-	return nil, nil
-}
-
-func (b *Broker) collection(ctx context.Context, u UserID, j Job) (json.RawMessage, error) {
-	if kept, err := b.Store.Result(ctx, u, j.ID); err != nil || kept != nil {
-		return kept, err
-	}
-	results, err := call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) (json.RawMessage, error) {
-		return p.Results(ctx, t, j.Ref)
-	})
-	if Is(err, Conflict) { // it says finished in one place and not yet in another
-		return nil, nil
-	}
-	return results, err
-}
 
 // Logs gives what the platform logged about a job, oldest first.
 func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, error) {

@@ -103,6 +103,13 @@ func (t Task) For(n int, v json.RawMessage) (Request, error) {
 	return r, nil
 }
 
+// ValueOf is the value that one of the task's jobs has, of its request; nil if it has none.
+func (t Task) ValueOf(r Request) json.RawMessage {
+	var parameters map[string]json.RawMessage
+	_ = json.Unmarshal(r.Parameters, &parameters)
+	return parameters[t.Dimension]
+}
+
 func (t Task) titleOf(n int) string {
 	return fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
 }

@@ -35,6 +35,14 @@ func NewArea(polygons MultiPolygon) (*Area, error) {
 	return a, nil
 }
 
+// Polygons is the area as RFC 7946 writes it.
+func (a *Area) Polygons() (all MultiPolygon) {
+	for _, part := range a.parts { // what was cut at the antimeridian has several shells
+		all = append(all, polygons(part)...)
+	}
+	return all
+}
+
 // globe brings a polygon onto the globe from -180 to 180.
 func globe(p Polygon) (Polygon, error) {
 	var part Polygon

@@ -423,3 +423,21 @@ func ExampleGrid_Tiles() {
 	// Output:
 	// 250x250km-r062-c0052 3.5294118 49.6424754 7.0588235 51.890234
 }
+
+// An area is given back as RFC 7946 wants it: cut at the antimeridian, shells before their holes.
+func TestPolygonsOfAnArea(t *testing.T) {
+	for _, c := range []struct{ raw, want string }{
+		{`{"type":"Polygon","coordinates":[[[0,0],[0,4],[4,4],[4,0],[0,0]],[[1,1],[2,1],[2,2],[1,2],[1,1]]]}`,
+			`{"type":"Polygon","coordinates":[[[0,0],[4,0],[4,4],[0,4],[0,0]],[[1,1],[1,2],[2,2],[2,1],[1,1]]]}`},
+		{`{"type":"Polygon","coordinates":[[[179,0],[181,0],[181,1],[179,1],[179,0]]]}`,
+			`{"type":"MultiPolygon","coordinates":[[[[-180,0],[-179,0],[-179,1],[-180,1],[-180,0]]],[[[180,1],[179,1],[179,0],[180,0],[180,1]]]]}`},
+	} {
+		area, err := ParseArea([]byte(c.raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(area.Polygons().AppendJSON(nil)); got != c.want {
+			t.Errorf("%s: %s", c.raw, got)
+		}
+	}
+}

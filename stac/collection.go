@@ -17,11 +17,11 @@ type Object = map[string]json.RawMessage
 // Complete makes a valid Collection of c, whose links are absolute already: see [Anchor]. It takes identifier and extent
 // from id and e where c has none.
 func Complete(c Object, id string, e Extent) {
-	complete(c, "stac_version", slices.Contains(versions, text(c["stac_version"])), versions[0])
+	complete(c, "stac_version", slices.Contains(versions, Text(c["stac_version"])), versions[0])
 	c["type"] = marshal("Collection")
-	complete(c, "id", text(c["id"]) != "", id)
-	complete(c, "description", text(c["description"]) != "", "Results of "+text(c["id"])+".")
-	complete(c, "license", license.MatchString(text(c["license"])), unknownLicense(c))
+	complete(c, "id", Text(c["id"]) != "", id)
+	complete(c, "description", Text(c["description"]) != "", "Results of "+Text(c["id"])+".")
+	complete(c, "license", license.MatchString(Text(c["license"])), unknownLicense(c))
 	c["extent"] = marshal(merge(c["extent"], e))
 	var links []Object
 	complete(c, "links", json.Unmarshal(c["links"], &links) == nil && links != nil, []Object{})
@@ -50,7 +50,7 @@ var license = regexp.MustCompile(`^[\w\-.+]+$`)
 
 // unknownLicense is the word for a licence that is not known, which 1.1.0 changed.
 func unknownLicense(c Object) string {
-	if text(c["stac_version"]) == "1.1.0" {
+	if Text(c["stac_version"]) == "1.1.0" {
 		return "other"
 	}
 	return "proprietary"
@@ -128,12 +128,13 @@ func summary(raw json.RawMessage) bool {
 }
 
 func isTime(raw json.RawMessage) bool {
-	s := text(raw)
+	s := Text(raw)
 	_, err := time.Parse(time.RFC3339, s)
 	return err == nil && (strings.HasSuffix(s, "Z") || strings.HasSuffix(s, "+00:00"))
 }
 
-func text(v json.RawMessage) string {
+// Text is the value of a JSON string; "" for all else.
+func Text(v json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(v, &s)
 	return s

@@ -52,7 +52,7 @@ func (e *Extent) Feature(f Object) {
 	var times Object
 	_ = json.Unmarshal(f["properties"], &times)
 	for _, name := range []string{"datetime", "start_datetime", "end_datetime"} {
-		e.AddTime(text(times[name]))
+		e.AddTime(Text(times[name]))
 	}
 }
 
@@ -167,10 +167,21 @@ func width(west, east float64) float64 {
 
 // AddTime widens e by a time in RFC 3339, or a day. Another text says nothing.
 func (e *Extent) AddTime(s string) {
-	t, ok := parseTime(s)
-	if !ok {
-		return
+	if t, ok := parseTime(s); ok {
+		e.AddTimes(t, t)
 	}
+}
+
+// AddTimes widens e by a range of time; zero times say nothing.
+func (e *Extent) AddTimes(first, last time.Time) {
+	for _, t := range []time.Time{first, last} {
+		if !t.IsZero() {
+			e.addTime(t)
+		}
+	}
+}
+
+func (e *Extent) addTime(t time.Time) {
 	if e.first.IsZero() || t.Before(e.first) {
 		e.first = t
 	}

@@ -25,8 +25,8 @@ func Anchor(o Object, at *url.URL) {
 	kept := Object{}
 	for name, raw := range all {
 		var a Object
-		if json.Unmarshal(raw, &a) == nil && text(a["href"]) != "" {
-			a["href"] = marshal(Resolve(at, text(a["href"])))
+		if json.Unmarshal(raw, &a) == nil && Text(a["href"]) != "" {
+			a["href"] = marshal(Resolve(at, Text(a["href"])))
 			Describe(a)
 			kept[name] = marshal(a)
 		}
@@ -37,10 +37,10 @@ func Anchor(o Object, at *url.URL) {
 func anchored(raw json.RawMessage, at *url.URL) []Object {
 	kept := []Object{}
 	for _, l := range Links(Object{"links": raw}) {
-		if text(l["rel"]) == "" || text(l["href"]) == "" {
+		if Text(l["rel"]) == "" || Text(l["href"]) == "" {
 			continue
 		}
-		l["href"] = marshal(Resolve(at, text(l["href"])))
+		l["href"] = marshal(Resolve(at, Text(l["href"])))
 		drop(l, is[string], "type", "title")
 		kept = append(kept, l)
 	}
@@ -73,7 +73,7 @@ func Links(o Object) []Object {
 // Self is the absolute address that a STAC object says it has; "" if it says none.
 func Self(o Object) string {
 	for _, l := range Links(o) {
-		if href := text(l["href"]); text(l["rel"]) == "self" && IsAddress(href) {
+		if href := Text(l["href"]); Text(l["rel"]) == "self" && IsAddress(href) {
 			return href
 		}
 	}
@@ -83,7 +83,7 @@ func Self(o Object) string {
 // Describe gives an asset its media type, where its name tells one, and the role "data", unless it has others.
 func Describe(a Object) {
 	drop(a, is[string], "type", "title", "description")
-	if media := mediaType(text(a["href"])); text(a["type"]) == "" && media != "" {
+	if media := mediaType(Text(a["href"])); Text(a["type"]) == "" && media != "" {
 		a["type"] = marshal(media)
 	}
 	if !each(is[string])(a["roles"]) || string(a["roles"]) == "[]" {

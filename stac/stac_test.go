@@ -167,7 +167,7 @@ func FuzzComplete(f *testing.F) {
 			return
 		}
 		for name, asset := range parse[map[string]Object](t, c["assets"]) {
-			if text(asset["href"]) == "" || len(parse[[]string](t, asset["roles"])) == 0 {
+			if Text(asset["href"]) == "" || len(parse[[]string](t, asset["roles"])) == 0 {
 				t.Fatalf("asset %q: %s", name, c["assets"])
 			}
 		}

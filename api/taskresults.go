@@ -1,0 +1,331 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/stac"
+)
+
+const (
+	manyItems = 10 // of a page, unless the client says how many; as STAC API
+	mostItems = 100
+)
+
+const mediaGeoJSON = "application/geo+json"
+
+// TaskCollection is the results of a task.
+type TaskCollection struct {
+	Type        string `json:"type" enum:"Collection"`
+	Version     string `json:"stac_version" example:"1.0.0"`
+	ID          string `json:"id" example:"task-7"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	License     string `json:"license" example:"proprietary"`
+	Extent      Object `json:"extent" doc:"Of the finished jobs: their tiles, and of their results what is known"`
+	Links       []Link `json:"links" nullable:"false" doc:"With the relation items: the Items, one for each finished job"`
+}
+
+// Geometry is a GeoJSON geometry, or null.
+type Geometry struct{ json.RawMessage }
+
+// Schema implements [huma.SchemaProvider].
+func (Geometry) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
+		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}}
+}
+
+// Link leads from a STAC object to another.
+type Link struct {
+	Rel   string `json:"rel" example:"items"`
+	Href  string `json:"href" format:"uri"`
+	Type  string `json:"type,omitempty"`
+	Title string `json:"title,omitempty"`
+}
+
+// Item is the results of one finished job of a task.
+type Item struct {
+	Type       string            `json:"type" enum:"Feature"`
+	Version    string            `json:"stac_version" example:"1.0.0"`
+	ID         string            `json:"id" example:"42" doc:"The job's"`
+	Collection string            `json:"collection" example:"task-7"`
+	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the dimension where that is a bounding box or GeoJSON, else the extent of the results; null where neither is known"`
+	Bbox       []float64         `json:"bbox,omitempty" nullable:"false"`
+	Properties map[string]any    `json:"properties"`
+	Links      []Link            `json:"links" nullable:"false"`
+	Assets     map[string]Object `json:"assets" doc:"Of the job's results"`
+}
+
+// ItemPage is some of a task's Items, in the order in which the jobs finished.
+type ItemPage struct {
+	Type     string `json:"type" enum:"FeatureCollection"`
+	Features []Item `json:"features" nullable:"false"`
+	Links    []Link `json:"links" nullable:"false" doc:"With the relation next: the next page, where there is one"`
+	Matched  int    `json:"numberMatched" doc:"How many jobs have finished"`
+	Returned int    `json:"numberReturned"`
+}
+
+// TaskTiles is a task's jobs on a map.
+type TaskTiles struct {
+	Type     string `json:"type" enum:"FeatureCollection"`
+	Features []Tile `json:"features" nullable:"false" doc:"In the order of the values"`
+}
+
+// Tile is one job on a map.
+type Tile struct {
+	Type       string         `json:"type" enum:"Feature"`
+	ID         int64          `json:"id" doc:"The job's"`
+	Geometry   Geometry       `json:"geometry" doc:"As that of its Item"`
+	Bbox       []float64      `json:"bbox,omitempty" nullable:"false"`
+	Properties TileProperties `json:"properties"`
+}
+
+type TileProperties struct {
+	Title    string   `json:"title"`
+	Status   string   `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
+	Progress *float64 `json:"progress,omitempty" doc:"Percent"`
+	Failure  string   `json:"failure,omitempty"`
+}
+
+// geoJSON is an answer of the media type of GeoJSON, which the framework does not write by itself.
+type geoJSON struct {
+	ContentType  string `header:"Content-Type"`
+	CacheControl string `header:"Cache-Control"`
+	Body         []byte
+}
+
+func writeGeoJSON(v any) (*geoJSON, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return &geoJSON{mediaGeoJSON, revalidate, b.Bytes()}, err
+}
+
+func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCollection], error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	f, err := a.Broker.TaskOutline(ctx, user(ctx), id)
+	if err != nil {
+		return nil, aboutTask(err)
+	}
+	var extent stac.Extent
+	for _, p := range f.Parts {
+		widen(&extent, f.Task, p)
+	}
+	written, err := json.Marshal(extent)
+	if err != nil {
+		return nil, err
+	}
+	at := a.resultsAt(in, id)
+	return &status[TaskCollection]{revalidate, TaskCollection{
+		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: f.Task.Request.Title,
+		Description: fmt.Sprintf("Results of the %d jobs that have finished, of %d.", f.Total, f.Task.Counts.Jobs()),
+		License:     "proprietary", Extent: Object{written},
+		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""},
+			{"items", at + "/items", mediaGeoJSON, "An Item for each job that has finished"},
+			{"related", strings.TrimSuffix(at, "results") + "tiles", mediaGeoJSON, "All jobs on a map"}},
+	}}, nil
+}
+
+// widen adds a job's tile, and what else is known of its results, to an extent.
+func widen(e *stac.Extent, t dispatch.TaskRecord, p dispatch.Part) {
+	var own stac.Extent
+	own.Collection(objectOf(p.Collection))
+	if at := placeOf(t.ValueOf(p.Request)); at.box != nil {
+		e.AddBox(at.box)
+	} else if own.Box() != nil {
+		e.AddBox(own.Box())
+	}
+	e.AddTimes(own.Times())
+}
+
+func objectOf(raw json.RawMessage) (o stac.Object) {
+	_ = json.Unmarshal(raw, &o) // nil: nothing is known
+	return o
+}
+
+func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	limit, faults := in.itemLimit()
+	after, bad := in.mark()
+	if faults = append(faults, bad...); len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	f, err := a.Broker.TaskResults(ctx, user(ctx), id, after, limit)
+	if err != nil {
+		return nil, aboutTask(err)
+	}
+	at := a.resultsAt(in, id)
+	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Parts)), Matched: f.Total, Returned: len(f.Parts), Links: []Link{
+		{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""}, {"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
+	for i, p := range f.Parts {
+		page.Features[i] = itemOf(f.Task, p, at)
+	}
+	if f.More {
+		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Parts[len(f.Parts)-1].Mark()), mediaGeoJSON, ""})
+	}
+	return writeGeoJSON(page)
+}
+
+func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	job, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	f, err := a.Broker.TaskResult(ctx, user(ctx), id, job)
+	switch {
+	case err != nil && f.Task.ID == 0:
+		return nil, aboutTask(err)
+	case err != nil:
+		return nil, err
+	}
+	return writeGeoJSON(itemOf(f.Task, f.Parts[0], a.resultsAt(in, id)))
+}
+
+// itemOf makes the STAC Item of a finished job.
+func itemOf(t dispatch.TaskRecord, p dispatch.Part, at string) Item {
+	c := objectOf(p.Collection)
+	var extent stac.Extent
+	extent.Collection(c)
+	value := t.ValueOf(p.Request)
+	where := placeOf(value)
+	properties := map[string]any{"title": p.Request.Title, "created": p.Created.UTC(), "updated": p.Updated.UTC()}
+	if where.geometry == nil {
+		properties["dimension"] = map[string]json.RawMessage{t.Dimension: value}
+		where = boxed(extent.Box())
+	}
+	datetimes(properties, extent, p.Moved)
+	if p.Err != nil {
+		properties["description"] = "The platform gives no results: " + dispatch.TextFor(p.Err)
+	}
+	i := Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
+		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties, Assets: map[string]Object{}}
+	if stac.Text(c["stac_version"]) == "1.1.0" {
+		i.Version = "1.1.0"
+	}
+	_ = json.Unmarshal(c["assets"], &i.Assets)
+	job := fmt.Sprintf("%sunit_jobs/%s", at[:strings.LastIndex(at, "upscale_tasks/")], i.ID)
+	i.Links = []Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""}, {"parent", at, "application/json", ""},
+		{"root", at, "application/json", ""}, {"via", job + "/results", "application/json", "The results as the platform describes them"}}
+	return i
+}
+
+// datetimes writes the time of an Item. STAC wants one: where the results tell none, it is when the job finished.
+func datetimes(properties map[string]any, e stac.Extent, finished time.Time) {
+	first, last := e.Times()
+	switch {
+	case first.IsZero():
+		properties["datetime"] = finished.UTC()
+	case first.Equal(last):
+		properties["datetime"] = first
+	default:
+		properties["datetime"], properties["start_datetime"], properties["end_datetime"] = nil, first, last
+	}
+}
+
+func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) {
+	id, err := in.taskID()
+	if err != nil {
+		return nil, err
+	}
+	t, jobs, err := a.Broker.ReadTask(ctx, user(ctx), id, a.Freshness)
+	if err != nil {
+		return nil, aboutTask(err)
+	}
+	tiles := TaskTiles{"FeatureCollection", make([]Tile, len(jobs))}
+	for i, j := range jobs {
+		at := placeOf(t.ValueOf(j.Request))
+		tiles.Features[i] = Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
+			TileProperties{j.Request.Title, string(a.shown(j.Status)), j.Progress, j.Failure}}
+	}
+	return writeGeoJSON(tiles)
+}
+
+func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id) }
+
+// resultsAt is the address of a task's results: as the operator says clients reach the broker, else as this client did.
+func (a *api) resultsAt(in *request, id dispatch.TaskID) string {
+	base := strings.TrimSuffix(a.PublicURL, "/")
+	if base == "" {
+		base = "http://" + in.http.Host()
+		if in.http.TLS() != nil {
+			base = "https://" + in.http.Host()
+		}
+	}
+	return fmt.Sprintf("%s/upscale_tasks/%d/results", base, id)
+}
+
+// itemLimit reads how many Items a page may have. More than the most are not given, which STAC API allows.
+func (r *request) itemLimit() (int, []dispatch.Fault) {
+	n, faults := r.number("limit", manyItems, 1, 10_000)
+	return min(n, mostItems), faults
+}
+
+// query leads to the page behind a mark.
+func query(limit int, after dispatch.Mark) string {
+	if after == (dispatch.Mark{}) {
+		return fmt.Sprintf("?limit=%d", limit)
+	}
+	return fmt.Sprintf("?limit=%d&token=%d-%d", limit, after.At.UnixNano(), after.Job)
+}
+
+// mark reads the place in the order of Items that a next link led to.
+func (r *request) mark() (m dispatch.Mark, faults []dispatch.Fault) {
+	u := r.http.URL()
+	text := u.Query().Get("token")
+	if text == "" {
+		return m, nil
+	}
+	at, job, _ := strings.Cut(text, "-")
+	nanos, err := strconv.ParseInt(at, 10, 64)
+	id, bad := strconv.ParseInt(job, 10, 64)
+	if err != nil || bad != nil {
+		return m, []dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error", Msg: "Input should be a token of a next link"}}
+	}
+	return dispatch.Mark{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
+}
+
+// taskResultRoutes declares what tells of the results of whole tasks.
+func (a *api) taskResultRoutes() {
+	failures := []int{401, 403, 404, 409, 422, 429, 501, 502, 503, 504}
+	register(a, huma.Operation{OperationID: "get_upscale_task_results", Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: []string{"tasks"},
+		Summary: "The results of a task",
+		Description: "A STAC Collection of what the finished jobs gave, also while others still run. The link items leads to an Item for each of them. " +
+			"The extent is that of their tiles, and of their results what is known: of results that were not read yet, a hundred are.",
+		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskResults)
+	register(a, huma.Operation{OperationID: "list_upscale_task_items", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: []string{"tasks"},
+		Summary: "The results of a task's finished jobs",
+		Description: "STAC Items in pages, in the order in which the jobs finished: who follows the next links sees each once, also while the task runs. " +
+			"The assets are those of the jobs' results. Each page asks the platform once for each of its jobs, and not while the links that it gave before hold.",
+		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
+	register(a, huma.Operation{OperationID: "get_upscale_task_item", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: []string{"tasks"},
+		Summary: "The results of one finished job of a task", Description: "A STAC Item.",
+		Parameters: []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
+	register(a, huma.Operation{OperationID: "get_upscale_task_tiles", Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: []string{"tasks"},
+		Summary: "A task's jobs on a map", Description: "GeoJSON: for each job its tile and its status. The geometry is the value of the dimension, and null where that is neither a bounding box nor GeoJSON.",
+		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))}, a.readTaskTiles)
+}
+
+var (
+	itemsParam = &huma.Param{Name: "limit", In: "query", Description: "Items of a page; at most 100 are given",
+		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(10_000.0), Default: manyItems}}
+	tokenParam = &huma.Param{Name: "token", In: "query", Description: "From a next link: which page", Schema: &huma.Schema{Type: huma.TypeString}}
+)

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const someResults = `{"type":"Collection","stac_version":"1.1.0","id":"theirs","extent":{"spatial":{"bbox":[[4.1,51,4.2,51.1]]},
+	"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}},"links":[],"assets":{"a.tif":{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}}}`
+
+// finishedTask is a task over a box, GeoJSON, a name, and a box whose job has not finished.
+func finishedTask(t *testing.T, w *world, h http.Handler) {
+	t.Helper()
+	body := strings.Replace(goodTask, `[1.50,{"west":1e40},null]`, `[{"west":4,"south":51,"east":5,"north":52},
+		{"type":"Polygon","coordinates":[[[5,51],[6,51],[6,52],[5,51]]]},"T31UFS",{"west":7,"south":51,"east":8,"north":52}]`, 1)
+	decode[any](t, ask(h, "POST", "/upscale_tasks", body), 201)
+	for id := range dispatch.JobID(3) {
+		j := w.jobs[id+1]
+		j.Status, j.Moved, j.Phase = dispatch.Finished, moment, dispatch.Ended
+		w.jobs[id+1] = j
+	}
+	w.results[1], w.results[3] = json.RawMessage(someResults), json.RawMessage(strings.Replace(someResults, "1.1.0", "1.0.0", 1))
+	w.lacks = map[dispatch.JobID]error{2: &dispatch.Error{Kind: dispatch.BadUpstream, Text: "It gave a web page."}}
+}
+
+func geo[T any](t *testing.T, a *httptest.ResponseRecorder) (v T) {
+	t.Helper()
+	if a.Code != 200 || a.Header().Get("Content-Type") != "application/geo+json" || a.Header().Get("Cache-Control") != "private, no-cache" {
+		t.Fatalf("%d, %v: %s", a.Code, a.Header(), a.Body)
+	}
+	if err := json.Unmarshal(a.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%v: %s", err, a.Body)
+	}
+	return v
+}
+
+func (p ItemPage) link(rel string) string {
+	for _, l := range p.Links {
+		if l.Rel == rel {
+			return l.Href
+		}
+	}
+	return ""
+}
+
+func TestTaskResults(t *testing.T) {
+	w := newWorld()
+	c := w.config()
+	c.PublicURL = "https://dispatch.example.org/api/"
+	h := New(c)
+	finishedTask(t, w, h)
+	got := decode[TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
+	const at = "https://dispatch.example.org/api/upscale_tasks/1/results"
+	want := TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI", License: "proprietary",
+		Description: got.Description,
+		Extent:      Object{[]byte(`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
+		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items", "application/geo+json", "An Item for each job that has finished"},
+			{"related", "https://dispatch.example.org/api/upscale_tasks/1/tiles", "application/geo+json", "All jobs on a map"}}}
+	if d := cmp.Diff(want, got); d != "" || !strings.Contains(got.Description, "3 jobs that have finished, of ") {
+		t.Errorf("%s\n%s", d, got.Description)
+	}
+}
+
+func TestItemsOfATask(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	finishedTask(t, w, h)
+	page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
+	if page.Type != "FeatureCollection" || page.Matched != 3 || page.Returned != 2 || len(page.Features) != 2 {
+		t.Fatalf("%+v", page)
+	}
+	first := page.Features[0]
+	const at = "http://example.com/upscale_tasks/1/results"
+	want := Item{Type: "Feature", Version: "1.1.0", ID: "1", Collection: "task-1", Bbox: []float64{4, 51, 5, 52},
+		Geometry: Geometry{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
+		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z", "updated": "2026-05-01T10:30:00Z",
+			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z"},
+		Links: []Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""}, {"parent", at, "application/json", ""},
+			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json", "The results as the platform describes them"}},
+		Assets: map[string]Object{"a.tif": {[]byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
+	if d := cmp.Diff(want, first); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(first, geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/1", ""))); d != "" {
+		t.Errorf("the Item is another: %s", d)
+	}
+	second := page.Features[1]
+	if second.Properties["description"] != "The platform gives no results: It gave a web page." || len(second.Assets) != 0 || second.Properties["datetime"] != "2026-05-01T10:30:00Z" {
+		t.Errorf("%+v", second)
+	}
+
+	next := strings.TrimPrefix(page.link("next"), "http://example.com")
+	rest := geo[ItemPage](t, ask(h, "GET", next, ""))
+	third := rest.Features[0]
+	if rest.Returned != 1 || rest.link("next") != "" || rest.link("self") != page.link("next") || third.ID != "3" || third.Version != "1.0.0" {
+		t.Errorf("%s: %+v", next, rest)
+	}
+	if d := cmp.Diff([]float64{4.1, 51, 4.2, 51.1}, third.Bbox); d != "" || fmt.Sprint(third.Properties["dimension"]) != "map[tile:T31UFS]" {
+		t.Errorf("%+v", third)
+	}
+}
+
+func TestItemsThatAreRefused(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	finishedTask(t, w, h)
+	for query, want := range map[string]string{
+		"limit=0": `["query","limit"] int_range`, "limit=x": `["query","limit"] int_range`, "limit=1&limit=2": `["query","limit"] int_range`,
+		"limit=10001": `["query","limit"] int_range`, "token=x": `["query","token"] value_error`, "token=1-x": `["query","token"] value_error`,
+	} {
+		f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items?"+query, ""), 422, "VALIDATION_ERROR")
+		if got := locs(f.Detail); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	if n := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=10000", "")).Returned; n != 3 {
+		t.Errorf("%d Items", n)
+	}
+	for _, path := range []string{"/results", "/results/items", "/results/items/1", "/tiles"} {
+		failed(t, ask(h, "GET", "/upscale_tasks/9"+path, ""), 404, "TASK_NOT_FOUND")
+		failed(t, ask(h, "GET", "/upscale_tasks/1"+path, "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+	}
+	failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/4", ""), 404, "JOB_NOT_FOUND")
+	failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/x", ""), 422, "VALIDATION_ERROR")
+}
+
+func TestTilesOfATask(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	finishedTask(t, w, h)
+	tiles := geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", ""))
+	var got []string
+	for _, f := range tiles.Features {
+		got = append(got, fmt.Sprintf("%s %d %s %v %s", f.Type, f.ID, f.Properties.Status, f.Bbox, f.Properties.Title))
+	}
+	want := []string{"Feature 1 finished [4 51 5 52] NDVI - Processing Job 1", "Feature 2 finished [5 51 6 52] NDVI - Processing Job 2",
+		"Feature 3 finished [] NDVI - Processing Job 3", "Feature 4 created [7 51 8 52] NDVI - Processing Job 4"}
+	if d := cmp.Diff(want, got); d != "" || tiles.Type != "FeatureCollection" || string(tiles.Features[2].Geometry.RawMessage) != "null" {
+		t.Errorf("%s\n%+v", d, tiles)
+	}
+}

@@ -1,0 +1,136 @@
+package dispatch
+
+import (
+	linked "container/list"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// resultKey names the results of one attempt of a job.
+type resultKey struct {
+	job JobID
+	ref Ref
+}
+
+const (
+	keptResults = 64 << 20       // bytes
+	longestKept = 24 * time.Hour // links that never end
+	shortKept   = time.Minute    // links that are signed in a way that is not known
+)
+
+// keptCollections keeps the results that were read last while their links hold, and after that what they tell of place
+// and time.
+type keptCollections struct {
+	mu    sync.Mutex
+	bytes int
+	used  linked.List // of *keptCollection, the one used last in front
+	at    map[resultKey]*linked.Element
+}
+
+type keptCollection struct {
+	key   resultKey
+	raw   json.RawMessage
+	until time.Time
+}
+
+// fresh gives results whose links hold, nil if there are none.
+func (k *keptCollections) fresh(key resultKey) json.RawMessage {
+	if c := k.find(key); c != nil && time.Now().Before(c.until) {
+		return c.raw
+	}
+	return nil
+}
+
+// last gives results whose links may have ended, nil if there are none.
+func (k *keptCollections) last(key resultKey) json.RawMessage {
+	if c := k.find(key); c != nil {
+		return c.raw
+	}
+	return nil
+}
+
+func (k *keptCollections) find(key resultKey) *keptCollection {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.at[key]
+	if e == nil {
+		return nil
+	}
+	k.used.MoveToFront(e)
+	return e.Value.(*keptCollection)
+}
+
+// keep keeps results for nine tenths of the time that their links hold, so that who gets them has time to follow one.
+func (k *keptCollections) keep(key resultKey, raw json.RawMessage) {
+	c := &keptCollection{key, raw, time.Now().Add(linksHold(raw, time.Now()) / 10 * 9)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.at[key]; old != nil {
+		k.drop(old)
+	}
+	set(&k.at, key, k.used.PushFront(c))
+	for k.bytes += len(raw); k.bytes > keptResults; {
+		k.drop(k.used.Back())
+	}
+}
+
+func (k *keptCollections) drop(e *linked.Element) {
+	c := k.used.Remove(e).(*keptCollection)
+	delete(k.at, c.key)
+	k.bytes -= len(c.raw)
+}
+
+// linksHold is how long all links to the assets of a Collection hold, as far as they tell.
+func linksHold(raw json.RawMessage, now time.Time) time.Duration {
+	var c struct {
+		Expires string `json:"expires"` // of all, openEO
+		Assets  map[string]struct {
+			Href    string `json:"href"`
+			Expires string `json:"expires"` // of one, STAC's timestamps extension
+		} `json:"assets"`
+	}
+	if json.Unmarshal(raw, &c) != nil {
+		return 0
+	}
+	hold := longestKept
+	until := func(stated string) {
+		if t, err := time.Parse(time.RFC3339, stated); err == nil {
+			hold = min(hold, t.Sub(now))
+		}
+	}
+	until(c.Expires)
+	for _, a := range c.Assets {
+		until(a.Expires)
+		hold = min(hold, linkHolds(a.Href, now))
+	}
+	return max(hold, 0)
+}
+
+// linkHolds is how long one link holds. Signed links tell it in their query, each kind in its own words.
+func linkHolds(href string, now time.Time) time.Duration {
+	u, err := url.Parse(href)
+	if err != nil || u.RawQuery == "" || u.Scheme == "data" {
+		return longestKept
+	}
+	q := map[string]string{}
+	for name, values := range u.Query() {
+		q[strings.ToLower(name)] = values[0]
+	}
+	for _, signer := range []string{"x-amz-", "x-goog-"} {
+		signed, err := time.Parse("20060102T150405Z", q[signer+"date"])
+		if seconds, bad := strconv.ParseUint(q[signer+"expires"], 10, 32); err == nil && bad == nil {
+			return signed.Add(time.Duration(seconds) * time.Second).Sub(now)
+		}
+	}
+	if end, err := time.Parse(time.RFC3339, q["se"]); err == nil { // Azure
+		return end.Sub(now)
+	}
+	if seconds, err := strconv.ParseInt(q["expires"], 10, 64); err == nil && seconds < 1<<40 { // openEO back-ends, CloudFront
+		return time.Unix(seconds, 0).Sub(now)
+	}
+	return shortKept
+}

@@ -1,0 +1,195 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Results gives the results of a job as a STAC Collection, nil while there are none yet. A job that failed or was
+// canceled has none: Conflict, with the reason.
+func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
+	r, err := b.Read(ctx, u, id, resultsFresh)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Status {
+	case Finished:
+		return b.collection(ctx, u, r.Job)
+	case Failed:
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + r.Failure}
+	case Canceled:
+		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
+	}
+	return nil, nil
+}
+
+func (b *Broker) collection(ctx context.Context, u UserID, j Job) (json.RawMessage, error) {
+	results, err := b.Store.Result(ctx, u, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	if results != nil {
+		b.results.keep(j.resultKey(), results)
+		return results, nil
+	}
+	results, err = call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
+		return p.Results(ctx, t, j.Ref)
+	})
+	switch {
+	case Is(err, Conflict): // it says finished in one place and not yet in another
+		return nil, nil
+	case err == nil:
+		b.results.keep(j.resultKey(), results)
+	}
+	return results, err
+}
+
+// Part is what one finished job of a task gave.
+type Part struct {
+	Record
+	Collection json.RawMessage // STAC; nil: it is not known, or there is none
+	Err        error           // why there is none and will be none
+}
+
+// Mark is a place in the order in which the jobs of a task finished, behind that job. The zero Mark is the beginning.
+type Mark struct {
+	At  time.Time
+	Job JobID
+}
+
+// Mark is the place behind a job that has finished.
+func (r Record) Mark() Mark { return Mark{r.Moved, r.ID} }
+
+func (m Mark) compare(n Mark) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job)) }
+
+// Gathered is a task and what its jobs gave that have finished, in that order.
+type Gathered struct {
+	Task  TaskRecord
+	Total int // how many have finished
+	Parts []Part
+	More  bool // there are others behind the last of the parts
+}
+
+// TaskResults gives the results of a task's finished jobs behind a mark, n at most. As jobs stand in the order in which
+// they finished, who follows the marks sees each once, also while the task runs. A platform is asked at most once for
+// each, and not while the links that it gave before hold. What may be had later is an error; what will not be had at all
+// is one of its part.
+func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Mark, n int) (Gathered, error) {
+	f, err := b.finished(ctx, u, id)
+	if err != nil {
+		return f, err
+	}
+	at := slices.IndexFunc(f.Parts, func(p Part) bool { return p.Mark().compare(after) > 0 })
+	if at < 0 {
+		at = len(f.Parts)
+	}
+	f.Parts = f.Parts[at:]
+	f.More = len(f.Parts) > n
+	f.Parts = f.Parts[:min(n, len(f.Parts))]
+	return f, b.readParts(ctx, u, f.Parts)
+}
+
+// TaskResult gives the results of one finished job of a task likewise; NotFound if it is none.
+func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (Gathered, error) {
+	f, err := b.finished(ctx, u, id)
+	if err != nil {
+		return f, err
+	}
+	f.Parts = slices.DeleteFunc(f.Parts, func(p Part) bool { return p.ID != job })
+	if len(f.Parts) == 0 {
+		return f, &Error{Kind: NotFound, Op: "dispatch.TaskResult"}
+	}
+	return f, b.readParts(ctx, u, f.Parts)
+}
+
+const (
+	outlined      = 100 // results that are read to learn where and when a task's results are
+	outlineWithin = 10 * time.Second
+)
+
+// TaskOutline gives all finished jobs of a task, and of their results what is known. Of what is not, it reads a hundred,
+// and does without those that cannot be had in a moment.
+func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered, error) {
+	f, err := b.finished(ctx, u, id)
+	if err != nil {
+		return f, err
+	}
+	var unknown []Part
+	for i, p := range f.Parts {
+		f.Parts[i].Collection = b.results.last(p.resultKey())
+		if f.Parts[i].Collection == nil && len(unknown) < outlined {
+			unknown = append(unknown, p)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, outlineWithin)
+	defer cancel()
+	_ = b.readParts(ctx, u, unknown) // what cannot be had now is not known
+	for i, p := range f.Parts {
+		f.Parts[i].Collection = b.results.last(p.resultKey())
+	}
+	return f, nil
+}
+
+// finished gives a task and its finished jobs.
+func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered, err error) {
+	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
+		return f, err
+	}
+	jobs, err := b.Store.TaskJobs(ctx, u, id)
+	f.Task = recorded(f.Task.Task, jobs)
+	for _, j := range jobs {
+		if j.Status == Finished {
+			f.Parts = append(f.Parts, Part{Record: j})
+		}
+	}
+	slices.SortFunc(f.Parts, func(p, q Part) int { return p.Mark().compare(q.Mark()) })
+	f.Total = len(f.Parts)
+	return f, err
+}
+
+const partsAtOnce = 4
+
+// readParts fills in what is not kept, a few at once. After an error that may pass, it reads no more.
+func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	places := make(chan struct{}, partsAtOnce)
+	for i := range parts {
+		if parts[i].Collection = b.results.fresh(parts[i].resultKey()); parts[i].Collection != nil {
+			continue
+		}
+		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-places }()
+			if err := b.readPart(ctx, u, &parts[i]); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// readPart asks for the results of one job. An error that stays is the part's.
+func (b *Broker) readPart(ctx context.Context, u UserID, p *Part) error {
+	var err error
+	p.Collection, err = b.collection(ctx, u, p.Job)
+	switch {
+	case err == nil:
+		return nil
+	case Is(err, BadUpstream), Is(err, NotFound), Is(err, Unsupported), Is(err, Invalid):
+		p.Err = err
+		return nil
+	}
+	return err
+}
+
+func (j Job) resultKey() resultKey { return resultKey{j.ID, j.Ref} }

@@ -1,0 +1,244 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// The tests of this file sleep in bubbles of testing/synctest, which with makes.
+
+// press is a platform that finishes the job of tile n after n hours, and signs links for ten minutes.
+type press struct {
+	mu    sync.Mutex
+	began time.Time
+	jobs  map[string]time.Time // when each has finished
+	reads map[string]int
+	fail  map[string]error
+	query string // of links; "": signed
+}
+
+func newPress() *press {
+	return &press{jobs: map[string]time.Time{}, reads: map[string]int{}, fail: map[string]error{}}
+}
+
+func (*press) TwoStep() bool                         { return false }
+func (*press) Base(dispatch.Service) (string, error) { return "", nil }
+
+func (p *press) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var parameters struct{ Tile int }
+	_ = json.Unmarshal(s.Parameters, &parameters)
+	id := fmt.Sprintf("p%d", parameters.Tile)
+	if len(p.jobs) == 0 {
+		p.began = time.Now()
+	}
+	p.jobs[id] = p.began.Add(time.Duration(parameters.Tile) * time.Hour)
+	return dispatch.Step{Ref: dispatch.Ref{ID: id}, Started: true}, nil
+}
+
+func (p *press) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Now().Before(p.jobs[r.ID]) {
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}
+	return dispatch.Report{Status: dispatch.Finished}, nil
+}
+
+func (p *press) Results(_ context.Context, _ dispatch.Token, r dispatch.Ref) (json.RawMessage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads[r.ID]++
+	if err := p.fail[r.ID]; err != nil {
+		return nil, err
+	}
+	query := p.query
+	if query == "" {
+		query = fmt.Sprintf("?X-Amz-Date=%s&X-Amz-Expires=600", time.Now().UTC().Format("20060102T150405Z"))
+	}
+	return fmt.Appendf(nil, `{"id":%q,"assets":{"a":{"href":"https://x.example/%s.tif%s"}}}`, r.ID, r.ID, query), nil
+}
+
+// read gives how often results were read, and forgets it.
+func (p *press) read() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.reads {
+		n += k
+	}
+	clear(p.reads)
+	return n
+}
+
+func (h *house) acceptTask(t *testing.T, values ...string) dispatch.TaskID {
+	t.Helper()
+	d := dispatch.Dimension{Name: "tile"}
+	for _, v := range values {
+		d.Values = append(d.Values, json.RawMessage(v))
+	}
+	task, err := h.AcceptTask(t.Context(), "ann", request("a"), d, dispatch.Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.ID
+}
+
+// ids are those that the platform gave to the jobs of a page.
+func ids(g dispatch.Gathered) string {
+	var all []string
+	for _, p := range g.Parts {
+		all = append(all, p.Ref.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.Mark, n int) dispatch.Gathered {
+	t.Helper()
+	g, err := h.TaskResults(t.Context(), "ann", id, after, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Who follows the pages sees each result once, also those of jobs that finish meanwhile.
+func TestResultsOfATask(t *testing.T) {
+	p := newPress()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		id := h.acceptTask(t, "5", "2", "4", "1", "3")
+		if g := h.page(t, id, dispatch.Mark{}, 2); len(g.Parts) > 0 || g.Total != 0 || g.More || p.read() > 0 {
+			t.Errorf("too early: %+v", g)
+		}
+		time.Sleep(3*time.Hour + 10*time.Minute)
+		first := h.page(t, id, dispatch.Mark{}, 2)
+		if ids(first) != "p1 p2" || first.Total != 3 || !first.More || p.read() != 2 {
+			t.Errorf("first page: %s of %d, more: %v", ids(first), first.Total, first.More)
+		}
+		for _, part := range first.Parts {
+			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil || string(first.Task.ValueOf(part.Request)) != part.Ref.ID[1:] {
+				t.Errorf("%s: %s, %v", part.Ref.ID, part.Collection, part.Err)
+			}
+		}
+		second := h.page(t, id, first.Parts[1].Mark(), 2)
+		if ids(second) != "p3" || second.More || p.read() != 1 {
+			t.Errorf("second page: %s", ids(second))
+		}
+		time.Sleep(2 * time.Hour)
+		third := h.page(t, id, second.Parts[0].Mark(), 2)
+		if ids(third) != "p4 p5" || third.More || third.Total != 5 || third.Task.Counts.Status() != dispatch.Finished {
+			t.Errorf("third page: %s", ids(third))
+		}
+		_, err := h.TaskResults(t.Context(), "bob", id, dispatch.Mark{}, 2)
+		wantKind(t, err, dispatch.NotFound)
+		_, err = h.TaskOutline(t.Context(), "bob", id)
+		wantKind(t, err, dispatch.NotFound)
+		_, err = h.TaskResult(t.Context(), "bob", id, third.Parts[0].ID)
+		wantKind(t, err, dispatch.NotFound)
+	})
+}
+
+// While the links hold that a platform gave, it is not asked again; then once for each job. One job's results are read anew
+// whenever they are asked for.
+func TestLinksThatHoldAreKept(t *testing.T) {
+	p := newPress()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		id := h.acceptTask(t, "1", "2")
+		time.Sleep(3 * time.Hour)
+		page := h.page(t, id, dispatch.Mark{}, 10)
+		if ids(page) != "p1 p2" || p.read() != 2 {
+			t.Fatalf("page %s", ids(page))
+		}
+		time.Sleep(8 * time.Minute)
+		again := h.page(t, id, dispatch.Mark{}, 10)
+		if n := p.read(); n != 0 || string(again.Parts[0].Collection) != string(page.Parts[0].Collection) {
+			t.Errorf("%d reads while the links hold", n)
+		}
+		one, err := h.TaskResult(t.Context(), "ann", id, page.Parts[1].ID)
+		if err != nil || ids(one) != "p2" || p.read() != 0 {
+			t.Errorf("%s, %v", ids(one), err)
+		}
+		time.Sleep(2 * time.Minute)
+		fresh := h.page(t, id, dispatch.Mark{}, 10)
+		if n := p.read(); n != 2 || string(fresh.Parts[0].Collection) == string(page.Parts[0].Collection) {
+			t.Errorf("%d reads of links that have ended", n)
+		}
+		for range 2 {
+			if _, err := h.Results(t.Context(), "ann", page.Parts[0].ID); err != nil || p.read() != 1 {
+				t.Errorf("one job's results were not read anew: %v", err)
+			}
+		}
+		_, err = h.TaskResult(t.Context(), "ann", id, 999)
+		wantKind(t, err, dispatch.NotFound)
+	})
+}
+
+// What may be had later fails the page, so that nobody takes a part for the whole, and what was read is kept. What will not
+// be had at all is told of its job.
+func TestResultsThatCannotBeHad(t *testing.T) {
+	p := newPress()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		id := h.acceptTask(t, "1", "2", "3")
+		time.Sleep(4 * time.Hour)
+		p.mu.Lock()
+		p.fail["p2"], p.fail["p3"] = failure(dispatch.BadUpstream), failure(dispatch.Unavailable)
+		p.mu.Unlock()
+		_, err := h.TaskResults(t.Context(), "ann", id, dispatch.Mark{}, 10)
+		wantKind(t, err, dispatch.Unavailable)
+		if outline, err := h.TaskOutline(t.Context(), "ann", id); err != nil || len(outline.Parts) != 3 || outline.Parts[0].Collection == nil || outline.Parts[2].Collection != nil {
+			t.Errorf("outline %+v, %v", outline, err)
+		}
+		p.mu.Lock()
+		p.fail["p3"] = nil
+		p.mu.Unlock()
+		p.read()
+		g := h.page(t, id, dispatch.Mark{}, 10)
+		if n := p.read(); n != 2 {
+			t.Errorf("%d reads, though one was kept", n)
+		}
+		if ids(g) != "p1 p2 p3" || g.Parts[1].Err == nil || g.Parts[1].Collection != nil || g.Parts[2].Collection == nil {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// An outline reads what is not known, a hundred at most, and later nothing, even when the links have ended.
+func TestOutlineOfResults(t *testing.T) {
+	p := newPress()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		var values []string
+		for range 130 {
+			values = append(values, "1")
+		}
+		p.mu.Lock()
+		p.query = "?token=unknown"
+		p.mu.Unlock()
+		id := h.acceptTask(t, values...)
+		time.Sleep(4 * time.Hour)
+		known := func() (n int) {
+			g, err := h.TaskOutline(t.Context(), "ann", id)
+			if err != nil || len(g.Parts) != 130 {
+				t.Fatalf("%d parts, %v", len(g.Parts), err)
+			}
+			for _, part := range g.Parts {
+				if part.Collection != nil {
+					n++
+				}
+			}
+			return n
+		}
+		for i, want := range []struct{ known, reads int }{{100, 100}, {130, 30}, {130, 0}} {
+			if n, reads := known(), p.read(); n != want.known || reads != want.reads {
+				t.Errorf("outline %d: %d known, %d reads", i, n, reads)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
