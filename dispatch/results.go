@@ -153,29 +153,31 @@ func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered,
 
 const partsAtOnce = 4
 
-// readParts fills in what is not kept, a few at once. After an error that may pass, it reads no more.
+// readParts fills in what is not kept, a few at once. After an error that may pass it begins no more; those that are begun
+// run to their end, so that they are kept.
 func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var all sync.WaitGroup
-	places := make(chan struct{}, partsAtOnce)
+	places, failed := make(chan struct{}, partsAtOnce), make(chan error, len(parts))
 	for i := range parts {
 		if parts[i].Collection = b.results.fresh(parts[i].resultKey()); parts[i].Collection != nil {
 			continue
 		}
 		places <- struct{}{}
-		if ctx.Err() != nil {
+		if len(failed) > 0 {
 			break
 		}
 		all.Go(func() {
-			defer func() { <-places }()
 			if err := b.readPart(ctx, u, &parts[i]); err != nil {
-				cancel(err)
+				failed <- err
 			}
+			<-places
 		})
 	}
 	all.Wait()
-	return context.Cause(ctx)
+	if len(failed) > 0 {
+		return <-failed
+	}
+	return nil
 }
 
 // readPart asks for the results of one job. An error that stays is the part's.

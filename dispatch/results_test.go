@@ -193,7 +193,7 @@ func TestResultsThatCannotBeHad(t *testing.T) {
 		_, err := h.TaskResults(t.Context(), "ann", id, dispatch.Mark{}, 10)
 		wantKind(t, err, dispatch.Unavailable)
 		if outline, err := h.TaskOutline(t.Context(), "ann", id); err != nil || len(outline.Parts) != 3 || outline.Parts[0].Collection == nil || outline.Parts[2].Collection != nil {
-			t.Errorf("outline %+v, %v", outline, err)
+			t.Errorf("outline of %d parts, %v", len(outline.Parts), err)
 		}
 		p.mu.Lock()
 		p.fail["p3"] = nil
