@@ -12,6 +12,8 @@ port=28380 # also in server.go: the database knows its own address
 home=$cache/keycloak
 state=$(cat "$here"/realms/*.json "$here/install.sh" | sha256sum)
 
+exec 8>"${TMPDIR:-/tmp}/eodispatch-keycloak.lock" # nobody else has the port; also in server.go
+flock 8
 if [[ $(cat "$home/installed.txt" 2>/dev/null) == "$state" ]]; then exit; fi
 mkdir -p "$cache"
 zip=$cache/keycloak-quarkus-dist-$version.zip
@@ -42,7 +44,7 @@ echo 'importing the realms'
 export EODISPATCH_KEYCLOAK=http://127.0.0.1:$port
 export KC_BOOTSTRAP_ADMIN_USERNAME=admin KC_BOOTSTRAP_ADMIN_PASSWORD=admin
 "$made/bin/kc.sh" start --optimized --http-enabled=true --http-host=127.0.0.1 --http-port=$port \
-  --hostname="$EODISPATCH_KEYCLOAK" --cache=local --import-realm >"$made/log" 2>&1 </dev/null &
+  --hostname="$EODISPATCH_KEYCLOAK" --cache=local --import-realm >"$made/log" 2>&1 </dev/null 8>&- &
 pid=$!
 trap 'kill $pid 2>/dev/null || true' EXIT
 ready() { curl -sf -o /dev/null "$EODISPATCH_KEYCLOAK/realms/$1/.well-known/openid-configuration"; }

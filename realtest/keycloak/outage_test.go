@@ -168,10 +168,10 @@ func until(t *testing.T, ask func() error) error {
 	}
 }
 
-// TestOutage: the platform's token endpoint answers 503 for some seconds, while 24 linked users need it and Keycloak
+// TestOutage: the platform's token endpoint answers 503 for some seconds, while 50 linked users need it and Keycloak
 // wipes the link of each who is tried. At most two are lost, and all others go on by themselves.
 func TestOutage(t *testing.T) {
-	const users = 24
+	const users = 50
 	s := Start(t)
 	var linking sync.WaitGroup
 	lane := make(chan struct{}, 4)

@@ -81,7 +81,7 @@ func home() string {
 
 // launch starts the server in a folder of its own, with a copy of the database, and waits until it answers.
 func launch(folder string) error {
-	lock, err := os.OpenFile(filepath.Join(home(), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "eodispatch-keycloak.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func launch(folder string) error {
 		"--http-port="+URL[len("http://127.0.0.1:"):], "--hostname="+URL, "--cache=local")
 	cmd.Env = append(os.Environ(), "JAVA_OPTS_KC_HEAP=-Xms64m -Xmx512m", "JAVA_OPTS_APPEND=-XX:TieredStopAtLevel=1")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // java ends with its script
+	cmd.SysProcAttr = dyingWithUs()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

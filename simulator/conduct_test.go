@@ -1,0 +1,119 @@
+package simulator_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// exchanged asks for the platform's token of a user in both ways in turn, and gives what differs: the token, or the error
+// and its description.
+func exchanged(c caller, legacy bool, subject string) (token, problem string) {
+	c.t.Helper()
+	endpoint, body := brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", subject)
+	if legacy {
+		endpoint, body = apexToken, broker("subject_token", subject, "requested_issuer", "platform")
+	}
+	r, err := c.try(endpoint, body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if r.status == 200 {
+		return r.json("access_token").(string), ""
+	}
+	return "", r.json("error").(string)
+}
+
+// TestStoredTokens: the same is handed out until less than 5 s are left of it.
+func TestStoredTokens(t *testing.T) {
+	now := newClock()
+	idp := &simulator.IdP{Now: now.Now, TokenLife: time.Minute}
+	c := idpAt(t, idp)
+	alice := idp.Mint("apex", "alice", "portal", simulator.Odd{Claims: map[string]any{"exp": now.Now().Add(time.Hour).Unix()}})
+	first, _ := exchanged(c, false, alice)
+	now.pass(54 * time.Second)
+	if again, _ := exchanged(c, true, alice); again != first {
+		t.Error("renewed with 6 s left")
+	}
+	now.pass(2 * time.Second)
+	second, _ := exchanged(c, false, alice)
+	if second == first || second == "" {
+		t.Error("not renewed with 4 s left")
+	}
+	idp.Expire()
+	if third, _ := exchanged(c, false, alice); third == second || third == "" {
+		t.Error("not renewed when it had to be")
+	}
+}
+
+// TestConduct of the platform's provider, and what Keycloak makes of it.
+func TestConduct(t *testing.T) {
+	for name, row := range map[string]struct {
+		conduct          simulator.Conduct
+		direct           int // what its token endpoint answers
+		brokered, legacy string
+		afterwards       string
+		linked           int
+	}{
+		"well": {direct: 400, linked: 2},
+		"503":  {simulator.Conduct{Status: 503}, 503, "token_expired", "token_expired", "not_linked", 1},
+		"429":  {simulator.Conduct{Status: 429}, 429, "token_expired", "token_expired", "not_linked", 1},
+		"down": {simulator.Conduct{Down: true}, 0, "invalid_request", "unknown_error", "", 2},
+	} {
+		for _, legacy := range []bool{false, true} {
+			idp := &simulator.IdP{}
+			c := idpAt(t, idp)
+			alice := login(c, "alice", "portal")
+			idp.Behave(row.conduct)
+			r, err := c.try(platformToken, form("grant_type", "refresh_token", "refresh_token", "x", "client_id", "apex-broker", "client_secret", "apex-broker-secret"))
+			if (err != nil) != (row.direct == 0) || err == nil && r.status != row.direct {
+				t.Errorf("%s: its token endpoint says %d, %v", name, r.status, err)
+			}
+			want := row.brokered
+			if legacy {
+				want = row.legacy
+			}
+			if _, got := exchanged(c, legacy, alice); got != want {
+				t.Errorf("%s, legacy %v: %q", name, legacy, got)
+			}
+			idp.Behave(simulator.Conduct{})
+			if _, got := exchanged(c, legacy, alice); got != row.afterwards || idp.Linked() != row.linked {
+				t.Errorf("%s, legacy %v: %q afterwards, %d are linked", name, legacy, got, idp.Linked())
+			}
+		}
+	}
+}
+
+// TestRotationRace: of two renewals at once the second loses the link, if refresh tokens are good for one use.
+func TestRotationRace(t *testing.T) {
+	for rotates, want := range map[bool]int{false: 2, true: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			idp := &simulator.IdP{}
+			c := idpAt(t, idp)
+			alice := login(c, "alice", "portal")
+			idp.Behave(simulator.Conduct{Rotates: rotates, Slow: time.Second})
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { exchanged(c, false, alice) })
+			}
+			both.Wait()
+			if got := idp.Linked(); got != want {
+				t.Errorf("rotates %v: %d are linked", rotates, got)
+			}
+		})
+	}
+}
+
+func TestWrongAnswers(t *testing.T) {
+	idp := &simulator.IdP{}
+	c := idpAt(t, idp)
+	alice := login(c, "alice", "portal")
+	idp.Behave(simulator.Conduct{Mixed: true, ExpiresIn: "soon"})
+	r := c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", alice))
+	if _, err := verifier(t, c, "platform", "platform-api")(r.json("access_token").(string)); err == nil || r.json("expires_in") != "soon" {
+		t.Errorf("%v, %s", err, r.body)
+	}
+}
