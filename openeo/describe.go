@@ -33,12 +33,8 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 }
 
 func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.Service) (process, error) {
-	f, err := p.known(ctx)
 	if where, id := definedAt(s); isURL(where) {
-		return p.defined(ctx, where, id, f) // f says only whether the graph is kept; nothing is known of a back-end that is down
-	}
-	if err != nil {
-		return process{}, err
+		return p.defined(ctx, where, id)
 	}
 	bearer, err := p.bearer(ctx, t)
 	if err != nil {
@@ -77,15 +73,12 @@ func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 	})
 }
 
-// Document gives the definition of a process at a URL.
+// Document gives the definition of a process at a URL, as submitting has it.
 func (p *Platform) Document(ctx context.Context, s dispatch.Service) ([]byte, error) {
-	where, _ := definedAt(s)
+	where, id := definedAt(s)
 	if !isURL(where) {
 		return nil, nil
 	}
-	a, err := p.client.Fetch(ctx, upstream.Fetch{Op: "openeo.Document", URL: where, AllowHosts: p.allowHosts, Limit: maxDefinition})
-	if err != nil {
-		return nil, err
-	}
-	return a.Body, nil
+	proc, err := p.defined(ctx, where, id)
+	return proc.document, err
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/openeo"
@@ -129,29 +132,76 @@ func keys(t *testing.T, object string) (names []string) {
 	return names
 }
 
-// TestADefinitionIsFetchedOnce lets a hundred users ask at once.
+// TestADefinitionIsFetchedOnce lets a hundred users ask at once, in all the ways that need the definition.
 func TestADefinitionIsFetchedOnce(t *testing.T) {
-	b := newBackend(t)
-	fetched := make(chan struct{}, 100)
-	b.on("GET /udp.json", func(w http.ResponseWriter, _ *http.Request) {
-		fetched <- struct{}{}
-		_, _ = w.Write([]byte(described))
-	})
-	p := b.platform()
-	done := make(chan error, 100)
-	for range 100 {
-		go func() {
-			_, err := p.Parameters(t.Context(), dispatch.Token{}, dispatch.Service{Application: b.URL + "/udp.json"})
-			done <- err
-		}()
-	}
-	for range 100 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
+	for _, class := range []string{classes, ""} {
+		b := newBackend(t)
+		b.capabilities(class)
+		fetched := make(chan struct{}, 400)
+		b.on("GET /udp.json", func(w http.ResponseWriter, _ *http.Request) {
+			fetched <- struct{}{}
+			_, _ = w.Write([]byte(described))
+		})
+		p := b.platform()
+		s := b.submission()
+		s.Parameters = json.RawMessage(`{"extent":null,"period":["2026-01-01",null]}`)
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if _, err := p.Parameters(t.Context(), dispatch.Token{}, s.Service); err != nil {
+					t.Error(err)
+				}
+				if err := p.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
+					t.Error(err)
+				}
+				if doc, err := p.Document(t.Context(), s.Service); err != nil || string(doc) != described {
+					t.Errorf("%s, %v", doc, err)
+				}
+				if _, err := p.Submit(t.Context(), token, s); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if len(fetched) != 1 {
+			t.Errorf("fetched %d times", len(fetched))
 		}
 	}
-	if len(fetched) != 1 {
-		t.Errorf("fetched %d times", len(fetched))
+}
+
+// TestDocument has the bytes that were served last, and none where the platform keeps the process itself.
+func TestDocument(t *testing.T) {
+	b, now := newBackend(t), time.Now()
+	etag, text, whole := `"1"`, described, 0
+	b.on("GET /udp.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", etag)
+		if r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		whole++
+		_, _ = w.Write([]byte(text))
+	})
+	p := b.platform(func(c *openeo.Config) { c.Now = func() time.Time { return now } })
+	s := dispatch.Service{Application: b.URL + "/udp.json"}
+	ask := func(want string, fetches int) {
+		t.Helper()
+		now = now.Add(time.Hour)
+		if doc, err := p.Document(t.Context(), s); err != nil || string(doc) != want || whole != fetches {
+			t.Errorf("%s, %v, sent whole %d times", doc, err, whole)
+		}
+	}
+	ask(described, 1)
+	ask(described, 1)
+	etag, text = `"2"`, described+"\n"
+	ask(described+"\n", 2)
+	text, etag = strings.Repeat(" ", 3<<20)+described, `"3"`
+	now = now.Add(time.Hour)
+	if doc, err := p.Document(t.Context(), s); err == nil {
+		t.Errorf("took %d bytes", len(doc))
+	}
+	if doc, err := p.Document(t.Context(), dispatch.Service{Application: "ndvi"}); doc != nil || err != nil {
+		t.Errorf("of a process of the platform: %s, %v", doc, err)
 	}
 }
 

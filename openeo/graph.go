@@ -27,7 +27,7 @@ type order struct {
 // arguments in the place of its parameters.
 func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
 	where, id := definedAt(r.Service)
-	proc, err := p.process(ctx, f, bearer, r.Service)
+	proc, err := p.process(ctx, bearer, r.Service)
 	if err != nil {
 		return order{}, err
 	}
@@ -39,8 +39,8 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	}
 	o := order{graph: map[string]any{"run": call(proc.id, where, arguments)}}
 	last := "run"
-	if proc.graph != nil {
-		if o, last, err = inline(proc.graph, id, arguments); err != nil {
+	if proc.document != nil && !f.remote {
+		if o, last, err = inline(proc.document, id, arguments); err != nil {
 			return order{}, err
 		}
 	}
@@ -69,9 +69,9 @@ func definedAt(s dispatch.Service) (where, id string) {
 }
 
 // process gives what is known of the process that a service names.
-func (p *Platform) process(ctx context.Context, f facts, bearer dispatch.Secret, s dispatch.Service) (process, error) {
+func (p *Platform) process(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
 	if where, id := definedAt(s); isURL(where) {
-		return p.defined(ctx, where, id, f)
+		return p.defined(ctx, where, id)
 	}
 	return p.stored(ctx, bearer, s)
 }

@@ -61,7 +61,7 @@ func New(c Config) *Platform {
 	if now == nil {
 		now = time.Now
 	}
-	return &Platform{
+	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
 		client: c.Client, allowHosts: c.AllowHosts,
 		facts:     newShelf[facts](now, factsLife),
@@ -69,6 +69,8 @@ func New(c Config) *Platform {
 		formats:   newShelf[[]string](now, factsLife),
 		processes: newShelf[process](now, processLife),
 	}
+	p.processes.weigh = func(proc process) int { return len(proc.document) }
+	return p
 }
 
 // TwoStep is true: a job is created, then started.

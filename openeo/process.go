@@ -22,7 +22,7 @@ const maxDefinition = 2 << 20
 type process struct {
 	id         string
 	saves      bool   // its own graph ends in save_result
-	graph      []byte // the definition itself, where the back-end cannot fetch it
+	document   []byte // the definition itself, where it is at a URL
 	etag       string
 	parameters []dispatch.Parameter
 	set        *parameters.Set // nil: it does not say what parameters it has
@@ -45,8 +45,8 @@ type parameter struct {
 }
 
 // defined gives the process at a user's URL. id is the one it must have; "": any.
-func (p *Platform) defined(ctx context.Context, raw, id string, f facts) (process, error) {
-	return p.processes.get(ctx, fmt.Sprintf("%t %s %s", f.remote, id, raw), func(ctx context.Context, last process) (process, error) {
+func (p *Platform) defined(ctx context.Context, raw, id string) (process, error) {
+	return p.processes.get(ctx, id+" "+raw, func(ctx context.Context, last process) (process, error) {
 		a, err := p.client.Fetch(ctx, upstream.Fetch{
 			Op: "openeo.definition", URL: raw, AllowHosts: p.allowHosts, Limit: maxDefinition, ETag: last.etag})
 		switch {
@@ -60,10 +60,7 @@ func (p *Platform) defined(ctx context.Context, raw, id string, f facts) (proces
 			return process{}, badDefinition(id, err)
 		}
 		found := d.process()
-		found.etag = a.Header.Get("ETag")
-		if !f.remote {
-			found.graph = a.Body
-		}
+		found.document, found.etag = a.Body, a.Header.Get("ETag")
 		return found, nil
 	})
 }

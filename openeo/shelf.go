@@ -14,13 +14,15 @@ const (
 	failureLife = 5 * time.Second  // so that a thousand jobs with one bad URL ask once in that time
 	staleLife   = 24 * time.Hour   // how long what is known serves while its source does not answer
 	staleRetry  = 30 * time.Second // until the source is asked again
-	shelfSize   = 32
+	shelfSize   = 256
+	shelfWeight = 64 << 20 // bytes
 )
 
 // shelf keeps what others told, for a while. Callers that miss the same thing at once share one question.
 type shelf[T any] struct {
 	now     func() time.Time
 	life    time.Duration
+	weigh   func(T) int // nil: nothing weighs anything
 	flights singleflight.Group
 
 	mu    sync.Mutex
@@ -81,10 +83,20 @@ func (s *shelf[T]) put(key string, last shelved[T], value T, err error) shelved[
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items[key] = item
-	for len(s.items) > shelfSize {
+	for len(s.items) > 1 && (len(s.items) > shelfSize || s.weight() > shelfWeight) {
 		s.drop(key)
 	}
 	return item
+}
+
+func (s *shelf[T]) weight() (sum int) {
+	if s.weigh == nil {
+		return 0
+	}
+	for _, item := range s.items {
+		sum += s.weigh(item.value)
+	}
+	return sum
 }
 
 // drop forgets what expires first, but key.

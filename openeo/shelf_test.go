@@ -33,3 +33,19 @@ func TestShelfIsBounded(t *testing.T) {
 		t.Errorf("got %q, %v after %d questions", v, err, asked)
 	}
 }
+
+// TestShelfBoundsTheWeight keeps few heavy things, and always the one that was asked for.
+func TestShelfBoundsTheWeight(t *testing.T) {
+	now := time.Now()
+	s := newShelf[string](func() time.Time { return now }, time.Minute)
+	s.weigh = func(string) int { return shelfWeight / 4 }
+	for i := range 100 {
+		now = now.Add(time.Millisecond)
+		if v, err := s.get(t.Context(), fmt.Sprint(i), func(context.Context, string) (string, error) { return "v", nil }); v != "v" || err != nil {
+			t.Fatal(v, err)
+		}
+	}
+	if len(s.items) != 4 || s.item("99").value != "v" {
+		t.Errorf("%d are kept", len(s.items))
+	}
+}
