@@ -112,11 +112,13 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err != nil {
 		return Draft{}, err
 	}
-	if err := b.check(ctx, u, backend, r.complete(), d); err != nil {
+	within, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	if err := b.check(within, u, backend, r.complete(), d); err != nil {
 		return Draft{}, err
 	}
 	body, err := r.complete().encode()
-	return Draft{Body: body, Job: Job{
+	return Draft{Body: body, Document: backend.document(within, r.Service), Job: Job{
 		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, Phase: Waiting, Status: Accepted,
 	}}, err
 }

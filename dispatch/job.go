@@ -99,6 +99,7 @@ const (
 	CancelUnsupported Attention = "cancel_unsupported"
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
+	ServiceChanged    Attention = "service_changed" // its document has, while the job waits; submitted all the same
 
 	// On a job that failed because the platform refused it for good, in a way that tells its owner what else to do.
 	RefusedForbidden   Attention = "refused_forbidden"

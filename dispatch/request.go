@@ -58,7 +58,8 @@ func (r Request) PlatformOptions() json.RawMessage {
 	return rest
 }
 
-// Record is a job as its owner sees it.
+// Record is a job as its owner sees it. A waiting job whose own attention is None has that of its account while that is
+// held, else ServiceChanged if the document of its service has changed since it was accepted.
 type Record struct {
 	Job
 	Request Request

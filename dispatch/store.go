@@ -10,7 +10,8 @@ import (
 // clock. What belongs to another owner, or is hidden, is NotFound to an owner.
 type Store interface {
 	// Accept keeps the task, if not nil, and the jobs, all or none, fills in their ids and times, and wakes their
-	// account. All jobs are of one account; a text that is not UTF-8 or holds a NUL is Invalid. If the key was used
+	// account, with the documents that define their services. All jobs are of one account; a text that is not UTF-8 or
+	// holds a NUL is Invalid. If the key was used
 	// before by the owner within [KeyLife] for the same fingerprint, it keeps nothing and gives the id of the task, or of
 	// the first job, kept then: Repeated. For another fingerprint: Conflict.
 	Accept(ctx context.Context, k Key, t *Task, jobs []Draft) (Repeated, error)
@@ -33,6 +34,8 @@ type Store interface {
 	Live(ctx context.Context, u UserID, most int) (int, error)
 	// Result gives the STAC Collection that was kept with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)
+	// Document gives the document that defined a job's service when it was accepted; nil if none was kept.
+	Document(context.Context, UserID, JobID) ([]byte, error)
 
 	// Cancel notes that the owner wants the job no more, and wakes. A waiting job ends with that. With hide its owner
 	// sees it no more from now on, whether it has ended or not.
@@ -48,6 +51,13 @@ type Store interface {
 	Await(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
 	// Awaited reports whether a fresher status is on its way for any job that has started.
 	Awaited(context.Context, UserID, Scope) (bool, error)
+
+	// Origins gives the origins of all documents that define the services of waiting jobs.
+	Origins(context.Context) ([]Origin, error)
+	// Redefine says that the document of an origin has this hash now. The tasks and jobs that wait and were accepted with
+	// another show [ServiceChanged] from now on, those that were accepted with this one do not: see [TaskRecord] and
+	// [Record]. It gives how many tasks, and jobs without one, that has changed.
+	Redefine(ctx context.Context, o Origin, hash string) (int, error)
 
 	// Dequeue gives out accounts that are due and that nobody holds, n at most, each leased for ttl. It also tells how
 	// long until the next account will be due that it did not give out: an hour at most.
@@ -122,7 +132,8 @@ type Repeated struct {
 // Draft is a job to be kept with what was asked for: a Request in JSON, or for a task's job its value.
 type Draft struct {
 	Job
-	Body []byte
+	Body     []byte
+	Document *Document // that defines its service; nil: none, or the task's
 }
 
 // Lease is the right to act for an account until it runs out. The generation moves whenever an account is taken or

@@ -25,13 +25,17 @@ type Task struct {
 	Created   time.Time
 	Updated   time.Time // when one of its jobs last changed; zero in lists
 	Hidden    bool
+
+	// Document defines its service, nil: none. It is kept with the task; Store never fills it in, see Store.Document.
+	Document *Document
 }
 
 // TaskRecord is a task as its owner sees it. Its status is derived, never kept: see [Counts.Status].
 type TaskRecord struct {
 	Task
-	Counts   Counts
-	Progress float64 // percent, the mean of its jobs; what has ended is done, however it ended
+	Counts    Counts
+	Progress  float64   // percent, the mean of its jobs; what has ended is done, however it ended
+	Attention Attention // ServiceChanged: its document did, while some of its jobs waited
 }
 
 // Counts is how many of a task's jobs, which their owner did not delete, have each status. What none has is left out.
@@ -69,9 +73,10 @@ func (c Counts) Progress(live float64) float64 {
 	return min(100, (100*float64(c.ended())+live)/float64(c.Jobs()))
 }
 
-// recorded puts a task together with its jobs.
-func recorded(t Task, jobs []Record) TaskRecord {
-	r, live := TaskRecord{Task: t, Counts: Counts{}}, 0.0
+// recorded gives a task with the counts of these jobs.
+func recorded(r TaskRecord, jobs []Record) TaskRecord {
+	t, live := r.Task, 0.0
+	r.Counts = Counts{}
 	r.Updated = t.Created
 	for _, j := range jobs {
 		r.Counts[j.Status]++

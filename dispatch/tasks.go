@@ -17,7 +17,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	if err != nil {
 		return TaskRecord{}, err
 	}
-	t.Account = shared.Account
+	t.Account, t.Document = shared.Account, shared.Document
 	first, err := b.keep(ctx, u, k, t, shared.each(d.Values))
 	switch {
 	case err != nil:
@@ -59,7 +59,7 @@ func (b *Broker) ReadTask(ctx context.Context, u UserID, id TaskID, fresh time.D
 		return TaskRecord{}, nil, err
 	}
 	jobs, err := b.Store.TaskJobs(ctx, u, id)
-	return recorded(t.Task, jobs), admit(jobs, fresh, time.Now()), err
+	return recorded(t, jobs), admit(jobs, fresh, time.Now()), err
 }
 
 // ListTasks gives the owner's tasks, newest first, likewise fresh.

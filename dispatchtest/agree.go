@@ -1,7 +1,10 @@
 package dispatchtest
 
 import (
+	stdcmp "cmp"
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +37,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"take":    p.take,
 			"purge":   p.purge,
 			"pass":    p.pass,
+			"define":  p.redefine,
 			"":        p.compare,
 		})
 	})
@@ -73,13 +77,40 @@ var (
 	spans    = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 10 * time.Second, time.Minute, 7 * time.Hour})
 )
 
+var documents = rapid.SampledFrom([]*dispatch.Document{nil, text("a", "1"), text("a", "2"), text("b", "2")})
+
+func text(application, body string) *dispatch.Document {
+	return &dispatch.Document{Body: []byte(body),
+		Origin: dispatch.Origin{Platform: "p", Service: dispatch.Service{Endpoint: "https://p.example", Application: application}}}
+}
+
+func (p *pair) redefine(r *rapid.T) {
+	now := documents.Draw(r, "document")
+	if now == nil {
+		return
+	}
+	both(p, r, func(s dispatch.Store) (int, error) { return s.Redefine(p.Context(), now.Origin, now.Hash()) })
+	both(p, r, func(s dispatch.Store) ([]dispatch.Origin, error) { return origins(p.Context(), s) })
+	u, id := users.Draw(r, "owner"), p.id(r)
+	both(p, r, func(s dispatch.Store) ([]byte, error) { return s.Document(p.Context(), u, id) })
+}
+
+// origins are sorted.
+func origins(ctx context.Context, s dispatch.Store) ([]dispatch.Origin, error) {
+	all, err := s.Origins(ctx)
+	slices.SortFunc(all, func(a, b dispatch.Origin) int {
+		return stdcmp.Compare(a.Platform+" "+a.Service.Application, b.Platform+" "+b.Service.Application)
+	})
+	return all, err
+}
+
 func (p *pair) id(r *rapid.T) dispatch.JobID {
 	return dispatch.JobID(rapid.IntRange(1, p.jobs+1).Draw(r, "id"))
 }
 
 func (p *pair) accept(r *rapid.T) {
 	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
-	withTask := rapid.Bool().Draw(r, "task")
+	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
 	type kept struct {
 		Repeated dispatch.Repeated
 		Task     dispatch.Task
@@ -88,13 +119,14 @@ func (p *pair) accept(r *rapid.T) {
 	got := both(p, r, func(s dispatch.Store) (k kept, err error) {
 		var task *dispatch.Task
 		if withTask {
-			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d"}
+			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document}
 		}
 		for i := range n {
 			k.Jobs = append(k.Jobs, draft(u, a))
 			if withTask {
 				k.Jobs[i].Number, k.Jobs[i].Body = i+1, []byte("1")
 			}
+			k.Jobs[i].Document = document
 		}
 		k.Repeated, err = s.Accept(p.Context(), dispatch.Key{}, task, k.Jobs)
 		if task != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,19 @@ type MemStore struct {
 	keys     map[ownKey]*usedKey
 	accounts map[dispatch.Account]*account
 	rates    map[string]time.Time
+	defined  map[owned]*definition
+}
+
+// owned is a task, or a job without one.
+type owned struct {
+	task dispatch.TaskID
+	job  dispatch.JobID
+}
+
+// definition is the document that something was accepted with.
+type definition struct {
+	dispatch.Document
+	told string // the hash of another that its origin has now
 }
 
 type row struct {
@@ -60,6 +74,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
 		accounts: map[dispatch.Account]*account{}, rates: map[string]time.Time{},
+		defined: map[owned]*definition{},
 	}
 }
 
@@ -146,13 +161,19 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 	}
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
-		s.tasks[t.ID] = *t
+		s.define(owned{task: task}, t.Document)
+		kept := *t
+		kept.Document = nil
+		s.tasks[t.ID] = kept
 	}
 	for i := range jobs {
 		j := &jobs[i].Job
 		j.ID, j.Task, j.Version = first+dispatch.JobID(i), task, 1
 		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
 		s.jobs = append(s.jobs, &row{Job: *j, body: slices.Clone(jobs[i].Body)})
+		if t == nil {
+			s.define(owned{job: j.ID}, jobs[i].Document)
+		}
 	}
 	s.wake(jobs[0].Account, now)
 	return dispatch.Repeated{}, nil
@@ -237,6 +258,9 @@ func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	if acc := s.of(j.Account); j.Phase == dispatch.Waiting && acc.hold.After(now) {
 		j.Attention, j.Notice = acc.why, acc.notice
 	}
+	if d := s.defined[definedBy(j)]; d != nil && d.told != "" && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
+		j.Attention = dispatch.ServiceChanged
+	}
 	request, err := s.request(r)
 	return dispatch.Record{Job: j, Request: request}, err
 }
@@ -276,6 +300,70 @@ func (s *MemStore) Result(_ context.Context, u dispatch.UserID, id dispatch.JobI
 		return nil, err
 	}
 	return r.result, nil
+}
+
+func (s *MemStore) define(o owned, d *dispatch.Document) {
+	if d != nil {
+		s.defined[o] = &definition{Document: *d}
+	}
+}
+
+// definedBy is what the document that a job was accepted with is kept for.
+func definedBy(j dispatch.Job) owned {
+	if j.Task != 0 {
+		return owned{task: j.Task}
+	}
+	return owned{job: j.ID}
+}
+
+func (s *MemStore) Document(_ context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.visible(u, id)
+	if err != nil || s.defined[definedBy(r.Job)] == nil {
+		return nil, err
+	}
+	return s.defined[definedBy(r.Job)].Body, nil
+}
+
+// waiting gives the definitions that jobs wait with.
+func (s *MemStore) waiting() map[owned]*definition {
+	all := map[owned]*definition{}
+	for _, r := range s.jobs {
+		if d := s.defined[definedBy(r.Job)]; d != nil && r.Phase == dispatch.Waiting && r.Status == dispatch.Accepted && !r.Hidden {
+			all[definedBy(r.Job)] = d
+		}
+	}
+	return all
+}
+
+func (s *MemStore) Origins(context.Context) (origins []dispatch.Origin, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, d := range s.waiting() {
+		if !slices.ContainsFunc(origins, func(o dispatch.Origin) bool { return sameOrigin(o, d.Origin) }) {
+			origins = append(origins, d.Origin)
+		}
+	}
+	return origins, nil
+}
+
+func sameOrigin(a, b dispatch.Origin) bool { return reflect.DeepEqual(a, b) }
+
+func (s *MemStore) Redefine(_ context.Context, o dispatch.Origin, hash string) (changed int, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, d := range s.waiting() {
+		told := hash
+		if d.Hash() == hash {
+			told = ""
+		}
+		if sameOrigin(d.Origin, o) && d.told != told {
+			d.told = told
+			changed++
+		}
+	}
+	return changed, nil
 }
 
 func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
@@ -385,7 +473,11 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 			live += *r.Progress
 		}
 	}
-	return dispatch.TaskRecord{Task: t, Counts: counts, Progress: counts.Progress(live)}
+	r := dispatch.TaskRecord{Task: t, Counts: counts, Progress: counts.Progress(live)}
+	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
+		r.Attention = dispatch.ServiceChanged
+	}
+	return r
 }
 
 func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (records []dispatch.Record, err error) {

@@ -117,6 +117,9 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 			return err
 		}
 	}
+	if err := a.define(ctx, q); err != nil {
+		return err
+	}
 	for some := range slices.Chunk(a.jobs, rowsAtOnce) {
 		if err := insertJobs(ctx, q, some, now); err != nil {
 			return err

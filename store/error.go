@@ -81,10 +81,11 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 
 func deadlock(state string) bool { return state == "40P01" || state == "40001" }
 
-// retryable reports whether the database gave a transaction up that may succeed when it is tried again.
+// retryable reports whether the database gave a transaction up that may succeed when it is tried again; also for a
+// reference to what another deleted meanwhile.
 func retryable(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && deadlock(e.Code)
+	return ok && (deadlock(e.Code) || e.Code == "23503")
 }
 
 // unanswered reports whether err tells of no answer, and not of a bad one.

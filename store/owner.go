@@ -40,7 +40,8 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 		return dispatch.Record{}, err
 	}
 	request, err := requestOf(j, row.Body, row.Shared, row.Dimension)
-	return dispatch.Record{Job: held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), Request: request}, err
+	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
+	return dispatch.Record{Job: j, Request: request}, err
 }
 
 // held shows on a waiting job why its account submits nothing.
@@ -64,7 +65,7 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID) ([]dispatch.Reco
 	records := make([]dispatch.Record, len(rows))
 	for i, row := range rows {
 		records[i], err = recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
-			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice}, now)
+			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice, Changed: row.Changed}, now)
 		if err != nil {
 			return nil, fail("Records", err)
 		}

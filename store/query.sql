@@ -18,6 +18,39 @@ SELECT fingerprint, task, job FROM keys WHERE owner = sqlc.arg(owner) AND name =
 -- name: InsertTask :exec
 INSERT INTO tasks (id, owner, account, request, dimension, created) VALUES ($1, $2, $3, $4, $5, $6);
 
+-- name: HasDocument :one
+SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1) AS kept;
+
+-- name: KeepDocument :exec
+INSERT INTO documents (hash, body) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING;
+
+-- name: Define :exec
+INSERT INTO definitions (task, job, platform, service, document)
+VALUES (sqlc.arg(task), sqlc.arg(job), sqlc.arg(platform), sqlc.arg(service), sqlc.arg(document));
+
+-- name: GetDocument :one
+SELECT documents.body FROM jobs
+	JOIN definitions ON definitions.task = jobs.task AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
+	JOIN documents ON documents.hash = definitions.document
+WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
+
+-- name: ListOrigins :many
+-- What waits has status created, which the index on the jobs of tasks knows.
+SELECT DISTINCT d.platform, d.service FROM definitions d
+WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
+	OR d.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting'
+			AND NOT b.hidden AND b.status = 'created');
+
+-- name: Redefine :execrows
+UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
+WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service)
+	AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
+	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
+		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
+			AND NOT b.hidden AND b.status = 'created'));
+
 -- name: Wake :exec
 -- An account that is due keeps its place in the queue.
 INSERT INTO accounts (id, wakes, due) VALUES (sqlc.arg(id), 1, sqlc.arg(now))
@@ -26,13 +59,16 @@ ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 
 -- name: GetRecord :one
 SELECT sqlc.embed(jobs), requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
-	accounts.hold, accounts.hold_attention, accounts.hold_notice
+	accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
+		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 	LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1 AND jobs.owner = $2;
 
 -- name: ListRecords :many
-SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
 ORDER BY jobs.created DESC, jobs.id DESC;
@@ -83,10 +119,12 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 		OR id = sqlc.arg(id));
 
 -- name: ListTasks :many
-SELECT * FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC;
+SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC;
 
 -- name: GetTask :one
-SELECT * FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden;
+SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden;
 
 -- name: CountTasks :many
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
@@ -185,7 +223,8 @@ FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended'
 -- name: ListLines :many
 -- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
 WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting')
+	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
 	UNION ALL
 	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line)
 	FROM hop WHERE hop.line IS NOT NULL
@@ -251,6 +290,13 @@ SELECT name FROM installation;
 
 -- name: PurgeJobs :exec
 DELETE FROM jobs WHERE hidden AND phase = 'ended' AND strays = '' AND moved < $1;
+
+-- name: PurgeDefinitions :exec
+DELETE FROM definitions WHERE task = 0 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = definitions.job)
+	OR task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = definitions.task);
+
+-- name: PurgeDocuments :exec
+DELETE FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash);
 
 -- name: PurgeKeys :exec
 DELETE FROM keys WHERE created <= $1;

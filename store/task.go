@@ -25,7 +25,7 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID) (records []dispatc
 		}
 		records = make([]dispatch.TaskRecord, len(rows))
 		for i, row := range rows {
-			if records[i], err = taskOf(row, of[row.ID]); err != nil {
+			if records[i], err = taskOf(row.Task, row.Changed, of[row.Task.ID]); err != nil {
 				return err
 			}
 		}
@@ -45,15 +45,18 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 		if err != nil {
 			return err
 		}
-		r, err = taskOf(row, counts)
+		r, err = taskOf(row.Task, row.Changed, counts)
 		return err
 	})
 	return r, err
 }
 
-func taskOf(row query.Task, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
+func taskOf(row query.Task, changed bool, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
 	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
 		Dimension: row.Dimension, Created: at(row.Created), Hidden: row.Hidden}}
+	if changed {
+		r.Attention = dispatch.ServiceChanged
+	}
 	live := 0.0
 	for _, c := range counts {
 		r.Counts[c.Status] = int(c.N)
@@ -72,7 +75,7 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 		if err != nil {
 			return err
 		}
-		shared, err := taskOf(task, nil)
+		shared, err := taskOf(task.Task, task.Changed, nil)
 		if err != nil {
 			return err
 		}
@@ -82,7 +85,7 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 		}
 		records = make([]dispatch.Record, len(rows))
 		for i, row := range rows {
-			if records[i], err = jobOfTask(shared.Task, row, now); err != nil {
+			if records[i], err = jobOfTask(shared, row, now); err != nil {
 				return err
 			}
 		}
@@ -91,13 +94,14 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 	return records, err
 }
 
-func jobOfTask(t dispatch.Task, row query.ListTaskJobsRow, now int64) (dispatch.Record, error) {
+func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, now int64) (dispatch.Record, error) {
 	j, err := jobOf(row.Job)
 	if err != nil {
 		return dispatch.Record{}, err
 	}
 	r, err := t.For(j.Number, json.RawMessage(row.Body))
-	return dispatch.Record{Job: held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), Request: r}, err
+	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
+	return dispatch.Record{Job: j, Request: r}, err
 }
 
 // CancelTask cancels and hides all jobs of a task, and hides the task.

@@ -176,10 +176,11 @@ func (s *Store) Take(ctx context.Context, platform string, pace time.Duration) (
 	return wait, ok, err
 }
 
-// Purge forgets hidden jobs that ended longer than keep ago, and keys and tokens that are too old to count.
+// Purge forgets hidden jobs that ended longer than keep ago, documents that none uses, and keys and tokens that are too
+// old to count.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return s.in(ctx, s.write, "Purge", func(q tx, now int64) error {
-		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
+		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
 			q.PurgeTokens(ctx, now))
 	})
 }

@@ -346,6 +346,30 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID) ([]Coun
 	return items, nil
 }
 
+const define = `-- name: Define :exec
+INSERT INTO definitions (task, job, platform, service, document)
+VALUES ($1, $2, $3, $4, $5)
+`
+
+type DefineParams struct {
+	Task     dispatch.TaskID
+	Job      dispatch.JobID
+	Platform string
+	Service  string
+	Document string
+}
+
+func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
+	_, err := q.db.ExecContext(ctx, define,
+		arg.Task,
+		arg.Job,
+		arg.Platform,
+		arg.Service,
+		arg.Document,
+	)
+	return err
+}
+
 const dequeue = `-- name: Dequeue :many
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= $2 AND a.lease_until <= $2
@@ -427,6 +451,20 @@ func (q *Queries) GetAccount(ctx context.Context, id dispatch.Account) (GetAccou
 	var i GetAccountRow
 	err := row.Scan(&i.Wakes, &i.Hold, &i.HoldAttention)
 	return i, err
+}
+
+const getDocument = `-- name: GetDocument :one
+SELECT documents.body FROM jobs
+	JOIN definitions ON definitions.task = jobs.task AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
+	JOIN documents ON documents.hash = definitions.document
+WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden
+`
+
+func (q *Queries) GetDocument(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (string, error) {
+	row := q.db.QueryRowContext(ctx, getDocument, iD, owner)
+	var body string
+	err := row.Scan(&body)
+	return body, err
 }
 
 const getGrant = `-- name: GetGrant :one
@@ -586,7 +624,9 @@ func (q *Queries) GetRate(ctx context.Context, platform string) (int64, error) {
 
 const getRecord = `-- name: GetRecord :one
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
-	accounts.hold, accounts.hold_attention, accounts.hold_notice
+	accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
+		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 	LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1 AND jobs.owner = $2
@@ -600,6 +640,7 @@ type GetRecordRow struct {
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
+	Changed       bool
 }
 
 func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (GetRecordRow, error) {
@@ -647,6 +688,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Hold,
 		&i.HoldAttention,
 		&i.HoldNotice,
+		&i.Changed,
 	)
 	return i, err
 }
@@ -691,22 +733,40 @@ func (q *Queries) GetResult(ctx context.Context, iD dispatch.JobID, owner dispat
 }
 
 const getTask = `-- name: GetTask :one
-SELECT id, owner, account, request, dimension, hidden, created FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
-func (q *Queries) GetTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (Task, error) {
+type GetTaskRow struct {
+	Task    Task
+	Changed bool
+}
+
+func (q *Queries) GetTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (GetTaskRow, error) {
 	row := q.db.QueryRowContext(ctx, getTask, iD, owner)
-	var i Task
+	var i GetTaskRow
 	err := row.Scan(
-		&i.ID,
-		&i.Owner,
-		&i.Account,
-		&i.Request,
-		&i.Dimension,
-		&i.Hidden,
-		&i.Created,
+		&i.Task.ID,
+		&i.Task.Owner,
+		&i.Task.Account,
+		&i.Task.Request,
+		&i.Task.Dimension,
+		&i.Task.Hidden,
+		&i.Task.Created,
+		&i.Changed,
 	)
 	return i, err
+}
+
+const hasDocument = `-- name: HasDocument :one
+SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1) AS kept
+`
+
+func (q *Queries) HasDocument(ctx context.Context, hash string) (bool, error) {
+	row := q.db.QueryRowContext(ctx, hasDocument, hash)
+	var kept bool
+	err := row.Scan(&kept)
+	return kept, err
 }
 
 const hideJob = `-- name: HideJob :one
@@ -821,6 +881,15 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 		arg.Dimension,
 		arg.Created,
 	)
+	return err
+}
+
+const keepDocument = `-- name: KeepDocument :exec
+INSERT INTO documents (hash, body) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING
+`
+
+func (q *Queries) KeepDocument(ctx context.Context, hash string, body string) error {
+	_, err := q.db.ExecContext(ctx, keepDocument, hash, body)
 	return err
 }
 
@@ -1109,7 +1178,8 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 
 const listLines = `-- name: ListLines :many
 WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting')
+	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
 	UNION ALL
 	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = $1 AND b.phase = 'waiting' AND b.line > hop.line)
 	FROM hop WHERE hop.line IS NOT NULL
@@ -1133,6 +1203,43 @@ func (q *Queries) ListLines(ctx context.Context, account dispatch.Account, now i
 			return nil, err
 		}
 		items = append(items, line)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listOrigins = `-- name: ListOrigins :many
+SELECT DISTINCT d.platform, d.service FROM definitions d
+WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
+	OR d.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting'
+			AND NOT b.hidden AND b.status = 'created')
+`
+
+type ListOriginsRow struct {
+	Platform string
+	Service  string
+}
+
+// What waits has status created, which the index on the jobs of tasks knows.
+func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listOrigins)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListOriginsRow
+	for rows.Next() {
+		var i ListOriginsRow
+		if err := rows.Scan(&i.Platform, &i.Service); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -1220,7 +1327,8 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
 ORDER BY jobs.created DESC, jobs.id DESC
@@ -1232,6 +1340,7 @@ type ListRecordsRow struct {
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
+	Changed       bool
 }
 
 func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]ListRecordsRow, error) {
@@ -1283,6 +1392,7 @@ func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]Lis
 			&i.Hold,
 			&i.HoldAttention,
 			&i.HoldNotice,
+			&i.Changed,
 		); err != nil {
 			return nil, err
 		}
@@ -1376,26 +1486,33 @@ func (q *Queries) ListTaskJobs(ctx context.Context, task dispatch.TaskID) ([]Lis
 }
 
 const listTasks = `-- name: ListTasks :many
-SELECT id, owner, account, request, dimension, hidden, created FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC
+SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC
 `
 
-func (q *Queries) ListTasks(ctx context.Context, owner dispatch.UserID) ([]Task, error) {
+type ListTasksRow struct {
+	Task    Task
+	Changed bool
+}
+
+func (q *Queries) ListTasks(ctx context.Context, owner dispatch.UserID) ([]ListTasksRow, error) {
 	rows, err := q.db.QueryContext(ctx, listTasks, owner)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Task
+	var items []ListTasksRow
 	for rows.Next() {
-		var i Task
+		var i ListTasksRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Owner,
-			&i.Account,
-			&i.Request,
-			&i.Dimension,
-			&i.Hidden,
-			&i.Created,
+			&i.Task.ID,
+			&i.Task.Owner,
+			&i.Task.Account,
+			&i.Task.Request,
+			&i.Task.Dimension,
+			&i.Task.Hidden,
+			&i.Task.Created,
+			&i.Changed,
 		); err != nil {
 			return nil, err
 		}
@@ -1579,6 +1696,25 @@ func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 	return column_1, err
 }
 
+const purgeDefinitions = `-- name: PurgeDefinitions :exec
+DELETE FROM definitions WHERE task = 0 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = definitions.job)
+	OR task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = definitions.task)
+`
+
+func (q *Queries) PurgeDefinitions(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, purgeDefinitions)
+	return err
+}
+
+const purgeDocuments = `-- name: PurgeDocuments :exec
+DELETE FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+`
+
+func (q *Queries) PurgeDocuments(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, purgeDocuments)
+	return err
+}
+
 const purgeJobs = `-- name: PurgeJobs :exec
 DELETE FROM jobs WHERE hidden AND phase = 'ended' AND strays = '' AND moved < $1
 `
@@ -1613,6 +1749,24 @@ DELETE FROM tokens WHERE expires <= $1
 func (q *Queries) PurgeTokens(ctx context.Context, expires int64) error {
 	_, err := q.db.ExecContext(ctx, purgeTokens, expires)
 	return err
+}
+
+const redefine = `-- name: Redefine :execrows
+UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+WHERE platform = $2 AND service = $3
+	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
+		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
+			AND NOT b.hidden AND b.status = 'created'))
+`
+
+func (q *Queries) Redefine(ctx context.Context, hash string, platform string, service string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, redefine, hash, platform, service)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const release = `-- name: Release :execrows

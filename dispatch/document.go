@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+)
+
+// Document is what defines a service, as it was when a task or job was accepted.
+type Document struct {
+	Origin
+	Body []byte
+}
+
+// Origin is whose document it is: that of a service at a platform.
+type Origin struct {
+	Platform string
+	Service  Service
+}
+
+// Hash tells documents apart by what is in them: their SHA-256, in hexadecimal.
+func (d Document) Hash() string {
+	sum := sha256.Sum256(d.Body)
+	return hex.EncodeToString(sum[:])
+}
+
+// document gives the document that defines a service, nil where there is none to be had now.
+func (b *Backend) document(ctx context.Context, s Service) *Document {
+	documenter, can := b.Platform.(Documenter)
+	if !can {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	body, err := documenter.Document(ctx, s)
+	if err != nil || body == nil {
+		return nil
+	}
+	return &Document{Origin{b.Name, s}, body}
+}
+
+// documentsAtOnce is how many documents are asked for at once when all are.
+const documentsAtOnce = 8
+
+// Revalidate looks whether the documents are still the same that define the services of waiting jobs, and shows
+// [ServiceChanged] where one is not. What cannot be had now stays as it is until the next time.
+func (b *Broker) Revalidate(ctx context.Context) error {
+	origins, err := b.Store.Origins(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(origins))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, documentsAtOnce)
+	for i, o := range origins {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			errs[i] = b.revalidate(ctx, o)
+		})
+	}
+	all.Wait()
+	return firstOf(errs...)
+}
+
+func (b *Broker) revalidate(ctx context.Context, o Origin) error {
+	backend := b.named(o.Platform)
+	if backend == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	now := backend.document(ctx, o.Service)
+	if now == nil {
+		return nil
+	}
+	changed, err := b.Store.Redefine(ctx, o, now.Hash())
+	if changed > 0 {
+		b.Log.LogAttrs(ctx, slog.LevelInfo, "document changed", slog.String("platform", o.Platform),
+			slog.String("hash", now.Hash()), slog.Int("waiting", changed))
+	}
+	return err
+}
