@@ -48,6 +48,8 @@ type Broker interface {
 	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
 	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// Document gives the document that defined a job's service when it was accepted; nil if none was kept.
+	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 	// Delete cancels a job that has not ended, and hides it.
 	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
 	// RunSync runs a request while the client waits. The caller closes the result's Body.

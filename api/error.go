@@ -68,11 +68,12 @@ var kinds = map[dispatch.Kind]refusal{
 const internalText = "Something went wrong on our side."
 
 var (
-	errNoJob    = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
-	errNoToken  = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.", header: map[string]string{"WWW-Authenticate": "Bearer"}}
-	errNoPath   = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
-	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
-	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}
+	errNoDocument = refusal{status: http.StatusNotFound, code: "DOCUMENT_NOT_FOUND", message: "No document was kept for this job: its platform keeps the service itself, or it could not be read."}
+	errNoJob      = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
+	errNoToken    = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.", header: map[string]string{"WWW-Authenticate": "Bearer"}}
+	errNoPath     = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
+	errNoHealth   = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
+	errNoIssuer   = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}
 )
 
 // refusalFor is what is answered to err.

@@ -43,6 +43,7 @@ type world struct {
 
 	parameters map[string][]dispatch.Parameter // by application
 	logs       []dispatch.LogEntry
+	document   []byte
 	keys       []dispatch.Key
 	fresh      time.Duration
 	signed     []identity.Caller
@@ -302,6 +303,14 @@ func (w *world) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobI
 		return nil, err
 	}
 	return w.results[id], nil
+}
+
+func (w *world) Document(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (*dispatch.Document, error) {
+	_, err := w.Read(ctx, u, id, 0)
+	if err != nil || w.document == nil {
+		return nil, err
+	}
+	return &dispatch.Document{Body: w.document}, nil
 }
 
 func (w *world) Delete(ctx context.Context, u dispatch.UserID, id dispatch.JobID) error {

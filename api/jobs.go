@@ -66,6 +66,28 @@ func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
 	return &results{&Collection{c}}, nil
 }
 
+// definition is what defined a service.
+type definition struct {
+	ContentType string `header:"Content-Type"`
+	ETag        string `header:"ETag"`
+	Body        []byte
+}
+
+func (a *api) readDocument(ctx context.Context, in *request) (*definition, error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.Broker.Document(ctx, user(ctx), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case d == nil:
+		return nil, errNoDocument
+	}
+	return &definition{"application/json", `"` + d.Hash() + `"`, d.Body}, nil
+}
+
 func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
 	id, err := in.jobID()
 	if err != nil {

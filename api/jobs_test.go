@@ -323,3 +323,41 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%v %s", a.Header(), a.Body)
 	}
 }
+
+func TestDocumentOfAService(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	failed(t, ask(h, "GET", "/unit_jobs/1/document", ""), 404, "DOCUMENT_NOT_FOUND")
+	w.document = []byte(`{"id": "ndvi", "none":null}`)
+	a := ask(h, "GET", "/unit_jobs/1/document", "")
+	if a.Code != 200 || a.Body.String() != string(w.document) || a.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("%d %v %s", a.Code, a.Header(), a.Body)
+	}
+	want := `"` + (dispatch.Document{Body: w.document}).Hash() + `"`
+	if etag := a.Header().Get("ETag"); len(etag) != 66 || etag != want {
+		t.Errorf("ETag %s", etag)
+	}
+	failed(t, ask(h, "GET", "/unit_jobs/1/document", "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
+}
+
+func TestOptionsOfOurOwn(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	for value, code := range map[string]int{"true": 201, "false": 201, "null": 201, `"no"`: 422, "0": 422, "[]": 422, "{}": 422} {
+		for _, route := range []struct{ path, body string }{{"/unit_jobs", goodBody}, {"/upscale_tasks", goodTask}, {"/sync_jobs", goodBody}} {
+			if route.path == "/sync_jobs" && code == 201 {
+				continue // covered by the others: one reader for all
+			}
+			a := ask(h, "POST", route.path, strings.Replace(route.body, `{"title"`, `{"options":{"driver-memory":"4g","validate":`+value+`},"title"`, 1))
+			if code == 201 {
+				decode[any](t, a, 201)
+				continue
+			}
+			f := failed(t, a, 422, "VALIDATION_ERROR")
+			if got := locs(f.Detail); len(got) != 1 || got[0] != `["body","options","validate"] bool_type` {
+				t.Errorf("%s with %s: %v", route.path, value, got)
+			}
+		}
+	}
+}

@@ -56,6 +56,11 @@ func (a *api) routes() {
 	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
 		Summary: "What a job logged", Description: "On its platform, oldest first, in pages: the header Link names the next.",
 		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
+	register(a, huma.Operation{OperationID: "get_unit_job_document", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/document", Tags: []string{"jobs"},
+		Summary: "What defined the service of a job when it was accepted",
+		Description: "The document at the URL that the job names as its application or namespace, as it was then. Its ETag is its SHA-256. " +
+			"While jobs wait, the document is looked at hourly; where it changed, they and their task have the attention service_changed.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withDocument(a.errors(401, 404, 422, 503))}, a.readDocument)
 	register(a, huma.Operation{OperationID: "describe_parameters", Method: http.MethodPost, Path: "/params", Tags: []string{"services"},
 		Summary: "The parameters of a service", Description: "In the order of its document.", DefaultStatus: http.StatusOK,
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.describe)
@@ -229,6 +234,12 @@ func withGeoJSON[T any](a *api, all map[string]*huma.Response) map[string]*huma.
 }
 
 // withBytes describes an answer of any content.
+func withDocument(all map[string]*huma.Response) map[string]*huma.Response {
+	all["200"] = &huma.Response{Description: "The document", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},
+		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256", Schema: &huma.Schema{Type: huma.TypeString}}}}
+	return all
+}
+
 func withBytes(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}}}
 	return all

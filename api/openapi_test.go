@@ -85,7 +85,7 @@ func TestDocument(t *testing.T) {
 	}
 	slices.Sort(operations)
 	want := []string{"DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grids", "GET /health", "GET /jobs_status", "GET /unit_jobs/{job_id}",
-		"GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
+		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
 		"GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
 		"GET /upscale_tasks/{task_id}/tiles", "POST /params", "POST /sync_jobs", "POST /tiles",
 		"POST /unit_jobs", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
@@ -137,7 +137,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 16 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 17 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }
@@ -156,8 +156,10 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {
 		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")), Options: []json.RawMessage{[]byte("1")}, Schema: []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
 	w.logs = []dispatch.LogEntry{{Time: moment, Level: "info", Message: "hello"}, {Level: "error"}}
+	w.document = []byte(`{"id":"ndvi"}`)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	task := w.tasks[1]
+	task.Attention = dispatch.ServiceChanged
 	half := 50.0
 	r := w.jobs[1]
 	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)

@@ -121,7 +121,7 @@ func (a *api) jobIn(f *form) dispatch.Request {
 		Label:      dispatch.Label(f.choice("label", labels)),
 		Parameters: f.object("parameters"),
 		Format:     f.choice("format", formats),
-		Options:    f.optionalObject("options"),
+		Options:    f.options(),
 	}
 	r.Service = a.service(f)
 	return r
@@ -239,6 +239,16 @@ func (f *form) optionalObject(name string) json.RawMessage {
 		return nil
 	}
 	return f.object(name)
+}
+
+// options gives the options as they are. One of them is ours, and must be what it should.
+func (f *form) options() json.RawMessage {
+	raw := f.optionalObject("options")
+	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
+	if raw != nil && json.Unmarshal(raw, &own.members) == nil {
+		own.flag("validate", true)
+	}
+	return raw
 }
 
 func (f *form) flag(name string, otherwise bool) bool {

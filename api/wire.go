@@ -45,7 +45,7 @@ type BaseJobRequest struct {
 	Service    ServiceDetails `json:"service"`
 	Parameters Object         `json:"parameters" doc:"The parameters of the process, passed on and given back as they are. No object in them may have two members of one name"`
 	Format     string         `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
-	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on as they are"`
+	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on as they are. But validate, which is not passed on: false submits the parameters whatever the service's schemas say of them"`
 }
 
 // ProcessingJobSummary is one job in a list, or just accepted. What is optional is left out where it is not known.
@@ -100,8 +100,9 @@ type UpscalingTaskSummary struct {
 	Label  string `json:"label" enum:"openeo,ogc_api_process"`
 	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Running while some of the jobs run, or some have ended and some have not. When all have ended: finished if any has finished, see counts"`
 
-	Counts   map[string]int `json:"counts,omitempty" doc:"How many jobs have each status; deleted ones are not counted"`
-	Progress *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"The mean of the jobs; what has ended counts 100, however it ended"`
+	Counts    map[string]int `json:"counts,omitempty" doc:"How many jobs have each status; deleted ones are not counted"`
+	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"The mean of the jobs; what has ended counts 100, however it ended"`
+	Attention *JobAttention  `json:"attention,omitempty" doc:"What the owner should know of the whole task; each job has its own"`
 }
 
 // UpscalingTask is one task with its jobs.
@@ -137,7 +138,8 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 		counts[string(a.shown(s))] += n
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Counts: counts, Progress: &t.Progress}
+		Status: string(a.shown(t.Counts.Status())), Counts: counts, Progress: &t.Progress,
+		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention})}
 }
 
 func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
@@ -187,6 +189,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.Lost:               "The platform no longer knows this job.",
 	dispatch.RefusedForbidden:   "The platform does not allow you this. Ask its operator for the right, or choose another platform.",
 	dispatch.RefusedUnsupported: "The platform cannot do this. Choose another service or platform, or try a synchronous run.",
+	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. What waits is still submitted, and runs as the document is by then.",
 	dispatch.NoPlatform:         "The platform of this job is no longer configured here. The operator of this service must mend it.",
 }
 

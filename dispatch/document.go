@@ -41,6 +41,19 @@ func (b *Backend) document(ctx context.Context, s Service) *Document {
 	return &Document{Origin{b.Name, s}, body}
 }
 
+// Document gives the document that defined the service of a job when it was accepted; nil if none was kept.
+func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, error) {
+	r, err := b.Store.Record(ctx, u, id)
+	if err != nil {
+		return nil, err
+	}
+	body, err := b.Store.Document(ctx, u, id)
+	if err != nil || body == nil {
+		return nil, err
+	}
+	return &Document{Origin{r.Account.Platform(), r.Request.Service}, body}, nil
+}
+
 // documentsAtOnce is how many documents are asked for at once when all are.
 const documentsAtOnce = 8
 

@@ -27,27 +27,30 @@ type Request struct {
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
 }
 
-// ownOptions are the options that are ours; all others are the platform's.
-type ownOptions struct {
-	Validate *bool `json:"validate"` // false: submit without checking the parameters against the service's schemas
-}
+// ownOption is the one option that is ours; all others are the platform's. False: submit without checking the parameters
+// against the service's schemas.
+const ownOption = "validate"
 
 // Checked reports whether the parameters of r are to be checked, which they are unless the client said otherwise.
 func (r Request) Checked() bool {
-	var own ownOptions
-	if len(r.Options) > 0 && json.Unmarshal(r.Options, &own) != nil {
-		return true
+	return string(r.options()[ownOption]) != "false"
+}
+
+func (r Request) options() map[string]json.RawMessage {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(r.Options, &members) != nil {
+		return nil
 	}
-	return own.Validate == nil || *own.Validate
+	return members
 }
 
 // PlatformOptions are the options of r that the platform is given; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
-	members := map[string]json.RawMessage{}
-	if json.Unmarshal(r.Options, &members) != nil || members["validate"] == nil {
+	members := r.options()
+	if members[ownOption] == nil {
 		return r.Options
 	}
-	delete(members, "validate")
+	delete(members, ownOption)
 	if len(members) == 0 {
 		return nil
 	}

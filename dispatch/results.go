@@ -140,7 +140,7 @@ func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered,
 		return f, err
 	}
 	jobs, err := b.Store.TaskJobs(ctx, u, id)
-	f.Task = recorded(f.Task.Task, jobs)
+	f.Task = recorded(f.Task, jobs)
 	for _, j := range jobs {
 		if j.Status == Finished {
 			f.Parts = append(f.Parts, Part{Record: j})

@@ -26,6 +26,7 @@ const keepHidden = 7 * 24 * time.Hour
 type broker struct {
 	store   *store.Store
 	engine  *engine.Engine
+	jobs    *dispatch.Broker
 	handler api.API
 	log     *slog.Logger
 }
@@ -72,7 +73,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
 		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard})
 	b.Engine = work
-	return &broker{store: kept, engine: work, log: log, handler: api.New(api.Config{
+	return &broker{store: kept, engine: work, jobs: b, log: log, handler: api.New(api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
 		SignedIn: func(ctx context.Context, c identity.Caller) {
 			tokens.Offer(c.User, c.Token, c.Expires)
@@ -113,7 +114,10 @@ func (b *broker) work(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// tidy forgets now and then what nobody can see any more.
+// documentsWithin is how long one look at the documents of waiting jobs may take.
+const documentsWithin = 30 * time.Minute
+
+// tidy forgets now and then what nobody can see any more, and looks whether the documents of waiting jobs have changed.
 func (b *broker) tidy(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
@@ -121,11 +125,20 @@ func (b *broker) tidy(ctx context.Context) {
 		if err := b.store.Purge(ctx, keepHidden); err != nil && ctx.Err() == nil {
 			b.log.Warn("the database was not tidied", "error", err)
 		}
+		b.revalidate(ctx)
 		select {
 		case <-hourly.C:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+func (b *broker) revalidate(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, documentsWithin)
+	defer cancel()
+	if err := b.jobs.Revalidate(within); err != nil && ctx.Err() == nil {
+		b.log.Warn("not all documents of waiting jobs were looked at", "error", err)
 	}
 }
 
