@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"slices"
 	"sync"
 )
 
@@ -87,10 +88,14 @@ func (b *Broker) revalidate(ctx context.Context, o Origin) error {
 	if now == nil {
 		return nil
 	}
-	changed, err := b.Store.Redefine(ctx, o, now.Hash())
-	if changed > 0 {
+	owners, err := b.Store.Redefine(ctx, o, now.Hash())
+	if len(owners) > 0 {
 		b.Log.LogAttrs(ctx, slog.LevelInfo, "document changed", slog.String("platform", o.Platform),
-			slog.String("hash", now.Hash()), slog.Int("waiting", changed))
+			slog.String("hash", now.Hash()), slog.Int("waiting", len(owners)))
+	}
+	slices.Sort(owners)
+	for _, u := range slices.Compact(owners) {
+		b.show(u)
 	}
 	return err
 }

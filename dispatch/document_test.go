@@ -117,7 +117,14 @@ func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
 		h.revalidate(t)
 		shown(dispatch.None) // that it cannot be read says nothing
 		p.set("two", nil)
+		seen, stop := h.Watch("ann")
+		defer stop()
 		h.revalidate(t)
+		select {
+		case <-seen:
+		default:
+			t.Error("who watches is not told")
+		}
 		shown(dispatch.ServiceChanged)
 		h.revalidate(t)
 		if n := strings.Count(h.logs.String(), "document changed"); n != 1 {

@@ -56,8 +56,8 @@ type Store interface {
 	Origins(context.Context) ([]Origin, error)
 	// Redefine says that the document of an origin has this hash now. The tasks and jobs that wait and were accepted with
 	// another show [ServiceChanged] from now on, those that were accepted with this one do not: see [TaskRecord] and
-	// [Record]. It gives how many tasks, and jobs without one, that has changed.
-	Redefine(ctx context.Context, o Origin, hash string) (int, error)
+	// [Record]. It gives the owner of each task, and job without one, that looks different since.
+	Redefine(ctx context.Context, o Origin, hash string) ([]UserID, error)
 
 	// Dequeue gives out accounts that are due and that nobody holds, n at most, each leased for ttl. It also tells how
 	// long until the next account will be due that it did not give out: an hour at most.

@@ -89,7 +89,11 @@ func (p *pair) redefine(r *rapid.T) {
 	if now == nil {
 		return
 	}
-	both(p, r, func(s dispatch.Store) (int, error) { return s.Redefine(p.Context(), now.Origin, now.Hash()) })
+	both(p, r, func(s dispatch.Store) ([]dispatch.UserID, error) {
+		owners, err := s.Redefine(p.Context(), now.Origin, now.Hash())
+		slices.Sort(owners)
+		return owners, err
+	})
 	both(p, r, func(s dispatch.Store) ([]dispatch.Origin, error) { return origins(p.Context(), s) })
 	u, id := users.Draw(r, "owner"), p.id(r)
 	both(p, r, func(s dispatch.Store) ([]byte, error) { return s.Document(p.Context(), u, id) })

@@ -39,6 +39,7 @@ type owned struct {
 
 // definition is the document that something was accepted with.
 type definition struct {
+	owner dispatch.UserID
 	dispatch.Document
 	told string // the hash of another that its origin has now
 }
@@ -161,7 +162,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 	}
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
-		s.define(owned{task: task}, t.Document)
+		s.define(owned{task: task}, t.Owner, t.Document)
 		kept := *t
 		kept.Document = nil
 		s.tasks[t.ID] = kept
@@ -172,7 +173,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
 		s.jobs = append(s.jobs, &row{Job: *j, body: slices.Clone(jobs[i].Body)})
 		if t == nil {
-			s.define(owned{job: j.ID}, jobs[i].Document)
+			s.define(owned{job: j.ID}, j.Owner, jobs[i].Document)
 		}
 	}
 	s.wake(jobs[0].Account, now)
@@ -302,9 +303,9 @@ func (s *MemStore) Result(_ context.Context, u dispatch.UserID, id dispatch.JobI
 	return r.result, nil
 }
 
-func (s *MemStore) define(o owned, d *dispatch.Document) {
+func (s *MemStore) define(o owned, u dispatch.UserID, d *dispatch.Document) {
 	if d != nil {
-		s.defined[o] = &definition{Document: *d}
+		s.defined[o] = &definition{owner: u, Document: *d}
 	}
 }
 
@@ -350,7 +351,7 @@ func (s *MemStore) Origins(context.Context) (origins []dispatch.Origin, err erro
 
 func sameOrigin(a, b dispatch.Origin) bool { return reflect.DeepEqual(a, b) }
 
-func (s *MemStore) Redefine(_ context.Context, o dispatch.Origin, hash string) (changed int, err error) {
+func (s *MemStore) Redefine(_ context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for _, d := range s.waiting() {
@@ -360,10 +361,10 @@ func (s *MemStore) Redefine(_ context.Context, o dispatch.Origin, hash string) (
 		}
 		if sameOrigin(d.Origin, o) && d.told != told {
 			d.told = told
-			changed++
+			owners = append(owners, d.owner)
 		}
 	}
-	return changed, nil
+	return owners, nil
 }
 
 func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {

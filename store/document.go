@@ -13,10 +13,10 @@ import (
 // define keeps the documents of what is accepted: one for the task, or one for each job.
 func (a *acceptance) define(ctx context.Context, q tx) error {
 	if a.task != nil {
-		return define(ctx, q, a.id, 0, a.task.Document)
+		return define(ctx, q, query.DefineParams{Task: a.id, Owner: a.task.Owner}, a.task.Document)
 	}
 	for _, j := range a.jobs {
-		if err := define(ctx, q, 0, j.ID, j.Document); err != nil {
+		if err := define(ctx, q, query.DefineParams{Job: j.ID, Owner: j.Owner}, j.Document); err != nil {
 			return err
 		}
 	}
@@ -25,23 +25,23 @@ func (a *acceptance) define(ctx context.Context, q tx) error {
 
 // define keeps a document unless it is kept. One that nobody used any more may be purged meanwhile: then the reference
 // to it fails, and the transaction is run again.
-func define(ctx context.Context, q tx, task dispatch.TaskID, job dispatch.JobID, d *dispatch.Document) error {
+func define(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Document) error {
 	if d == nil {
 		return nil
 	}
-	service, err := encode(d.Service)
-	if err != nil {
+	var err error
+	if of.Service, err = encode(d.Service); err != nil {
 		return err
 	}
-	hash := d.Hash()
-	kept, err := q.HasDocument(ctx, hash)
+	of.Platform, of.Document = d.Platform, d.Hash()
+	kept, err := q.HasDocument(ctx, of.Document)
 	if err == nil && !kept { // bodies are large: not sent where they are
-		err = q.KeepDocument(ctx, hash, clean(string(d.Body)))
+		err = q.KeepDocument(ctx, of.Document, clean(string(d.Body)))
 	}
 	if err != nil {
 		return err
 	}
-	return q.Define(ctx, query.DefineParams{Task: task, Job: job, Platform: d.Platform, Service: service, Document: hash})
+	return q.Define(ctx, of)
 }
 
 // Document gives the document that defined a job's service when it was accepted; nil if none was kept.
@@ -73,17 +73,16 @@ func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 }
 
 // Redefine says that the document of an origin has this hash now.
-func (s *Store) Redefine(ctx context.Context, o dispatch.Origin, hash string) (int, error) {
+func (s *Store) Redefine(ctx context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
 	service, err := encode(o.Service)
 	if err != nil {
-		return 0, fail("Redefine", err)
+		return nil, fail("Redefine", err)
 	}
-	var changed int64
 	err = s.in(ctx, s.write, "Redefine", func(q tx, _ int64) error {
-		changed, err = q.Redefine(ctx, hash, o.Platform, service)
+		owners, err = q.Redefine(ctx, hash, o.Platform, service)
 		return err
 	})
-	return int(changed), err
+	return owners, err
 }
 
 // redefined shows on a waiting job that the document of its service has changed, unless there is more to say.

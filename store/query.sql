@@ -25,8 +25,8 @@ SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1) AS kept;
 INSERT INTO documents (hash, body) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING;
 
 -- name: Define :exec
-INSERT INTO definitions (task, job, platform, service, document)
-VALUES (sqlc.arg(task), sqlc.arg(job), sqlc.arg(platform), sqlc.arg(service), sqlc.arg(document));
+INSERT INTO definitions (task, job, owner, platform, service, document)
+VALUES (sqlc.arg(task), sqlc.arg(job), sqlc.arg(owner), sqlc.arg(platform), sqlc.arg(service), sqlc.arg(document));
 
 -- name: GetDocument :one
 SELECT documents.body FROM jobs
@@ -42,14 +42,15 @@ WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase
 	OR d.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting'
 			AND NOT b.hidden AND b.status = 'created');
 
--- name: Redefine :execrows
+-- name: Redefine :many
 UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service)
 	AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
 			AND NOT a.hidden AND a.status = 'created')
 		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
-			AND NOT b.hidden AND b.status = 'created'));
+			AND NOT b.hidden AND b.status = 'created'))
+RETURNING owner;
 
 -- name: Wake :exec
 -- An account that is due keeps its place in the queue.

@@ -10,6 +10,7 @@ CREATE TABLE documents (
 CREATE TABLE definitions (
 	task     BIGINT NOT NULL, -- 0: a job's
 	job      BIGINT NOT NULL, -- 0: a task's
+	owner    TEXT NOT NULL,
 	platform TEXT NOT NULL,
 	service  TEXT NOT NULL, -- a dispatch.Service in JSON
 	document TEXT NOT NULL REFERENCES documents,
