@@ -64,22 +64,6 @@ func withDocuments(t *testing.T, p *documented, test func(*testing.T, *house)) {
 	})
 }
 
-func values(texts ...string) (all []json.RawMessage) {
-	for _, text := range texts {
-		all = append(all, json.RawMessage(text))
-	}
-	return all
-}
-
-func (h *house) acceptTask(t *testing.T) dispatch.TaskRecord {
-	t.Helper()
-	task, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values("1", "2")}, dispatch.Key{})
-	if err != nil {
-		t.Fatalf("AcceptTask: %v", err)
-	}
-	return task
-}
-
 func (h *house) revalidate(t *testing.T) {
 	t.Helper()
 	if err := h.Revalidate(t.Context()); err != nil {
@@ -99,10 +83,10 @@ func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
 		}
 	}
 	withDocuments(t, p, func(t *testing.T, h *house) {
-		running, task, waiting := h.accept(t), h.acceptTask(t), h.accept(t)
+		running, task, waiting := h.accept(t), h.task(t, 2), h.accept(t)
 		shown := func(want dispatch.Attention) {
 			t.Helper()
-			record, jobs, err := h.ReadTask(t.Context(), "ann", task.ID, time.Hour)
+			record, jobs, err := h.ReadTask(t.Context(), "ann", task, time.Hour)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +121,7 @@ func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
 		}
 		close(over)
 		time.Sleep(time.Hour)
-		record, jobs, err := h.ReadTask(t.Context(), "ann", task.ID, time.Hour)
+		record, jobs, err := h.ReadTask(t.Context(), "ann", task, time.Hour)
 		if err != nil || jobs[0].Status != dispatch.Finished || jobs[1].Status != dispatch.Finished || h.now(t, waiting.ID).Status != dispatch.Finished {
 			t.Errorf("what waited was not submitted all the same: %v, %v", jobs, err)
 		}
@@ -196,7 +180,7 @@ func TestAServiceWithoutADocument(t *testing.T) {
 func TestFaultsKeepOut(t *testing.T) {
 	p := &documented{text: "one", wrong: []dispatch.Fault{{Loc: []any{"body", "parameters", "x"}}, {Loc: []any{"body", "dimension", "values", 1}}}}
 	withDocuments(t, p, func(t *testing.T, h *house) {
-		dimension := dispatch.Dimension{Name: "tile", Values: values("1", "2")}
+		dimension := dispatch.Dimension{Name: "tile", Values: values(2)}
 		for _, accept := range []func(dispatch.Request) error{
 			func(r dispatch.Request) error { _, err := h.Accept(t.Context(), "ann", r, dispatch.Key{}); return err },
 			func(r dispatch.Request) error {

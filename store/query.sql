@@ -121,11 +121,11 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 
 -- name: ListTasks :many
 SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC;
+FROM tasks WHERE tasks.owner = $1 AND NOT hidden ORDER BY created DESC, id DESC;
 
 -- name: GetTask :one
 SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden;
+FROM tasks WHERE id = $1 AND tasks.owner = $2 AND NOT hidden;
 
 -- name: CountTasks :many
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress

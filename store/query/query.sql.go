@@ -347,13 +347,14 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID) ([]Coun
 }
 
 const define = `-- name: Define :exec
-INSERT INTO definitions (task, job, platform, service, document)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO definitions (task, job, owner, platform, service, document)
+VALUES ($1, $2, $3, $4, $5, $6)
 `
 
 type DefineParams struct {
 	Task     dispatch.TaskID
 	Job      dispatch.JobID
+	Owner    dispatch.UserID
 	Platform string
 	Service  string
 	Document string
@@ -363,6 +364,7 @@ func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
 	_, err := q.db.ExecContext(ctx, define,
 		arg.Task,
 		arg.Job,
+		arg.Owner,
 		arg.Platform,
 		arg.Service,
 		arg.Document,
@@ -734,7 +736,7 @@ func (q *Queries) GetResult(ctx context.Context, iD dispatch.JobID, owner dispat
 
 const getTask = `-- name: GetTask :one
 SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE id = $1 AND owner = $2 AND NOT hidden
+FROM tasks WHERE id = $1 AND tasks.owner = $2 AND NOT hidden
 `
 
 type GetTaskRow struct {
@@ -1487,7 +1489,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, task dispatch.TaskID) ([]Lis
 
 const listTasks = `-- name: ListTasks :many
 SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE owner = $1 AND NOT hidden ORDER BY created DESC, id DESC
+FROM tasks WHERE tasks.owner = $1 AND NOT hidden ORDER BY created DESC, id DESC
 `
 
 type ListTasksRow struct {
@@ -1751,7 +1753,7 @@ func (q *Queries) PurgeTokens(ctx context.Context, expires int64) error {
 	return err
 }
 
-const redefine = `-- name: Redefine :execrows
+const redefine = `-- name: Redefine :many
 UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
 WHERE platform = $2 AND service = $3
 	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
@@ -1759,14 +1761,30 @@ WHERE platform = $2 AND service = $3
 			AND NOT a.hidden AND a.status = 'created')
 		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
 			AND NOT b.hidden AND b.status = 'created'))
+RETURNING owner
 `
 
-func (q *Queries) Redefine(ctx context.Context, hash string, platform string, service string) (int64, error) {
-	result, err := q.db.ExecContext(ctx, redefine, hash, platform, service)
+func (q *Queries) Redefine(ctx context.Context, hash string, platform string, service string) ([]dispatch.UserID, error) {
+	rows, err := q.db.QueryContext(ctx, redefine, hash, platform, service)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected()
+	defer rows.Close()
+	var items []dispatch.UserID
+	for rows.Next() {
+		var owner dispatch.UserID
+		if err := rows.Scan(&owner); err != nil {
+			return nil, err
+		}
+		items = append(items, owner)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const release = `-- name: Release :execrows
