@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -42,6 +43,12 @@ type Broker interface {
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// RetryTask has the failed jobs of a task carried out anew.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// ListPage gives a part of what List gives, as it is known; of these platforms, or if there are none of all.
+	ListPage(ctx context.Context, u dispatch.UserID, platforms []string, p dispatch.Page) ([]dispatch.Record, error)
+	// ListTasksPage gives the user's tasks, newest first, as they are known, that look different since.
+	ListTasksPage(ctx context.Context, u dispatch.UserID, since time.Time) ([]dispatch.TaskRecord, error)
+	// Cancel has a job canceled that stays visible.
+	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
 	// Freshen waits a moment until these statuses are no older than fresh.
 	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
 	// Watch tells when something looks different to the user.
@@ -76,7 +83,8 @@ type Config struct {
 	PublicURL                   string   // the address clients use; "" leaves it out of the document
 	CORSOrigins                 []string // exact origins; none: no browser page of another origin may call
 
-	Freshness time.Duration // how old a status may be; 10 s
+	Secret    dispatch.Secret // signs cursors, the same in all processes; "": one of this process alone
+	Freshness time.Duration   // how old a status may be; 10 s
 	Limits    Limits
 	Compat    Compat
 }
@@ -125,6 +133,7 @@ type api struct {
 	handler   http.Handler
 	splitting turnstile
 
+	cursorKey []byte
 	readings  readings
 	sockets   sockets
 	streaming sync.WaitGroup
@@ -141,6 +150,7 @@ type API interface {
 // New gives an API.
 func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile()}
+	a.cursorKey = cursorKey(a.Secret, rand.Text())
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)

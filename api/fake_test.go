@@ -220,6 +220,30 @@ func (w *world) note(fresh time.Duration) {
 	}
 }
 
+func (w *world) ListPage(ctx context.Context, u dispatch.UserID, platforms []string, p dispatch.Page) (page []dispatch.Record, err error) {
+	all, err := w.List(ctx, u, dispatch.AsKnown)
+	for _, r := range all {
+		if len(page) < p.Limit && p.After.Before(r.Created, int64(r.ID)) && r.Updated.After(p.Since) &&
+			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) && (len(platforms) == 0 || slices.Contains(platforms, "cdse")) {
+			page = append(page, r)
+		}
+	}
+	return page, err
+}
+
+func (w *world) ListTasksPage(ctx context.Context, u dispatch.UserID, _ time.Time) ([]dispatch.TaskRecord, error) {
+	return w.ListTasks(ctx, u, dispatch.AsKnown)
+}
+
+func (w *world) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	r, err := w.Read(ctx, u, id, dispatch.AsKnown)
+	if err == nil {
+		w.set(id, func(r *dispatch.Record) { r.Status, r.Phase = dispatch.Canceled, dispatch.Ended })
+		r, err = w.Read(ctx, u, id, dispatch.AsKnown)
+	}
+	return r, err
+}
+
 func (w *world) Freshen(_ context.Context, _ dispatch.UserID, _ dispatch.Scope, fresh time.Duration) error {
 	if err := w.broken(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -19,6 +20,11 @@ type (
 	}
 	status[T any] struct {
 		CacheControl string `header:"Cache-Control"`
+		Body         T
+	}
+	tagged[T any] struct {
+		CacheControl string `header:"Cache-Control"`
+		ETag         string `header:"ETag"`
 		Body         T
 	}
 	results struct{ Body *Collection }
@@ -42,16 +48,34 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 	return &accepted{fmt.Sprintf("/unit_jobs/%d", r.ID), a.summary(r)}, nil
 }
 
-func (a *api) readJob(ctx context.Context, in *request) (*status[ProcessingJob], error) {
+func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {
 	id, err := in.jobID()
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.Broker.Read(ctx, user(ctx), id, a.Freshness)
+	p, faults := in.patience()
+	if len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	see := func(fresh time.Duration) (dispatch.Record, error) { return a.Broker.Read(ctx, user(ctx), id, fresh) }
+	r, err := awaitChange(ctx, a, p, see, func(r dispatch.Record) (uint64, bool) { return jobLook(r), !r.Status.Final() })
 	if err != nil {
 		return nil, err
 	}
-	return &status[ProcessingJob]{revalidate, a.job(r)}, nil
+	return &tagged[ProcessingJob]{revalidate, etag(jobLook(r)), a.job(r)}, nil
+}
+
+// cancelJob ends a job that its owner wants to go on seeing.
+func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {
+	id, err := in.jobID()
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.Broker.Cancel(ctx, user(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	return &tagged[ProcessingJob]{revalidate, etag(jobLook(r)), a.job(r)}, nil
 }
 
 func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
@@ -108,33 +132,60 @@ func (a *api) list(tasks []dispatch.TaskRecord, jobs []dispatch.Record) JobsStat
 	return list
 }
 
-// listJobs gives the list as it was encoded for all who ask.
+// listJobs gives the list, or the part of it that is asked for.
 func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error) {
-	u := in.http.URL()
-	want, faults := filterOf(u.Query())
-	if len(faults) > 0 {
+	address := in.http.URL()
+	query, u := address.Query(), user(ctx)
+	want, faults := filterOf(query)
+	q, paged, bad := a.pageOf(u, address.Path, query)
+	if faults = append(faults, bad...); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	return a.shared(ctx, topic{user: user(ctx), want: want})
+	t := topic{user: u, want: want}
+	if !paged {
+		return a.shared(ctx, in, t)
+	}
+	if err := a.Broker.Freshen(ctx, u, t.scope(), a.Freshness); err != nil {
+		return nil, err
+	}
+	list, more, to, err := a.listPart(ctx, u, want, q)
+	if err != nil {
+		return nil, err
+	}
+	return part(list, a.next(u, address.Path, query, more, to))
 }
 
 // encodedStatus is a status read whose body is JSON already.
 type encodedStatus struct {
 	CacheControl string `header:"Cache-Control"`
 	ContentType  string `header:"Content-Type"`
+	ETag         string `header:"ETag"`
+	Link         string `header:"Link"`
 	Body         []byte
 }
 
-// shared gives a topic as fresh as can be had in a moment.
-func (a *api) shared(ctx context.Context, t topic) (*encodedStatus, error) {
-	if err := a.Broker.Freshen(ctx, t.user, t.scope(), a.Freshness); err != nil {
-		return nil, err
+func part(body any, next string) (*encodedStatus, error) {
+	text, err := encoded(body)
+	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", Link: next, Body: text}, err
+}
+
+// shared gives a whole topic, as fresh as can be had in a moment, as it was encoded for all who ask.
+func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus, error) {
+	patient, faults := in.patience()
+	if len(faults) > 0 {
+		return nil, invalid(faults)
 	}
-	p, err := a.look(ctx, t)
+	see := func(fresh time.Duration) (*picture, error) {
+		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
+			return nil, err
+		}
+		return a.look(ctx, t)
+	}
+	p, err := awaitChange(ctx, a, patient, see, func(p *picture) (uint64, bool) { return p.look, p.live })
 	if err != nil {
 		return nil, err
 	}
-	return &encodedStatus{revalidate, "application/json", p.body}, nil
+	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.look), Body: p.body}, nil
 }
 
 // listed reads what is wanted and no more, as it is known.

@@ -39,7 +39,10 @@ func (a *api) routes() {
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	register(a, huma.Operation{OperationID: "get_unit_job", Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
 		Summary: "How a job stands", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.readJob)
+		Parameters: []*huma.Param{idParam, waitParam}, Responses: a.errors(401, 404, 422, 503)}, a.readJob)
+	register(a, huma.Operation{OperationID: "cancel_unit_job", Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: []string{"jobs"},
+		Summary: "Cancel a job", Description: "The job is canceled on its platform if it has not ended, and stays in the list. Repeating it does nothing more.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.cancelJob)
 	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
 		Summary: "The results of a job", Description: "A STAC Collection; null while there is none yet.",
 		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
@@ -52,7 +55,7 @@ func (a *api) routes() {
 		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
-		Parameters: []*huma.Param{filterParam}, Responses: withBody[JobsStatusResponse](a, a.errors(401, 422, 503))}, a.listJobs)
+		Parameters: append([]*huma.Param{filterParam, waitParam}, pageParams...), Responses: withBody[JobsStatusResponse](a, a.errors(401, 422, 503))}, a.listJobs)
 	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
 		Summary: "What a job logged", Description: "On its platform, oldest first, in pages: the header Link names the next.",
 		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
@@ -82,7 +85,7 @@ func (a *api) routes() {
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
 	register(a, huma.Operation{OperationID: "get_upscale_task", Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "How a task and its jobs stand", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: []*huma.Param{taskParam}, Responses: withBody[UpscalingTask](a, a.errors(401, 404, 422, 503))}, a.readTask)
+		Parameters: append([]*huma.Param{taskParam, waitParam}, pageParams...), Responses: withBody[UpscalingTask](a, a.errors(401, 404, 422, 503))}, a.readTask)
 	register(a, huma.Operation{OperationID: "delete_upscale_task", Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "Cancel and remove a task and its jobs",
 		Description: "None of them is shown any more. Jobs that wait are not submitted, those that run are canceled on their platform. " +
@@ -127,6 +130,18 @@ var (
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostLogs)), Default: manyLogs}}
 	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Entries to pass over",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Default: 0}}
+	waitParam = &huma.Param{Name: "wait", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber},
+		Description: "Seconds, 60 at most, to wait for a change: of what is found, or with If-None-Match of what has that ETag."}
+	pageParams = []*huma.Param{
+		{Name: "limit", In: "query", Description: "How many at most, 1000 at most; the header Link leads to the next ones.",
+			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}},
+		{Name: "cursor", In: "query", Description: "From a Link of the same list.", Schema: &huma.Schema{Type: huma.TypeString}},
+		{Name: "status", In: "query", Explode: new(true), Description: "Only what has one of these.",
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enumOf(statuses)}}},
+		{Name: "platform", In: "query", Explode: new(true), Description: "Only what is at one of these.",
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
+		{Name: "since", In: "query", Description: "Only what looks different since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
+	}
 	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it everything.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}}
 )
@@ -141,6 +156,13 @@ func body[T any](a *api) *huma.RequestBody {
 func withTiles(a *api, all map[string]*huma.Response) map[string]*huma.Response {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[GeometryCollection](), true, "")
 	all["201"] = &huma.Response{Description: "The tiles", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	return all
+}
+
+func enumOf[T ~string](words []T) (all []any) {
+	for _, w := range words {
+		all = append(all, string(w))
+	}
 	return all
 }
 
@@ -222,7 +244,8 @@ func withNull(all map[string]*huma.Response) map[string]*huma.Response {
 func withBody[T any](a *api, all map[string]*huma.Response) map[string]*huma.Response {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	all["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
-		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}}, "ETag": {Schema: &huma.Schema{Type: huma.TypeString}},
+			"Link": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "To the next part"}}}
 	return all
 }
 

@@ -88,7 +88,7 @@ func TestDocument(t *testing.T) {
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
 		"GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
 		"GET /upscale_tasks/{task_id}/tiles", "POST /params", "POST /sync_jobs", "POST /tiles",
-		"POST /unit_jobs", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
+		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
 	}
@@ -170,7 +170,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
 			kinds := fromStore
-			if method == "post" && !strings.HasSuffix(path, "/retry") || strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
+			if method == "post" && !strings.HasSuffix(path, "/retry") && !strings.HasSuffix(path, "/cancel") || strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
 				kinds = dispatch.Kinds()
 			}
 			for i := -1; i < len(kinds); i++ {

@@ -38,7 +38,21 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	if err != nil {
 		return nil, err
 	}
-	return a.shared(ctx, topic{user: user(ctx), task: id})
+	address := in.http.URL()
+	query, u := address.Query(), user(ctx)
+	q, paged, faults := a.pageOf(u, address.Path, query)
+	switch {
+	case len(faults) > 0:
+		return nil, invalid(faults)
+	case !paged:
+		return a.shared(ctx, in, topic{user: u, task: id})
+	}
+	t, jobs, err := a.Broker.ReadTask(ctx, u, id, a.Freshness)
+	if err != nil {
+		return nil, aboutTask(err)
+	}
+	some, more, to := a.taskPart(t, jobs, q)
+	return part(some, a.next(u, address.Path, query, more, to))
 }
 
 func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
@@ -58,7 +72,7 @@ func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTask
 	if err != nil {
 		return nil, aboutTask(err)
 	}
-	return &status[UpscalingTaskSummary]{revalidate, a.taskSummary(t)}, nil
+	return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 }
 
 // taskID reads the path. An integer that no task can have is the id of no task.

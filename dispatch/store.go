@@ -20,6 +20,10 @@ type Store interface {
 	Record(context.Context, UserID, JobID) (Record, error)
 	// Records gives the owner's jobs that belong to no task, newest first.
 	Records(context.Context, UserID) ([]Record, error)
+	// Page gives a part of Records.
+	Page(context.Context, UserID, Page) ([]Record, error)
+	// ChangedTasks gives the owner's tasks of which a job looks different since.
+	ChangedTasks(ctx context.Context, u UserID, since time.Time) ([]TaskID, error)
 	// Refused gives a job of the owner even if it is hidden, for who repeats a request that was refused.
 	Refused(context.Context, UserID, JobID) (Record, error)
 	// Tasks gives the owner's tasks, newest first.
@@ -121,6 +125,27 @@ type Scope struct {
 // Holds reports whether a job is meant.
 func (s Scope) Holds(j Job) bool {
 	return j.ID == s.Job || j.Task != 0 && (s.Tasks || j.Task == s.Task) || j.Task == 0 && s.Alone
+}
+
+// Page says which of the jobs that belong to no task are wanted, newest first: those after a place, Limit at most, and of
+// these only those that fit. What is empty fits all.
+type Page struct {
+	After    Place
+	Limit    int
+	Statuses []Status
+	Accounts []Account
+	Since    time.Time // they look different since
+}
+
+// Place is one in a list that is ordered newest first; the zero Place is its beginning.
+type Place struct {
+	Created time.Time
+	ID      int64
+}
+
+// Before reports whether p is before something in the list.
+func (p Place) Before(created time.Time, id int64) bool {
+	return p == Place{} || created.Before(p.Created) || created.Equal(p.Created) && id < p.ID
 }
 
 // Repeated names what was kept when a key was used first. Both zero: the key is new.

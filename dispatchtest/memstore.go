@@ -848,3 +848,27 @@ func (s *MemStore) Listable(_ context.Context, a dispatch.Account, base string) 
 	}
 	return jobs, nil
 }
+
+func (s *MemStore) Page(ctx context.Context, u dispatch.UserID, p dispatch.Page) (page []dispatch.Record, err error) {
+	all, err := s.Records(ctx, u)
+	for _, r := range all {
+		fits := p.After.Before(r.Created, int64(r.ID)) && r.Updated.After(p.Since) &&
+			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) &&
+			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
+		if fits && len(page) < p.Limit {
+			page = append(page, r)
+		}
+	}
+	return page, err
+}
+
+func (s *MemStore) ChangedTasks(_ context.Context, u dispatch.UserID, since time.Time) (ids []dispatch.TaskID, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		if _, err := s.task(u, r.Task); err == nil && !r.Hidden && r.Updated.After(since) && !slices.Contains(ids, r.Task) {
+			ids = append(ids, r.Task)
+		}
+	}
+	return ids, nil
+}

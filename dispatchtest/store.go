@@ -61,6 +61,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"the agenda has its classes", storeTest.agenda},
 		{"lines and slots", storeTest.lines},
 		{"what a listing can tell about", storeTest.listable},
+		{"pages", storeTest.pages},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
 		{"a task is deleted", storeTest.cancelTask},
@@ -1442,6 +1443,61 @@ func (t storeTest) listable() {
 		got = append(got, j.ID)
 	}
 	t.equal(got, want)
+}
+
+func (t storeTest) pages() {
+	ctx := t.Context()
+	all := []dispatch.JobID{}
+	for i := range 7 {
+		j := t.acceptFor(ann, []dispatch.Account{shared, "q/shared"}[i%2])
+		if i%3 == 0 {
+			j.Status, j.Updated = dispatch.Running, j.Updated.Add(time.Hour)
+			j = t.save(j)
+		}
+		all = append([]dispatch.JobID{j.ID}, all...)
+		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some are of the same time
+	}
+	t.acceptFor(bob, shared)
+	task, jobs := t.acceptTask(ann, 2)
+	page := func(p dispatch.Page) (ids []dispatch.JobID, last dispatch.Place) {
+		t.Helper()
+		records, err := t.s.Page(ctx, ann, p)
+		t.must(err)
+		for _, r := range records {
+			ids, last = append(ids, r.ID), dispatch.Place{Created: r.Created, ID: int64(r.ID)}
+		}
+		return ids, last
+	}
+	var read []dispatch.JobID
+	for after := (dispatch.Place{}); ; {
+		ids, last := page(dispatch.Page{After: after, Limit: 3})
+		if read = append(read, ids...); len(ids) == 0 {
+			break
+		}
+		after = last
+		if len(read) == 3 { // a new one comes first, and what goes shifts nothing
+			t.acceptFor(ann, shared)
+			_, err := t.s.Cancel(ctx, ann, read[0], true)
+			t.must(err)
+		}
+	}
+	t.equal(read, all)
+	ids, _ := page(dispatch.Page{Limit: 9, Statuses: []dispatch.Status{dispatch.Running, dispatch.Queued}})
+	t.equal(ids, []dispatch.JobID{all[3], all[6]})
+	ids, _ = page(dispatch.Page{Limit: 9, Accounts: []dispatch.Account{"q/shared", "r/shared"}})
+	t.equal(ids, []dispatch.JobID{all[1], all[3], all[5]})
+	ids, _ = page(dispatch.Page{Limit: 9, Since: t.load(all[3]).Updated.Add(-time.Minute)})
+	t.equal(ids, []dispatch.JobID{all[3], all[6]}[:len(ids)])
+
+	changed, err := t.s.ChangedTasks(ctx, ann, task.Created)
+	t.must(err)
+	t.equal(changed, []dispatch.TaskID{})
+	j := t.load(jobs[1].ID)
+	j.Updated = j.Updated.Add(time.Second)
+	t.save(j)
+	changed, err = t.s.ChangedTasks(ctx, ann, task.Created)
+	t.must(err)
+	t.equal(changed, []dispatch.TaskID{task.ID})
 }
 
 func (t storeTest) installation() {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -71,6 +73,46 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID) ([]dispatch.Reco
 		}
 	}
 	return records, nil
+}
+
+// Page gives a part of Records.
+func (s *Store) Page(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
+	after, id := int64(math.MaxInt64), int64(math.MaxInt64)
+	if p.After != (dispatch.Place{}) {
+		after, id = micros(p.After.Created), p.After.ID
+	}
+	rows, err := s.queries(s.read).PageRecords(ctx, query.PageRecordsParams{Owner: u, Created: after, Before: id,
+		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: int64(p.Limit)})
+	if err != nil {
+		return nil, fail("Page", err)
+	}
+	now, err := s.now(ctx, s.read)
+	if err != nil {
+		return nil, fail("Page", err)
+	}
+	records := make([]dispatch.Record, len(rows))
+	for i, row := range rows {
+		if records[i], err = recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
+			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice}, now); err != nil {
+			return nil, fail("Page", err)
+		}
+	}
+	return records, nil
+}
+
+// barred writes texts as queries take a list of them.
+func barred[T ~string](texts []T) string {
+	var b strings.Builder
+	for _, t := range texts {
+		b.WriteString("|" + string(t) + "|")
+	}
+	return b.String()
+}
+
+// ChangedTasks gives the owner's tasks of which a job looks different since.
+func (s *Store) ChangedTasks(ctx context.Context, u dispatch.UserID, since time.Time) ([]dispatch.TaskID, error) {
+	ids, err := s.queries(s.read).ListChangedTasks(ctx, u, micros(since))
+	return ids, fail("ChangedTasks", err)
 }
 
 // Result gives the STAC Collection that was kept with a job; nil if there is none.

@@ -74,6 +74,21 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
 ORDER BY jobs.created DESC, jobs.id DESC;
 
+-- name: PageRecords :many
+-- Lists of texts hold each between bars; an empty one holds all.
+SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.owner = sqlc.arg(owner) AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (jobs.created < CAST(sqlc.arg(created) AS BIGINT) OR jobs.id < CAST(sqlc.arg(before) AS BIGINT))
+	AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
+	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListChangedTasks :many
+SELECT DISTINCT jobs.task FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
+WHERE tasks.owner = $1 AND NOT tasks.hidden AND jobs.updated > $2;
+
 -- name: GetResult :one
 SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results.job = jobs.id
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;

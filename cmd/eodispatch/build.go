@@ -79,7 +79,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 			tokens.Offer(c.User, c.Token, c.Expires)
 			b.SignedIn(ctx, c.User)
 		},
-		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness,
+		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: settings.Identity.ClientSecret,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values},
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},

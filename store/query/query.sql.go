@@ -961,6 +961,34 @@ func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
 	return err
 }
 
+const listChangedTasks = `-- name: ListChangedTasks :many
+SELECT DISTINCT jobs.task FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
+WHERE tasks.owner = $1 AND NOT tasks.hidden AND jobs.updated > $2
+`
+
+func (q *Queries) ListChangedTasks(ctx context.Context, owner dispatch.UserID, updated int64) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listChangedTasks, owner, updated)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.TaskID
+	for rows.Next() {
+		var task dispatch.TaskID
+		if err := rows.Scan(&task); err != nil {
+			return nil, err
+		}
+		items = append(items, task)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listDue = `-- name: ListDue :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
 ORDER BY due, id LIMIT $4
@@ -1696,6 +1724,107 @@ func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const pageRecords = `-- name: PageRecords :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($2 AS BIGINT)
+	AND (jobs.created < CAST($2 AS BIGINT) OR jobs.id < CAST($3 AS BIGINT))
+	AND jobs.updated > CAST($4 AS BIGINT)
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($7 AS BIGINT)
+`
+
+type PageRecordsParams struct {
+	Owner      dispatch.UserID
+	Created    int64
+	Before     int64
+	Since      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
+
+type PageRecordsRow struct {
+	Job           Job
+	Body          string
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+}
+
+// Lists of texts hold each between bars; an empty one holds all.
+func (q *Queries) PageRecords(ctx context.Context, arg PageRecordsParams) ([]PageRecordsRow, error) {
+	rows, err := q.db.QueryContext(ctx, pageRecords,
+		arg.Owner,
+		arg.Created,
+		arg.Before,
+		arg.Since,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageRecordsRow
+	for rows.Next() {
+		var i PageRecordsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Body,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const purgeDefinitions = `-- name: PurgeDefinitions :exec

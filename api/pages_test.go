@@ -1,0 +1,162 @@
+package api
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+var nextLink = regexp.MustCompile(`^<([^>]+)>; rel="next"$`)
+
+// nextOf is where the next part is, "" after the last.
+func nextOf(t *testing.T, a *httptest.ResponseRecorder) string {
+	t.Helper()
+	link := a.Header().Get("Link")
+	if link == "" {
+		return ""
+	}
+	m := nextLink.FindStringSubmatch(link)
+	if m == nil {
+		t.Fatalf("Link %q", link)
+	}
+	return m[1]
+}
+
+// mixed has tasks of two jobs and single jobs, by turns, each a second younger than the one before.
+func mixed(t *testing.T, n int) (*world, API) {
+	t.Helper()
+	w := newWorld()
+	h := New(w.config())
+	for i := range n {
+		path, body := "/unit_jobs", goodBody
+		if i%2 == 1 {
+			path, body = "/upscale_tasks", goodTask
+		}
+		decode[any](t, ask(h, "POST", path, body), 201)
+	}
+	for id, r := range w.jobs {
+		r.Created = r.Created.Add(time.Duration(id) * time.Second)
+		w.jobs[id] = r
+	}
+	for id, r := range w.tasks {
+		r.Created = r.Created.Add(time.Duration(id) * 2 * time.Second)
+		w.tasks[id] = r
+	}
+	return w, h
+}
+
+func TestAListInParts(t *testing.T) {
+	_, h := mixed(t, 9)
+	whole := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
+	var jobs, tasks []int64
+	parts := 0
+	for path := "/jobs_status?limit=2"; path != ""; parts++ {
+		a := ask(h, "GET", path, "")
+		p := decode[JobsStatusResponse](t, a, 200)
+		if path = nextOf(t, a); len(p.ProcessingJobs)+len(p.UpscalingTasks) != 2 && path != "" {
+			t.Errorf("a part of %d", len(p.ProcessingJobs)+len(p.UpscalingTasks))
+		}
+		for _, j := range p.ProcessingJobs {
+			jobs = append(jobs, j.ID)
+		}
+		for _, j := range p.UpscalingTasks {
+			tasks = append(tasks, j.ID)
+		}
+	}
+	if len(jobs) != len(whole.ProcessingJobs) || len(tasks) != len(whole.UpscalingTasks) || parts != 5 {
+		t.Fatalf("%d parts: jobs %v, tasks %v", parts, jobs, tasks)
+	}
+	for i, j := range whole.ProcessingJobs {
+		if jobs[i] != j.ID {
+			t.Errorf("jobs %v", jobs)
+		}
+	}
+}
+
+func TestFiltersOfLists(t *testing.T) {
+	w, h := mixed(t, 6)
+	w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
+	count := func(query string) int {
+		t.Helper()
+		l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=processing&"+query, ""), 200)
+		return len(l.ProcessingJobs)
+	}
+	since := url.QueryEscape(moment.Format(time.RFC3339))
+	for query, want := range map[string]int{"status=running": 1, "status=running&status=submitted": 3, "status=failed": 0, "platform=cdse": 3,
+		"platform=other": 0, "since=" + since: 1, "limit=1": 1, "limit=999999": 3} {
+		if n := count(query); n != want {
+			t.Errorf("%s: %d, want %d", query, n, want)
+		}
+	}
+	if l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?status=running", ""), 200); len(l.UpscalingTasks) != 0 || l.UpscalingTasks == nil {
+		t.Errorf("tasks %v", l.UpscalingTasks)
+	}
+}
+
+func TestATaskInParts(t *testing.T) {
+	_, h := mixed(t, 2)
+	seen := 0
+	for path := "/upscale_tasks/1?limit=1"; path != ""; {
+		a := ask(h, "GET", path, "")
+		task := decode[UpscalingTask](t, a, 200)
+		if len(task.Jobs) != 1 || !strings.HasSuffix(task.Jobs[0].Title, fmt.Sprint("Job ", seen+1)) || task.Counts["created"] < 2 {
+			t.Fatalf("part %+v", task)
+		}
+		seen++
+		path = nextOf(t, a)
+	}
+	if whole := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200); seen != len(whole.Jobs) {
+		t.Errorf("%d of %d jobs", seen, len(whole.Jobs))
+	}
+}
+
+func TestCursorsCannotBeMadeUp(t *testing.T) {
+	_, h := mixed(t, 6)
+	next := nextOf(t, ask(h, "GET", "/jobs_status?limit=2&status=submitted", ""))
+	u, err := url.Parse(next)
+	if err != nil || u.Query().Get("cursor") == "" {
+		t.Fatalf("next %q, %v", next, err)
+	}
+	cursor := u.Query().Get("cursor")
+	decode[any](t, ask(h, "GET", next, ""), 200)
+	decode[any](t, ask(h, "GET", "/jobs_status?limit=1&status=submitted&cursor="+cursor, ""), 200)
+	flipped := []byte(cursor)
+	flipped[len(flipped)-3] ^= 1
+	other := newWorld()
+	for name, a := range map[string]*httptest.ResponseRecorder{
+		"another's":    ask(h, "GET", next, "", "Authorization", "Bearer token-bert"),
+		"other filter": ask(h, "GET", "/jobs_status?cursor="+cursor, ""),
+		"other list":   ask(h, "GET", "/upscale_tasks/1?status=submitted&cursor="+cursor, ""),
+		"changed":      ask(h, "GET", "/jobs_status?status=submitted&cursor="+string(flipped), ""),
+		"made up":      ask(h, "GET", "/jobs_status?cursor=eyJqIjp7fX0", ""),
+		"no base64":    ask(h, "GET", "/jobs_status?cursor=%25%25", ""),
+		"empty":        ask(h, "GET", "/jobs_status?cursor=", ""),
+		"elsewhere":    ask(New(other.config()), "GET", next, ""),
+	} {
+		if f := failed(t, a, 422, "VALIDATION_ERROR"); len(f.Detail) != 1 || f.Detail[0].Loc[1] != "cursor" {
+			t.Errorf("%s: %+v", name, f.Detail)
+		}
+	}
+	failed(t, ask(h, "GET", next, "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
+	bad := failed(t, ask(h, "GET", "/jobs_status?limit=0&status=done&since=today&filter=x&cursor=y", ""), 422, "VALIDATION_ERROR")
+	if len(bad.Detail) != 5 {
+		t.Errorf("faults %+v", bad.Detail)
+	}
+}
+
+func TestProcessesThatShareASecretTakeEachOthersCursors(t *testing.T) {
+	w, _ := mixed(t, 6)
+	c := w.config()
+	c.Secret = "canary"
+	next := nextOf(t, ask(New(c), "GET", "/jobs_status?limit=2", ""))
+	decode[any](t, ask(New(c), "GET", next, ""), 200)
+	if strings.Contains(next, "canary") {
+		t.Error("the secret is in the link")
+	}
+}

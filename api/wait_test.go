@@ -1,0 +1,90 @@
+package api
+
+import (
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// later asks in a goroutine; in a bubble the time is the test's.
+func later(h API, path string, headers ...string) <-chan *httptest.ResponseRecorder {
+	answers := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answers <- ask(h, "GET", path, "", headers...) }()
+	return answers
+}
+
+func TestWaitingForAChange(t *testing.T) {
+	for path, changed := range map[string]func(*testing.T, *httptest.ResponseRecorder) bool{
+		"/unit_jobs/1": func(t *testing.T, a *httptest.ResponseRecorder) bool {
+			return decode[ProcessingJob](t, a, 200).Status == "running"
+		},
+		"/jobs_status": func(t *testing.T, a *httptest.ResponseRecorder) bool {
+			return decode[JobsStatusResponse](t, a, 200).ProcessingJobs[0].Status == "running"
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			h := New(w.config())
+			defer h.Close()
+			decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+
+			begin := time.Now()
+			a := <-later(h, path+"?wait=30")
+			if d := time.Since(begin); d != 30*time.Second || changed(t, a) {
+				t.Errorf("%s: nothing changed, answered after %v", path, d)
+			}
+			tag := a.Header().Get("ETag")
+			answers := later(h, path+"?wait=30")
+			time.Sleep(7 * time.Second)
+			w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
+			begin = time.Now()
+			if a = <-answers; time.Since(begin) > 0 || !changed(t, a) || a.Header().Get("ETag") == tag {
+				t.Errorf("%s: told after %v: %s", path, time.Since(begin), a.Body)
+			}
+			// What changed between two questions is told at once to who says what they know.
+			if a = <-later(h, path+"?wait=30", "If-None-Match", tag); time.Since(begin) > 0 || !changed(t, a) {
+				t.Errorf("%s: told after %v", path, time.Since(begin))
+			}
+			w.set(1, func(r *dispatch.Record) { r.Status, r.Phase = dispatch.Finished, dispatch.Ended })
+			begin = time.Now()
+			if <-later(h, path+"?wait=30"); time.Since(begin) > 0 {
+				t.Errorf("%s: what has ended was waited for %v", path, time.Since(begin))
+			}
+		})
+	}
+}
+
+func TestBoundsOfWaiting(t *testing.T) {
+	for query, want := range map[string]time.Duration{"": 0, "?wait=0": 0, "?wait=-3": 0, "?wait=1e9": time.Minute, "?wait=1e999": time.Minute, "?wait=0.5": 500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			h := New(newWorld().config())
+			defer h.Close()
+			decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+			begin := time.Now()
+			if <-later(h, "/unit_jobs/1"+query); time.Since(begin) != want {
+				t.Errorf("%s: %v", query, time.Since(begin))
+			}
+		})
+	}
+	h := New(newWorld().config())
+	for _, path := range []string{"/unit_jobs/1?wait=long", "/jobs_status?wait=NaN", "/upscale_tasks/1?wait="} {
+		failed(t, ask(h, "GET", path, ""), 422, "VALIDATION_ERROR")
+	}
+}
+
+func TestCancelKeepsTheRecord(t *testing.T) {
+	h := New(newWorld().config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	if j := decode[ProcessingJob](t, ask(h, "POST", "/unit_jobs/1/cancel", ""), 200); j.Status != "canceled" {
+		t.Errorf("%+v", j)
+	}
+	decode[any](t, ask(h, "POST", "/unit_jobs/1/cancel", ""), 200)
+	if l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(l.ProcessingJobs) != 1 {
+		t.Errorf("%+v", l)
+	}
+	failed(t, ask(h, "POST", "/unit_jobs/1/cancel", "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
+	failed(t, ask(h, "POST", "/unit_jobs/7/cancel", ""), 404, "JOB_NOT_FOUND")
+}
