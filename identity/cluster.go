@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -48,11 +49,46 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	if got, err := x.found(ctx, w); err != nil || got.token != "" {
 		return got, err
 	}
+	if err := x.heed(ctx); err != nil {
+		return issued{}, err
+	}
 	got, err := x.gate.through(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
-	if err == nil && x.shelf != nil {
-		err = x.shelf.Put(ctx, x.name+" "+string(w.id), got.token, got.expires)
+	switch {
+	case err == nil:
+		x.tell(ctx, x.name+" "+string(w.id), got.token, got.expires)
+	case errors.Is(err, errLinkEnded):
+		at := x.gate.lost()
+		x.tell(ctx, x.name+alarm, dispatch.Secret(at.Format(time.RFC3339Nano)), at.Add(lastLoss))
 	}
 	return got, err
+}
+
+// alarm is the end of the name under which processes tell each other when a link ended last.
+const alarm = " alarm"
+
+// tell tells the other processes. If it cannot be told, they find out for themselves.
+func (x *exchange) tell(ctx context.Context, name string, text dispatch.Secret, until time.Time) {
+	if x.shelf == nil {
+		return
+	}
+	if err := x.shelf.Put(ctx, name, text, until); err != nil {
+		x.gate.log.WarnContext(ctx, "other processes were not told", "err", err)
+	}
+}
+
+// heed heeds what another process learnt from the end of a link.
+func (x *exchange) heed(ctx context.Context) error {
+	if x.shelf == nil || cap(x.gate.lanes) > 1 {
+		return nil
+	}
+	text, _, err := x.shelf.Find(ctx, x.name+alarm)
+	if err != nil || text == "" {
+		return err
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text.Reveal()); err == nil { // another version may write something else
+		x.gate.hear(at)
+	}
+	return nil
 }
 
 // lane is what the lock is on: the user, or where links can be lost the whole platform, so that an outage costs one.

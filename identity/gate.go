@@ -35,7 +35,9 @@ type gate struct {
 	failures int   // in a row
 	losses   int   // links that ended in a row
 	until    time.Time
-	trying   bool // one was let through to see
+	trying   bool      // one was let through to see
+	well     time.Time // when an exchange succeeded last
+	loss     time.Time // when a link ended last, in whatever process
 }
 
 // enter waits for a lane, and gives the way to leave it.
@@ -101,10 +103,9 @@ func (g *gate) learn(err error, risk bool) {
 	was := g.why
 	switch {
 	case err == nil:
-		g.why, g.failures, g.losses = nil, 0, 0
+		g.why, g.failures, g.losses, g.well = nil, 0, 0, g.now()
 	case errors.Is(err, errLinkEnded):
-		g.losses++
-		g.close(err, g.pauseAfterLoss())
+		g.lose(err, g.now())
 	case dispatch.Is(err, dispatch.Unavailable) && (risk || was == nil):
 		g.failures++
 		g.close(err, max(doubling(firstPause, g.failures, lastPause), retryAfter(err)))
@@ -112,6 +113,30 @@ func (g *gate) learn(err error, risk bool) {
 	if (was == nil) != (g.why == nil) {
 		g.log.Info("exchanges for a platform", "open", g.why == nil, "err", g.why)
 	}
+}
+
+var errElsewhere = errors.New("a link ended in another process")
+
+// hear closes the gate for a link that ended in another process, unless that is known or an exchange succeeded since.
+func (g *gate) hear(at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at.After(g.well) && at.After(g.loss) {
+		g.lose(errElsewhere, at)
+	}
+}
+
+// lost is when a link ended last.
+func (g *gate) lost() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.loss
+}
+
+func (g *gate) lose(why error, at time.Time) {
+	g.losses++
+	g.loss = at
+	g.close(why, g.pauseAfterLoss())
 }
 
 func (g *gate) close(why error, pause time.Duration) { g.why, g.until = why, g.now().Add(pause) }

@@ -162,6 +162,47 @@ func TestOutageCostsNoLinks(t *testing.T) {
 	}
 }
 
+// TestOutageForReplicas: what one learns from the end of a link, all heed.
+func TestOutageForReplicas(t *testing.T) {
+	for _, issuer := range []string{simulated + "/realms/platform", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			const users = 50
+			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
+			share := func(c *TokensConfig) {
+				c.Locker, c.Shelf, c.Platforms[0].Issuer = shared, shared, issuer
+			}
+			n, first := world(t, "keycloak-broker", users, share)
+			replicas := []*Tokens{first}
+			for range 4 {
+				more := replica(t, n, "keycloak-broker", share)
+				for i := range users {
+					user := fmt.Sprint("user", i)
+					more.Offer(dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.Odd{})), time.Now().Add(24*time.Hour))
+				}
+				replicas = append(replicas, more)
+			}
+			linked := n.idp.Linked()
+			n.idp.Behave(simulator.Conduct{Status: 503, Slow: 100 * time.Millisecond})
+			time.AfterFunc(time.Minute, func() { n.idp.Behave(simulator.Conduct{}) })
+			var all sync.WaitGroup
+			for _, tokens := range replicas {
+				all.Go(func() {
+					if o := work(t, tokens, users); o.well+o.lost != users || o.lost > 2 {
+						t.Errorf("%d lost, %d go on, %v", o.lost, o.well, o.other)
+					}
+				})
+			}
+			all.Wait()
+			if lost := linked - n.idp.Linked(); lost == 0 || lost > 2 {
+				t.Errorf("issuer %q: %d links lost", issuer, lost)
+			}
+			if n := n.count(); n > users+20 { // each token is exchanged for once, by any
+				t.Errorf("%d exchanges", n)
+			}
+		})
+	}
+}
+
 // TestLinksEndThoughTheProviderIsWell: what ends links and yet refuses as one that lives is not trusted for long.
 func TestLinksEndThoughTheProviderIsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,143 @@
+package identity
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/openeo"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// byHost brings requests to handlers.
+type byHost map[string]http.Handler
+
+func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	handler, ok := h[r.URL.Host]
+	if !ok {
+		return nil, fmt.Errorf("no host %q", r.URL.Host)
+	}
+	r = r.Clone(r.Context()) // as a server has it
+	r.TLS = &tls.ConnectionState{}
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+// brokerOf gives a broker with one openEO platform P, used as its users, whose provider is n's.
+func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
+	definition := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"id":"empty","parameters":[],"process_graph":{"load":{"process_id":"load_collection",
+			"arguments":{"id":"S2","spatial_extent":null,"temporal_extent":null},"result":true}}}`)
+	})
+	net := byHost{"docs.test": definition}
+	eo := &simulator.OpenEO{Check: n.idp.Check("platform"), Life: simulator.Life{Run: 4 * time.Minute}, Namespaces: &http.Client{Transport: net}}
+	net["eo.test"] = eo
+	store := dispatchtest.NewMemStore(wallClock{})
+	quiet := slog.New(slog.DiscardHandler)
+	b := &dispatch.Broker{Store: store, Tokens: tokens, Installation: "outage", Log: quiet, Backends: []*dispatch.Backend{{
+		Name: "P", Label: dispatch.OpenEO, Endpoint: "https://eo.test", Access: dispatch.AccessUser,
+		Platform: openeo.New(openeo.Config{Name: "P", Endpoint: "https://eo.test", TokenPrefix: "oidc/sim",
+			Client: upstream.New(upstream.Config{Transport: net, Trust: []string{"https://eo.test", "docs.test"}})}),
+		Limits: dispatch.Limits{Jobs: 1, Requests: 8, Send: 30 * time.Second, MinPoll: 2 * time.Second},
+	}}}
+	e := engine.New(engine.Config{Store: store, Visit: b.Visit, Log: quiet})
+	b.Engine = e
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); e.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return b
+}
+
+// TestJobsOutliveAnOutage: 50 users have two jobs each at a platform whose tokens last a minute, one after the other. Its
+// provider answers 503 for a minute while jobs run and others wait. Two users at most must link again; nothing fails, all
+// others' jobs end by themselves, and theirs when they have linked.
+func TestJobsOutliveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 50
+		n, tokens := world(t, "keycloak-broker", 0, nil)
+		n.idp.TokenLife = time.Minute
+		b := brokerOf(t, n, tokens)
+		r := dispatch.Request{Title: "job", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{}`),
+			Service: dispatch.Service{Endpoint: "https://eo.test", Application: "https://docs.test/empty.json"}}
+		var accepted sync.WaitGroup
+		for i := range users {
+			user := fmt.Sprint("user", i)
+			n.idp.Link(user, user+"-p")
+			subject := n.idp.Mint("apex", user, "portal", simulator.Odd{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}})
+			tokens.Offer(dispatch.UserID(user), dispatch.Secret(subject), time.Now().Add(24*time.Hour))
+			accepted.Go(func() {
+				for range 2 {
+					if _, err := b.Accept(t.Context(), dispatch.UserID(user), r, dispatch.Key{}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		accepted.Wait()
+		linked := n.idp.Linked()
+		time.Sleep(time.Minute)
+		n.idp.Behave(simulator.Conduct{Status: 503})
+		time.Sleep(time.Minute)
+		n.idp.Behave(simulator.Conduct{})
+		time.Sleep(30 * time.Minute)
+		lost := map[string]bool{}
+		for i := range users {
+			user := fmt.Sprint("user", i)
+			for _, j := range jobsOf(t, b, user) {
+				switch {
+				case j.Status == dispatch.Finished:
+				case j.Attention == dispatch.NeedsSignIn && !j.Status.Final():
+					lost[user] = true
+				default:
+					t.Errorf("%s: %v %v %s", user, j.Status, j.Attention, j.Notice)
+				}
+			}
+		}
+		if got := linked - n.idp.Linked(); got == 0 || got > 2 || len(lost) != got {
+			t.Errorf("%d links lost, jobs of %v wait", got, lost)
+		}
+		for user := range lost {
+			n.idp.Link(user, user+"-p")
+			b.SignedIn(t.Context(), dispatch.UserID(user))
+		}
+		time.Sleep(30 * time.Minute)
+		for user := range lost {
+			for _, j := range jobsOf(t, b, user) {
+				if j.Status != dispatch.Finished {
+					t.Errorf("%s has linked again: %v %v %s", user, j.Status, j.Attention, j.Notice)
+				}
+			}
+		}
+	})
+}
+
+func jobsOf(t *testing.T, b *dispatch.Broker, user string) []dispatch.Record {
+	t.Helper()
+	jobs, err := b.Store.Records(t.Context(), dispatch.UserID(user))
+	if err != nil || len(jobs) != 2 {
+		t.Errorf("%s: %d jobs, %v", user, len(jobs), err)
+	}
+	return jobs
+}
