@@ -1,4 +1,4 @@
-# make test runs everything and installs what it needs; the other targets need Go alone.
+# make test runs everything and installs what it needs, make bench what it measures with; the other targets need Go alone.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .PHONY: test build check bench fire generate ready
@@ -23,7 +23,8 @@ check:
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 bench:
-	@go test -run '^$$' -bench Performance -benchtime 1x ./cmd/eodispatch
+	@bash realtest/install.sh shapely world-atlas
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x ./cmd/eodispatch ./realtest
 
 # fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
 fire: ready

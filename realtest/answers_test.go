@@ -207,7 +207,7 @@ func TestAnswersAreValid(t *testing.T) {
 			t.Errorf("%s: %d items", process, n)
 		}
 	}
-	if len(all.stac) < 40 || len(all.geo) < 20 {
+	if len(all.stac) < 40 || len(all.geo) < 15 {
 		t.Errorf("only %d STAC objects and %d of GeoJSON are judged", len(all.stac), len(all.geo))
 	}
 	faults := stacFaults(t, all.stac)
