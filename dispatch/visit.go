@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	longest = 5 * time.Minute // of a visit
-	nearby  = time.Second     // a visit waits for what is due so soon
-	repair  = time.Second     // until a failed statement is tried again
+	longest = 5 * time.Minute       // of a visit
+	nearby  = time.Second           // a visit waits for what is due so soon
+	glance  = 20 * time.Millisecond // how old a look may be from which the next steps are taken
+	repair  = time.Second           // until a failed statement is tried again
 	renewed = 10 * time.Second
 	perTurn = 100 // due jobs of each kind that a turn looks at
 )
@@ -30,6 +31,7 @@ type visit struct {
 	unsaved  []flown
 	pass     Token // that the last steps were begun with
 	denial   error // why nothing can be asked, if that was just learnt
+	stirred  bool  // there is news since the last look
 	empty    bool  // because there is no token
 	freed    bool  // a job has ended, and what that means is not yet heeded
 	refusals int   // tokens in a row that the platform did not take
@@ -96,10 +98,17 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 	if err := v.carryOn(ctx, ending); err != nil {
 		return err
 	}
-	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny, v.look} {
+	well := v.wentWell()
+	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny} {
 		if err := do(ctx); err != nil {
 			return err
 		}
+	}
+	if well && !v.stirred && v.flying >= v.Limits.Requests && !v.turns.empty() && time.Since(v.read) < glance {
+		return nil // nothing new can begin, and there is enough for the next answer
+	}
+	if err := v.look(ctx); err != nil {
+		return err
 	}
 	if ending || v.turns.empty() || v.flying >= v.Limits.Requests || time.Now().Before(v.resume) {
 		return nil
@@ -150,7 +159,7 @@ func (v *visit) renew(ctx context.Context) error {
 
 // look reads the agenda and puts what is due into its classes.
 func (v *visit) look(ctx context.Context) (err error) {
-	v.read = time.Now()
+	v.read, v.stirred = time.Now(), false
 	if v.agenda, err = v.Store.Agenda(ctx, v.account, perTurn); err != nil {
 		return err
 	}
@@ -227,6 +236,7 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	case f := <-v.answers:
 		v.landed(f)
 	case <-woken:
+		v.stirred = true
 	case <-timer.C:
 	case <-done:
 	}

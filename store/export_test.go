@@ -1,8 +1,13 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
+	"sync/atomic"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // LimitPages makes the database full at so many pages.
@@ -11,4 +16,36 @@ func LimitPages(t *testing.T, s *Store, pages int) {
 	if _, err := s.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Count counts the queries of a store that nobody uses yet, and its transactions; those of PostgreSQL read the clock besides.
+func Count(s *Store) (queries, transactions *atomic.Int64) {
+	queries, transactions = new(atomic.Int64), new(atomic.Int64)
+	adapt, now := s.adapt, s.now
+	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return counted{adapt(db, on), queries} }
+	s.now = func(ctx context.Context, db query.DBTX) (int64, error) {
+		transactions.Add(1)
+		return now(ctx, db)
+	}
+	return queries, transactions
+}
+
+type counted struct {
+	query.DBTX
+	n *atomic.Int64
+}
+
+func (c counted) ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error) {
+	c.n.Add(1)
+	return c.DBTX.ExecContext(ctx, q, args...)
+}
+
+func (c counted) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
+	c.n.Add(1)
+	return c.DBTX.QueryContext(ctx, q, args...)
+}
+
+func (c counted) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
+	c.n.Add(1)
+	return c.DBTX.QueryRowContext(ctx, q, args...)
 }

@@ -1,0 +1,109 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// prompt is a platform of two steps that answers each after the same time, and starts so many jobs.
+type prompt struct {
+	jobs   int64
+	made   atomic.Int64
+	begun  atomic.Int64
+	ending chan struct{} // closed when all have started
+}
+
+func (p *prompt) TwoStep() bool                         { return true }
+func (p *prompt) Base(dispatch.Service) (string, error) { return "", nil }
+func (p *prompt) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
+	return dispatch.Token{}, nil
+}
+func (p *prompt) Refused(dispatch.Account, dispatch.Token) {}
+
+func (p *prompt) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	<-time.After(50 * time.Millisecond)
+	if s.Ref == (dispatch.Ref{}) {
+		return dispatch.Step{Ref: dispatch.Ref{ID: fmt.Sprint(p.made.Add(1))}}, nil
+	}
+	if p.begun.Add(1) == p.jobs {
+		close(p.ending)
+	}
+	return dispatch.Step{Ref: s.Ref, Started: true}, nil
+}
+
+func (p *prompt) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {
+	return dispatch.Report{Status: dispatch.Running}, nil
+}
+
+func (p *prompt) Results(context.Context, dispatch.Token, dispatch.Ref) (json.RawMessage, error) {
+	return nil, &dispatch.Error{Kind: dispatch.Conflict}
+}
+
+// BenchmarkPerformanceOfVisits says what a started job costs the database.
+func BenchmarkPerformanceOfVisits(b *testing.B) {
+	for _, requests := range []int{8, 32} {
+		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"), "PostgreSQL": postgres.Database(b)} {
+			queries, transactions := perJob(b, dsn, requests, 500)
+			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions a started job (openEO's two requests)\n", name, requests, queries, transactions)
+		}
+	}
+}
+
+// TestAStartedJobIsCheap bounds what the database has to do for it, which grows when turns do more than they must.
+func TestAStartedJobIsCheap(t *testing.T) {
+	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
+	if queries > 30 || transactions > 5 {
+		t.Errorf("%.1f statements, %.2f transactions a job", queries, transactions)
+	}
+}
+
+func perJob(t testing.TB, dsn string, requests, jobs int) (queries, transactions float64) {
+	t.Helper()
+	s := open(t, dsn, wall{})
+	q, x := store.Count(s)
+	log := slog.New(slog.DiscardHandler)
+	p := &prompt{jobs: int64(jobs), ending: make(chan struct{})}
+	limits := dispatch.Limits{Jobs: 10_000, Requests: requests, Send: 30 * time.Second}
+	b := &dispatch.Broker{Store: s, Tokens: p, Log: log, Installation: "bench",
+		Backends: []*dispatch.Backend{{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: limits}}}
+	e := engine.New(engine.Config{Store: s, Visit: b.Visit, Log: log})
+	b.Engine = e
+	task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+	kept := make([]dispatch.Draft, jobs)
+	for i := range kept {
+		kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/open",
+			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+	}
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, task, kept); err != nil {
+		t.Fatal(err)
+	}
+	q.Store(0)
+	x.Store(0)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Run(ctx)
+	}()
+	<-p.ending
+	stop()
+	<-done
+	return float64(q.Load()) / float64(jobs), float64(x.Load()) / float64(jobs)
+}
+
+// wall is the time of day.
+type wall struct{}
+
+func (wall) Now() time.Time { return time.Now() }
