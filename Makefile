@@ -24,7 +24,7 @@ check:
 
 bench:
 	@bash realtest/install.sh shapely world-atlas
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x ./cmd/eodispatch ./realtest
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 30m ./cmd/eodispatch ./store ./realtest
 
 # fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
 fire: ready

@@ -143,3 +143,27 @@ func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 		t.Fatal(err)
 	}
 }
+
+// promise finds what docs/reliability.md names as the test that holds a sentence.
+var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9]+)`")
+
+func TestPromisesAreTested(t *testing.T) {
+	text, err := os.ReadFile("docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := promise.FindAllStringSubmatch(string(text), -1)
+	if len(named) < 20 {
+		t.Errorf("only %d tests are named", len(named))
+	}
+	for _, n := range named {
+		files, _ := filepath.Glob(filepath.Join(n[1], "*_test.go")) // of a good pattern
+		found := slices.ContainsFunc(files, func(file string) bool {
+			code, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(code), "func "+n[2]+"(t ")
+		})
+		if !found {
+			t.Errorf("there is no %s in %s", n[2], n[1])
+		}
+	}
+}
