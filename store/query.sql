@@ -239,8 +239,7 @@ FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended'
 -- name: ListLines :many
 -- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
 WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
+	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting')
 	UNION ALL
 	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line)
 	FROM hop WHERE hop.line IS NOT NULL

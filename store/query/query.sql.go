@@ -1208,8 +1208,7 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 
 const listLines = `-- name: ListLines :many
 WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
+	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting')
 	UNION ALL
 	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = $1 AND b.phase = 'waiting' AND b.line > hop.line)
 	FROM hop WHERE hop.line IS NOT NULL
