@@ -183,6 +183,64 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// TestTheAntimeridian holds what becomes of areas on both sides of it: in OGC API a box from west to east over it, in openEO,
+// which does not say such boxes, a fault. An empty box: refused.
+func TestTheAntimeridian(t *testing.T) {
+	const (
+		corners = `{"type":"object","subtype":"bounding-box"}`
+		ogc     = `{"allOf":[{"format":"ogc-bbox"},{"$ref":"https://schemas.example.org/bbox.yaml"}]}`
+		geojson = `{"type":"object","subtype":"geojson"}`
+	)
+	ring := func(w, e string) string { // counterclockwise from west to east
+		return `[[` + w + `,-18],[` + e + `,-18],[` + e + `,-16],[` + w + `,-16],[` + w + `,-18]]`
+	}
+	polygon := func(rings ...string) string {
+		return `{"type":"Polygon","coordinates":[` + strings.Join(rings, ",") + `]}`
+	}
+	parts := func(rings ...string) string {
+		return `{"type":"MultiPolygon","coordinates":[[` + strings.Join(rings, "],[") + `]]}`
+	}
+	for name, c := range map[string]struct{ value, west, east, openEO string }{
+		"cut":               {parts(ring("177.0", "180"), ring("-180", "-178.50")), "177.0", "-178.50", ""},
+		"cut, others apart": {parts(ring("30", "177"), ring("178", "180.0"), ring("-180", "-170"), ring("20.5", "25")), "20.5", "-170", ""},
+		"jumping":           {polygon(ring("177.0", "-178.50")), "177.0", "-178.50", ""},
+		"jumping with hole": {polygon(ring("177", "-178"), `[[178,-17],[178,-16.5],[-179,-17],[178,-17]]`), "177", "-178", ""},
+		"in a collection": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + polygon(ring("177", "180")) +
+			`},{"type":"Feature","geometry":` + polygon(ring("-180", "-179")) + `}]}`, "177", "-179", ""},
+		"a line":               {`{"type":"LineString","coordinates":[[179,-18],[-179,-16]]}`, "179", "-179", ""},
+		"unclear":              {polygon(ring("-179", "179")), "", "", ""},
+		"beyond":               {polygon(ring("177", "182")), "177", "182", "yes"},
+		"on both sides, apart": {parts(ring("140", "150"), ring("-160", "-150")), "-160", "150", "yes"},
+		"ends at it":           {polygon(ring("177", "180")), "177", "180", "yes"},
+		"begins at it":         {polygon(ring("-180", "-177")), "-180", "-177", "yes"},
+		"points":               {`{"type":"MultiPoint","coordinates":[[179,-18],[-179,-16]]}`, "-179", "179", "yes"},
+		"the globe":            {polygon(ring("-180", "180")), "-180", "180", "yes"},
+		"the globe in halves":  {parts(ring("-180", "0"), ring("0", "180")), "-180", "180", "yes"},
+		"long, with positions": {polygon(`[[-179,-18],[0,-18],[179,-18],[179,-16],[0,-16],[-179,-16],[-179,-18]]`), "-179", "179", "yes"},
+	} {
+		got, faults := NewSet([]dispatch.Parameter{described(ogc)}).Argument("p", json.RawMessage(c.value))
+		want := `{"bbox":[` + c.west + `,-18,` + c.east + `,-16]}`
+		if c.west == "" && faults == nil || c.west != "" && (faults != nil || string(got) != want) {
+			t.Errorf("%s: OGC %s %v, want %s", name, got, faults, want)
+		}
+		got, faults = NewSet([]dispatch.Parameter{described(corners)}).Argument("p", json.RawMessage(c.value), "body", 7)
+		want = `{"east":` + c.east + `,"north":-16,"south":-18,"west":` + c.west + `}`
+		switch {
+		case c.openEO != "" && (faults != nil || string(got) != want):
+			t.Errorf("%s: openEO %s %v, want %s", name, got, faults, want)
+		case c.openEO == "" && (len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" || !strings.Contains(faults[0].Msg, "antimeridian")):
+			t.Errorf("%s: openEO took %s: %v", name, got, faults)
+		}
+		if got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument("p", json.RawMessage(c.value)); faults != nil || string(got) != c.value {
+			t.Errorf("%s where GeoJSON is asked for: %s %v", name, got, faults)
+		}
+	}
+	got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument("p", json.RawMessage(`{"west":177.0,"south":-18,"east":-178.50,"north":-16}`))
+	if want := `{"coordinates":[[` + ring("177.0", "180") + `],[` + ring("-180", "-178.50") + `]],"type":"MultiPolygon"}`; faults != nil || string(got) != want {
+		t.Errorf("a box over it as GeoJSON: %s %v", got, faults)
+	}
+}
+
 func TestArgumentsTellAllFaultsAtOnce(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{
 		Describe(dispatch.Parameter{Name: "extent", Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)}),

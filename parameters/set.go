@@ -114,6 +114,10 @@ func (p parameter) take(value json.RawMessage, loc []any) (json.RawMessage, []di
 			faults = found
 		}
 	}
+	if _, crosses, _ := extent(value); crosses && p.Type == dispatch.BoundingBox {
+		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q is a %s, which cannot say an area "+
+			"across the antimeridian, or with a side longer than half the globe: cut it there, and submit each part.", p.Name, p.Type)}}
+	}
 	return value, faults
 }
 

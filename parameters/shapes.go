@@ -3,7 +3,6 @@ package parameters
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"slices"
 	"strings"
 
@@ -36,13 +35,18 @@ type box struct {
 }
 
 // boxes turns GeoJSON into a bounding box unless GeoJSON is asked for as well, and one form of bounding box into another.
+//
+// An area across the antimeridian has a box whose west is greater than its east, in OGC API as in RFC 7946, 5.2. openEO
+// says nothing of such boxes, and its west and east are the least and greatest of what back-ends compare: there the area
+// is not turned into one, rather than into a box round the globe.
 func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
 	leaf := p.leaf(schema.isBoundingBox)
 	b, corners, ok := boxOf(value)
 	switch {
 	case ok && corners != leaf.asksForCorners():
 	case !ok && p.leaf(schema.isGeoJSON) == nil:
-		if b, ok = extent(value); !ok {
+		var crosses bool
+		if b, crosses, ok = extent(value); !ok || crosses && leaf.asksForCorners() {
 			return []json.RawMessage{value}
 		}
 	default:
@@ -122,11 +126,26 @@ func (b box) ogc() json.RawMessage {
 	return text(m)
 }
 
+// polygon is cut in two where the box crosses the antimeridian (RFC 7946, 3.1.9).
 func (b box) polygon() json.RawMessage {
+	if !b.crosses() {
+		return text(map[string]any{"type": "Polygon", "coordinates": b.rings()})
+	}
+	western, eastern := b, b
+	western.East, eastern.West = "180", "-180"
+	return text(map[string]any{"type": "MultiPolygon", "coordinates": []any{western.rings(), eastern.rings()}})
+}
+
+func (b box) crosses() bool {
+	west, err := b.West.Float64()
+	east, bad := b.East.Float64()
+	return err == nil && bad == nil && west > east
+}
+
+func (b box) rings() [][][]json.Number {
 	corner := func(x, y json.Number) []json.Number { return []json.Number{x, y} }
-	ring := [][]json.Number{corner(b.West, b.South), corner(b.East, b.South), corner(b.East, b.North), corner(b.West, b.North),
-		corner(b.West, b.South)}
-	return text(map[string]any{"type": "Polygon", "coordinates": [][][]json.Number{ring}})
+	return [][][]json.Number{{corner(b.West, b.South), corner(b.East, b.South), corner(b.East, b.North), corner(b.West, b.North),
+		corner(b.West, b.South)}}
 }
 
 func (b box) feature() json.RawMessage {
@@ -143,78 +162,6 @@ func text(v any) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	return raw
-}
-
-// extent is the bounding box of GeoJSON of any kind. One that crosses the antimeridian (RFC 7946, 5.2: its parts lie on
-// both sides) is not told apart, and becomes a box round the globe.
-func extent(value json.RawMessage) (b box, ok bool) {
-	e := bounds{value: [4]float64{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}}
-	if !e.geoJSON(value, 0) || math.IsInf(e.value[0], 0) {
-		return b, false
-	}
-	return box{e.text[0], e.text[1], e.text[2], e.text[3], nil}, true
-}
-
-// bounds keeps the least and greatest numbers in the digits in which they were given.
-type bounds struct {
-	value [4]float64 // west, south, east, north
-	text  [4]json.Number
-}
-
-func (e *bounds) geoJSON(raw json.RawMessage, depth int) bool {
-	var g struct {
-		Type        string            `json:"type"`
-		Coordinates json.RawMessage   `json:"coordinates"`
-		Geometry    json.RawMessage   `json:"geometry"`
-		Geometries  []json.RawMessage `json:"geometries"`
-		Features    []json.RawMessage `json:"features"`
-	}
-	if depth > deepest || json.Unmarshal(raw, &g) != nil || !slices.Contains(geometries, g.Type) {
-		return false
-	}
-	if g.Type == "Feature" {
-		return e.geoJSON(g.Geometry, depth+1)
-	}
-	for _, part := range slices.Concat(g.Features, g.Geometries) {
-		if !e.geoJSON(part, depth+1) {
-			return false
-		}
-	}
-	return g.Coordinates == nil || e.positions(g.Coordinates, 0)
-}
-
-// positions takes in nested arrays of positions.
-func (e *bounds) positions(raw json.RawMessage, depth int) bool {
-	var position []json.Number
-	if json.Unmarshal(raw, &position) == nil {
-		return len(position) == 0 || len(position) > 1 && e.position(position)
-	}
-	var nested []json.RawMessage
-	if depth > deepest || json.Unmarshal(raw, &nested) != nil {
-		return false
-	}
-	for _, part := range nested {
-		if !e.positions(part, depth+1) {
-			return false
-		}
-	}
-	return true
-}
-
-func (e *bounds) position(p []json.Number) bool {
-	for axis, text := range p[:2] {
-		v, err := text.Float64()
-		if err != nil {
-			return false
-		}
-		if v < e.value[axis] {
-			e.value[axis], e.text[axis] = v, text
-		}
-		if v > e.value[axis+2] {
-			e.value[axis+2], e.text[axis+2] = v, text
-		}
-	}
-	return true
 }
 
 // dates gives the other forms of a date or a date with a time: UTC where no zone is given.

@@ -1,0 +1,197 @@
+package parameters
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+)
+
+// extent is the bounding box of GeoJSON of any kind, in the digits in which it was given. crosses tells that the area lies on
+// both sides of the antimeridian and touches it, or jumps over it: then west is greater than east. There is none for an
+// area of which it is not clear whether it does.
+func extent(value json.RawMessage) (b box, crosses, ok bool) {
+	var e bounds
+	if !e.geoJSON(value, 0) || len(e.spans) == 0 || e.unclear {
+		return b, e.unclear, false
+	}
+	west, east, crosses := e.longitudes()
+	return box{west.text, e.south.text, east.text, e.north.text, nil}, crosses, true
+}
+
+// ordinate is a coordinate, and how it was written.
+type ordinate struct {
+	value float64
+	text  json.Number
+}
+
+// span is the longitudes from one to another, of which the first is the greater where it crosses the antimeridian.
+type span struct{ west, east ordinate }
+
+// bounds takes in positions.
+type bounds struct {
+	spans        []span // of each border, line and point
+	south, north ordinate
+	unclear      bool // a border can be read in two ways
+}
+
+func (e *bounds) geoJSON(raw json.RawMessage, depth int) bool {
+	var g struct {
+		Type        string            `json:"type"`
+		Coordinates json.RawMessage   `json:"coordinates"`
+		Geometry    json.RawMessage   `json:"geometry"`
+		Geometries  []json.RawMessage `json:"geometries"`
+		Features    []json.RawMessage `json:"features"`
+	}
+	if depth > deepest || json.Unmarshal(raw, &g) != nil || !slices.Contains(geometries, g.Type) {
+		return false
+	}
+	if g.Type == "Feature" {
+		return e.geoJSON(g.Geometry, depth+1)
+	}
+	for _, part := range slices.Concat(g.Features, g.Geometries) {
+		if !e.geoJSON(part, depth+1) {
+			return false
+		}
+	}
+	return g.Coordinates == nil || e.coordinates(g.Type, g.Coordinates)
+}
+
+type line = [][]json.Number
+
+// coordinates takes in those of one geometry: points each for itself, of a polygon the border and not the holes.
+func (e *bounds) coordinates(kind string, raw json.RawMessage) bool {
+	var lines []line
+	var polygons [][]line
+	var err error
+	switch kind {
+	case "Point":
+		lines = []line{make(line, 1)}
+		err = json.Unmarshal(raw, &lines[0][0])
+	case "LineString":
+		lines = make([]line, 1)
+		err = json.Unmarshal(raw, &lines[0])
+	case "MultiPoint":
+		var points line
+		err = json.Unmarshal(raw, &points)
+		for _, p := range points {
+			lines = append(lines, line{p})
+		}
+	case "MultiLineString":
+		err = json.Unmarshal(raw, &lines)
+	case "Polygon":
+		polygons = make([][]line, 1)
+		err = json.Unmarshal(raw, &polygons[0])
+	case "MultiPolygon":
+		err = json.Unmarshal(raw, &polygons)
+	}
+	for _, rings := range polygons {
+		lines = append(lines, rings[:min(len(rings), 1)]...)
+	}
+	return err == nil && !slices.ContainsFunc(lines, func(l line) bool { return !e.line(l, polygons != nil) })
+}
+
+// line takes in positions that hang together. A step of more than half the globe, and less than all of it, is one over
+// the antimeridian, if that makes the line narrower. A border must then also go round as RFC 7946, 3.1.6 has it, or it can
+// be read in two ways.
+func (e *bounds) line(l line, border bool) bool {
+	var written, jumping span
+	var before, turn, area float64
+	var last [2]float64
+	for i, p := range l {
+		at, ok := numbers(p)
+		if !ok {
+			return false
+		}
+		if step := at[0] - before; i > 0 && math.Abs(step) > 180 && math.Abs(step) < 360 {
+			turn -= math.Copysign(360, step)
+		}
+		before = at[0]
+		here := [2]float64{at[0] + turn, at[1]}
+		if i > 0 {
+			area += last[0]*here[1] - here[0]*last[1]
+		}
+		last = here
+		written.take(ordinate{at[0], p[0]}, i == 0)
+		jumping.take(ordinate{here[0], p[0]}, i == 0)
+		e.latitude(ordinate{at[1], p[1]}, len(e.spans) == 0 && i == 0)
+	}
+	switch {
+	case len(l) == 0:
+		return true
+	case jumping.width() >= written.width():
+		e.spans = append(e.spans, written)
+		return true
+	}
+	e.unclear = e.unclear || border && area < 0
+	e.spans = append(e.spans, span{jumping.west.written(), jumping.east.written()})
+	return true
+}
+
+func numbers(position []json.Number) (at [2]float64, ok bool) {
+	if len(position) < 2 {
+		return at, false
+	}
+	lon, err := position[0].Float64()
+	lat, bad := position[1].Float64()
+	return [2]float64{lon, lat}, err == nil && bad == nil
+}
+
+func (e *bounds) latitude(o ordinate, first bool) {
+	e.south, e.north = least(e.south, o, first), greatest(e.north, o, first)
+}
+
+func (s span) width() float64 { return s.east.value - s.west.value }
+
+// written is the value as it was before it was turned round the globe.
+func (o ordinate) written() ordinate {
+	o.value, _ = o.text.Float64()
+	return o
+}
+
+func (s *span) take(o ordinate, first bool) {
+	s.west, s.east = least(s.west, o, first), greatest(s.east, o, first)
+}
+
+func least(a, b ordinate, first bool) ordinate {
+	if first || b.value < a.value {
+		return b
+	}
+	return a
+}
+
+func greatest(a, b ordinate, first bool) ordinate {
+	if first || b.value > a.value {
+		return b
+	}
+	return a
+}
+
+// longitudes gives the border of all spans. They cross the antimeridian where one does, or where one ends at it and
+// another begins there, as areas are cut (RFC 7946, 3.1.9); then the border leaves out the widest gap between them.
+func (e *bounds) longitudes() (west, east ordinate, crosses bool) {
+	var flat []span
+	var ends, begins bool
+	for _, s := range e.spans {
+		if s.west.value > s.east.value {
+			crosses = true
+			flat = append(flat, span{s.west, ordinate{180, "180"}}, span{ordinate{-180, "-180"}, s.east})
+			continue
+		}
+		flat = append(flat, s)
+		ends, begins = ends || s.east.value == 180 && s.west.value > -180, begins || s.west.value == -180 && s.east.value < 180
+	}
+	slices.SortFunc(flat, func(a, b span) int { return cmp.Compare(a.west.value, b.west.value) })
+	west, east = flat[0].west, flat[0].east
+	var gap span // from where it begins in the west
+	for _, s := range flat {
+		if s.west.value-east.value > gap.width() {
+			gap = span{east, s.west}
+		}
+		east = greatest(east, s.east, false)
+	}
+	if crosses = crosses || ends && begins; !crosses || gap == (span{}) {
+		return west, east, false
+	}
+	return gap.east, gap.west, true
+}
