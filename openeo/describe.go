@@ -2,10 +2,8 @@ package openeo
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
 var (
@@ -49,28 +47,29 @@ func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.S
 
 // predefined looks for a process among those that the back-end shows to everybody.
 func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
-	all, err := p.known(ctx)
-	if err != nil {
-		return process{}, err
-	}
 	return p.processes.get(ctx, "predefined "+id, func(ctx context.Context, _ process) (process, error) {
-		var list struct {
-			Processes []definition `json:"processes"`
+		all, err := p.shown.get(ctx, "", p.askShown)
+		if d, ok := all[id]; ok {
+			return d.process(), nil
 		}
-		a, err := p.client.Do(ctx, p.request("openeo.processes", http.MethodGet, all.url+"/processes", "", nil))
-		if err != nil {
-			return process{}, refine(a, err)
-		}
-		if err := upstream.JSON(a, "openeo.processes", &list); err != nil {
-			return process{}, err
-		}
-		for _, d := range list.Processes {
-			if d.ID == id {
-				return d.process(), nil
-			}
-		}
-		return process{id: id}, nil
+		return process{id: id}, err
 	})
+}
+
+// askShown reads the list of processes once for all that are looked for in it.
+func (p *Platform) askShown(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
+	var list struct {
+		Processes []definition `json:"processes"`
+	}
+	if _, err := p.get(ctx, "openeo.processes", "/processes", "", &list); err != nil {
+		return nil, err
+	}
+	all := map[string]definition{}
+	for _, d := range list.Processes {
+		d.Graph = nil // some have one, which nobody looks at
+		all[d.ID] = d
+	}
+	return all, nil
 }
 
 // Document gives the definition of a process at a URL, as submitting has it.

@@ -39,6 +39,7 @@ type Platform struct {
 	providers *shelf[[]provider]
 	formats   *shelf[[]string]
 	processes *shelf[process]
+	shown     *shelf[map[string]definition] // the back-end's own processes
 }
 
 var (
@@ -68,6 +69,7 @@ func New(c Config) *Platform {
 		providers: newShelf[[]provider](now, factsLife),
 		formats:   newShelf[[]string](now, factsLife),
 		processes: newShelf[process](now, processLife),
+		shown:     newShelf[map[string]definition](now, processLife),
 	}
 	p.processes.weigh = func(proc process) int { return len(proc.document) }
 	return p

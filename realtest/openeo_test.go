@@ -2,6 +2,7 @@ package realtest
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +31,7 @@ func TestOpenEODriver(t *testing.T) {
 	t.Run("unknown process", s.unknownProcess)
 	t.Run("unknown format", s.unknownFormat)
 	t.Run("probed", s.probed)
+	t.Run("described", s.described)
 }
 
 type driver struct {
@@ -164,6 +166,41 @@ func (s driver) unknownFormat(t *testing.T) {
 	_, err := s.platform.Submit(t.Context(), s.alice, dispatch.Submission{Tag: "test.7.1", Request: r})
 	if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "netCDF") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// described asks for the parameters of the definition at a URL, and of every process that the back-end has.
+func (s driver) described(t *testing.T) {
+	r := s.request(whole + `}`)
+	all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
+	if err != nil || len(all) != 3 || all[0].Type != dispatch.BoundingBox || all[1].Type != dispatch.DateInterval ||
+		all[2].Type != dispatch.Double || string(all[2].Default) != "0.2" {
+		t.Errorf("by URL: %+v, %v", all, err)
+	}
+	if err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
+		t.Errorf("what it runs is refused: %v", err)
+	}
+	r.Parameters = json.RawMessage(`{"seconds":"long","spatial_extent":{"type":"Point","coordinates":[5,50]}}`)
+	err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
+	if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) != 2 {
+		t.Errorf("what is wrong is taken: %v", err)
+	}
+	var list struct {
+		Processes []struct {
+			ID         string
+			Parameters []struct{ Name string }
+		}
+	}
+	fetch(t, s.base+"/openeo/1.2/processes", &list)
+	for _, p := range list.Processes {
+		r.Service.Application = p.ID
+		all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
+		if err != nil || len(all) != len(p.Parameters) {
+			t.Errorf("%s: %d of %d, %v", p.ID, len(all), len(p.Parameters), err)
+		}
+	}
+	if len(list.Processes) < 50 {
+		t.Errorf("the back-end has %d processes", len(list.Processes))
 	}
 }
 

@@ -2,6 +2,7 @@ package realtest
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
@@ -89,3 +90,16 @@ func finished(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispa
 
 // client reaches the servers of these tests, which are on loopback and speak http.
 func client() *upstream.Client { return upstream.New(upstream.Config{Development: true}) }
+
+// fetch reads JSON that everybody may read.
+func fetch(t *testing.T, url string, into any) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		t.Fatalf("%s: %s, %v", url, response.Status, err)
+	}
+}

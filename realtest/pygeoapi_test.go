@@ -2,6 +2,7 @@ package realtest
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ func TestPygeoapi(t *testing.T) {
 			t.Run("unknown process", s.unknownProcess)
 			t.Run("listed", s.listed)
 			t.Run("probed", s.probed)
+			t.Run("described", s.described)
 		})
 	}
 }
@@ -155,6 +157,32 @@ func (s pygeoapi) listed(t *testing.T) {
 		}
 	}
 	t.Errorf("%v is not listed", ref)
+}
+
+// described asks for the parameters of every process that the server has.
+func (s pygeoapi) described(t *testing.T) {
+	var list struct{ Processes []struct{ ID string } }
+	fetch(t, s.base+"/processes?limit=100", &list)
+	got := map[string]string{}
+	for _, p := range list.Processes {
+		r := s.request(p.ID, `{"no such input": 1}`)
+		all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
+		if err != nil {
+			t.Errorf("%s: %v", p.ID, err)
+		}
+		for _, q := range all {
+			got[p.ID+" "+q.Name] = string(q.Type)
+		}
+		err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
+		if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) == 0 {
+			t.Errorf("%s takes what it has no input for: %v", p.ID, err)
+		}
+	}
+	for name, want := range map[string]dispatch.ParamType{"literals numbers": dispatch.Array, "slow seconds": dispatch.Double} {
+		if got[name] != string(want) {
+			t.Errorf("%s is %q, not %s: %v", name, got[name], want, got)
+		}
+	}
 }
 
 func (s pygeoapi) probed(t *testing.T) {
