@@ -48,6 +48,27 @@ func TestALongVisitKeepsItsLease(t *testing.T) {
 	})
 }
 
+// However short requests are, the lease is so fresh that there is time for them: statuses are read between two renewals.
+func TestShortRequestsHaveTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 2 * time.Second})
+		h.platform = func(l dispatchtest.Link) dispatch.Platform { return dispatchtest.OneStep{Link: l} }
+		p := h.start("one")
+		h.procs = []*process{p}
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), 20)
+		time.Sleep(80 * time.Second)
+		h.locked(func() {
+			for _, j := range h.jobs { // one is read a second
+				if age := time.Since(j.Checked); j.Phase == dispatch.Started && age > 45*time.Second {
+					t.Errorf("the status of job %d is %v old", j.ID, age)
+				}
+			}
+		})
+		h.end()
+	})
+}
+
 // However many jobs one user has waiting, another's job gets the next slot that is free.
 func TestOneUserDoesNotDelayAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

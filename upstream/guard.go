@@ -140,7 +140,7 @@ func transport(dial dialer) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConnsPerHost:    16,
+		MaxIdleConnsPerHost:    64,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 }
