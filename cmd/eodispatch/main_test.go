@@ -154,7 +154,7 @@ func TestDemoIsStoppedInTheMiddle(t *testing.T) {
 	var out screen
 	code := make(chan int, 1)
 	go func() { code <- run([]string{"demo"}, testConsole(ctx, &out)) }()
-	out.await(t, "queued")
+	out.await(t, "submitted")
 	stop()
 	if got := <-code; got != exitDone || !strings.HasSuffix(out.String(), "stopped\n") {
 		t.Errorf("exit %d:\n%s", got, &out)
