@@ -125,7 +125,7 @@ func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration
 	}
 }
 
-// A platform runs ten jobs at once and answers five requests a second. Nobody has told the broker, and no job fails of it.
+// A platform runs ten jobs at once and answers twenty requests a second, and turns some away besides. Nobody has told the broker, and no job fails of it.
 func TestLimitsAreLearned(t *testing.T) {
 	t.Parallel()
 	for p, route := range map[config.Protocol]string{config.OpenEO: "POST /jobs/{id}/results", config.OGCProcess: "POST /processes/{id}/execution"} {
@@ -137,7 +137,11 @@ func TestLimitsAreLearned(t *testing.T) {
 			if p == config.OGCProcess {
 				faults, oracle = &w.OGC.Faults, &w.OGC.Oracle
 			}
-			faults.Set(simulator.Fault{Beyond: 5, Status: 429, Code: "TooManyRequests", Message: "Slow down.", RetryAfter: time.Second})
+			busy := simulator.Fault{Status: 429, Code: "TooManyRequests", Message: "Slow down.", RetryAfter: time.Second}
+			quick, always := busy, busy
+			quick.Beyond = 20 // a slow machine never asks so often
+			always.Route, always.Skip, always.Times = route, 5, 3
+			faults.Set(quick, always)
 			began := time.Now()
 			for _, j := range w.drained(t, w.accept(t, p, values), 90*time.Second) {
 				if j.Status != dispatch.Finished {
