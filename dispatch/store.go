@@ -36,6 +36,11 @@ type Store interface {
 	Used(context.Context, UserID, Key) (Repeated, error)
 	// Live counts the owner's jobs that have not ended, to most at most.
 	Live(ctx context.Context, u UserID, most int) (int, error)
+	// Lately counts the jobs that the owner submitted within d, to most at most, deleted ones too.
+	Lately(ctx context.Context, u UserID, d time.Duration, most int) (int, error)
+	// Usage counts the owner's jobs at each account, deleted ones too until they are purged; Usage.Lately are those
+	// submitted within d.
+	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
 	// Result gives the STAC Collection that was kept with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)
 	// Document gives the document that defined a job's service when it was accepted; nil if none was kept.
@@ -93,6 +98,9 @@ type Store interface {
 	Save(context.Context, []Job) ([]Job, error)
 	// Hold lets the account submit nothing for d, and says why on all its waiting jobs; d 0 ends it and wakes.
 	Hold(ctx context.Context, a Account, d time.Duration, why Attention, notice string) error
+	// GiveUp lets the account's waiting jobs fail, and gives them, if it has been held for longer than patience because
+	// its user is needed: by holds for [NeedsSignIn] with no other and no day in between.
+	GiveUp(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
 	// Take takes the next request slot of a platform if it is at most a second away, and returns how far. Otherwise it
 	// takes nothing, and says how long until asking again makes sense.
 	Take(ctx context.Context, platform string, pace time.Duration) (wait time.Duration, ok bool, err error)
@@ -159,6 +167,15 @@ type Draft struct {
 	Job
 	Body     []byte
 	Document *Document // that defines its service; nil: none, or the task's
+}
+
+// Usage is how much an owner uses an account.
+type Usage struct {
+	Account Account
+	Live    int      // jobs that have not ended
+	Lately  int      // jobs submitted lately
+	Jobs    int      // all that are kept
+	Costs   *float64 // of those of which the platform told them, in its own unit; nil: of none
 }
 
 // Lease is the right to act for an account until it runs out. The generation moves whenever an account is taken or

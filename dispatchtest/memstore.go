@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -63,6 +64,7 @@ type usedKey struct {
 type account struct {
 	generation       int64
 	until, due, hold time.Time
+	since            time.Time // it waits for its user
 	wakes            int64
 	why              dispatch.Attention
 	notice           string
@@ -558,6 +560,49 @@ func (s *MemStore) Live(_ context.Context, u dispatch.UserID, most int) (n int, 
 	return n, nil
 }
 
+func (s *MemStore) Lately(_ context.Context, u dispatch.UserID, d time.Duration, most int) (n int, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.jobs {
+		if r.Owner == u && r.Created.After(now.Add(-d)) && n < most {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) (all []dispatch.Usage, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	by := map[dispatch.Account]*dispatch.Usage{}
+	for _, r := range s.jobs {
+		if r.Owner != u {
+			continue
+		}
+		if by[r.Account] == nil {
+			by[r.Account] = &dispatch.Usage{Account: r.Account}
+		}
+		use := by[r.Account]
+		use.Jobs++
+		if r.Phase != dispatch.Ended {
+			use.Live++
+		}
+		if r.Created.After(now.Add(-d)) {
+			use.Lately++
+		}
+		if r.Costs != nil {
+			if use.Costs == nil {
+				use.Costs = new(float64)
+			}
+			*use.Costs += *r.Costs
+		}
+	}
+	for _, a := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[a])
+	}
+	return all, nil
+}
+
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -701,12 +746,39 @@ func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, 
 	defer unlock()
 	acc := s.of(a)
 	if d <= 0 {
-		acc.hold, acc.why, acc.notice = time.Time{}, dispatch.None, ""
+		acc.hold, acc.since, acc.why, acc.notice = time.Time{}, time.Time{}, dispatch.None, ""
 		s.wake(a, now)
 		return nil
 	}
+	switch {
+	case why != dispatch.NeedsSignIn:
+		acc.since = time.Time{}
+	case acc.since.IsZero(), !acc.hold.After(now.Add(-24 * time.Hour)):
+		acc.since = now
+	}
 	acc.hold, acc.why, acc.notice = now.Add(d.Truncate(time.Microsecond)), why, notice
 	return nil
+}
+
+func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.Duration, failure string) (given []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if acc := s.of(a); acc.since.IsZero() || acc.since.After(now.Add(-patience)) {
+		return nil, nil
+	}
+	for id, r := range s.jobs {
+		if r.Account != a || r.Phase != dispatch.Waiting {
+			continue
+		}
+		j := &r.Job
+		j.Phase, j.Status, j.Attention, j.Notice, j.Failure = dispatch.Ended, dispatch.Failed, dispatch.NeedsSignIn, "", failure
+		j.Awaited, j.Moved, j.Updated = false, now, now
+		j.Turn++
+		j.Version++
+		s.jobs[id] = r
+		given = append(given, *j)
+	}
+	return given, nil
 }
 
 func (s *MemStore) Take(_ context.Context, platform string, pace time.Duration) (time.Duration, bool, error) {

@@ -55,6 +55,8 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"an intent needs the owner's wish", storeTest.intend},
 		{"await", storeTest.await},
 		{"hold", storeTest.hold},
+		{"give up", storeTest.giveUp},
+		{"usage", storeTest.usage},
 		{"the rate is kept by many", storeTest.rate},
 		{"the rate after a jump of the clock", storeTest.rateJumps},
 		{"purge", storeTest.purge},
@@ -937,6 +939,78 @@ func (t storeTest) await() {
 
 // look0 is the store's time, when there is no account yet.
 func (t storeTest) look0() time.Time { return t.accept().Created }
+
+// giveUp: jobs that wait for their user fail when that has lasted, and only then.
+func (t storeTest) giveUp() {
+	ctx := t.Context()
+	waits, started := t.accept(), t.accept()
+	started.Phase = dispatch.Started
+	started = t.save(started)
+	hold := func(d time.Duration, why dispatch.Attention) { t.must(t.s.Hold(ctx, shared, d, why, "n")) }
+	gives := func(n int) {
+		t.Helper()
+		given, err := t.s.GiveUp(ctx, shared, time.Minute, "Nobody signed in.")
+		t.must(err)
+		if len(given) != n {
+			t.Errorf("%d given up, not %d", len(given), n)
+		}
+	}
+	gives(0)
+	hold(time.Hour, dispatch.NotTaken)
+	t.db.Pass(2 * time.Minute)
+	gives(0)
+	hold(time.Hour, dispatch.NeedsSignIn)
+	t.db.Pass(40 * time.Second)
+	gives(0)
+	hold(0, dispatch.None) // the user came
+	hold(time.Hour, dispatch.NeedsSignIn)
+	t.db.Pass(40 * time.Second)
+	hold(time.Hour, dispatch.Unreachable) // it was something else
+	hold(time.Hour, dispatch.NeedsSignIn)
+	t.db.Pass(40 * time.Second)
+	gives(0)
+	hold(time.Hour, dispatch.NeedsSignIn) // it still is
+	t.db.Pass(40 * time.Second)
+	gives(1)
+	gives(0)
+	r, err := t.s.Record(ctx, ann, waits.ID)
+	t.must(err)
+	if r.Phase != dispatch.Ended || r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Failure != "Nobody signed in." ||
+		r.Turn != waits.Turn+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) || !r.Updated.Equal(r.Moved) {
+		t.Errorf("given up as %+v", r.Job)
+	}
+	t.equal(t.load(started.ID), started)
+}
+
+func (t storeTest) usage() {
+	ctx := t.Context()
+	first := t.accept()
+	costs := 2.5
+	first.Phase, first.Status, first.Costs = dispatch.Ended, dispatch.Finished, &costs
+	t.save(first)
+	t.db.Pass(time.Minute)
+	second := t.accept()
+	if _, err := t.s.Cancel(ctx, ann, second.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	t.accept()
+	got, err := t.s.Usage(ctx, ann, 30*time.Second)
+	t.must(err)
+	if len(got) != 1 || got[0].Account != shared || got[0].Live != 1 || got[0].Lately != 2 || got[0].Jobs != 3 || got[0].Costs == nil || *got[0].Costs != 2.5 {
+		t.Errorf("usage %+v", got)
+	}
+	if none, err := t.s.Usage(ctx, "nobody", time.Hour); err != nil || len(none) != 0 {
+		t.Errorf("another's usage: %+v %v", none, err)
+	}
+	for _, row := range []struct {
+		within     time.Duration
+		most, want int
+	}{{30 * time.Second, 9, 2}, {time.Hour, 9, 3}, {time.Hour, 2, 2}} {
+		if n, err := t.s.Lately(ctx, ann, row.within, row.most); err != nil || n != row.want {
+			t.Errorf("%+v: %d %v", row, n, err)
+		}
+	}
+}
 
 func (t storeTest) hold() {
 	ctx := t.Context()

@@ -186,3 +186,30 @@ func (s *Store) Live(ctx context.Context, u dispatch.UserID, most int) (int, err
 	n, err := s.queries(s.read).CountLive(ctx, u, int32(most))
 	return int(n), fail("Live", err)
 }
+
+// Lately counts the jobs that the owner submitted within d, to most at most.
+func (s *Store) Lately(ctx context.Context, u dispatch.UserID, d time.Duration, most int) (int, error) {
+	now, err := s.now(ctx, s.read)
+	if err != nil {
+		return 0, fail("Lately", err)
+	}
+	n, err := s.queries(s.read).CountLately(ctx, u, now-d.Microseconds(), int32(most))
+	return int(n), fail("Lately", err)
+}
+
+// Usage counts the owner's jobs at each account.
+func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) ([]dispatch.Usage, error) {
+	now, err := s.now(ctx, s.read)
+	if err != nil {
+		return nil, fail("Usage", err)
+	}
+	rows, err := s.queries(s.read).ListUsage(ctx, now-d.Microseconds(), u)
+	usage := make([]dispatch.Usage, len(rows))
+	for i, r := range rows {
+		usage[i] = dispatch.Usage{Account: r.Account, Live: int(r.Live), Lately: int(r.Lately), Jobs: int(r.Jobs)}
+		if r.Priced > 0 {
+			usage[i].Costs = &r.Costs
+		}
+	}
+	return usage, fail("Usage", err)
+}

@@ -279,9 +279,21 @@ RETURNING *;
 INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body;
 
 -- name: Hold :exec
-INSERT INTO accounts (id, hold, hold_attention, hold_notice) VALUES ($1, $2, $3, $4)
+-- An account waits for its user since the first of holds that say so, one after the other with no day in between.
+INSERT INTO accounts (id, hold, hold_attention, hold_notice, sign_in_since)
+VALUES (sqlc.arg(id), sqlc.arg(hold), sqlc.arg(hold_attention), sqlc.arg(hold_notice),
+	CASE WHEN CAST(sqlc.arg(hold_attention) AS TEXT) = 'sign_in_required' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE 0 END)
 ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.hold_attention,
-	hold_notice = excluded.hold_notice;
+	hold_notice = excluded.hold_notice,
+	sign_in_since = CASE WHEN excluded.sign_in_since > 0 AND accounts.sign_in_since > 0
+		AND accounts.hold > CAST(sqlc.arg(now) AS BIGINT) - 86400000000 THEN accounts.sign_in_since ELSE excluded.sign_in_since END;
+
+-- name: GiveUp :many
+UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = sqlc.arg(failure),
+	awaited = FALSE, turn = turn + 1, version = version + 1, moved = sqlc.arg(now), updated = sqlc.arg(now)
+WHERE account = sqlc.arg(account) AND phase = 'waiting'
+	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST(sqlc.arg(before) AS BIGINT))
+RETURNING *;
 
 -- name: Take :one
 -- The generic cell rate algorithm. A tat further ahead than any Take puts it was put there before the clock went back,
@@ -355,3 +367,12 @@ DELETE FROM tokens WHERE expires <= $1;
 SELECT a.id FROM accounts a
 WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'settle', 'start', 'learn'))
 ORDER BY a.id;
+
+-- name: ListUsage :many
+SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT) AS live,
+	CAST(SUM(CASE WHEN created > CAST(sqlc.arg(since) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
+	count(*) AS jobs, CAST(COALESCE(SUM(costs), 0) AS DOUBLE PRECISION) AS costs, count(costs) AS priced
+FROM jobs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
+
+-- name: CountLately :one
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = sqlc.arg(owner) AND created > sqlc.arg(since) LIMIT sqlc.arg(n)) AS lately;

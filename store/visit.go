@@ -146,10 +146,19 @@ func writeOne(ctx context.Context, q tx, j dispatch.Job, wanted bool) (dispatch.
 func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
 	return s.in(ctx, s.visit, "Hold", func(q tx, now int64) error {
 		if d <= 0 {
-			return errors.Join(q.Hold(ctx, query.HoldParams{ID: a}), q.Wake(ctx, a, now))
+			return errors.Join(q.Hold(ctx, query.HoldParams{ID: a, Now: now}), q.Wake(ctx, a, now))
 		}
-		return q.Hold(ctx, query.HoldParams{ID: a, Hold: now + d.Microseconds(), HoldAttention: why, HoldNotice: clean(notice)})
+		return q.Hold(ctx, query.HoldParams{ID: a, Now: now, Hold: now + d.Microseconds(), HoldAttention: why, HoldNotice: clean(notice)})
 	})
+}
+
+// GiveUp lets the jobs fail that wait for their user longer than patience.
+func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Duration, failure string) (jobs []dispatch.Job, err error) {
+	err = s.in(ctx, s.visit, "GiveUp", func(q tx, now int64) error {
+		jobs, err = jobsOf(q.GiveUp(ctx, query.GiveUpParams{Account: a, Before: now - patience.Microseconds(), Now: now, Failure: failure}))
+		return err
+	})
+	return jobs, err
 }
 
 // ahead is how far away the farthest slot is that Take gives.

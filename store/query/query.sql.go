@@ -252,6 +252,17 @@ func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch
 	return items, nil
 }
 
+const countLately = `-- name: CountLately :one
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND created > $2 LIMIT $3) AS lately
+`
+
+func (q *Queries) CountLately(ctx context.Context, owner dispatch.UserID, since int64, n int32) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countLately, owner, since, n)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countLive = `-- name: CountLive :one
 SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND phase <> 'ended' LIMIT $2) AS live
 `
@@ -760,6 +771,85 @@ func (q *Queries) GetTask(ctx context.Context, iD dispatch.TaskID, owner dispatc
 	return i, err
 }
 
+const giveUp = `-- name: GiveUp :many
+UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = $1,
+	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
+WHERE account = $3 AND phase = 'waiting'
+	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
+`
+
+type GiveUpParams struct {
+	Failure string
+	Now     int64
+	Account dispatch.Account
+	Before  int64
+}
+
+func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, giveUp,
+		arg.Failure,
+		arg.Now,
+		arg.Account,
+		arg.Before,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Job
+	for rows.Next() {
+		var i Job
+		if err := rows.Scan(
+			&i.ID,
+			&i.Task,
+			&i.Number,
+			&i.Owner,
+			&i.Account,
+			&i.Base,
+			&i.Desired,
+			&i.Hidden,
+			&i.Phase,
+			&i.Turn,
+			&i.Attempt,
+			&i.SendBy,
+			&i.RefBase,
+			&i.RefID,
+			&i.Strays,
+			&i.Status,
+			&i.Seen,
+			&i.Progress,
+			&i.Costs,
+			&i.Attention,
+			&i.Notice,
+			&i.Failure,
+			&i.Due,
+			&i.Looks,
+			&i.Tries,
+			&i.Awaited,
+			&i.Created,
+			&i.Updated,
+			&i.Checked,
+			&i.Moved,
+			&i.Version,
+			&i.Line,
+			&i.Step,
+			&i.Past,
+			&i.Refused,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const hasDocument = `-- name: HasDocument :one
 SELECT EXISTS (SELECT 1 FROM documents WHERE hash = $1) AS kept
 `
@@ -839,9 +929,13 @@ func (q *Queries) HideTaskJobs(ctx context.Context, task dispatch.TaskID) error 
 }
 
 const hold = `-- name: Hold :exec
-INSERT INTO accounts (id, hold, hold_attention, hold_notice) VALUES ($1, $2, $3, $4)
+INSERT INTO accounts (id, hold, hold_attention, hold_notice, sign_in_since)
+VALUES ($1, $2, $3, $4,
+	CASE WHEN CAST($3 AS TEXT) = 'sign_in_required' THEN CAST($5 AS BIGINT) ELSE 0 END)
 ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.hold_attention,
-	hold_notice = excluded.hold_notice
+	hold_notice = excluded.hold_notice,
+	sign_in_since = CASE WHEN excluded.sign_in_since > 0 AND accounts.sign_in_since > 0
+		AND accounts.hold > CAST($5 AS BIGINT) - 86400000000 THEN accounts.sign_in_since ELSE excluded.sign_in_since END
 `
 
 type HoldParams struct {
@@ -849,14 +943,17 @@ type HoldParams struct {
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
+	Now           int64
 }
 
+// An account waits for its user since the first of holds that say so, one after the other with no day in between.
 func (q *Queries) Hold(ctx context.Context, arg HoldParams) error {
 	_, err := q.db.ExecContext(ctx, hold,
 		arg.ID,
 		arg.Hold,
 		arg.HoldAttention,
 		arg.HoldNotice,
+		arg.Now,
 	)
 	return err
 }
@@ -1542,6 +1639,52 @@ func (q *Queries) ListTasks(ctx context.Context, owner dispatch.UserID) ([]ListT
 			&i.Task.Hidden,
 			&i.Task.Created,
 			&i.Changed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listUsage = `-- name: ListUsage :many
+SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT) AS live,
+	CAST(SUM(CASE WHEN created > CAST($1 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
+	count(*) AS jobs, CAST(COALESCE(SUM(costs), 0) AS DOUBLE PRECISION) AS costs, count(costs) AS priced
+FROM jobs WHERE owner = $2 GROUP BY account ORDER BY account
+`
+
+type ListUsageRow struct {
+	Account dispatch.Account
+	Live    int64
+	Lately  int64
+	Jobs    int64
+	Costs   float64
+	Priced  int64
+}
+
+func (q *Queries) ListUsage(ctx context.Context, since int64, owner dispatch.UserID) ([]ListUsageRow, error) {
+	rows, err := q.db.QueryContext(ctx, listUsage, since, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListUsageRow
+	for rows.Next() {
+		var i ListUsageRow
+		if err := rows.Scan(
+			&i.Account,
+			&i.Live,
+			&i.Lately,
+			&i.Jobs,
+			&i.Costs,
+			&i.Priced,
 		); err != nil {
 			return nil, err
 		}
