@@ -15,6 +15,8 @@ const (
 	readWithin   = 5 * time.Second  // how long Read and List wait for fresher statuses
 	resultsFresh = 10 * time.Second // how old a status may be from which there are no results yet
 	minPoll      = 2 * time.Second
+	day          = 24 * time.Hour
+	whenOlder    = time.Hour   // in which some of the jobs of a day may be older than that
 	whenEnded    = time.Minute // in which one of many jobs may have ended
 	elsewhere    = time.Second // how often a waiter looks for what another replica saved
 )
@@ -28,6 +30,8 @@ type Broker struct {
 	Installation string // see Store.Installation
 	Log          *slog.Logger
 	UserJobs     int           // how many jobs a user may have that have not ended; 0: any number
+	UserDaily    int           // how many jobs a user may submit in a day; 0: any number
+	SignInWithin time.Duration // how long waiting jobs wait for their user; 0: 14 days
 	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
 
 	saved    signals[JobID]   // an answer was saved
@@ -76,6 +80,7 @@ func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Dr
 	} else if first, err = b.Store.Accept(ctx, k, t, drafts); err == nil && first == (Repeated{}) {
 		b.wake(drafts[0].Account)
 		b.show(u)
+		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
 	}
 	if Is(err, Conflict) {
 		err = keyReused()
@@ -85,6 +90,10 @@ func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Dr
 
 // room is nil if the user may have n jobs more.
 func (b *Broker) room(ctx context.Context, u UserID, n int) error {
+	return firstOf(b.roomNow(ctx, u, n), b.roomToday(ctx, u, n))
+}
+
+func (b *Broker) roomNow(ctx context.Context, u UserID, n int) error {
 	if b.UserJobs == 0 {
 		return nil
 	}
@@ -94,6 +103,23 @@ func (b *Broker) room(ctx context.Context, u UserID, n int) error {
 	}
 	return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
 		Text: fmt.Sprintf("A user may have %d jobs that have not ended. You have %d, and ask for %d.", b.UserJobs, live, n)}
+}
+
+func (b *Broker) roomToday(ctx context.Context, u UserID, n int) error {
+	if b.UserDaily == 0 {
+		return nil
+	}
+	lately, err := b.Store.Lately(ctx, u, day, b.UserDaily)
+	if err != nil || lately+n <= b.UserDaily {
+		return err
+	}
+	return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
+		Text: fmt.Sprintf("A user may submit %d jobs in 24 hours. You submitted %d, and ask for %d.", b.UserDaily, lately, n)}
+}
+
+// Usage counts a user's jobs at each account, and those of the last 24 hours among them.
+func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
+	return b.Store.Usage(ctx, u, day)
 }
 
 func keyReused() error {
@@ -317,9 +343,16 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 		b.wake(j.Account)
 	}
 	if err == nil {
+		b.audit(ctx, "cancel", u, j, 1)
 		b.show(u)
 	}
 	return j, err
+}
+
+// audit tells the operator who asked for what, in one line that is always of the same form.
+func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, jobs int) {
+	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job", int64(first.ID),
+		"task", int64(first.Task), "jobs", jobs)
 }
 
 // named is the backend of that name, nil if there is none.

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -9,10 +11,11 @@ import (
 )
 
 const (
-	untilSignIn = 60 * minute     // until something is submitted again, if the user is not seen before
-	untilMended = 5 * minute      // likewise, if the operator must mend something
-	untilAsked  = minute          // until a token is tried for again, for what is or may be at the platform
-	signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
+	untilSignIn  = 60 * minute         // until something is submitted again, if the user is not seen before
+	untilMended  = 5 * minute          // likewise, if the operator must mend something
+	untilAsked   = minute              // until a token is tried for again, for what is or may be at the platform
+	signInWithin = 14 * 24 * time.Hour // until waiting jobs whose user is needed are given up
+	signInTakes  = 5 * time.Second     // who is seen sooner than this after a denial has not done anything about it
 )
 
 // authorize gets the token for the steps that are due. Without one nothing is asked, and whoever waits is told why.
@@ -78,6 +81,11 @@ func (v *visit) deny(ctx context.Context) error {
 	if err := v.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
 		return err
 	}
+	if Is(v.denial, SignInRequired) {
+		if err := v.giveUp(ctx); err != nil {
+			return err
+		}
+	}
 	level := slog.LevelInfo
 	if Is(v.denial, Misconfigured) {
 		level = slog.LevelError
@@ -87,20 +95,77 @@ func (v *visit) deny(ctx context.Context) error {
 	return nil
 }
 
+// giveUp lets the waiting jobs fail whose user was needed for too long.
+func (v *visit) giveUp(ctx context.Context) error {
+	patience := cmp.Or(v.SignInWithin, signInWithin)
+	given, err := v.Store.GiveUp(ctx, v.account, patience,
+		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.denial)))
+	for _, j := range given {
+		v.tell(ctx, Job{}, j, v.denial)
+	}
+	return err
+}
+
+// days says a long time in words.
+func days(d time.Duration) string {
+	if n := d.Round(24*time.Hour) / (24 * time.Hour); n > 1 {
+		return fmt.Sprintf("%d days", n)
+	}
+	return d.String()
+}
+
 // SignedIn says that a user made a request with a token of theirs: what waited for that goes on.
 func (b *Broker) SignedIn(ctx context.Context, u UserID) {
 	look := b.denials.first(u)
-	for _, backend := range b.Backends {
-		a := backend.Account(u)
-		if backend.Access != AccessUser || !b.denials.end(a) && !(look && b.awaitsSignIn(ctx, a)) {
-			continue
+	for _, a := range b.accountsOf(u) {
+		if b.denials.end(a) || look && b.awaitsSignIn(ctx, a) {
+			b.goOn(ctx, a)
 		}
-		if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
-			b.Log.WarnContext(ctx, "account stays stopped", "account", string(a), "err", err)
-			continue
-		}
-		b.wake(a)
 	}
+}
+
+// Mended says that a user did something about their access to platforms: all that they have goes on, however lately it
+// was stopped.
+func (b *Broker) Mended(ctx context.Context, u UserID) {
+	for _, a := range b.accountsOf(u) {
+		b.denials.forget(a)
+		b.goOn(ctx, a)
+	}
+}
+
+// Pause stops what a user has that is live, until they are seen again, because they took back their leave to act for them.
+func (b *Broker) Pause(ctx context.Context, u UserID) error {
+	var errs []error
+	for _, a := range b.accountsOf(u) {
+		g, err := b.Store.Agenda(ctx, a, 1)
+		if err == nil && !(g.NextWaiting.IsZero() && g.NextStart.IsZero() && g.Next.IsZero()) {
+			b.denials.pause(a)
+			err = b.Store.Hold(ctx, a, untilSignIn, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
+			b.show(u)
+		}
+		if !Is(err, NotFound) { // they never had anything there
+			errs = append(errs, err)
+		}
+	}
+	return firstOf(errs...)
+}
+
+// accountsOf are those that a user has at platforms in their own name.
+func (b *Broker) accountsOf(u UserID) (accounts []Account) {
+	for _, backend := range b.Backends {
+		if backend.Access == AccessUser {
+			accounts = append(accounts, backend.Account(u))
+		}
+	}
+	return accounts
+}
+
+func (b *Broker) goOn(ctx context.Context, a Account) {
+	if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
+		b.Log.WarnContext(ctx, "account stays stopped", "account", string(a), "err", err)
+		return
+	}
+	b.wake(a)
 }
 
 // awaitsSignIn reports whether an account is stopped until its user signs in, which another process may have found out.
@@ -159,6 +224,21 @@ func (d *denials) end(a Account) bool {
 	}
 	delete(d.since, a)
 	return true
+}
+
+// forget ends a denial, however lately it began.
+func (d *denials) forget(a Account) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.since, a)
+	delete(d.tries, a)
+}
+
+// pause notes a denial that ends as soon as the user is seen.
+func (d *denials) pause(a Account) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	set(&d.since, a, denial{time.Now().Add(-signInTakes), true})
 }
 
 // got notes that there is a token, and reports whether that ends a denial.

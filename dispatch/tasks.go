@@ -87,6 +87,7 @@ func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]
 func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 	a, err := b.Store.CancelTask(ctx, u, id)
 	if err == nil {
+		b.audit(ctx, "cancel", u, Job{Task: id, Account: a}, 0)
 		b.wake(a)
 		b.show(u)
 	}
@@ -101,6 +102,7 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 		return TaskRecord{}, err
 	}
 	if n > 0 {
+		b.audit(ctx, "retry", u, Job{Task: id, Account: a}, n)
 		b.wake(a)
 		b.show(u)
 	}

@@ -1,0 +1,126 @@
+package dispatch_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Waiting jobs wait for their user for two weeks, and then say so; what runs goes on with its last status.
+func TestAUserWhoDoesNotComeBack(t *testing.T) {
+	p := &script{}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		runs := h.accept(t)
+		time.Sleep(10 * time.Second)
+		h.purse.set(failure(dispatch.SignInRequired))
+		waits := h.accept(t)
+		for day := range 16 {
+			r := h.now(t, waits.ID)
+			over := r.Status == dispatch.Failed
+			if day < 14 && (over || r.Attention != dispatch.NeedsSignIn) || day > 14 && !over {
+				t.Fatalf("on day %d it is %s %q", day, r.Status, r.Attention)
+			}
+			time.Sleep(24 * time.Hour)
+		}
+		if r := h.now(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. because" || r.Attention != dispatch.NeedsSignIn {
+			t.Errorf("failed with %q %q", r.Failure, r.Attention)
+		}
+		if r := h.now(t, runs.ID); r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn {
+			t.Errorf("what runs is %s %q", r.Status, r.Attention)
+		}
+	})
+}
+
+// What a user mends by a page of ours counts at once, though a request of theirs so soon would not.
+func TestMended(t *testing.T) {
+	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {
+		h.purse.set(failure(dispatch.SignInRequired))
+		h.SignedIn(t.Context(), "ann")
+		r := h.accept(t)
+		h.purse.set(nil)
+		h.SignedIn(t.Context(), "ann")
+		time.Sleep(time.Second)
+		if r := h.now(t, r.ID); r.Phase != dispatch.Waiting {
+			t.Errorf("the request that was denied ended the denial: %s", r.Phase)
+		}
+		h.Mended(t.Context(), "bob")
+		h.Mended(t.Context(), "ann")
+		time.Sleep(time.Second)
+		if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
+			t.Errorf("mended, it is %s %q", r.Status, r.Attention)
+		}
+	})
+}
+
+// TestPause stops what waits until the user is seen again, and nothing of others.
+func TestPause(t *testing.T) {
+	p := &script{}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		if err := h.Pause(t.Context(), "ann"); err != nil { // nothing is live
+			t.Fatal(err)
+		}
+		h.accept(t)
+		if err := h.Pause(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		r := h.accept(t)
+		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn || !strings.Contains(r.Notice, "You took back the leave") {
+			t.Fatalf("%s %q %q", r.Phase, r.Attention, r.Notice)
+		}
+		h.SignedIn(t.Context(), "ann")
+		time.Sleep(time.Second)
+		if r := h.now(t, r.ID); r.Status != dispatch.Submitted {
+			t.Errorf("seen again, it is %s %q", r.Status, r.Attention)
+		}
+	})
+}
+
+func TestADaysLimit(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+		h.UserDaily = 2
+		h.accept(t)
+		time.Sleep(time.Hour)
+		h.accept(t)
+		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
+		if !dispatch.Is(err, dispatch.LimitReached) || dispatch.TextFor(err) != "A user may submit 2 jobs in 24 hours. You submitted 2, and ask for 1." {
+			t.Errorf("error %v", err)
+		}
+		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {
+			t.Errorf("another's: %v", err)
+		}
+		time.Sleep(23*time.Hour + time.Minute)
+		if _, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{}); err != nil {
+			t.Errorf("a day later: %v", err)
+		}
+		use, err := h.Usage(t.Context(), "ann")
+		if err != nil || len(use) != 1 || use[0].Lately != 2 || use[0].Jobs != 3 || use[0].Live != 3 {
+			t.Errorf("usage %+v %v", use, err)
+		}
+	})
+}
+
+// TestAudit has one line for each submit and each cancel, with who did it.
+func TestAudit(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+		r := h.accept(t)
+		if err := h.Delete(t.Context(), "ann", r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Delete(t.Context(), "ann", r.ID); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("twice: %v", err)
+		}
+		for _, action := range []string{"submit", "cancel"} {
+			n := 0
+			for line := range strings.Lines(h.logs.String()) {
+				if strings.Contains(line, "msg=audit action="+action+" user=ann") {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d audit lines for %s:\n%s", n, action, h.logs)
+			}
+		}
+	})
+}
