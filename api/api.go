@@ -59,6 +59,8 @@ type Broker interface {
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 	// Delete cancels a job that has not ended, and hides it.
 	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
+	// Usage counts the user's jobs at each account.
+	Usage(context.Context, dispatch.UserID) ([]dispatch.Usage, error)
 	// RunSync runs a request while the client waits. The caller closes the result's Body.
 	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
 	// Parameters tells what a service takes, in the order of its document.
@@ -78,6 +80,13 @@ type Config struct {
 	SignedIn func(context.Context, identity.Caller)
 	// SignInLink is where a user mends their account at a platform, "" where there is no such page; may be nil.
 	SignInLink func(platform string) string
+	// SignIns serve the pages where users link accounts and give leave; nil: there are no such pages.
+	SignIns SignIns
+	// Mended is told who did one of that; may be nil.
+	Mended func(context.Context, dispatch.UserID)
+	Grants Grants   // nil: there are none
+	Away   bool     // users may give leave to act while they are away
+	AsUser []string // the platforms where that counts
 
 	Title, Description, Version string
 	PublicURL                   string   // the address clients use; "" leaves it out of the document
@@ -155,7 +164,9 @@ func New(c Config) API {
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()
+	a.accessRoutes()
 	a.streams()
+	a.servePages()
 	a.serveDocs()
 	a.handler = a.track(a.allowOrigins(http.HandlerFunc(a.route)))
 	return a

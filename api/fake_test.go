@@ -71,6 +71,7 @@ func (w *world) config() Config {
 			defer w.mu.Unlock()
 			w.signed = append(w.signed, c)
 		},
+		Grants: w, AsUser: []string{"cdse"},
 		Title: "Dispatch test", Version: "1.2.3",
 	}
 }
@@ -343,6 +344,32 @@ func (w *world) Delete(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 		delete(w.jobs, id)
 	}
 	return err
+}
+
+func (w *world) Grants(_ context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
+	if err := w.broken(); err != nil || u != anna {
+		return nil, err
+	}
+	return []dispatch.Grant{{ID: "g1", Owner: u, Kind: dispatch.OfflineGrant, Created: moment, Renewed: moment,
+		Sealed: dispatch.Sealed{Key: "k", Text: "canary"}}, {ID: "g2", Kind: dispatch.SessionGrant, Expires: moment}}, nil
+}
+
+func (w *world) Revoke(_ context.Context, u dispatch.UserID, id string) error {
+	if err := w.broken(); err != nil {
+		return err
+	}
+	if u != anna || id != "g1" {
+		return &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.Revoke"}
+	}
+	return nil
+}
+
+func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, error) {
+	if err := w.broken(); err != nil || u != anna {
+		return nil, err
+	}
+	costs := 1.5
+	return []dispatch.Usage{{Account: "cdse/shared", Live: 1, Lately: 2, Jobs: 3, Costs: &costs}, {Account: "open/open", Jobs: 1}}, nil
 }
 
 func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {

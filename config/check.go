@@ -40,6 +40,14 @@ func (r *reader) finish(c *Config) {
 	}
 	r.checkUnique(c.Platforms)
 	r.checkVault(c)
+	r.noteLinks(c)
+}
+
+// noteLinks says what users cannot do for want of an address.
+func (r *reader) noteLinks(c *Config) {
+	if c.PublicURL == "" && slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
+		c.Notes = append(c.Notes, "public_url is missing: users are shown no page to link their accounts, or to let jobs run while they are away")
+	}
 }
 
 // checkVault requires keys where several processes may have to share users' secrets.

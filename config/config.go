@@ -42,6 +42,9 @@ type Identity struct {
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
 	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
+
+	SessionGrants bool          `yaml:"session_grants" default:"true"` // act on from users' sessions, where the provider gives leave
+	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"`  // how long waiting jobs wait for their user
 }
 
 // Vault says how secrets of users are kept. Without keys none are.
@@ -104,6 +107,8 @@ type Exchange struct {
 	Alias    string `yaml:"alias"`    // keycloak-…: of the platform's identity provider at ours
 	Audience string `yaml:"audience"` // token-exchange: the platform at our provider; jwt-grant: absent, the platform's issuer
 
+	LinkLife time.Duration `yaml:"link_life" default:"1h"` // keycloak-…: how long a link lasts that is not used
+
 	// jwt-grant: the broker's own client at the platform's provider.
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
@@ -137,9 +142,10 @@ type Applications struct {
 
 // Limits are the limits that the broker keeps towards its clients.
 type Limits struct {
-	Body     Size `yaml:"body" default:"10MiB"`
-	Values   int  `yaml:"values" default:"10000"`     // of one task
-	UserJobs int  `yaml:"user_jobs" default:"100000"` // of one user that have not ended
+	Body      Size `yaml:"body" default:"10MiB"`
+	Values    int  `yaml:"values" default:"10000"`              // of one task
+	UserJobs  int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
+	UserDaily int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
 }
 
 // Compat is what older clients need.

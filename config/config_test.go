@@ -25,6 +25,8 @@ identity:
   audience: [eodispatch-api, other]
   client_id: eodispatch-api
   client_secret: env:CLIENT
+  session_grants: false
+  give_up_after: 48h
 vault: {keys: env:VAULT}
 platforms:
   - name: cdse
@@ -32,7 +34,7 @@ platforms:
     endpoint: https://openeo.example.org
     aliases: [https://openeofed.example.org]
     access: user
-    exchange: {driver: keycloak-requested-issuer, alias: cdse}
+    exchange: {driver: keycloak-requested-issuer, alias: cdse, link_life: 30m}
     token_prefix: oidc/CDSE
     issuer: https://identity.example.org/realms/CDSE
     limits: {jobs: 3, requests: 4, rate: 10/s, min_poll: 5s, send: 20s}
@@ -44,7 +46,7 @@ platforms:
     service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
-limits: {body: 2MiB, values: 500, user_jobs: 7000}
+limits: {body: 2MiB, values: 500, user_jobs: 7000, user_jobs_per_day: 8000}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
@@ -77,12 +79,12 @@ func TestEveryKeyIsRead(t *testing.T) {
 	want := &Config{
 		Listen: "0.0.0.0:8080", PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
-			ClientID: "eodispatch-api", ClientSecret: "from a variable"},
+			ClientID: "eodispatch-api", ClientSecret: "from a variable", GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey},
 		Platforms: []Platform{{
 			Name: "cdse", Protocol: OpenEO, Endpoint: "https://openeo.example.org",
 			Aliases: []string{"https://openeofed.example.org"}, Access: dispatch.AccessUser,
-			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse"},
+			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse", LinkLife: 30 * time.Minute},
 			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
 			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second},
 			Submit: AtLeastOnce,
@@ -98,7 +100,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000, UserDaily: 8000}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute,
 	}
@@ -434,7 +436,8 @@ func TestTheVaultsKeys(t *testing.T) {
 	}
 	mustLoad(t, user, "S=s", "DATABASE_URL=postgresql://h/db", "EODISPATCH_VAULT_KEYS="+vaultKey)
 	mustLoad(t, minimal, "DATABASE_URL=postgresql://h/db")
-	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") {
+	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 2 || !strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") ||
+		!strings.Contains(c.Notes[1], "public_url is missing: users are shown no page") {
 		t.Errorf("notes %v", c.Notes)
 	}
 }

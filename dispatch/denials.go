@@ -86,6 +86,9 @@ func (v *visit) deny(ctx context.Context) error {
 			return err
 		}
 	}
+	if v.Access == AccessUser { // one word for all that waits
+		v.show(UserID(v.account.Identity()))
+	}
 	level := slog.LevelInfo
 	if Is(v.denial, Misconfigured) {
 		level = slog.LevelError
@@ -166,6 +169,7 @@ func (b *Broker) goOn(ctx context.Context, a Account) {
 		return
 	}
 	b.wake(a)
+	b.show(UserID(a.Identity()))
 }
 
 // awaitsSignIn reports whether an account is stopped until its user signs in, which another process may have found out.

@@ -27,6 +27,7 @@ type broker struct {
 	store   *store.Store
 	engine  *engine.Engine
 	jobs    *dispatch.Broker
+	access  *access
 	handler api.API
 	log     *slog.Logger
 }
@@ -55,9 +56,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	if err != nil {
 		return nil, err
 	}
-	access := tokensOf(settings, backends, log)
-	access.Locker = kept
-	tokens, err := identity.NewTokens(access)
+	access, err := newAccess(settings, backends, kept, log)
 	if err != nil {
 		kept.Close()
 		return nil, err
@@ -68,22 +67,23 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		return nil, err
 	}
 	jobs := seams.store(kept)
-	b := &dispatch.Broker{Store: jobs, Tokens: tokens, Backends: backends, Installation: installation, Log: log,
-		UserJobs: settings.Limits.UserJobs, GiveUpAfter: settings.GiveUpAfter}
+	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
+		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, SignInWithin: settings.Identity.GiveUpAfter, GiveUpAfter: settings.GiveUpAfter}
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
 		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard})
-	b.Engine = work
-	return &broker{store: kept, engine: work, jobs: b, log: log, handler: api.New(api.Config{
+	b.Engine, access.broker = work, b
+	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
-		SignedIn: func(ctx context.Context, c identity.Caller) {
-			tokens.Offer(c.User, c.Token, c.Expires)
-			b.SignedIn(ctx, c.User)
-		},
 		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: settings.Identity.ClientSecret,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values},
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
-	})}, nil
+	}
+	if err := access.serve(&served); err != nil {
+		kept.Close()
+		return nil, err
+	}
+	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
 }
 
 // hints reach other processes where there can be any: on PostgreSQL.
@@ -105,6 +105,7 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 func (b *broker) work(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.tidy(ctx) })
+	all.Go(func() { b.access.keep(ctx) })
 	all.Go(func() { b.engine.Run(ctx) })
 	done := make(chan struct{})
 	go func() {

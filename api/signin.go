@@ -1,0 +1,199 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+// SignIns sign users in by their browsers, see [identity.SignIns].
+type SignIns interface {
+	Begin(context.Context, identity.Purpose) (address string, remember dispatch.Secret, err error)
+	Finish(ctx context.Context, query url.Values, remembered dispatch.Secret) (identity.Arrival, error)
+	Invite(dispatch.UserID) string
+	Invited(invitation string) (dispatch.UserID, error)
+}
+
+// SignedInPath is the page to which the identity provider sends browsers back.
+const SignedInPath = "/signed-in"
+
+//go:embed pages
+var pageFiles embed.FS
+
+var (
+	pageTemplate = template.Must(template.ParseFS(pageFiles, "pages/page.html"))
+	pageStyle    = mustRead("pages/page.css")
+	// pagePolicy lets a page load nothing, send nothing, and be shown in no other.
+	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", styleHash(pageStyle))
+)
+
+func mustRead(name string) string {
+	text, err := pageFiles.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+func styleHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// page is what a browser is shown.
+type page struct {
+	Title string
+	Text  []string
+	Link  *pageLink
+	Note  string
+}
+
+type pageLink struct{ Address, Text string }
+
+// servePages serves what users open in a browser. Nobody is known there: who comes is found out by signing in.
+func (a *api) servePages() {
+	if a.SignIns == nil {
+		return
+	}
+	a.mux.HandleFunc("GET /link/{platform}", a.linkPage)
+	a.mux.HandleFunc("GET /away", a.awayPage)
+	a.mux.HandleFunc("GET /away/agree", a.agreePage)
+	a.mux.HandleFunc("GET "+SignedInPath, a.signedInPage)
+}
+
+// linkPage sends the browser to link an account.
+func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
+	a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
+}
+
+// awayPage asks whether the broker may act for the user while they are away.
+func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
+	invitation, _, err := a.invited(r)
+	if err != nil {
+		a.showError(w, r, "That did not work", err)
+		return
+	}
+	a.show(w, r, http.StatusOK, page{Title: "Let jobs run while you are away?",
+		Text: []string{"Jobs can take days. To carry on with yours after your sign-in here has ended, " + a.Title + " keeps a leave that you give it once.",
+			"It is kept encrypted, used for your own jobs only, and lasts until you take it back: here, or in your account at the identity provider."},
+		Link: &pageLink{"/away/agree" + invitation, "I agree"}, Note: "If you do not agree, close this page. Your jobs then wait for you when your sign-in has ended."})
+}
+
+// agreePage sends the browser to give that leave.
+func (a *api) agreePage(w http.ResponseWriter, r *http.Request) {
+	_, user, err := a.invited(r)
+	if err != nil {
+		a.showError(w, r, "That did not work", err)
+		return
+	}
+	a.send(w, r, identity.Purpose{Away: true, User: user})
+}
+
+// invited reads whom a link was made for, if for anybody, and gives that part of the link.
+func (a *api) invited(r *http.Request) (query string, u dispatch.UserID, err error) {
+	invitation := r.URL.Query().Get("for")
+	if invitation == "" {
+		return "", "", nil
+	}
+	u, err = a.SignIns.Invited(invitation)
+	return "?for=" + url.QueryEscape(invitation), u, err
+}
+
+// send sends the browser to the identity provider, with what it must bring back in a cookie.
+func (a *api) send(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
+	address, remember, err := a.SignIns.Begin(r.Context(), p)
+	if err != nil {
+		a.showError(w, r, "That did not work", err)
+		return
+	}
+	http.SetCookie(w, a.cookie(remember.Reveal(), 15*60))
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	http.Redirect(w, r, address, http.StatusSeeOther)
+}
+
+// cookie keeps what must be brought back. Over https only this host can have set it.
+func (a *api) cookie(value string, seconds int) *http.Cookie {
+	c := &http.Cookie{Name: "eodispatch-sign-in", Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if strings.HasPrefix(a.PublicURL, "https:") {
+		c.Name, c.Secure = "__Host-"+c.Name, true
+	}
+	return c
+}
+
+// signedInPage says what came of it.
+func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
+	var remembered dispatch.Secret
+	if c, err := r.Cookie(a.cookie("", 0).Name); err == nil {
+		remembered = dispatch.Secret(c.Value)
+	}
+	http.SetCookie(w, a.cookie("", -1))
+	arrived, err := a.SignIns.Finish(r.Context(), r.URL.Query(), remembered)
+	if arrived.User != "" && a.Mended != nil && !dispatch.Is(err, dispatch.Forbidden) {
+		a.Mended(r.Context(), arrived.User)
+	}
+	title, done := titles(arrived)
+	if err != nil {
+		a.showError(w, r, title, err)
+		return
+	}
+	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Jobs of yours that waited for this go on now. You can close this page."}}
+	if arrived.Platform != "" && a.Away {
+		p.Text = append(p.Text, "Your jobs stop when your sign-in here ends, unless you let them run while you are away.")
+		p.Link = &pageLink{"/away?for=" + url.QueryEscape(a.SignIns.Invite(arrived.User)), "Let them run"}
+	}
+	a.show(w, r, http.StatusOK, p)
+}
+
+// titles are those of a page for what failed, and for what was done.
+func titles(arrived identity.Arrival) (failed, done string) {
+	switch {
+	case arrived.Platform != "":
+		return "Your account at " + arrived.Platform + " is not linked", "Your account at " + arrived.Platform + " is linked"
+	case arrived.Away:
+		return "No leave was given", "Your jobs run on while you are away"
+	}
+	return "That did not work", ""
+}
+
+func (a *api) showError(w http.ResponseWriter, r *http.Request, title string, err error) {
+	status := refusalFor(err).status
+	if status >= 500 {
+		a.Log.ErrorContext(r.Context(), "sign-in failed", "error", err)
+	} else {
+		a.Log.InfoContext(r.Context(), "sign-in failed", "error", err)
+	}
+	p := page{Title: title, Text: []string{dispatch.TextFor(err)}, Note: "Reference: " + callIn(r.Context()).id}
+	if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind == dispatch.Internal {
+		p.Text = []string{internalText}
+	}
+	a.show(w, r, status, p)
+}
+
+func (a *api) show(w http.ResponseWriter, r *http.Request, status int, p page) {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, struct {
+		page
+		Style template.CSS
+	}{p, template.CSS(pageStyle)}); err != nil {
+		panic(err) // the template is our own
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(status)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		a.Log.DebugContext(r.Context(), "page not written", "error", err)
+	}
+}

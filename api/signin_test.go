@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+const provider = "https://idp.example.org/auth?state=s"
+
+// doorman signs users in as it is told.
+type doorman struct {
+	purpose  identity.Purpose
+	arrived  identity.Arrival
+	fail     error
+	query    url.Values
+	brought  dispatch.Secret
+	finished int
+}
+
+func (d *doorman) Begin(_ context.Context, p identity.Purpose) (string, dispatch.Secret, error) {
+	d.purpose = p
+	return provider, "canary-memo", d.fail
+}
+
+func (d *doorman) Finish(_ context.Context, query url.Values, brought dispatch.Secret) (identity.Arrival, error) {
+	d.query, d.brought = query, brought
+	d.finished++
+	return d.arrived, d.fail
+}
+
+func (d *doorman) Invite(u dispatch.UserID) string { return "for-" + string(u) }
+
+func (d *doorman) Invited(text string) (dispatch.UserID, error) {
+	u, ok := strings.CutPrefix(text, "for-")
+	if !ok {
+		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "fake", Text: "This link is too old."}
+	}
+	return dispatch.UserID(u), nil
+}
+
+// lobby is an API with pages, and who mended their access.
+func lobby(publicURL string) (*world, *doorman, http.Handler, *[]dispatch.UserID) {
+	w, d, mended := newWorld(), &doorman{}, &[]dispatch.UserID{}
+	c := w.config()
+	c.PublicURL, c.SignIns, c.Away = publicURL, d, true
+	c.Mended = func(_ context.Context, u dispatch.UserID) { *mended = append(*mended, u) }
+	return w, d, New(c), mended
+}
+
+// browse asks as a browser does, without a token.
+func browse(h http.Handler, target string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for _, c := range cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// shows checks that an answer is a page that loads and leaks nothing.
+func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...string) {
+	t.Helper()
+	h := a.Header()
+	for _, text := range texts {
+		if !strings.Contains(a.Body.String(), text) {
+			t.Errorf("%q is not in %s", text, a.Body)
+		}
+	}
+	policy := h.Get("Content-Security-Policy")
+	if a.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
+		h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") ||
+		strings.Contains(policy, "unsafe") {
+		t.Errorf("%d %v", a.Code, h)
+	}
+	for _, no := range []string{"<script", "src=", "http://", "https://", "canary"} {
+		if strings.Contains(a.Body.String(), no) {
+			t.Errorf("%q is in %s", no, a.Body)
+		}
+	}
+}
+
+func TestTheLinkPageSendsToTheProvider(t *testing.T) {
+	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in", "http://127.0.0.1": "eodispatch-sign-in"} {
+		_, d, h, _ := lobby(address)
+		for _, target := range []string{"/link/cdse", "/link/cdse?redirect_uri=https://evil.example&return=//evil.example&next=/x"} {
+			a := browse(h, target)
+			if a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider || d.purpose != (identity.Purpose{Platform: "cdse"}) {
+				t.Errorf("%d %v %+v", a.Code, a.Header(), d.purpose)
+			}
+			c := a.Result().Cookies()[0]
+			if c.Name != name || c.Value != "canary-memo" || !c.HttpOnly || c.Secure != strings.HasPrefix(address, "https") || c.SameSite != http.SameSiteLaxMode ||
+				c.Path != "/" || c.Domain != "" || c.MaxAge <= 0 {
+				t.Errorf("cookie %+v", c)
+			}
+		}
+	}
+}
+
+func TestTheWayBack(t *testing.T) {
+	_, d, h, mended := lobby("https://dispatch.example.org")
+	memo := &http.Cookie{Name: "__Host-eodispatch-sign-in", Value: "memo"}
+	d.arrived = identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}, User: anna, Name: "<b>Anna</b>"}
+	a := browse(h, "/signed-in?code=canary-code&state=s", memo)
+	shows(t, a, 200, "Your account at cdse is linked", "You are signed in as &lt;b&gt;Anna&lt;/b&gt;", "/away?for=for-")
+	if d.brought != "memo" || d.query.Get("code") != "canary-code" || len(*mended) != 1 || (*mended)[0] != anna {
+		t.Errorf("brought %s %v, mended %v", d.brought.Reveal(), d.query, *mended)
+	}
+	if c := a.Result().Cookies(); len(c) != 1 || c[0].MaxAge >= 0 || c[0].Value != "" {
+		t.Errorf("the memo stays: %v", c)
+	}
+	d.arrived = identity.Arrival{Purpose: identity.Purpose{Away: true}, User: anna, Name: "Anna"}
+	shows(t, browse(h, "/signed-in", memo), 200, "Your jobs run on while you are away")
+
+	*mended = nil
+	browse(h, "/signed-in", &http.Cookie{Name: "eodispatch-sign-in", Value: "another page's"})
+	if d.brought != "" {
+		t.Error("a cookie that another may have set is taken")
+	}
+	for _, row := range []struct {
+		arrived identity.Arrival
+		err     error
+		status  int
+		text    string
+	}{
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422, "Begin again."},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "You did not agree."}, 403, "Your account at cdse is not linked"},
+		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "Another user."}, 403, "No leave was given"},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503, "It does not answer."},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText},
+		{identity.Arrival{}, context.Canceled, 500, internalText},
+	} {
+		*mended = nil
+		d.arrived, d.fail = row.arrived, row.err
+		shows(t, browse(h, "/signed-in", memo), row.status, row.text, "Reference: ")
+		if len(*mended) != 0 {
+			t.Errorf("%v: mended %v", row.err, *mended)
+		}
+	}
+}
+
+func TestLeaveIsAskedForAPersonsOwnGood(t *testing.T) {
+	w, d, h, _ := lobby("https://dispatch.example.org")
+	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
+	at, found := strings.CutPrefix(link, "https://dispatch.example.org")
+	if !found {
+		t.Fatalf("link %q", link)
+	}
+	shows(t, browse(h, at), 200, "Let jobs run while you are away?", `href="/away/agree?for=`)
+	a := browse(h, strings.Replace(at, "/away", "/away/agree", 1))
+	if a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true, User: anna}) {
+		t.Errorf("%d %+v", a.Code, d.purpose)
+	}
+	if a := browse(h, "/away/agree"); a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true}) {
+		t.Errorf("whoever comes: %d %+v", a.Code, d.purpose)
+	}
+	for _, old := range []string{"/away?for=x", "/away/agree?for=x"} {
+		shows(t, browse(h, old), 422, "This link is too old.")
+	}
+	d.fail = &dispatch.Error{Kind: dispatch.NotFound, Op: "x", Text: "There is no platform of this name."}
+	shows(t, browse(h, "/link/other"), 404, "There is no platform of this name.")
+	if strings.Contains(w.log.String(), "canary") || strings.Contains(w.log.String(), "for-") || strings.Contains(w.log.String(), "state=") {
+		t.Errorf("the log tells: %s", w.log.String())
+	}
+}
+
+func TestWithoutPages(t *testing.T) {
+	w := newWorld()
+	c := w.config()
+	c.Grants = nil
+	h := New(c)
+	failed(t, ask(h, "POST", "/grants", ""), 501, "UNSUPPORTED")
+	failed(t, browse(h, "/link/cdse"), 404, "NOT_FOUND")
+	failed(t, browse(h, "/signed-in"), 404, "NOT_FOUND")
+	if list := decode[[]Grant](t, ask(h, "GET", "/grants", ""), 200); len(list) != 0 {
+		t.Errorf("grants %+v", list)
+	}
+	failed(t, ask(h, "DELETE", "/grants/g1", ""), 404, "GRANT_NOT_FOUND")
+}
+
+func TestGrants(t *testing.T) {
+	_, _, h, _ := lobby("https://dispatch.example.org")
+	a := ask(h, "GET", "/grants", "")
+	list := decode[[]Grant](t, a, 200)
+	if len(list) != 2 || list[0].ID != "g1" || list[0].Kind != "offline" || list[0].Expires != nil || list[0].Platforms[0] != "cdse" ||
+		list[1].Expires == nil || strings.Contains(a.Body.String(), "canary") {
+		t.Errorf("grants %s", a.Body)
+	}
+	mine, others := ask(h, "DELETE", "/grants/other", "", "X-Correlation-ID", "x"), ask(h, "DELETE", "/grants/g1", "", "Authorization", "Bearer token-bert", "X-Correlation-ID", "x")
+	failed(t, mine, 404, "GRANT_NOT_FOUND")
+	if mine.Body.String() != others.Body.String() {
+		t.Errorf("another's grant is told from none: %s %s", mine.Body, others.Body)
+	}
+	decode[any](t, ask(h, "DELETE", "/grants/g1", ""), 200)
+	use := decode[[]Usage](t, ask(h, "GET", "/usage", ""), 200)
+	if len(use) != 2 || use[0] != (Usage{"cdse", 1, 2, 3, use[0].Costs}) || *use[0].Costs != 1.5 || use[1].Costs != nil {
+		t.Errorf("usage %+v", use)
+	}
+}
