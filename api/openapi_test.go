@@ -137,7 +137,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 21 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 22 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// In these tests, as in all that use with, time is that of testing/synctest.
+
 // Waiting jobs wait for their user for two weeks, and then say so; what runs goes on with its last status.
 func TestAUserWhoDoesNotComeBack(t *testing.T) {
 	p := &script{}
