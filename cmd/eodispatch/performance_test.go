@@ -16,6 +16,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -63,7 +65,42 @@ func BenchmarkPerformance(b *testing.B) {
 		got := rate(b, clients, func() { c.mustPost(b, ogcBody(w), nil) })
 		row(fmt.Sprintf("POST /unit_jobs to OGC, %d clients", clients), fmt.Sprintf("%.0f/s", got), "")
 	}
+	row("POST /params from cache, median of 200", describing(b, w, c).String(), "< 1 ms")
+	row("checking and shaping 10,000 tiles of a task", checking(b).Round(time.Millisecond).String(), "< 300 ms")
 	row("memory after all that", memory(b, p), "")
+}
+
+// describing is how long it takes to ask for parameters that were asked for before.
+func describing(b *testing.B, w *simulator.World, c fast) time.Duration {
+	r := ogcRequest(w)
+	body, err := json.Marshal(map[string]any{"label": r.Label, "service": r.Service})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var times []time.Duration
+	for range 201 {
+		begin := time.Now()
+		c.must(b, http.MethodPost, "/params", body, nil)
+		times = append(times, time.Since(begin))
+	}
+	return median(times[1:])
+}
+
+// checking is how long it takes to check the values of a task whose service asks for bounding boxes.
+func checking(b *testing.B) time.Duration {
+	d := dispatch.Dimension{Name: "extent"}
+	for i := range 10_000 {
+		west, south := float64(i%100), float64(i/100-50)
+		d.Values = append(d.Values, fmt.Appendf(nil, `{"type":"Polygon","coordinates":[[[%[1]v,%[2]v],[%[3]v,%[2]v],[%[3]v,%[4]v],[%[1]v,%[4]v],[%[1]v,%[2]v]]]}`,
+			west, south, west+0.25, south+0.18))
+	}
+	set := parameters.NewSet([]dispatch.Parameter{parameters.Describe(dispatch.Parameter{Name: d.Name,
+		Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)})})
+	begin := time.Now()
+	if err := set.Check(dispatch.Request{Parameters: json.RawMessage("{}")}, &d); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(begin)
 }
 
 // benchmarked is the environment of a broker whose limits do not limit.
