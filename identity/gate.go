@@ -40,8 +40,11 @@ type gate struct {
 	loss     time.Time // when a link ended last, in whatever process
 }
 
-// enter waits for a lane, and gives the way to leave it.
+// enter waits for a lane, and gives the way to leave it. Nobody waits before a closed gate.
 func (g *gate) enter(ctx context.Context) (leave func(), err error) {
+	if err := g.open(); err != nil {
+		return nil, err
+	}
 	select {
 	case g.lanes <- struct{}{}:
 		return func() { <-g.lanes }, nil
@@ -58,8 +61,7 @@ func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (is
 	}
 	if risk && g.alive != nil {
 		if err := g.alive(ctx); err != nil {
-			g.postpone()
-			return issued{}, g.closed()
+			return issued{}, g.postpone()
 		}
 	}
 	got, err := exchange()
@@ -70,28 +72,39 @@ func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (is
 // admit reports whether this exchange is the one that shows whether they work again.
 func (g *gate) admit() (risk bool, err error) {
 	g.mu.Lock()
-	if g.why != nil && (g.trying || g.now().Before(g.until)) {
-		g.mu.Unlock()
+	defer g.mu.Unlock()
+	if g.shut() {
 		return false, g.closed()
 	}
-	defer g.mu.Unlock()
 	g.trying = g.why != nil
 	return g.trying, nil
 }
 
-// closed is what those learn who are not let through. It does not wrap why the gate was closed: that was another user's.
-func (g *gate) closed() error {
+// open is nil when an exchange may be made now.
+func (g *gate) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.shut() {
+		return g.closed()
+	}
+	return nil
+}
+
+// shut and closed are for who holds the mutex.
+func (g *gate) shut() bool { return g.why != nil && (g.trying || g.now().Before(g.until)) }
+
+// closed is what those learn who are not let through. It does not wrap why the gate was closed: that was another user's.
+func (g *gate) closed() error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Exchange",
 		RetryAfter: max(g.until.Sub(g.now()), time.Second), Err: fmt.Errorf("no exchange is tried for now: %v", g.why)}
 }
 
 // postpone keeps the gate closed because the platform's provider does not answer.
-func (g *gate) postpone() {
+func (g *gate) postpone() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying, g.until = false, g.now().Add(probePause)
+	return g.closed()
 }
 
 // learn draws what an exchange says about the next. That a user is not linked, or that the operator must mend something,
@@ -110,8 +123,11 @@ func (g *gate) learn(err error, risk bool) {
 		g.failures++
 		g.close(err, max(doubling(firstPause, g.failures, lastPause), retryAfter(err)))
 	}
-	if (was == nil) != (g.why == nil) {
-		g.log.Info("exchanges for a platform", "open", g.why == nil, "err", g.why)
+	switch {
+	case was == nil && g.why != nil:
+		g.log.Warn("exchanges for a platform pause", "err", g.why)
+	case was != nil && g.why == nil:
+		g.log.Info("exchanges for a platform go on")
 	}
 }
 

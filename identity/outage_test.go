@@ -51,7 +51,7 @@ func (n *network) RoundTrip(r *http.Request) (answer *http.Response, err error) 
 	}
 	w := httptest.NewRecorder()
 	n.idp.ServeHTTP(w, r)
-	return w.Result(), nil
+	return w.Result(), context.Cause(r.Context())
 }
 
 func (n *network) count() int {
@@ -201,6 +201,31 @@ func TestOutageForReplicas(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyWaitsForAProviderThatHangs: while one is asked whether it is back, all others are told at once to come later.
+func TestNobodyWaitsForAProviderThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, tokens := world(t, "keycloak-broker", 3, nil)
+		n.idp.Behave(simulator.Conduct{Status: 503})
+		if _, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.SignInRequired) {
+			t.Fatal(err)
+		}
+		n.idp.Faults.Set(simulator.Fault{Latency: time.Hour})
+		first := make(chan error)
+		go func() {
+			_, err := tokens.Token(t.Context(), "P/user1")
+			first <- err
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		if _, err := tokens.Token(t.Context(), "P/user2"); !dispatch.Is(err, dispatch.Unavailable) || time.Since(begin) != 0 {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+		if err := <-first; !dispatch.Is(err, dispatch.Unavailable) || n.idp.Linked() != 4 {
+			t.Errorf("%v, %d are linked", err, n.idp.Linked())
+		}
+	})
 }
 
 // TestLinksEndThoughTheProviderIsWell: what ends links and yet refuses as one that lives is not trusted for long.

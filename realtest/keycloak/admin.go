@@ -122,11 +122,11 @@ func (s *Server) change(path string, change func(Object)) error {
 	return s.Admin("PUT", path, is, nil)
 }
 
-// Provider changes the configuration of an identity provider of apex; "enabled" is its own switch.
+// Provider changes the configuration of an identity provider of apex; "enabled" and "storeToken" are its own switches.
 func (s *Server) Provider(alias string, config Object) error {
 	return s.change("apex/identity-provider/instances/"+alias, func(is Object) {
 		for name, value := range config {
-			if name == "enabled" {
+			if name == "enabled" || name == "storeToken" {
 				is[name] = value
 				continue
 			}

@@ -214,6 +214,25 @@ func TestLinkedAccounts(t *testing.T) {
 					}
 				})
 			}
+			// Where the operator's fault cannot be told from another's, Keycloak decides whose it seems.
+			for name, row := range map[string]struct {
+				config         Object
+				broker, legacy dispatch.Kind
+			}{
+				"provider disabled": {Object{"enabled": false}, dispatch.Misconfigured, dispatch.Unavailable},
+				"tokens not stored": {Object{"storeToken": false}, dispatch.Misconfigured, dispatch.SignInRequired},
+			} {
+				t.Run(name, func(t *testing.T) {
+					must(t, s.Provider("platform", row.config))
+					defer func() { must(t, s.Provider("platform", Object{"enabled": true, "storeToken": true})) }()
+					want := row.broker
+					if driver == "keycloak-requested-issuer" {
+						want = row.legacy
+					}
+					_, err := get(t, good, alice)
+					wants(t, err, want, "")
+				})
+			}
 			commonFaults(t, s, good, alice)
 			t.Run("client not allowed", func(t *testing.T) {
 				c := good
