@@ -183,16 +183,21 @@ func (r *race) run(b *testing.B) string {
 // the platform and this machine add.
 func (r *race) bare(b *testing.B) (ratio float64) {
 	const rounds = 20
+	address := r.url + "/conformance"
+	if r.label == dispatch.OpenEO {
+		address = r.url + "/openeo/1.2/conformance"
+	}
 	begin := time.Now()
 	var all sync.WaitGroup
 	for range r.requests {
 		all.Go(func() {
 			for range rounds {
-				request, err := http.NewRequest(http.MethodGet, r.url+"/conformance", nil)
+				request, err := http.NewRequest(http.MethodGet, address, nil)
 				if err != nil {
 					b.Error(err)
 					return
 				}
+				request.Header.Set("Accept", "application/json")
 				must(b, request, nil)
 			}
 		})
