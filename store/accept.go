@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -15,7 +14,7 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
-	a := acceptance{key: k, task: t, jobs: slices.Clone(jobs)}
+	a := acceptance{key: k, task: t, jobs: jobs}
 	if err := s.number(ctx, &a); err != nil {
 		return r, fail("Accept", err)
 	}
@@ -26,18 +25,19 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 		return a.insert(ctx, q, now)
 	})
 	if err == nil && r == (dispatch.Repeated{}) {
-		a.fillIn(t, jobs)
+		a.fillIn()
 	}
 	return r, err
 }
 
-// acceptance is what is to be kept: with ids, and with times once it was.
+// acceptance is what is to be kept, and under which ids. What the caller gave is changed once it was kept.
 type acceptance struct {
-	key  dispatch.Key
-	task *dispatch.Task
-	id   dispatch.TaskID
-	now  int64
-	jobs []dispatch.Draft
+	key   dispatch.Key
+	task  *dispatch.Task
+	jobs  []dispatch.Draft
+	id    dispatch.TaskID
+	first dispatch.JobID
+	now   int64
 }
 
 func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
@@ -49,13 +49,14 @@ func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
 		r := t.Request
 		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters), string(r.Options))
 	}
+	good := !slices.ContainsFunc(texts, func(s string) bool { return !storable(s) })
 	for _, j := range jobs {
 		if j.Account != jobs[0].Account {
 			return &dispatch.Error{Kind: dispatch.Internal, Op: "store.Accept", Err: fmt.Errorf("jobs of two accounts")}
 		}
-		texts = append(texts, string(j.Owner), string(j.Account), j.Base, string(j.Body))
+		good = good && storable(string(j.Owner)) && storable(string(j.Account)) && storable(j.Base) && storable(string(j.Body))
 	}
-	if !slices.ContainsFunc(texts, func(s string) bool { return !storable(s) }) {
+	if good {
 		return nil
 	}
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "A text is not valid UTF-8, or holds a NUL character."}
@@ -70,9 +71,7 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 		a.id = dispatch.TaskID(id)
 	}
 	first, err := s.take(ctx, "job", len(a.jobs))
-	for i := range a.jobs {
-		a.jobs[i].ID, a.jobs[i].Task = dispatch.JobID(first)+dispatch.JobID(i), a.id
-	}
+	a.first = dispatch.JobID(first)
 	return err
 }
 
@@ -83,7 +82,7 @@ func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repe
 	}
 	owner := a.jobs[0].Owner
 	used, err := q.UseKey(ctx, query.UseKeyParams{Owner: owner, Name: a.key.Text, Fingerprint: a.key.Fingerprint,
-		Task: a.id, Job: a.jobs[0].ID, Now: now, Expired: now - dispatch.KeyLife.Microseconds()})
+		Task: a.id, Job: a.first, Now: now, Expired: now - dispatch.KeyLife.Microseconds()})
 	if err != nil || used == 1 {
 		return r, err
 	}
@@ -120,67 +119,47 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	if err := a.define(ctx, q); err != nil {
 		return err
 	}
-	for some := range slices.Chunk(a.jobs, rowsAtOnce) {
-		if err := insertJobs(ctx, q, some, now); err != nil {
-			return err
-		}
-		if err := insertRequests(ctx, q, some); err != nil {
-			return err
-		}
+	if err := a.insertJobs(ctx, q); err != nil {
+		return err
+	}
+	if err := a.insertRequests(ctx, q); err != nil {
+		return err
 	}
 	return q.Wake(ctx, a.jobs[0].Account, now)
 }
 
-// rowsAtOnce is how many rows a statement inserts. SQLite looks every parameter's name up among those before it, so that
-// long statements are slow.
-const rowsAtOnce = 20
-
-func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft, now int64) error {
-	b := bulk{into: `jobs (id, task, number, owner, account, base, desired, phase, status, awaited, due, created, updated, moved)`}
-	for _, j := range jobs {
-		b.row(j.ID, j.Task, j.Number, j.Owner, j.Account, j.Base, j.Desired, j.Phase, j.Status, j.Awaited, now, now, now, now)
+func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
+	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited", "due", "created", "updated", "moved")
+	defer b.close()
+	for i, j := range a.jobs {
+		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Desired, j.Phase, j.Status, j.Awaited,
+			a.now, a.now, a.now, a.now); err != nil {
+			return err
+		}
 	}
-	return b.exec(ctx, q)
+	return b.flush(ctx)
 }
 
-func insertRequests(ctx context.Context, q tx, jobs []dispatch.Draft) error {
-	b := bulk{into: `requests (job, body)`}
-	for _, j := range jobs {
-		b.row(j.ID, string(j.Body))
+func (a *acceptance) insertRequests(ctx context.Context, q tx) error {
+	b := newBulk(q, "requests", "job", "body")
+	defer b.close()
+	for i, j := range a.jobs {
+		if err := b.add(ctx, a.first+dispatch.JobID(i), string(j.Body)); err != nil {
+			return err
+		}
 	}
-	return b.exec(ctx, q)
+	return b.flush(ctx)
 }
 
 // fillIn tells the caller what was kept.
-func (a *acceptance) fillIn(t *dispatch.Task, jobs []dispatch.Draft) {
+func (a *acceptance) fillIn() {
 	now := at(a.now)
-	if t != nil {
-		t.ID, t.Created, t.Updated = a.id, now, now
+	if a.task != nil {
+		a.task.ID, a.task.Created, a.task.Updated = a.id, now, now
 	}
-	for i := range jobs {
-		j := &jobs[i].Job
-		j.ID, j.Task, j.Version = a.jobs[i].ID, a.id, 1
+	for i := range a.jobs {
+		j := &a.jobs[i].Job
+		j.ID, j.Task, j.Version = a.first+dispatch.JobID(i), a.id, 1
 		j.Due, j.Created, j.Updated, j.Moved = now, now, now, now
 	}
-}
-
-// bulk is one INSERT of many rows, for which the generator of queries has no form that both databases know.
-type bulk struct {
-	into string
-	rows []string
-	args []any
-}
-
-func (b *bulk) row(values ...any) {
-	marks := make([]string, len(values))
-	for i := range values {
-		marks[i] = fmt.Sprintf("$%d", len(b.args)+i+1)
-	}
-	b.rows = append(b.rows, "("+strings.Join(marks, ", ")+")")
-	b.args = append(b.args, values...)
-}
-
-func (b *bulk) exec(ctx context.Context, db query.DBTX) error {
-	_, err := db.ExecContext(ctx, "INSERT INTO "+b.into+" VALUES "+strings.Join(b.rows, ", "), b.args...)
-	return err
 }

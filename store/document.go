@@ -15,8 +15,8 @@ func (a *acceptance) define(ctx context.Context, q tx) error {
 	if a.task != nil {
 		return define(ctx, q, query.DefineParams{Task: a.id, Owner: a.task.Owner}, a.task.Document)
 	}
-	for _, j := range a.jobs {
-		if err := define(ctx, q, query.DefineParams{Job: j.ID, Owner: j.Owner}, j.Document); err != nil {
+	for i, j := range a.jobs {
+		if err := define(ctx, q, query.DefineParams{Job: a.first + dispatch.JobID(i), Owner: j.Owner}, j.Document); err != nil {
 			return err
 		}
 	}

@@ -220,12 +220,13 @@ WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 SELECT wakes, hold, hold_attention FROM accounts WHERE id = $1;
 
 -- name: NextDue :one
+-- Not min(): before PostgreSQL has counted new rows, it would read them all for that.
 SELECT
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait'), 0) AS BIGINT) AS waiting,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'start'), 0) AS BIGINT) AS start,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'cancel'), 0) AS BIGINT) AS cancel,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'settle'), 0) AS BIGINT) AS settle,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn'), 0) AS BIGINT) AS learn;
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn;
 
 -- name: ListDue :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND due <= sqlc.arg(now)
@@ -239,14 +240,14 @@ FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended'
 -- name: ListLines :many
 -- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
 WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting')
+	SELECT (SELECT a.line FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting' ORDER BY a.line LIMIT 1)
 	UNION ALL
-	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line)
+	SELECT (SELECT b.line FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line ORDER BY b.line LIMIT 1)
 	FROM hop WHERE hop.line IS NOT NULL
 )
-SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND EXISTS (
+SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND (
 	SELECT 1 FROM jobs c
-	WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= sqlc.arg(now));
+	WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= sqlc.arg(now) LIMIT 1) = 1;
 
 -- name: Listable :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)

@@ -1305,14 +1305,14 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 
 const listLines = `-- name: ListLines :many
 WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT min(a.line) FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting')
+	SELECT (SELECT a.line FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting' ORDER BY a.line LIMIT 1)
 	UNION ALL
-	SELECT (SELECT min(b.line) FROM jobs b WHERE b.account = $1 AND b.phase = 'waiting' AND b.line > hop.line)
+	SELECT (SELECT b.line FROM jobs b WHERE b.account = $1 AND b.phase = 'waiting' AND b.line > hop.line ORDER BY b.line LIMIT 1)
 	FROM hop WHERE hop.line IS NOT NULL
 )
-SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND EXISTS (
+SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND (
 	SELECT 1 FROM jobs c
-	WHERE c.account = $1 AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= $2)
+	WHERE c.account = $1 AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= $2 LIMIT 1) = 1
 `
 
 // Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
@@ -1816,11 +1816,11 @@ func (q *Queries) NameInstallation(ctx context.Context, name string) error {
 
 const nextDue = `-- name: NextDue :one
 SELECT
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = $1 AND j.step = 'wait'), 0) AS BIGINT) AS waiting,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = $1 AND j.step = 'start'), 0) AS BIGINT) AS start,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = $1 AND j.step = 'cancel'), 0) AS BIGINT) AS cancel,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = $1 AND j.step = 'settle'), 0) AS BIGINT) AS settle,
-	CAST(COALESCE((SELECT min(j.due) FROM jobs j WHERE j.account = $1 AND j.step = 'learn'), 0) AS BIGINT) AS learn
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn
 `
 
 type NextDueRow struct {
@@ -1831,6 +1831,7 @@ type NextDueRow struct {
 	Learn   int64
 }
 
+// Not min(): before PostgreSQL has counted new rows, it would read them all for that.
 func (q *Queries) NextDue(ctx context.Context, account dispatch.Account) (NextDueRow, error) {
 	row := q.db.QueryRowContext(ctx, nextDue, account)
 	var i NextDueRow

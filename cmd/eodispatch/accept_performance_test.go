@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// BenchmarkPerformanceOfAccepting fills the real program with 100,000 waiting jobs of one account, on both databases, and
+// prints how long that takes, what it costs in memory, and how long the next steps take to find.
+func BenchmarkPerformanceOfAccepting(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: 10 * time.Minute}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "what\tSQLite\tPostgreSQL\taim")
+	lite, post := fill(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), fill(b, w, postgres.Database(b))
+	<-time.After(130 * time.Second) // a runtime that is idle looks for what it can give back every two minutes
+	lite.measure(b)
+	post.measure(b)
+	for _, row := range []struct {
+		what string
+		of   func(*filling) any
+		aim  string
+	}{
+		{"POST of 10,000 values, median of 10", func(f *filling) any { return f.accept.Round(time.Millisecond) }, "<= 1 s, 2 s"},
+		{"GET of a task of 10,000 jobs", func(f *filling) any { return f.read.Round(time.Millisecond) }, ""},
+		{"GET /jobs_status with 10 such tasks", func(f *filling) any { return f.list.Round(time.Millisecond) }, ""},
+		{"next steps among 100,000 waiting jobs, median of 21", func(f *filling) any { return f.steps.Round(10 * time.Microsecond) }, "<= 20 ms"},
+		{"memory when idle, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.idle) }, ""},
+		{"memory two minutes later, with 100,000 waiting jobs, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full) }, ""},
+		{"more, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full-f.idle) }, "<= 20"},
+	} {
+		fmt.Fprintf(table, "%s\t%v\t%v\t%s\n", row.what, row.of(lite), row.of(post), row.aim)
+	}
+}
+
+// filling is a program on one database, and what was measured of it.
+type filling struct {
+	database string
+	program  *program
+	client   fast
+
+	accept, read, list, steps time.Duration
+	idle, full                float64 // MB
+}
+
+// fill has 100,000 jobs accepted, of which two run.
+func fill(b *testing.B, w *simulator.World, database string) *filling {
+	known := w.Credentials
+	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 2}},
+	})
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
+		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
+	f := &filling{database: database, program: p, client: fast{signedIn(b, w, p.address)}}
+	f.client.must(b, http.MethodGet, "/jobs_status", nil, nil)
+	f.idle = resident(b, p)
+	body := manyTiles(w, 10_000)
+	var times []time.Duration
+	for range 10 {
+		times = append(times, took(func() { f.client.must(b, http.MethodPost, "/upscale_tasks", body, nil) }))
+	}
+	f.accept = median(times)
+	return f
+}
+
+func (f *filling) measure(b *testing.B) {
+	f.full = resident(b, f.program)
+	f.read = took(func() { f.client.must(b, http.MethodGet, "/upscale_tasks/1", nil, nil) })
+	f.list = took(func() { f.client.must(b, http.MethodGet, "/jobs_status", nil, nil) })
+	f.program.stop(b)
+	f.steps = nextSteps(b, f.database)
+}
+
+func took(do func()) time.Duration {
+	begin := time.Now()
+	do()
+	return time.Since(begin)
+}
+
+func manyTiles(w *simulator.World, n int) []byte {
+	r := ogcRequest(w)
+	r.Parameters = json.RawMessage(`{}`)
+	values := make([]json.RawMessage, n)
+	for i := range values {
+		west := float64(i%3000) / 100
+		values[i] = fmt.Appendf(nil, `{"bbox": [%.2f, 51.20, %.2f, 51.25]}`, west, west+.01)
+	}
+	body, _ := json.Marshal(struct { // of texts: no error
+		dispatch.Request
+		Dimension dispatch.Dimension `json:"dimension"`
+	}{r, dispatch.Dimension{Name: "bbox", Values: values}})
+	return body
+}
+
+// resident is a program's memory in MB.
+func resident(b *testing.B, p *program) (mb float64) {
+	if _, err := fmt.Sscanf(memory(b, p), "%f MB", &mb); err != nil {
+		b.Fatal(err)
+	}
+	return mb
+}
+
+// nextSteps is how long a visit takes to find what is next, in the database as the program left it.
+func nextSteps(b *testing.B, database string) time.Duration {
+	kept, err := store.Open(b.Context(), database, wallClock{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer kept.Close()
+	var times []time.Duration
+	for range 21 {
+		times = append(times, took(func() {
+			g, err := kept.Agenda(b.Context(), "ogc/open", 100)
+			if err != nil || len(g.Lines) != 10 {
+				b.Fatalf("%d lines, %v", len(g.Lines), err)
+			}
+			if _, err := kept.Ready(b.Context(), "ogc/open", g.Lines[0], 8); err != nil {
+				b.Fatal(err)
+			}
+		}))
+	}
+	return median(times)
+}
