@@ -53,6 +53,8 @@ type Broker interface {
 	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
 	// Watch tells when something looks different to the user.
 	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
+	// Answers tells when anything about the user's jobs was saved; before Watch does.
+	Answers(dispatch.UserID) (saved <-chan struct{}, stop func())
 	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// Document gives the document that defined a job's service when it was accepted; nil if none was kept.

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -36,6 +38,17 @@ func (c *call) Write(b []byte) (int, error) {
 		c.status = http.StatusOK
 	}
 	return c.ResponseWriter.Write(b)
+}
+
+const streamBuffer = 512 // bytes, for each direction of a stream
+
+// Hijack gives a connection with small buffers: streams are many, and say and hear little at a time.
+func (c *call) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	if err != nil || buffers.Reader.Buffered() > 0 || buffers.Writer.Buffered() > 0 {
+		return conn, buffers, err
+	}
+	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, streamBuffer), bufio.NewWriterSize(conn, streamBuffer)), nil
 }
 
 // Unwrap lets [http.ResponseController] reach the connection.

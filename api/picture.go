@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -45,7 +46,16 @@ type item struct {
 
 // look gives a topic as it is known. Whoever asks while it is being read shares the next reading.
 func (a *api) look(ctx context.Context, t topic) (*picture, error) {
-	return a.readings.get(ctx, t, func(ctx context.Context) (*picture, error) { return a.paint(ctx, t) })
+	return a.readings.get(ctx, t, func(ctx context.Context) (*picture, error) {
+		saved, stop := a.Broker.Answers(t.user)
+		p, err := a.paint(ctx, t)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		a.readings.keep(t, &kept{p, saved, stop})
+		return p, nil
+	})
 }
 
 func (a *api) paint(ctx context.Context, t topic) (*picture, error) {
@@ -95,7 +105,7 @@ func taskLook(r dispatch.TaskRecord) uint64 {
 
 func digest(id, n int64, texts ...string) uint64 {
 	h := fnv.New64a()
-	binary.Write(h, binary.LittleEndian, [2]int64{id, n})
+	h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(id)), uint64(n)))
 	for _, t := range texts {
 		h.Write([]byte(t))
 		h.Write([]byte{0})
@@ -193,11 +203,60 @@ func message(kind string, task dispatch.TaskID, data []byte, text string) []byte
 	return b.Bytes()
 }
 
+const keepFor = 2 * time.Second // what another process saved may not be heard of
+
+// kept is a picture that is true until something is saved.
+type kept struct {
+	picture *picture
+	saved   <-chan struct{}
+	stop    func()
+}
+
+// keep gives a picture to whoever asks for a moment, unless something was saved since it was begun.
+func (s *readings) keep(t topic, k *kept) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(t, s.kept[t])
+	if s.kept == nil {
+		s.kept = map[topic]*kept{}
+	}
+	s.kept[t] = k
+	time.AfterFunc(keepFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.drop(t, k)
+	})
+}
+
+// drop ends the keeping of k, if it is still kept. s.mu is held.
+func (s *readings) drop(t topic, k *kept) {
+	if k != nil && s.kept[t] == k {
+		k.stop()
+		delete(s.kept, t)
+	}
+}
+
+// valid is the picture that is kept, nil if there is none. s.mu is held.
+func (s *readings) valid(t topic) *picture {
+	k := s.kept[t]
+	if k == nil {
+		return nil
+	}
+	select {
+	case <-k.saved:
+		s.drop(t, k)
+		return nil
+	default:
+		return k.picture
+	}
+}
+
 // readings lets all who ask for the same topic share a reading that began after they asked. So nobody is given what was
 // read before a change that they know of, and there are two readings of a topic at most, one under way and one next.
 type readings struct {
-	mu sync.Mutex
-	of map[topic]*reading
+	mu   sync.Mutex
+	of   map[topic]*reading
+	kept map[topic]*kept
 }
 
 type reading struct {
@@ -224,6 +283,11 @@ func (s *readings) get(ctx context.Context, t topic, read func(context.Context) 
 func (s *readings) join(ctx context.Context, t topic, read func(context.Context) (*picture, error)) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p := s.valid(t); p != nil {
+		r := &reading{done: make(chan struct{}), picture: p}
+		close(r.done)
+		return r
+	}
 	if now := s.of[t]; now != nil {
 		if now.next == nil {
 			now.next = &reading{done: make(chan struct{})}

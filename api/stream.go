@@ -378,7 +378,7 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 	if s.last != nil && !s.last.live && !pending {
 		return s.show(ctx, s.last, true)
 	}
-	if err := s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness); err != nil {
+	if err := s.freshen(ctx); err != nil {
 		return err
 	}
 	p, err := s.look(ctx, s.topic)
@@ -386,6 +386,13 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 		return err
 	}
 	return s.show(ctx, p, true)
+}
+
+// freshen works on a goroutine of its own: the stack that a database needs would stay with the stream's.
+func (s *stream) freshen(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness) }()
+	return <-done
 }
 
 // update tells what changed.

@@ -436,6 +436,39 @@ func TestASlowReaderHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// What was read is given again until something is saved.
+func TestAPictureIsKeptUntilSomethingIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r readings
+		saved := make(chan struct{}, 1)
+		count, stopped := 0, 0
+		read := func(context.Context) (*picture, error) {
+			count++
+			r.keep(topic{}, &kept{&picture{}, saved, func() { stopped++ }})
+			return &picture{}, nil
+		}
+		look := func(want int) {
+			t.Helper()
+			if _, err := r.get(t.Context(), topic{}, read); err != nil || count != want {
+				t.Errorf("%d readings, want %d; %v", count, want, err)
+			}
+		}
+		look(1)
+		look(1)
+		saved <- struct{}{}
+		look(2)
+		time.Sleep(keepFor / 2)
+		look(2)
+		time.Sleep(keepFor)
+		synctest.Wait()
+		if len(r.kept) != 0 || stopped != 2 {
+			t.Errorf("%d kept, %d stopped", len(r.kept), stopped)
+		}
+		look(3)
+		time.Sleep(2 * keepFor)
+	})
+}
+
 // A hundred who look at once share the readings.
 func TestReadingsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -187,6 +187,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.NeedsOperator:      "The platform refuses the broker's credentials or configuration. The operator of this service must mend it; the job goes on then.",
 	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run on there to its end.",
 	dispatch.Lost:               "The platform no longer knows this job.",
+	dispatch.Stalled:            "The platform has said the same of this job for hours. It may hang there. It goes on unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not allow you this. Ask its operator for the right, or choose another platform.",
 	dispatch.RefusedUnsupported: "The platform cannot do this. Choose another service or platform, or try a synchronous run.",
 	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. What waits is still submitted, and runs as the document is by then.",

@@ -46,7 +46,7 @@ platforms:
     service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
-limits: {body: 2MiB, values: 500, user_jobs: 7000, user_jobs_per_day: 8000}
+limits: {body: 2MiB, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, streams: 30}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
@@ -100,7 +100,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000, UserDaily: 8000}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000, UserDaily: 8000, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute,
 	}
@@ -114,7 +114,7 @@ func TestDefaults(t *testing.T) {
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
 		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
-		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.GiveUpAfter != 24*time.Hour:
+		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.GiveUpAfter != 24*time.Hour:
 		t.Errorf("defaults: %+v", c)
 	}
 	if diff := cmp.Diff([]string{"api"}, c.Identity.Audience); diff != "" {

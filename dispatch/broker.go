@@ -35,7 +35,7 @@ type Broker struct {
 	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
 
 	saved    signals[JobID]   // an answer was saved
-	changed  signals[UserID]  // likewise, for one of the owner's jobs
+	changed  signals[UserID]  // likewise, or the owner did something; before shown
 	shown    signals[UserID]  // something looks different to the owner
 	woken    signals[Account] // there is something new for a visit in this process
 	denials  denials

@@ -99,6 +99,7 @@ const (
 	CancelUnsupported Attention = "cancel_unsupported"
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
+	Stalled           Attention = "stalled"         // the platform says it is alive, and always the same
 	ServiceChanged    Attention = "service_changed" // its document has, while the job waits; submitted all the same
 
 	// On a job that failed because the platform refused it for good, in a way that tells its owner what else to do.

@@ -229,7 +229,7 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	case o.Err != nil:
 		return unanswered(j, o.Err, now)
 	}
-	s, seen := o.Report.Status, j.Seen
+	was, s, seen := j, o.Report.Status, j.Seen
 	if since := now.Sub(j.Checked); s == Failed && seen == Failed && since >= 0 && since < confirm { // somebody asked sooner
 		j.Due = j.Checked.Add(confirm)
 		return j
@@ -252,10 +252,21 @@ func reported(j Job, o Outcome, now time.Time) Job {
 		j.Status = s
 	}
 	j.Looks, j.Due = 0, now.Add(poll(now.Sub(j.Created)))
-	if j.Attention != CancelUnsupported {
+	switch {
+	case j.Attention == CancelUnsupported:
+	case stalled(was, j, now):
+		j = j.attend(Stalled, "")
+	default:
 		j = j.attend(None, "")
 	}
 	return j
+}
+
+// stalled reports whether a job that is said to be alive has not moved for too long. It is left alone: that it hangs cannot
+// be known from here.
+func stalled(was, j Job, now time.Time) bool {
+	return j.Status == was.Status && value(j.Progress) == value(was.Progress) &&
+		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= StalledAfter)
 }
 
 // unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once. It is asked again

@@ -6,6 +6,9 @@ import "context"
 // wherever that happened. The signal carries no data. Who watches reads after Watch, and again after each signal.
 func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
 
+// Answers likewise tells when anything about a user's jobs was saved, also that a platform said the same again.
+func (b *Broker) Answers(u UserID) (saved <-chan struct{}, stop func()) { return b.changed.watch(u) }
+
 // tell follows the commit of an answer, for those who wait in this process and in others.
 func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
 	b.saved.signal(j.ID)
@@ -21,6 +24,7 @@ func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
 
 // show tells everywhere that something looks different to a user, who did it.
 func (b *Broker) show(u UserID) {
+	b.changed.signal(u)
 	b.shown.signal(u)
 	b.Engine.Tell(nil, []UserID{u})
 }

@@ -76,7 +76,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
 		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: settings.Identity.ClientSecret,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values},
+		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams},
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
 	}
 	if err := access.serve(&served); err != nil {
