@@ -1,0 +1,196 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+)
+
+// register is a platform that can list, and that may be dead: then it answers nothing.
+type register struct {
+	script
+	mu    sync.Mutex
+	refs  []dispatch.Ref
+	lists atomic.Int32
+	dead  atomic.Bool
+}
+
+func (r *register) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refs = append(r.refs, dispatch.Ref{ID: s.Tag})
+	return r.script.Submit(ctx, t, s)
+}
+
+func (r *register) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	r.statuses.Add(1)
+	if r.dead.Load() {
+		return dispatch.Report{}, r.silent(ctx)
+	}
+	return dispatch.Report{Status: dispatch.Running}, nil
+}
+
+func (r *register) List(ctx context.Context, _ dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
+	r.lists.Add(1)
+	return func(yield func(dispatch.Listed, error) bool) {
+		if r.dead.Load() {
+			yield(dispatch.Listed{}, r.silent(ctx))
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, ref := range r.refs {
+			if !yield(dispatch.Listed{Ref: ref, Report: dispatch.Report{Status: dispatch.Running}}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *register) silent(ctx context.Context) error {
+	<-ctx.Done()
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Text: "It does not answer.", Err: ctx.Err()}
+}
+
+// fill accepts n jobs at a platform, which it takes at once.
+func (h *house) fill(t *testing.T, name string, n int) {
+	t.Helper()
+	for range n {
+		if _, err := h.Accept(t.Context(), "ann", request(name), dispatch.Key{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// However many look at however many jobs, the platform is asked once: one listing, nothing else.
+func TestManyWhoLookCostOneListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &register{}
+		b := backend("a", dispatch.AccessShared, p)
+		b.Limits.Jobs = 1000
+		h := open(dispatchtest.NewMemStore(clock{}), b)
+		defer h.stop()
+		h.fill(t, "a", 300)
+		for range 3 {
+			time.Sleep(4 * time.Second) // too soon for the broker to ask by itself again
+			lists, statuses := p.lists.Load(), p.statuses.Load()
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					jobs, err := h.List(t.Context(), "ann", 3*time.Second)
+					if err != nil || len(jobs) != 300 {
+						t.Errorf("%d jobs, %v", len(jobs), err)
+					}
+					for _, j := range jobs {
+						if time.Since(j.Checked) > 3*time.Second || j.Status != dispatch.Running {
+							t.Errorf("%s, checked %v ago", j.Status, time.Since(j.Checked))
+						}
+					}
+				})
+			}
+			all.Wait()
+			if lists, statuses = p.lists.Load()-lists, p.statuses.Load()-statuses; lists > 1 || statuses > 0 {
+				t.Errorf("%d listings and %d single questions", lists, statuses)
+			}
+		}
+	})
+}
+
+// A platform that is dead holds up no list for long, and its jobs alone say why they are old.
+func TestADeadPlatformHoldsUpNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alive, dead := &register{}, &register{}
+		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive), backend("b", dispatch.AccessShared, dead))
+		defer h.stop()
+		h.fill(t, "a", 3)
+		h.fill(t, "b", 3)
+		dead.dead.Store(true)
+		for round := range 20 {
+			time.Sleep(12 * time.Second)
+			begin := time.Now()
+			jobs, err := h.List(t.Context(), "ann", 10*time.Second)
+			if took := time.Since(begin); err != nil || len(jobs) != 6 || took > 5*time.Second {
+				t.Fatalf("%d jobs after %v, %v", len(jobs), took, err)
+			}
+			for _, j := range jobs {
+				silent := j.Account == "b/shared"
+				want := map[bool]dispatch.Attention{true: dispatch.Unreachable}[silent]
+				if j.Attention != want || !silent && time.Since(j.Checked) > 10*time.Second {
+					t.Errorf("round %d: %s says %q, checked %v ago", round, j.Account, j.Attention, time.Since(j.Checked))
+				}
+			}
+		}
+		dead.dead.Store(false)
+		time.Sleep(2 * time.Minute)
+		jobs, err := h.List(t.Context(), "ann", 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			if j.Attention != dispatch.None || time.Since(j.Checked) > 10*time.Second {
+				t.Errorf("it is back: %s says %q, checked %v ago", j.Account, j.Attention, time.Since(j.Checked))
+			}
+		}
+	})
+}
+
+// Who watches hears of each change that its owner sees, once it can be read, and of no other's.
+func TestWatchersHearOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &register{}
+		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+		defer h.stop()
+		changed, stop := h.Watch("ann")
+		defer stop()
+		others, stopOthers := h.Watch("bob")
+		defer stopOthers()
+		heard := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case <-changed:
+				if !want {
+					t.Errorf("%s: told", what)
+				}
+			default:
+				if want {
+					t.Errorf("%s: not told", what)
+				}
+			}
+		}
+		r := h.accept(t)
+		heard("accepted", true)
+		time.Sleep(20 * time.Second)
+		heard("it runs", true)
+		time.Sleep(20 * time.Second)
+		heard("the same again", false)
+		if _, err := h.Cancel(t.Context(), "ann", r.ID); err != nil {
+			t.Fatal(err)
+		}
+		heard("canceled", true)
+		if r, err := h.Read(t.Context(), "ann", r.ID, time.Second); err != nil || r.Status != dispatch.Canceled {
+			t.Errorf("canceled, it is %s, %v", r.Status, err)
+		}
+		if err := h.Delete(t.Context(), "ann", r.ID); err != nil {
+			t.Fatal(err)
+		}
+		heard("deleted", true)
+		h.Heard(nil, nil)
+		heard("something may have been missed", true)
+		h.Heard([]dispatch.JobID{r.ID}, []dispatch.UserID{"ann"})
+		heard("another process said so", true)
+		h.Heard([]dispatch.JobID{r.ID}, []dispatch.UserID{"eve"})
+		heard("of another", false)
+		if len(others) != 1 { // of what may have been missed
+			t.Error(fmt.Sprint("bob heard ", len(others)))
+		}
+	})
+}
