@@ -109,7 +109,21 @@ func (p Point) in(r Ring) (inside, on bool) {
 	return inside, false
 }
 
-func (p Point) compare(q Point) int { return slices.Compare(p[:], q[:]) }
+// compare orders points from west to east, then from south to north. Sorting the ends of edges is much of a check's work,
+// so it is spelled out.
+func (p Point) compare(q Point) int {
+	switch {
+	case p[0] < q[0]:
+		return -1
+	case p[0] > q[0]:
+		return 1
+	case p[1] < q[1]:
+		return -1
+	case p[1] > q[1]:
+		return 1
+	}
+	return 0
+}
 
 // loops parts a ring that touches itself in vertices into rings that do not.
 func (r Ring) loops() (out []Ring) {
