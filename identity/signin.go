@@ -239,7 +239,9 @@ func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
 		return misconfigured(errors.New("the token is another user's"))
 	}
 	s.tokens.subjects.offer(arrived.User, subject{got.token, got.expires})
-	return s.tokens.prove(ctx, arrived.Platform, arrived.User)
+	err = s.tokens.prove(ctx, arrived.Platform, arrived.User)
+	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform, "ok", err == nil, "err", err)
+	return err
 }
 
 // Invite gives a text that Invited reads for a while, to open a page for one user only. It opens nothing else.

@@ -41,6 +41,11 @@ func TestLinking(t *testing.T) {
 	if _, err := signIns.Finish(t.Context(), query, remember); !dispatch.Is(err, dispatch.SignInRequired) {
 		t.Errorf("a link that is none: %v", err)
 	}
+	for _, line := range []string{"action=exchange", "action=link", "ok=true", "ok=false"} {
+		if !strings.Contains(s.log.String(), line) {
+			t.Errorf("no %s in the log:\n%s", line, s.log.String())
+		}
+	}
 }
 
 // TestTheWayThere asks for no more than is needed, and shows no secret.

@@ -57,6 +57,7 @@ type Tokens struct {
 	subjects  *subjects
 	grants    *grants // nil: none are kept
 	own       *exchangeClient
+	log       *slog.Logger
 	now       func() time.Time
 }
 
@@ -86,6 +87,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
 	b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey)
 	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
+	t.log = b.Log
 	if c.Vault != nil && c.Keys != nil {
 		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants}
 		t.subjects.grants, b.grants = t.grants, t.grants
@@ -203,14 +205,13 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	return s
 }
 
-// keeping takes leave to act for a user from the session in which they have a token exchanged.
+// keeping tells the operator of each exchange, and takes leave to act for a user from the session in which they have a token
+// exchanged.
 func (b *tokensBuilder) keeping(obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
-	if b.grants == nil {
-		return obtain
-	}
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
-		if err == nil {
+		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "ok", err == nil, "err", err)
+		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)
 		}
 		return got, err
