@@ -147,9 +147,35 @@ type api struct {
 	cursorKey []byte
 	readings  readings
 	sockets   sockets
-	streaming sync.WaitGroup
+	streaming gathering
 	life      context.Context
 	stop      context.CancelCauseFunc
+}
+
+// gathering counts goroutines until it is closed: those that come then do not run.
+type gathering struct {
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// start runs f, and reports false when it is too late for that.
+func (g *gathering) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.wg.Go(f)
+	return true
+}
+
+// close waits for all that was started.
+func (g *gathering) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.wg.Wait()
 }
 
 // API serves everything. Its streams outlast the server that they came by: Close ends them.

@@ -69,11 +69,16 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 	}
 	s.socket.SetReadLimit(heardLimit)
 	ctx, cancel := context.WithCancelCause(context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, user: s.topic.user}))
-	a.streaming.Go(func() {
+	if !a.streaming.start(func() {
 		defer leave()
 		s.run(ctx)
 		cancel(nil)
-	})
+	}) {
+		leave()
+		cancel(nil)
+		_ = s.socket.Close(websocket.StatusGoingAway, "the service is stopping")
+		return
+	}
 	go s.hear(cancel)
 }
 
@@ -442,5 +447,5 @@ func (s *stream) ping(ctx context.Context) error {
 // Close ends all streams, and waits until their clients were told.
 func (a *api) Close() {
 	a.stop(errClosing)
-	a.streaming.Wait()
+	a.streaming.close()
 }

@@ -91,8 +91,17 @@ func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time
 
 // onSignal gives a context that ends with the first SIGINT or SIGTERM, after which another ends the process.
 func onSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := context.WithCancel(ctx)
+	first := make(chan os.Signal, 1)
+	signal.Notify(first, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-first:
+		case <-ctx.Done():
+		}
+		signal.Stop(first) // before anybody hears of the first: the second must not be missed
+		stop()
+	}()
 	return ctx, stop
 }
 
