@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 var thirdParty = map[string][]string{
 	"dispatch": {},
 	"stac":     {},
-	"grid":     {"github.com/paulmach/orb", "github.com/peterstace/simplefeatures"},
+	"grid":     {},
 }
 
 func TestImports(t *testing.T) {
