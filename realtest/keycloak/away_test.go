@@ -172,13 +172,19 @@ func TestWorkWhileTheUserIsAway(t *testing.T) {
 	}
 	const jobs = 24
 	parameters := json.RawMessage(`{"x": 1, "y": 2}`)
+	accepted := make(chan error, jobs)
 	for i := range jobs {
 		r := dispatch.Request{Title: fmt.Sprint("job ", i), Label: dispatch.OpenEO, Format: "gtiff", Parameters: parameters,
 			Service: dispatch.Service{Endpoint: server.URL, Application: "add"}, Options: json.RawMessage(`{"validate": false}`)}
-		ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond) // who posts does not wait for the platform's word
-		_, err := first.Accept(ctx, u, r, dispatch.Key{})
-		leave()
-		must(t, err)
+		go func() {
+			ctx, leave := context.WithTimeout(t.Context(), 3*time.Second) // who posts does not wait long for the platform's word
+			defer leave()
+			_, err := first.Accept(ctx, u, r, dispatch.Key{})
+			accepted <- err
+		}()
+	}
+	for range jobs {
+		must(t, <-accepted)
 	}
 	must(t, endSessions(s, "dora"))
 	first.stop()
