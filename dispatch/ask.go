@@ -80,7 +80,9 @@ func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
 }
 
 // absent is the outcome of a search that found nothing.
-func (v *visit) absent(context.Context, Token, Job) Outcome {
+func (v *visit) absent(context.Context, Token, Job) Outcome { return v.notThere() }
+
+func (v *visit) notThere() Outcome {
 	return Outcome{Asked: AskSearch, Repeat: v.Platform.TwoStep() || v.AtLeastOnce}
 }
 

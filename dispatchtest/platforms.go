@@ -267,5 +267,5 @@ type Stubborn struct{ Link }
 func (Stubborn) TwoStep() bool { return false }
 
 func (p Stubborn) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
-	return OneStep{p.Link}.Submit(ctx, t, s)
+	return OneStep(p).Submit(ctx, t, s)
 }

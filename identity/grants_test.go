@@ -134,13 +134,6 @@ func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
 
 func of(u dispatch.UserID) dispatch.Account { return dispatch.Account("p/" + string(u)) }
 
-func kindOf(err error) string {
-	if err == nil {
-		return "nil"
-	}
-	return dispatch.KindOf(err).String()
-}
-
 // TestAUserWhoIsAway: their session has ended, the process is another, days pass, and tokens still come.
 func TestAUserWhoIsAway(t *testing.T) {
 	s := newStage(t)
