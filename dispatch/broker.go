@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -15,9 +14,6 @@ const (
 	readWithin   = 5 * time.Second  // how long Read and List wait for fresher statuses
 	resultsFresh = 10 * time.Second // how old a status may be from which there are no results yet
 	minPoll      = 2 * time.Second
-	day          = 24 * time.Hour
-	whenOlder    = time.Hour   // in which some of the jobs of a day may be older than that
-	whenEnded    = time.Minute // in which one of many jobs may have ended
 	elsewhere    = time.Second // how often a waiter looks for what another replica saved
 )
 
@@ -69,15 +65,9 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 
 // keep keeps what was asked for, if its owner may have so many jobs more, and wakes the account. What a key stands for
 // already, it gives whatever the limit.
-func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (first Repeated, err error) {
-	if full := b.room(ctx, u, len(drafts)); full != nil {
-		if k != (Key{}) {
-			first, err = b.Store.Used(ctx, u, k)
-		}
-		if err == nil && first == (Repeated{}) {
-			err = full
-		}
-	} else if first, err = b.Store.Accept(ctx, k, t, drafts); err == nil && first == (Repeated{}) {
+func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (Repeated, error) {
+	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
+	if err == nil && first == (Repeated{}) {
 		b.wake(drafts[0].Account)
 		b.show(u)
 		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
@@ -88,38 +78,9 @@ func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Dr
 	return first, err
 }
 
-// room is nil if the user may have n jobs more.
-func (b *Broker) room(ctx context.Context, u UserID, n int) error {
-	return firstOf(b.roomNow(ctx, u, n), b.roomToday(ctx, u, n))
-}
-
-func (b *Broker) roomNow(ctx context.Context, u UserID, n int) error {
-	if b.UserJobs == 0 {
-		return nil
-	}
-	live, err := b.Store.Live(ctx, u, b.UserJobs)
-	if err != nil || live+n <= b.UserJobs {
-		return err
-	}
-	return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-		Text: fmt.Sprintf("A user may have %d jobs that have not ended. You have %d, and ask for %d.", b.UserJobs, live, n)}
-}
-
-func (b *Broker) roomToday(ctx context.Context, u UserID, n int) error {
-	if b.UserDaily == 0 {
-		return nil
-	}
-	lately, err := b.Store.Lately(ctx, u, day, b.UserDaily)
-	if err != nil || lately+n <= b.UserDaily {
-		return err
-	}
-	return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-		Text: fmt.Sprintf("A user may submit %d jobs in 24 hours. You submitted %d, and ask for %d.", b.UserDaily, lately, n)}
-}
-
 // Usage counts a user's jobs at each account, and those of the last 24 hours among them.
 func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
-	return b.Store.Usage(ctx, u, day)
+	return b.Store.Usage(ctx, u, Day)
 }
 
 func keyReused() error {
@@ -132,6 +93,9 @@ func keyReused() error {
 func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, error) {
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
+		return Draft{}, err
+	}
+	if err := backend.admit(ctx); err != nil {
 		return Draft{}, err
 	}
 	base, err := backend.Platform.Base(r.Service)

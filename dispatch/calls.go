@@ -49,6 +49,9 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	if !Is(err, SignInRequired) && !Is(err, Forbidden) {
 		return open, err
 	}
+	if err := backend.admit(ctx); err != nil {
+		return nil, err
+	}
 	return call(ctx, b, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]Parameter, error) {
 		return describer.Parameters(ctx, t, s)
 	})
@@ -82,6 +85,9 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
+		return nil, err
+	}
+	if err := backend.admit(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := backend.Platform.Base(r.Service); err != nil {

@@ -158,7 +158,9 @@ type Backend struct {
 	Access      Access
 	Platform    Platform
 	Limits      Limits
-	AtLeastOnce bool // repeat a one-step submission whose fate stays unknown: it may then run twice
+	AtLeastOnce bool                       // repeat a one-step submission whose fate stays unknown: it may then run twice
+	Quota       Quota                      // of each user here, where several share an account
+	Entitled    func(context.Context) bool // whether who makes a request may run anything here; nil: everybody may
 }
 
 // Account is the account that u's jobs have at the backend.

@@ -13,8 +13,9 @@ type Store interface {
 	// account, with the documents that define their services. All jobs are of one account; a text that is not UTF-8 or
 	// holds a NUL is Invalid. If the key was used
 	// before by the owner within [KeyLife] for the same fingerprint, it keeps nothing and gives the id of the task, or of
-	// the first job, kept then: Repeated. For another fingerprint: Conflict.
-	Accept(ctx context.Context, k Key, t *Task, jobs []Draft) (Repeated, error)
+	// the first job, kept then: Repeated. For another fingerprint: Conflict. Otherwise LimitReached, and nothing kept, if
+	// the owner would have more than a quota gives: however many are accepted at once, by however many processes.
+	Accept(ctx context.Context, k Key, t *Task, jobs []Draft, within ...Quota) (Repeated, error)
 
 	// Record gives a job to its owner.
 	Record(context.Context, UserID, JobID) (Record, error)
@@ -32,12 +33,6 @@ type Store interface {
 	Task(context.Context, UserID, TaskID) (TaskRecord, error)
 	// TaskJobs gives a task's jobs by their numbers, without those that the owner deleted.
 	TaskJobs(context.Context, UserID, TaskID) ([]Record, error)
-	// Used tells what a key of the owner stands for; zero: nothing yet. Conflict if it does for another fingerprint.
-	Used(context.Context, UserID, Key) (Repeated, error)
-	// Live counts the owner's jobs that have not ended, to most at most.
-	Live(ctx context.Context, u UserID, most int) (int, error)
-	// Lately counts the jobs that the owner submitted within d, to most at most, deleted ones too.
-	Lately(ctx context.Context, u UserID, d time.Duration, most int) (int, error)
 	// Usage counts the owner's jobs at each account, deleted ones too until they are purged; Usage.Lately are those
 	// submitted within d.
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
@@ -52,8 +47,8 @@ type Store interface {
 	// CancelTask cancels and hides all jobs of a task, and hides the task. It gives the account, which it wakes.
 	CancelTask(context.Context, UserID, TaskID) (Account, error)
 	// RetryTask puts the failed jobs of a task back to waiting, see [Job.Retry], and wakes the account, which it gives,
-	// with the number of those jobs.
-	RetryTask(context.Context, UserID, TaskID) (Account, int, error)
+	// with the number of those jobs. LimitReached as in Accept.
+	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
 	// Await makes those statuses due that were told longer ago than fresh, each now but not sooner than gap after it
 	// was told, and wakes their accounts. It leaves alone what is awaited already, and what brought no answer twice in a
 	// row: a platform that is in trouble is given the pauses that it needs. It returns the accounts, sorted.

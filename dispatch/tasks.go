@@ -97,7 +97,11 @@ func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 // RetryTask has the failed jobs of a task carried out anew, under their ids. What runs, waits or was canceled goes on as
 // it is.
 func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
-	a, n, err := b.Store.RetryTask(ctx, u, id)
+	within, err := b.retryable(ctx, u, id)
+	if err != nil {
+		return TaskRecord{}, err
+	}
+	a, n, err := b.Store.RetryTask(ctx, u, id, within...)
 	if err != nil {
 		return TaskRecord{}, err
 	}
@@ -107,4 +111,21 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 		b.show(u)
 	}
 	return b.Store.Task(ctx, u, id)
+}
+
+// retryable gives the quotas of what runs anew, if its owner may still run anything there. It was submitted before, so it
+// is not counted for the day.
+func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, error) {
+	t, err := b.Store.Task(ctx, u, id)
+	if err != nil {
+		return nil, err
+	}
+	if backend := b.named(t.Account.Platform()); backend != nil {
+		err = backend.admit(ctx)
+	}
+	within := b.quotas(t.Account)
+	for i := range within {
+		within[i].Daily = 0
+	}
+	return within, err
 }

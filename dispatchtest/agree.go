@@ -115,6 +115,7 @@ func (p *pair) id(r *rapid.T) dispatch.JobID {
 func (p *pair) accept(r *rapid.T) {
 	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
 	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
+	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live")}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
 	type kept struct {
 		Repeated dispatch.Repeated
 		Task     dispatch.Task
@@ -132,7 +133,7 @@ func (p *pair) accept(r *rapid.T) {
 			}
 			k.Jobs[i].Document = document
 		}
-		k.Repeated, err = s.Accept(p.Context(), dispatch.Key{}, task, k.Jobs)
+		k.Repeated, err = s.Accept(p.Context(), dispatch.Key{}, task, k.Jobs, within...)
 		if task != nil {
 			k.Task = *task
 		}
@@ -160,9 +161,9 @@ func (p *pair) cancelTask(r *rapid.T) {
 }
 
 func (p *pair) retryTask(r *rapid.T) {
-	u, id := users.Draw(r, "owner"), p.task(r)
+	u, id, live := users.Draw(r, "owner"), p.task(r), rapid.IntRange(0, 9).Draw(r, "live")
 	both(p, r, func(s dispatch.Store) (string, error) {
-		a, n, err := s.RetryTask(p.Context(), u, id)
+		a, n, err := s.RetryTask(p.Context(), u, id, dispatch.Quota{Live: live})
 		return fmt.Sprint(a, n), err
 	})
 }
@@ -280,7 +281,7 @@ func (p *pair) compare(r *rapid.T) {
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u) })
-		both(p, r, func(s dispatch.Store) (int, error) { return s.Live(ctx, u, 5) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1) })

@@ -152,16 +152,21 @@ func (r *row) job() dispatch.Job {
 	return j
 }
 
-func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (dispatch.Repeated, error) {
+func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.Repeated, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := acceptable(jobs); err != nil {
 		return dispatch.Repeated{}, err
 	}
 	task, first := s.number(t, len(jobs))
-	if r, err := s.use(k, jobs[0].Owner, task, first, now); err != nil || r != (dispatch.Repeated{}) {
+	owner := jobs[0].Owner
+	if r, err := s.used(k, owner, now); err != nil || r != (dispatch.Repeated{}) {
 		return r, err
 	}
+	if err := s.admit(owner, len(jobs), within, now); err != nil {
+		return dispatch.Repeated{}, err
+	}
+	s.use(k, owner, task, first, now)
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
 		s.define(owned{task: task}, t.Owner, t.Document)
@@ -219,20 +224,16 @@ func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dis
 	}
 }
 
-// use notes what a key stands for from now on, or tells what it stands for.
-func (s *MemStore) use(k dispatch.Key, u dispatch.UserID, task dispatch.TaskID, job dispatch.JobID, now time.Time) (r dispatch.Repeated, err error) {
+// use notes what a key stands for from now on.
+func (s *MemStore) use(k dispatch.Key, u dispatch.UserID, task dispatch.TaskID, job dispatch.JobID, now time.Time) {
 	if k == (dispatch.Key{}) {
-		return r, nil
-	}
-	if r, err = s.used(k, u, now); err != nil || r != (dispatch.Repeated{}) {
-		return r, err
+		return
 	}
 	first := dispatch.Repeated{Task: task}
 	if task == 0 {
 		first.Job = job
 	}
 	s.keys[ownKey{u, k.Text}] = &usedKey{k.Fingerprint, first, now}
-	return r, nil
 }
 
 func (s *MemStore) Record(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
@@ -522,53 +523,52 @@ func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.
 	return t.Account, nil
 }
 
-func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, int, error) {
+func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (dispatch.Account, int, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
 	if err != nil {
 		return "", 0, err
 	}
-	n := 0
+	var failed []*row
 	for _, r := range s.jobs {
 		if r.Task == id && r.Retryable() {
-			r.Job = r.Retry(now)
-			r.Version++
-			n++
+			failed = append(failed, r)
 		}
 	}
-	if n > 0 {
+	if err := s.admit(u, len(failed), within, now); err != nil {
+		return "", 0, err
+	}
+	for _, r := range failed {
+		r.Job = r.Retry(now)
+		r.Version++
+	}
+	if len(failed) > 0 {
 		s.wake(t.Account, now)
 	}
-	return t.Account, n, nil
+	return t.Account, len(failed), nil
 }
 
-func (s *MemStore) Used(_ context.Context, u dispatch.UserID, k dispatch.Key) (dispatch.Repeated, error) {
-	now, unlock := s.lock()
-	defer unlock()
-	return s.used(k, u, now)
-}
-
-func (s *MemStore) Live(_ context.Context, u dispatch.UserID, most int) (n int, err error) {
-	_, unlock := s.lock()
-	defer unlock()
-	for _, r := range s.jobs {
-		if r.Owner == u && r.Phase != dispatch.Ended && n < most {
-			n++
+// admit is nil if an owner may have n jobs more.
+func (s *MemStore) admit(u dispatch.UserID, n int, within []dispatch.Quota, now time.Time) error {
+	for _, q := range within {
+		live, lately := 0, 0
+		for _, r := range s.jobs {
+			if r.Owner != u || q.Account != "" && r.Account != q.Account {
+				continue
+			}
+			if r.Phase != dispatch.Ended && live < q.Live {
+				live++
+			}
+			if r.Created.After(now.Add(-dispatch.Day)) && lately < q.Daily {
+				lately++
+			}
+		}
+		if err := q.Admit(live, lately, n); err != nil {
+			return err
 		}
 	}
-	return n, nil
-}
-
-func (s *MemStore) Lately(_ context.Context, u dispatch.UserID, d time.Duration, most int) (n int, err error) {
-	now, unlock := s.lock()
-	defer unlock()
-	for _, r := range s.jobs {
-		if r.Owner == u && r.Created.After(now.Add(-d)) && n < most {
-			n++
-		}
-	}
-	return n, nil
+	return nil
 }
 
 func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) (all []dispatch.Usage, err error) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,8 +70,10 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"a task is deleted", storeTest.cancelTask},
 		{"a task is retried", storeTest.retryTask},
 		{"await a task", storeTest.awaitTask},
-		{"what a key stands for", storeTest.used},
-		{"live jobs", storeTest.live},
+		{"quotas", storeTest.quotas},
+		{"quotas of many at once", storeTest.parallelQuotas},
+		{"keys beyond quotas", storeTest.keysBeyondQuotas},
+		{"a retry within a quota", storeTest.retryWithinQuota},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := new(t)
@@ -1002,14 +1005,6 @@ func (t storeTest) usage() {
 	if none, err := t.s.Usage(ctx, "nobody", time.Hour); err != nil || len(none) != 0 {
 		t.Errorf("another's usage: %+v %v", none, err)
 	}
-	for _, row := range []struct {
-		within     time.Duration
-		most, want int
-	}{{30 * time.Second, 9, 2}, {time.Hour, 9, 3}, {time.Hour, 2, 2}} {
-		if n, err := t.s.Lately(ctx, ann, row.within, row.most); err != nil || n != row.want {
-			t.Errorf("%+v: %d %v", row, n, err)
-		}
-	}
 }
 
 func (t storeTest) hold() {
@@ -1452,40 +1447,127 @@ func (t storeTest) awaitTask() {
 	}
 }
 
-func (t storeTest) used() {
-	ctx, k := t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}
-	want := func(u dispatch.UserID, want dispatch.Repeated) {
-		t.Helper()
-		got, err := t.s.Used(ctx, u, k)
-		t.must(err)
-		t.equal(got, want)
+// Quotas count what is kept, at one account or at all, and what is deleted for the day.
+func (t storeTest) quotas() {
+	ctx := t.Context()
+	ask := func(u dispatch.UserID, a dispatch.Account, n int, within ...dispatch.Quota) error {
+		jobs := make([]dispatch.Draft, n)
+		for i := range jobs {
+			jobs[i] = draft(u, a)
+		}
+		_, err := t.s.Accept(ctx, dispatch.Key{}, nil, jobs, within...)
+		return err
 	}
-	want(ann, dispatch.Repeated{})
-	jobs := []dispatch.Draft{draft(ann, shared)}
-	_, err := t.s.Accept(ctx, k, nil, jobs)
-	t.must(err)
-	want(ann, dispatch.Repeated{Job: jobs[0].ID})
-	want(bob, dispatch.Repeated{})
-	_, err = t.s.Used(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
-	t.kind(err, dispatch.Conflict)
-	t.db.Pass(dispatch.KeyLife)
-	want(ann, dispatch.Repeated{})
-}
-
-func (t storeTest) live() {
-	want := func(u dispatch.UserID, most, want int) {
+	refused := func(err error, text string) {
 		t.Helper()
-		if n, err := t.s.Live(t.Context(), u, most); err != nil || n != want {
-			t.Errorf("%d live jobs of %s, want %d, %v", n, u, want, err)
+		t.kind(err, dispatch.LimitReached)
+		if got := dispatch.TextFor(err); got != text {
+			t.Errorf("refused with %q, want %q", got, text)
 		}
 	}
-	want(ann, 10, 0)
-	t.accept()
-	_, jobs := t.acceptTask(ann, 4)
-	t.end(jobs[0].ID, dispatch.Finished, nil)
-	want(ann, 10, 4)
-	want(ann, 3, 3)
-	want(bob, 10, 0)
+	all, here := dispatch.Quota{Live: 5}, dispatch.Quota{Account: shared, Live: 3, Daily: 6}
+	t.must(ask(ann, shared, 2, all, here))
+	wakes := t.look().Wakes
+	refused(ask(ann, shared, 2, all, here), "A user may have 3 jobs at p that have not ended. You have 2, and ask for 2.")
+	t.must(ask(ann, "q/shared", 2, all, dispatch.Quota{Account: "q/shared", Live: 2}))
+	refused(ask(ann, "q/shared", 2, all), "A user may have 5 jobs that have not ended. You have 4, and ask for 2.")
+	t.must(ask(bob, shared, 3, all, here))
+	if g := t.look(); g.Wakes != wakes+1 {
+		t.Errorf("%d wakes: what was refused wakes", g.Wakes-wakes)
+	}
+	list, err := t.s.Records(ctx, ann)
+	t.must(err)
+	if len(list) != 4 {
+		t.Fatalf("%d jobs were kept", len(list))
+	}
+	for _, r := range list {
+		_, err := t.s.Cancel(ctx, ann, r.ID, true)
+		t.must(err)
+	}
+	t.must(ask(ann, shared, 3, all, here))
+	_, err = t.s.Cancel(ctx, ann, list[0].ID+5, false)
+	t.kind(err, dispatch.NotFound) // another's
+	mine, err := t.s.Records(ctx, ann)
+	t.must(err)
+	_, err = t.s.Cancel(ctx, ann, mine[0].ID, false)
+	t.must(err)
+	refused(ask(ann, shared, 2, dispatch.Quota{Account: shared, Daily: 6}), "A user may submit 6 jobs at p in 24 hours. You submitted 5, and ask for 2.")
+	t.must(ask(ann, shared, 1, all, here))
+	t.db.Pass(dispatch.Day)
+	t.must(ask(ann, "q/shared", 1, dispatch.Quota{Daily: 1}))
+}
+
+// However many submit at once, by whichever process: the quota holds, and is used up.
+func (t storeTest) parallelQuotas() {
+	const most = 7
+	handles := t.handles(4)
+	var all sync.WaitGroup
+	var kept, turned atomic.Int64
+	for i := range 24 {
+		all.Go(func() {
+			jobs := []dispatch.Draft{draft(ann, shared)}
+			k := dispatch.Key{Text: fmt.Sprint(i), Fingerprint: "f"}
+			_, err := handles[i%len(handles)].Accept(t.Context(), k, nil, jobs, dispatch.Quota{Live: 100}, dispatch.Quota{Account: shared, Live: most})
+			switch {
+			case err == nil:
+				kept.Add(1)
+			case dispatch.Is(err, dispatch.LimitReached):
+				turned.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	list, err := t.s.Records(t.Context(), ann)
+	t.must(err)
+	if len(list) != most || kept.Load() != most || turned.Load() != 24-most {
+		t.Errorf("%d kept, %d said to be, %d turned away", len(list), kept.Load(), turned.Load())
+	}
+}
+
+// A key stands for what it was used for whatever the quota, and for nothing that a quota turned away.
+func (t storeTest) keysBeyondQuotas() {
+	ctx, one := t.Context(), dispatch.Quota{Live: 1}
+	accept := func(k dispatch.Key) (dispatch.Repeated, dispatch.JobID, error) {
+		jobs := []dispatch.Draft{draft(ann, shared)}
+		r, err := t.s.Accept(ctx, k, nil, jobs, one)
+		return r, jobs[0].ID, err
+	}
+	first, second := dispatch.Key{Text: "k", Fingerprint: "f"}, dispatch.Key{Text: "l", Fingerprint: "f"}
+	_, id, err := accept(first)
+	t.must(err)
+	r, _, err := accept(first)
+	t.must(err)
+	t.equal(r, dispatch.Repeated{Job: id})
+	_, _, err = accept(dispatch.Key{Text: "k", Fingerprint: "g"})
+	t.kind(err, dispatch.Conflict)
+	_, _, err = accept(second)
+	t.kind(err, dispatch.LimitReached)
+	_, err = t.s.Cancel(ctx, ann, id, false)
+	t.must(err)
+	r, _, err = accept(second)
+	t.must(err)
+	t.equal(r, dispatch.Repeated{})
+}
+
+// A task that is retried is live again.
+func (t storeTest) retryWithinQuota() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 3)
+	for _, j := range jobs[:2] {
+		t.end(j.ID, dispatch.Failed, nil)
+	}
+	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Live: 2})
+	t.kind(err, dispatch.LimitReached)
+	if j := t.load(jobs[0].ID); j.Phase != dispatch.Ended {
+		t.Errorf("turned away, a job is %s", j.Phase)
+	}
+	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Live: 3})
+	t.must(err)
+	if n != 2 {
+		t.Errorf("%d jobs are retried", n)
+	}
 }
 
 func (t storeTest) listable() {

@@ -170,9 +170,9 @@ func (s *storeOf) beside() { s.p.passAfter(time.Nanosecond) }
 
 type ctxt = context.Context
 
-func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (dispatch.Repeated, error) {
+func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.Repeated, error) {
 	return through(s, func() (dispatch.Repeated, error) {
-		r, err := s.Store.Accept(ctx, k, t, jobs)
+		r, err := s.Store.Accept(ctx, k, t, jobs, within...)
 		if err == nil {
 			s.h.accepted(k, r, jobs)
 		}
@@ -240,9 +240,9 @@ func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (d
 	})
 }
 
-func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, n int, err error) {
+func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	s.p.passStore()
-	a, n, err = s.Store.RetryTask(ctx, u, id)
+	a, n, err = s.Store.RetryTask(ctx, u, id, within...)
 	s.h.sawTask("retry", s.Store, id, err)
 	s.p.passStore()
 	return a, n, err

@@ -10,7 +10,7 @@ import (
 )
 
 // Accept reserves the ids before its transaction: a failed one leaves a gap.
-func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (r dispatch.Repeated, err error) {
+func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.Repeated, err error) {
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
@@ -20,6 +20,9 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	}
 	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
 		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.Repeated{}) {
+			return err
+		}
+		if err := s.admit(ctx, q, jobs[0].Owner, len(jobs), within, now); err != nil {
 			return err
 		}
 		return a.insert(ctx, q, now)

@@ -2,6 +2,17 @@ package store
 
 import "context"
 
+const takeLock = `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`
+
+// queue lets transactions of the same name pass one after the other. On SQLite all that write do.
+func (s *Store) queue(ctx context.Context, q tx, name string) error {
+	if s.locks == nil {
+		return nil
+	}
+	_, err := q.ExecContext(ctx, takeLock, name)
+	return err
+}
+
 // Lock waits until nobody holds the lock of a name, takes it, and gives the way to leave it. It excludes the other
 // processes that use the database, and is left by itself when ctx, the process or its connection ends. On SQLite there is no
 // other process, and nothing is excluded.
@@ -14,7 +25,7 @@ func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error
 	if err != nil {
 		return nil, fail("Lock", err)
 	}
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name); err != nil {
+	if _, err := tx.ExecContext(ctx, takeLock, name); err != nil {
 		_ = tx.Rollback() // the error is that of the wait
 		return nil, fail("Lock", err)
 	}

@@ -172,31 +172,6 @@ func (s *Store) Awaited(ctx context.Context, u dispatch.UserID, scope dispatch.S
 	return n > 0, fail("Awaited", err)
 }
 
-// Used tells what a key of the owner stands for.
-func (s *Store) Used(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.Repeated, err error) {
-	err = s.in(ctx, s.read, "Used", func(q tx, now int64) error {
-		r, err = usedKey(ctx, q, u, k, now)
-		return missing(err)
-	})
-	return r, err
-}
-
-// Live counts the owner's jobs that have not ended, to most at most.
-func (s *Store) Live(ctx context.Context, u dispatch.UserID, most int) (int, error) {
-	n, err := s.queries(s.read).CountLive(ctx, u, int32(most))
-	return int(n), fail("Live", err)
-}
-
-// Lately counts the jobs that the owner submitted within d, to most at most.
-func (s *Store) Lately(ctx context.Context, u dispatch.UserID, d time.Duration, most int) (int, error) {
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return 0, fail("Lately", err)
-	}
-	n, err := s.queries(s.read).CountLately(ctx, u, now-d.Microseconds(), int32(most))
-	return int(n), fail("Lately", err)
-}
-
 // Usage counts the owner's jobs at each account.
 func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) ([]dispatch.Usage, error) {
 	now, err := s.now(ctx, s.read)

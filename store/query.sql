@@ -185,8 +185,12 @@ UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RET
 SELECT * FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED;
 
--- name: CountLive :one
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND phase <> 'ended' LIMIT $2) AS live;
+-- name: CountOwned :one
+-- Each count ends at its limit, beyond which it does not matter.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owner) AND l.phase <> 'ended'
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(live) AS BIGINT)) AS a) AS live,
+	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = sqlc.arg(owner) AND d.created > sqlc.arg(since)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(daily) AS BIGINT)) AS b) AS lately;
 
 -- name: PurgeTasks :exec
 DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
@@ -374,6 +378,3 @@ SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT
 	CAST(SUM(CASE WHEN created > CAST(sqlc.arg(since) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
 	count(*) AS jobs, CAST(COALESCE(SUM(costs), 0) AS DOUBLE PRECISION) AS costs, count(costs) AS priced
 FROM jobs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
-
--- name: CountLately :one
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = sqlc.arg(owner) AND created > sqlc.arg(since) LIMIT sqlc.arg(n)) AS lately;

@@ -122,13 +122,16 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 }
 
 // RetryTask puts the failed jobs of a task back to waiting.
-func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, n int, err error) {
+func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	err = s.in(ctx, s.write, "RetryTask", func(q tx, now int64) error {
 		if a, err = q.LockTask(ctx, id, u); err != nil {
 			return err
 		}
 		jobs, err := jobsOf(q.ListFailed(ctx, id))
 		if err != nil {
+			return err
+		}
+		if err := s.admit(ctx, q, u, len(jobs), within, now); err != nil {
 			return err
 		}
 		for i, j := range jobs {

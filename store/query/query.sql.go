@@ -252,26 +252,38 @@ func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch
 	return items, nil
 }
 
-const countLately = `-- name: CountLately :one
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND created > $2 LIMIT $3) AS lately
+const countOwned = `-- name: CountOwned :one
+SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = $1 AND l.phase <> 'ended'
+		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT)) LIMIT CAST($3 AS BIGINT)) AS a) AS live,
+	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = $1 AND d.created > $4
+		AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT)) LIMIT CAST($5 AS BIGINT)) AS b) AS lately
 `
 
-func (q *Queries) CountLately(ctx context.Context, owner dispatch.UserID, since int64, n int32) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countLately, owner, since, n)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type CountOwnedParams struct {
+	Owner   dispatch.UserID
+	Account string
+	Live    int64
+	Since   int64
+	Daily   int64
 }
 
-const countLive = `-- name: CountLive :one
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE owner = $1 AND phase <> 'ended' LIMIT $2) AS live
-`
+type CountOwnedRow struct {
+	Live   int64
+	Lately int64
+}
 
-func (q *Queries) CountLive(ctx context.Context, owner dispatch.UserID, limit int32) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countLive, owner, limit)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// Each count ends at its limit, beyond which it does not matter.
+func (q *Queries) CountOwned(ctx context.Context, arg CountOwnedParams) (CountOwnedRow, error) {
+	row := q.db.QueryRowContext(ctx, countOwned,
+		arg.Owner,
+		arg.Account,
+		arg.Live,
+		arg.Since,
+		arg.Daily,
+	)
+	var i CountOwnedRow
+	err := row.Scan(&i.Live, &i.Lately)
+	return i, err
 }
 
 const countTask = `-- name: CountTask :many

@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Quota bounds how many jobs a user may have.
+type Quota struct {
+	Account Account // where; "": at all accounts together
+	Live    int     // that have not ended; 0: any number
+	Daily   int     // submitted within a [Day], deleted ones too; 0: any number
+}
+
+// Day is how far back a quota's Daily looks.
+const Day = 24 * time.Hour
+
+const (
+	whenOlder = time.Hour   // in which some of the jobs of a day may be older than that
+	whenEnded = time.Minute // in which one of many jobs may have ended
+)
+
+// Admit is nil if a user with so many live jobs, and so many submitted lately, may have n more; else LimitReached.
+func (q Quota) Admit(live, lately, n int) error {
+	where := ""
+	if q.Account != "" {
+		where = " at " + q.Account.Platform()
+	}
+	switch {
+	case q.Live > 0 && live+n > q.Live:
+		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
+			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live, where, live, n)}
+	case q.Daily > 0 && lately+n > q.Daily:
+		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
+			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where, lately, n)}
+	}
+	return nil
+}
+
+// quotas are those that a user's jobs at an account have to keep.
+func (b *Broker) quotas(a Account) []Quota {
+	all := []Quota{{Live: b.UserJobs, Daily: b.UserDaily}}
+	if backend := b.named(a.Platform()); backend != nil && backend.Quota != (Quota{}) {
+		all = append(all, Quota{a, backend.Quota.Live, backend.Quota.Daily})
+	}
+	return all
+}
+
+// admit is Forbidden where who makes the request may run nothing.
+func (b *Backend) admit(ctx context.Context) error {
+	if b.Entitled == nil || b.Entitled(ctx) {
+		return nil
+	}
+	return &Error{Kind: Forbidden, Op: "dispatch.admit",
+		Text: fmt.Sprintf("Your sign-in does not entitle you to use %s. Ask the operator of this service.", b.Name)}
+}
