@@ -1,7 +1,7 @@
 # make test runs everything and installs what it needs, make bench what it measures with; the other targets need Go alone.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: test build check bench fire generate ready
+.PHONY: test build check bench fire soak generate ready
 
 test: ready
 	go vet ./...
@@ -29,6 +29,10 @@ bench:
 # fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
 fire: ready
 	CI=true go test -count=1 -timeout 25m -v ./fire -full
+
+# soak has thousands watch replicas that work, fail and recover, for some minutes; make test plays half a minute of it.
+soak: ready
+	CI=true go test -count=1 -timeout 20m -v -run TestEveryWatcherSeesEveryEnd ./fire -full
 
 generate:
 	go generate ./...

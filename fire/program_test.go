@@ -182,12 +182,25 @@ func environment(t testing.TB, dsn string, platforms []map[string]any) []string 
 		"EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID, "EODISPATCH_PLATFORMS=" + string(text)}
 }
 
+// token lets a user in. Any name will do.
+func token(user string) (string, error) {
+	w, err := world()
+	if err != nil {
+		return "", err
+	}
+	return w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.Odd{}), nil
+}
+
 // ask calls a broker as a user does. What is refused, or not answered, is an error. into nil: the answer does not matter.
 func (p *program) ask(ctx context.Context, method, path, key string, body, into any) error {
-	w, err := world()
+	token, err := token("alice")
 	if err != nil {
 		return err
 	}
+	return p.askAs(ctx, token, method, path, key, body, into)
+}
+
+func (p *program) askAs(ctx context.Context, token, method, path, key string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -196,7 +209,7 @@ func (p *program) ask(ctx context.Context, method, path, key string, body, into 
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+w.IdP.Mint(simulator.BrokerRealm, w.Credentials.User, w.Credentials.Client, simulator.Odd{}))
+	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
