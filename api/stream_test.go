@@ -1,16 +1,23 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,34 +226,43 @@ func TestATaskIsStreamed(t *testing.T) {
 			t.Errorf("data %s", *m.Data)
 		}
 	}
-	ids := map[dispatch.TaskID]bool{1: true}
 	s.w.mu.Lock()
-	for id := range ids {
-		delete(s.w.tasks, id)
-	}
+	delete(s.w.tasks, 1)
 	s.w.mu.Unlock()
 	s.w.set(1, func(*dispatch.Record) {})
 	c.until("error")
 	if code := c.closed(); code != websocket.StatusPolicyViolation {
 		t.Errorf("closed with %d", code)
 	}
-	for path, status := range map[string]int{"/ws/upscale_tasks/1": 404, "/ws/upscale_tasks/9": 404, "/ws/upscale_tasks/x": 422} {
-		if _, r, err := s.dial(path); err == nil || r.StatusCode != status {
-			t.Errorf("%s: %v", path, err)
+	s.try([]handshake{{"deleted", "/ws/upscale_tasks/1", nil, 404}})
+}
+
+// handshake is one request for a stream, and its answer's status.
+type handshake struct {
+	name, path string
+	headers    []string
+	status     int
+}
+
+// try opens streams, or sees them refused in JSON, before any upgrade.
+func (s *service) try(all []handshake) {
+	s.Helper()
+	for _, h := range all {
+		conn, r, err := s.dial(h.path, h.headers...)
+		switch {
+		case r == nil || r.StatusCode != h.status:
+			s.Errorf("%s: %v, %v; want %d", h.name, r, err, h.status)
+		case h.status == http.StatusSwitchingProtocols:
+			conn.until("status")
+		case r.Header.Get("Content-Type") != "application/json":
+			s.Errorf("%s: Content-Type %q", h.name, r.Header.Get("Content-Type"))
 		}
 	}
 }
 
-func TestStreamsAreRefusedBeforeTheUpgrade(t *testing.T) {
-	s := serveWorld(t, newWorld(), func(c *Config) {
-		c.CORSOrigins, c.PublicURL = []string{"https://portal.example.org"}, "https://dispatch.example.org"
-	})
-	host := s.server.Listener.Addr().String()
-	for _, c := range []struct {
-		name, path string
-		headers    []string
-		status     int
-	}{
+// TestHandshakesNeedAToken: case 65 of the security cases.
+func TestHandshakesNeedAToken(t *testing.T) {
+	serveWorld(t, newWorld(), nil).try([]handshake{
 		{"no token", "/job_status", []string{"Authorization", ""}, 401},
 		{"bad token", "/job_status", []string{"Authorization", "Bearer bad"}, 401},
 		{"bad token in the query", "/job_status?token=bad", []string{"Authorization", ""}, 401},
@@ -254,41 +270,86 @@ func TestStreamsAreRefusedBeforeTheUpgrade(t *testing.T) {
 		{"two in the query", "/job_status?token=token-anna&token=token-anna", []string{"Authorization", ""}, 401},
 		{"bad token in a protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.bad"}, 401},
 		{"tasks too", "/ws/upscale_tasks/1", []string{"Authorization", ""}, 401},
-		{"foreign origin", "/job_status", []string{"Origin", "https://evil.example.org"}, 403},
-		{"no origin", "/job_status", []string{"Origin", "null"}, 403},
-		{"our origin on http", "/job_status", []string{"Origin", "http://portal.example.org"}, 403},
+		{"header", "/job_status", nil, 101},
+		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 101},
+	})
+}
+
+// TestTokensInAddressesOpenStreamsAlone: case 66, where the contract differs: existing clients have no other way, so
+// streams take it, and nothing else does.
+func TestTokensInAddressesOpenStreamsAlone(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	without := []string{"Authorization", ""}
+	s.try([]handshake{{"list", "/job_status?token=token-anna", without, 101}, {"deployed", "/ws/jobs_status?token=token-anna", without, 101}})
+	for _, path := range []string{"/jobs_status", "/unit_jobs/1", "/upscale_tasks/1"} {
+		failed(t, ask(s.api, "GET", path+"?token=token-anna", "", without...), 401, "AUTHENTICATION_FAILED")
+	}
+}
+
+// TestThereAreNoTickets: case 67, where the contract differs: nothing is given out that could be used again, later, by
+// another page or for another object.
+func TestThereAreNoTickets(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	failed(t, ask(s.api, "POST", "/v1/stream-tickets", "{}"), 404, "NOT_FOUND")
+	s.try([]handshake{{"ticket", "/job_status?ticket=token-anna", []string{"Authorization", ""}, 401}})
+}
+
+// TestOriginsOfStreams: case 68.
+func TestOriginsOfStreams(t *testing.T) {
+	s := serveWorld(t, newWorld(), func(c *Config) {
+		c.CORSOrigins, c.PublicURL = []string{"https://portal.example.org"}, "https://dispatch.example.org"
+	})
+	s.try([]handshake{
+		{"foreign", "/job_status", []string{"Origin", "https://evil.example.org"}, 403},
+		{"none", "/job_status", []string{"Origin", "null"}, 403},
+		{"on http", "/job_status", []string{"Origin", "http://portal.example.org"}, 403},
+		{"a longer name", "/job_status", []string{"Origin", "https://portal.example.org.evil.example"}, 403},
+		{"listed", "/job_status", []string{"Origin", "https://portal.example.org"}, 101},
+		{"our own", "/job_status", []string{"Origin", "https://dispatch.example.org"}, 101},
+		{"same host", "/job_status", []string{"Origin", s.server.URL}, 101},
+	})
+}
+
+// TestQueriesOfStreams: case 69, the least interval, and what else is asked for in the address.
+func TestQueriesOfStreams(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	s.try([]handshake{
 		{"interval", "/job_status?interval=soon", nil, 422},
 		{"interval", "/job_status?interval=NaN", nil, 422},
 		{"filter", "/job_status?filter=all", nil, 422},
 		{"changes", "/job_status?changes=some", nil, 422},
+		{"unknown task", "/ws/upscale_tasks/9", nil, 404},
+		{"no task", "/ws/upscale_tasks/x", nil, 422},
 
-		{"query", "/job_status?token=token-anna", []string{"Authorization", ""}, 101},
-		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 101},
-		{"origin", "/job_status", []string{"Origin", "https://portal.example.org"}, 101},
-		{"own origin", "/job_status", []string{"Origin", "https://dispatch.example.org"}, 101},
-		{"same host", "/job_status", []string{"Origin", "http://" + host}, 101},
-		{"all bounds", "/job_status?interval=0&filter=processing&filter=upscaling&changes=0", nil, 101},
+		{"zero", "/job_status?interval=0&filter=processing&filter=upscaling&changes=0", nil, 101},
 		{"below", "/job_status?interval=-5", nil, 101},
-		{"above", "/job_status?interval=1e999", nil, 101},
-	} {
-		conn, r, err := s.dial(c.path, c.headers...)
-		if r == nil || r.StatusCode != c.status {
-			t.Errorf("%s: %v, %v; want %d", c.name, r, err, c.status)
-			continue
-		}
-		if c.status == 101 {
-			conn.until("status")
-			continue
-		}
-		if kind := r.Header.Get("Content-Type"); kind != "application/json" {
-			t.Errorf("%s: Content-Type %q", c.name, kind)
-		}
-	}
-	if log := s.w.log.String(); strings.Contains(log, "token-anna") || strings.Contains(log, "token=") {
-		t.Error("a token is in the log")
-	}
+		{"above", "/job_status?interval=1e9", nil, 101},
+		{"far above", "/job_status?interval=1e999", nil, 101},
+	})
 	if f := failed(t, ask(s.api, "GET", "/job_status", ""), 426, "UPGRADE_REQUIRED"); f.Message == "" {
 		t.Error("no message")
+	}
+}
+
+// TestTokensAreNotLogged: case 70, also where the handshake fails, and however much is logged.
+func TestTokensAreNotLogged(t *testing.T) {
+	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 1 })
+	without := []string{"Authorization", ""}
+	s.try([]handshake{
+		{"good", "/job_status?token=token-anna", without, 101},
+		{"one too many", "/job_status?token=token-anna", without, 429},
+		{"unknown task", "/ws/upscale_tasks/9?token=token-anna", without, 404},
+		{"filter", "/job_status?filter=all&token=token-anna", without, 422},
+		{"no such path", "/ws/job?token=token-anna", without, 404},
+		{"bad", "/job_status?token=token-b64", without, 401},
+		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 429},
+	})
+	log := s.w.log.String()
+	if strings.Contains(log, "token-anna") || strings.Contains(log, "token-b64") || strings.Contains(log, "token=") {
+		t.Error("a token is in the log")
+	}
+	if strings.Count(log, "/job_status") < 5 {
+		t.Errorf("the requests are not in the log: %s", log)
 	}
 }
 
@@ -358,6 +419,7 @@ func TestOurErrorEndsAStream(t *testing.T) {
 	}
 }
 
+// TestClientsThatSayTooMuch: case 69, the size and the number of messages.
 func TestClientsThatSayTooMuch(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	big := s.open("/job_status?interval=3600")
@@ -386,6 +448,7 @@ func TestClientsThatSayTooMuch(t *testing.T) {
 	}
 }
 
+// TestAUserHasSoManyStreams: case 69, the number of streams.
 func TestAUserHasSoManyStreams(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 3 })
 	var open []*client
@@ -412,7 +475,7 @@ func TestAUserHasSoManyStreams(t *testing.T) {
 	}
 }
 
-// Who does not read is told the newest when they do, and holds up nobody meanwhile.
+// TestASlowReaderHoldsUpNobody: case 69. Who does not read is told the newest when they do.
 func TestASlowReaderHoldsUpNobody(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, nil)
@@ -434,6 +497,112 @@ func TestASlowReaderHoldsUpNobody(t *testing.T) {
 			t.Fatal("the newest does not come")
 		}
 	}
+}
+
+// TestTenThousandStreamsOfOneUser: those beyond the limit are refused before anything is kept for them.
+func TestTenThousandStreamsOfOneUser(t *testing.T) {
+	const asked = 10_000
+	w := newWorld()
+	s := serveWorld(t, w, func(c *Config) { c.Log, c.SignedIn = slog.New(slog.DiscardHandler), nil })
+	limit := s.api.(*api).Limits.Sockets
+	for range limit {
+		s.open("/job_status?interval=3600").until("status")
+	}
+	goroutines, memory := runtime.NumGoroutine(), alive()
+	var all sync.WaitGroup
+	var refused atomic.Int64
+	for range 8 {
+		all.Go(func() {
+			for range asked / 8 {
+				a := ask(s.api, "GET", "/job_status", "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13",
+					"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+				if a.Code == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if refused.Load() != asked {
+		t.Errorf("%d of %d refused", refused.Load(), asked)
+	}
+	if now := alive(); now > memory+1<<20 || runtime.NumGoroutine() > goroutines+limit/10 {
+		t.Errorf("%d kB and %d goroutines more", (int64(now)-int64(memory))>>10, runtime.NumGoroutine()-goroutines)
+	}
+}
+
+// alive is the memory that is in use.
+func alive() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// loopback is a network in memory, whose time is that of a bubble.
+type loopback chan net.Conn
+
+func (l loopback) Accept() (net.Conn, error) {
+	if c, open := <-l; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l loopback) Close() error {
+	close(l)
+	return nil
+}
+
+func (l loopback) Addr() net.Addr { return &net.IPAddr{} }
+
+// TestAClientThatVanishedIsFound: case 69, pings. Its connection stays, as far as this side knows: it takes what is sent, or
+// nothing any more, and never says anything. That everything about it ends is held by the bubble.
+func TestAClientThatVanishedIsFound(t *testing.T) {
+	for _, takes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := make(loopback)
+			w := newWorld()
+			handler := New(w.config())
+			server := Server(handler, w.config().Log)
+			served := make(chan error)
+			go func() { served <- server.Serve(l) }()
+			here, there := net.Pipe()
+			l <- there
+			fmt.Fprint(here, "GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer token-anna\r\nConnection: Upgrade\r\n"+
+				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+			if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatal(r, err)
+			}
+			if takes {
+				go io.Copy(io.Discard, here)
+			}
+			began := time.Now()
+			for handler.(*api).sockets.count() > 0 {
+				if time.Since(began) > pingEvery+pongWithin+2*writeWithin {
+					t.Fatal("it is not found")
+				}
+				time.Sleep(time.Second)
+			}
+			if takes && time.Since(began) < pingEvery {
+				t.Errorf("it was given up after %v", time.Since(began))
+			}
+			handler.Close()
+			server.Close()
+			<-served
+			here.Close()
+		})
+	}
+}
+
+// count is how many streams are open.
+func (s *sockets) count() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, open := range s.open {
+		n += open
+	}
+	return n
 }
 
 // What was read is given again until something is saved.
