@@ -29,6 +29,7 @@ type endpoints struct {
 
 	Authorization string `json:"authorization_endpoint"`
 	Revocation    string `json:"revocation_endpoint"`
+	NamesItself   bool   `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 }
 
 // endpoints gives the provider's endpoints. Only a good answer is kept.

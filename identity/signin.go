@@ -108,6 +108,9 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 		return Arrival{}, err
 	}
 	arrived := Arrival{Purpose: m.Purpose}
+	if err := s.fromOurs(ctx, query); err != nil {
+		return arrived, err
+	}
 	if err := refusedBy(query, m); err != nil {
 		return arrived, err
 	}
@@ -131,23 +134,36 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 
 // recall opens what the browser was given, and compares the state, before anything else is believed.
 func (s *SignIns) recall(query url.Values, remembered dispatch.Secret) (memo, error) {
-	stale := &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn",
-		Text: "This page is only for the way back from signing in, once and within a few minutes. Begin again."}
 	key, text, _ := strings.Cut(remembered.Reveal(), ":")
 	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "sign-in")
 	if err != nil {
-		return memo{}, stale
+		return memo{}, noWayBack(err)
 	}
 	var m memo
 	if json.Unmarshal([]byte(opened.Reveal()), &m) != nil || !s.now().Before(m.Until) || m.State == "" ||
 		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(m.State)) != 1 {
-		return memo{}, stale
-	}
-	// A provider that names itself must be the one that was asked (RFC 9207, section 2.4).
-	if iss, named := query["iss"]; named && (len(iss) != 1 || iss[0] != s.client.provider.issuer) {
-		return memo{}, stale
+		return memo{}, noWayBack(errors.New("it was not begun here, or too long ago"))
 	}
 	return m, nil
+}
+
+// fromOurs is nil for an answer of the provider that was asked. One that says that it names itself must, and no other may
+// (RFC 9207, section 2.4): else a second provider could be given the code that is for the first.
+func (s *SignIns) fromOurs(ctx context.Context, query url.Values) error {
+	at, err := s.client.provider.endpoints(ctx)
+	if err != nil {
+		return noProvider(err)
+	}
+	iss, named := query["iss"]
+	if !named && !at.NamesItself || len(iss) == 1 && iss[0] == s.client.provider.issuer {
+		return nil
+	}
+	return noWayBack(errors.New("another provider answered, or one that does not say who it is"))
+}
+
+func noWayBack(err error) error {
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: err,
+		Text: "This page is only for the way back from signing in, once and within a few minutes. Begin again."}
 }
 
 // refusedBy says whether the user or the provider refused.

@@ -1,6 +1,11 @@
 package identity
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -112,6 +117,8 @@ func TestWaysBackThatAreNotTaken(t *testing.T) {
 		"another state":     {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("state", "x") }, want: dispatch.Invalid},
 		"no state":          {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("state") }, want: dispatch.Invalid},
 		"another provider":  {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("iss", "https://evil.test") }, want: dispatch.Invalid},
+		"two providers":     {meddle: func(q url.Values, _ *dispatch.Secret) { q.Add("iss", "https://evil.test") }, want: dispatch.Invalid},
+		"no provider":       {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("iss") }, want: dispatch.Invalid},
 		"no code":           {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("code") }, want: dispatch.Forbidden},
 		"another code":      {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("code", "code-x") }, want: dispatch.Invalid},
 		"too late":          {meddle: func(url.Values, *dispatch.Secret) { s.pass(signInWithin) }, want: dispatch.Invalid},
@@ -173,6 +180,102 @@ func TestWaysBackThatAreNotTaken(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// altering changes what a provider answers.
+type altering func(path string, answer map[string]any)
+
+func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	var said map[string]any
+	if err := json.NewDecoder(a.Body).Decode(&said); err != nil {
+		return nil, err
+	}
+	alter(r.URL.Path, said)
+	changed, err := json.Marshal(said)
+	a.Body, a.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
+	return a, err
+}
+
+// TestAProviderThatDoesNotNameItself may leave its name out, but nobody else may give theirs (case 101).
+func TestAProviderThatDoesNotNameItself(t *testing.T) {
+	s := newStage(t)
+	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
+		c.Client = &http.Client{Transport: altering(func(_ string, said map[string]any) { delete(said, "authorization_response_iss_parameter_supported") })}
+	}))
+	for name, meddle := range map[string]func(url.Values){"left out": func(q url.Values) { q.Del("iss") }, "another's": func(q url.Values) { q.Set("iss", "https://evil.test") }} {
+		address, remember, err := signIns.Begin(t.Context(), Purpose{Platform: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := s.walk(address, "as=bob")
+		meddle(query)
+		if got, err := signIns.Finish(t.Context(), query, remember); dispatch.Is(err, dispatch.Invalid) != (name == "another's") || err == nil && got.User != s.user("bob") {
+			t.Errorf("%s: %+v %v", name, got, err)
+		}
+	}
+}
+
+// TestWhoCameBack is told by an ID token that is for this sign-in, and by an access token that is the same user's (case 100).
+func TestWhoCameBack(t *testing.T) {
+	s := newStage(t)
+	signIn := func(alter func(said map[string]any, nonce string)) error {
+		var nonce string
+		signIns := s.signIns(s.tokens(func(c *TokensConfig) {
+			c.Client = &http.Client{Transport: altering(func(path string, said map[string]any) {
+				if strings.HasSuffix(path, "/token") {
+					alter(said, nonce)
+				}
+			})}
+		}))
+		address, remember, err := signIns.Begin(t.Context(), Purpose{Away: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonce = at.Query().Get("nonce")
+		_, err = signIns.Finish(t.Context(), s.walk(address, "as=alice"), remember)
+		return err
+	}
+	identify := func(claims map[string]any, odd simulator.Odd) func(map[string]any, string) {
+		return func(said map[string]any, nonce string) {
+			odd.Claims = map[string]any{"typ": "ID", "aud": "eodispatch-api", "nonce": nonce}
+			maps.Copy(odd.Claims, claims)
+			said["id_token"] = s.idp.Mint(simulator.BrokerRealm, "alice", "eodispatch-api", odd)
+		}
+	}
+	for name, row := range map[string]struct {
+		alter func(said map[string]any, nonce string)
+		want  dispatch.Kind
+	}{
+		"no ID token":       {func(said map[string]any, _ string) { delete(said, "id_token") }, dispatch.BadUpstream},
+		"another nonce":     {identify(map[string]any{"nonce": "another"}, simulator.Odd{}), dispatch.BadUpstream},
+		"no nonce":          {identify(map[string]any{"nonce": nil}, simulator.Odd{}), dispatch.BadUpstream},
+		"for another":       {identify(map[string]any{"aud": "portal"}, simulator.Odd{}), dispatch.BadUpstream},
+		"of another issuer": {identify(map[string]any{"iss": "https://evil.test"}, simulator.Odd{}), dispatch.BadUpstream},
+		"over":              {identify(map[string]any{"exp": s.time().Add(-time.Hour).Unix()}, simulator.Odd{}), dispatch.BadUpstream},
+		"signed by another": {identify(nil, simulator.Odd{Foreign: true}), dispatch.BadUpstream},
+		"with another's access token": {func(said map[string]any, _ string) {
+			said["access_token"] = s.idp.Mint(simulator.BrokerRealm, "carol", "eodispatch-api", simulator.Odd{})
+		}, dispatch.Misconfigured},
+	} {
+		if err := signIn(row.alter); !dispatch.Is(err, row.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if grants, err := s.vault.Grants(t.Context(), s.user("alice")); err != nil || len(grants) > 0 {
+			t.Errorf("%s: grants %+v %v", name, grants, err)
+		}
+	}
+	if err := signIn(identify(nil, simulator.Odd{})); err != nil {
+		t.Errorf("as it should be: %v", err)
+	}
 }
 
 func TestInvitations(t *testing.T) {

@@ -285,6 +285,8 @@ func (idp *IdP) discovery(w http.ResponseWriter, c call) *problem {
 		"subject_types_supported":               []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "client_secret_post"},
+
+		"authorization_response_iss_parameter_supported": true,
 	})
 	return nil
 }
