@@ -46,8 +46,8 @@ func Drivers() []string { return slices.Sorted(maps.Keys(drivers)) }
 // can mend, else Misconfigured or Unavailable. It is never asked twice at once for one user.
 type exchanger interface {
 	exchange(ctx context.Context, subject dispatch.Secret) (issued, error)
-	// check is nil when it would work, as far as that shows without a user's token.
-	check(context.Context) error
+	// check is nil when it would work, as far as that shows without a user's token; unproven is what does not show.
+	check(context.Context) (unproven string, err error)
 }
 
 var (
@@ -104,11 +104,12 @@ func (c exchangeClient) ask(ctx context.Context, address string, form url.Values
 	return c.provider.client.readIssued(a)
 }
 
-// nobody's token is one that no provider takes. One that refuses it for that has found all else in order.
+// nobody's token is one that no provider takes.
 const nobody = dispatch.Secret("nobody")
 
-func checkExchange(ctx context.Context, e exchanger) error {
-	_, err := e.exchange(ctx, nobody)
+// refusesNobody is nil when the provider refuses nobody's token for that alone: it has found in order what it looks at before.
+func refusesNobody(ctx context.Context, exchange func(context.Context, dispatch.Secret) (issued, error)) error {
+	_, err := exchange(ctx, nobody)
 	switch {
 	case err == nil:
 		return misconfigured(errors.New("the provider gave a token for one that is none"))
@@ -116,6 +117,40 @@ func checkExchange(ctx context.Context, e exchanger) error {
 		return nil
 	}
 	return err
+}
+
+// tryOwn exchanges the client's own token, for providers that look at the token first and only then whether the client may
+// exchange it. A client has one if its provider lets it act for itself.
+func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven string, err error) {
+	if err := refusesNobody(ctx, e.exchange); err != nil {
+		return "", err
+	}
+	own, err := c.ownToken(ctx)
+	if err == nil {
+		_, err = e.exchange(ctx, own)
+	}
+	switch {
+	case err == nil, errors.Is(err, errNotLinked): // it has no account to be linked
+		return "", nil
+	case errors.Is(err, errSubjectEnded):
+		return "whether the client may exchange, which shows only with a token, and the client has none of its own to try with", nil
+	}
+	return "", err
+}
+
+// ownToken is the client's own. Errors: errSubjectEnded where the provider gives it none.
+func (c exchangeClient) ownToken(ctx context.Context) (dispatch.Secret, error) {
+	a, err := c.form(ctx, url.Values{"grant_type": {"client_credentials"}})
+	switch {
+	case err != nil:
+		return "", unavailable(err)
+	case a.status == http.StatusBadRequest, a.status == http.StatusUnauthorized:
+		return "", errSubjectEnded
+	case a.status != http.StatusOK:
+		return "", a.failed("identity.Check", a.refusal(c.Secret))
+	}
+	got, err := c.provider.client.readIssued(a)
+	return got.token, err
 }
 
 const (

@@ -198,48 +198,91 @@ func TestPassthrough(t *testing.T) {
 	}
 }
 
-// TestCheck: a provider that would exchange refuses what is no token for that; else the operator is told.
+// TestCheck: a provider that would exchange refuses what is no token for that, and what the client's own is good for shows
+// that the client may; else the operator is told what is wrong, or what could not be seen.
 func TestCheck(t *testing.T) {
-	answer := func(status int, code, description string) func() (*http.Response, error) {
+	type answer = func() (*http.Response, error)
+	refuses := func(status int, code, description string) answer {
 		return func() (*http.Response, error) {
 			return reply(status, fields{"error": code, "error_description": description}.json()), nil
 		}
 	}
-	good := map[string]func() (*http.Response, error){
-		pathBroker:        answer(400, "invalid_token", "Invalid token"),
-		pathToken:         answer(400, "invalid_request", "Invalid token"),
-		pathPlatformToken: answer(400, "invalid_grant", "The provided assertion is not a valid JWT"),
+	var sent map[string]url.Values
+	// told answers by what the form holds: nobody's token, the client's own, or the wish for that.
+	told := func(field string, nobodys, owns, own answer) answer {
+		return func() (*http.Response, error) {
+			form := sent[map[string]string{"token": pathBroker, "assertion": pathPlatformToken}[field]]
+			if field == "subject_token" {
+				form = sent[pathToken]
+			}
+			switch {
+			case form.Get("grant_type") == "client_credentials":
+				return own()
+			case form.Get(field) == nobody.Reveal():
+				return nobodys()
+			}
+			return owns()
+		}
 	}
-	wrong := answer(401, "unauthorized_client", "Invalid client or Invalid client credentials")
-	asks := map[string][]string{"keycloak-broker": {pathBroker}, "keycloak-requested-issuer": {pathToken}, "token-exchange": {pathToken},
-		"jwt-grant": {pathToken, pathPlatformToken}, "passthrough": nil}
-	for driver, paths := range asks {
-		p, sent := twoProviders(t, good)
-		tokens := newTokens(t, p, exchanges)
-		if err := tokens.Check(t.Context(), driver); err != nil || len(sent) != len(paths) {
-			t.Errorf("%s: %v, sent %v", driver, err, sent)
-		}
-		for _, path := range paths {
-			if strings.Contains(sent[path].Encode(), subjectToken.Reveal()) {
-				t.Errorf("%s: a user's token was used", driver)
+	invalid := refuses(400, "invalid_request", "Invalid token")
+	gives := func() (*http.Response, error) { return gives(assertion, nil), nil }
+	unlinked := refuses(400, "not_linked", "identity provider is not linked")
+	denied := refuses(403, "access_denied", "Client not allowed to exchange")
+	wrong := refuses(401, "unauthorized_client", "Invalid client or Invalid client credentials")
+	noService := refuses(401, "unauthorized_client", "Client not enabled to retrieve service account")
+	noJWT := refuses(400, "invalid_grant", "The provided assertion is not a valid JWT")
+	noGrant := refuses(400, "invalid_grant", "JWT Authorization Grant is not supported for the requested client")
+	out := func() (*http.Response, error) { return down(nil) }
+	const broker, legacy, standard, grant = "keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"
+	atToken := func(nobodys, owns, own answer) map[string]answer {
+		return map[string]answer{pathToken: told("subject_token", nobodys, owns, own)}
+	}
+	with := func(answers map[string]answer, path string, a answer) map[string]answer {
+		answers[path] = a
+		return answers
+	}
+	good := told("assertion", noJWT, refuses(400, "invalid_grant", "User not found"), nil)
+	for name, row := range map[string]struct {
+		driver  string
+		answers map[string]answer
+		kind    dispatch.Kind // Internal: no error
+		unsure  bool
+	}{
+		"broker":                        {broker, map[string]answer{pathBroker: refuses(400, "invalid_token", "Invalid token")}, 0, false},
+		"broker, wrong secret":          {broker, map[string]answer{pathBroker: wrong}, dispatch.Misconfigured, false},
+		"broker, down":                  {broker, map[string]answer{pathBroker: out}, dispatch.Unavailable, false},
+		"broker, tokens for nothing":    {broker, nil, dispatch.Misconfigured, false},
+		"legacy":                        {legacy, atToken(invalid, unlinked, gives), 0, false},
+		"legacy, not allowed":           {legacy, atToken(invalid, denied, gives), dispatch.Misconfigured, false},
+		"legacy, no token of its own":   {legacy, atToken(invalid, nil, noService), 0, true},
+		"legacy, takes no such token":   {legacy, atToken(invalid, invalid, gives), 0, true},
+		"legacy, wrong secret":          {legacy, atToken(wrong, nil, nil), dispatch.Misconfigured, false},
+		"legacy, down":                  {legacy, atToken(out, nil, nil), dispatch.Unavailable, false},
+		"legacy, down meanwhile":        {legacy, atToken(invalid, nil, out), dispatch.Unavailable, false},
+		"legacy, busy":                  {legacy, atToken(invalid, nil, refuses(429, "", "")), dispatch.Unavailable, false},
+		"legacy, tokens for nothing":    {legacy, nil, dispatch.Misconfigured, false},
+		"standard":                      {standard, atToken(invalid, gives, gives), 0, false},
+		"standard, not allowed":         {standard, atToken(invalid, denied, gives), dispatch.Misconfigured, false},
+		"standard, no token of its own": {standard, atToken(invalid, nil, noService), 0, true},
+		"standard, tokens for nothing":  {standard, nil, dispatch.Misconfigured, false},
+		"grant":                         {grant, with(atToken(invalid, gives, gives), pathPlatformToken, good), 0, false},
+		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, told("assertion", noJWT, noGrant, nil)),
+			dispatch.Misconfigured, false},
+		"grant, wrong secret":        {grant, with(atToken(invalid, gives, gives), pathPlatformToken, wrong), dispatch.Misconfigured, false},
+		"grant, down":                {grant, with(atToken(invalid, gives, gives), pathPlatformToken, out), dispatch.Unavailable, false},
+		"grant, no assertion":        {grant, with(atToken(wrong, nil, nil), pathPlatformToken, good), dispatch.Misconfigured, false},
+		"grant, no token of its own": {grant, with(atToken(invalid, nil, noService), pathPlatformToken, good), 0, true},
+		"grant, tokens for nothing":  {grant, nil, dispatch.Misconfigured, false},
+		"passthrough":                {"passthrough", nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p *fakeProvider
+			p, sent = twoProviders(t, row.answers)
+			unproven, err := newTokens(t, p, exchanges).Check(t.Context(), row.driver)
+			if row.kind == 0 && err != nil || row.kind != 0 && !dispatch.Is(err, row.kind) || (unproven != "") != row.unsure {
+				t.Errorf("%q, %v", unproven, err)
 			}
-			for kind, bad := range map[dispatch.Kind]func() (*http.Response, error){dispatch.Misconfigured: wrong,
-				dispatch.Unavailable: func() (*http.Response, error) { return down(nil) }} {
-				answers := map[string]func() (*http.Response, error){}
-				for at, a := range good {
-					answers[at] = a
-				}
-				answers[path] = bad
-				p, _ := twoProviders(t, answers)
-				if err := newTokens(t, p, exchanges).Check(t.Context(), driver); !dispatch.Is(err, kind) {
-					t.Errorf("%s: %s: %v", driver, path, err)
-				}
-			}
-		}
-		p, _ = twoProviders(t, nil)
-		if err := newTokens(t, p, exchanges).Check(t.Context(), driver); paths != nil && !dispatch.Is(err, dispatch.Misconfigured) {
-			t.Errorf("%s: a provider that gives tokens for nothing: %v", driver, err)
-		}
+		})
 	}
 }
 

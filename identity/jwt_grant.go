@@ -3,7 +3,6 @@ package identity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 
@@ -13,7 +12,7 @@ import (
 // jwtGrant chains two providers: the broker's gives a token for the platform's provider, which takes it for an assertion of
 // who the user is (RFC 7523, section 2.1). Nothing is stored anywhere that could be lost.
 type jwtGrant struct {
-	Assertion exchanger
+	Assertion *tokenExchange
 	Client    exchangeClient // at the platform's provider
 }
 
@@ -60,11 +59,12 @@ func (j *jwtGrant) redeem(ctx context.Context, assertion dispatch.Secret, means 
 	}, means, assertion)
 }
 
-// check asks both providers: what is no assertion at all is refused for that by one that would take assertions from us.
-func (j *jwtGrant) check(ctx context.Context) error {
-	_, err := j.redeem(ctx, nobody, refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
-	if errors.Is(err, errSubjectEnded) {
-		err = nil
+// check asks both providers: what is no assertion at all is refused for that by one that knows us.
+func (j *jwtGrant) check(ctx context.Context) (string, error) {
+	if err := refusesNobody(ctx, func(ctx context.Context, assertion dispatch.Secret) (issued, error) {
+		return j.redeem(ctx, assertion, refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
+	}); err != nil {
+		return "", err
 	}
-	return errors.Join(j.Assertion.check(ctx), err)
+	return j.Assertion.Client.tryOwn(ctx, j)
 }

@@ -37,4 +37,7 @@ func (k *keycloakBroker) exchange(ctx context.Context, subject dispatch.Secret) 
 	return k.Client.ask(ctx, address, url.Values{"token": {subject.Reveal()}}, keycloakBrokerRefusals, subject)
 }
 
-func (k *keycloakBroker) check(ctx context.Context) error { return checkExchange(ctx, k) }
+// check: whether the client may ask is looked at before the token.
+func (k *keycloakBroker) check(ctx context.Context) (string, error) {
+	return "", refusesNobody(ctx, k.exchange)
+}

@@ -23,4 +23,4 @@ func (passthrough) exchange(_ context.Context, subject dispatch.Secret) (issued,
 	return issued{subject, issuer, expires}, nil
 }
 
-func (passthrough) check(context.Context) error { return nil }
+func (passthrough) check(context.Context) (string, error) { return "", nil }

@@ -42,4 +42,4 @@ func (r *requestedIssuer) exchange(ctx context.Context, subject dispatch.Secret)
 	}, requestedIssuerRefusals, subject)
 }
 
-func (r *requestedIssuer) check(ctx context.Context) error { return checkExchange(ctx, r) }
+func (r *requestedIssuer) check(ctx context.Context) (string, error) { return r.Client.tryOwn(ctx, r) }

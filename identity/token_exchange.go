@@ -42,4 +42,4 @@ func (t *tokenExchange) exchange(ctx context.Context, subject dispatch.Secret) (
 	}, tokenExchangeRefusals, subject)
 }
 
-func (t *tokenExchange) check(ctx context.Context) error { return checkExchange(ctx, t) }
+func (t *tokenExchange) check(ctx context.Context) (string, error) { return t.Client.tryOwn(ctx, t) }

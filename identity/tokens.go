@@ -63,8 +63,8 @@ type Tokens struct {
 
 type platform struct {
 	Platform
-	source *source                     // nil: no token is needed
-	check  func(context.Context) error // whether the settings are good
+	source *source                                            // nil: no token is needed
+	check  func(context.Context) (unproven string, err error) // whether the settings are good
 }
 
 var _ dispatch.Tokens = (*Tokens)(nil)
@@ -154,9 +154,9 @@ func (b *tokensBuilder) shared(p Platform) *platform {
 		return nil
 	}
 	obtain := func(ctx context.Context, _ wanted) (issued, error) { return account.token(ctx) }
-	return &platform{p, newSource(b.Now, nil, obtain), func(ctx context.Context) error {
+	return &platform{p, newSource(b.Now, nil, obtain), func(ctx context.Context) (string, error) {
 		_, err := account.token(ctx)
-		return err
+		return "", err
 	}}
 }
 
@@ -243,20 +243,21 @@ func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token,
 	return dispatch.Token{Secret: got.token, Issuer: cmp.Or(got.issuer, p.Issuer)}, nil
 }
 
-// Check is nil when the settings of a platform's access are good, as far as that shows without a user: the providers are
-// asked for something that they must refuse. Else the error says who can mend it, as that of Token.
-func (t *Tokens) Check(ctx context.Context, platform string) error {
+// Check tries the settings of a platform's access, as far as that is possible without a user: the providers are asked for
+// something that they must refuse, and for something that helps nobody. The error says who can mend it, as that of Token;
+// unproven is what could not be tried, "" for nothing.
+func (t *Tokens) Check(ctx context.Context, platform string) (unproven string, err error) {
 	p := t.platforms[platform]
 	if p == nil {
-		return misconfigured(fmt.Errorf("no platform %q", platform))
+		return "", misconfigured(fmt.Errorf("no platform %q", platform))
 	}
 	if p.check == nil {
-		return nil
+		return "", nil
 	}
-	if err := p.check(ctx); err != nil {
-		return p.explain(err)
+	if unproven, err = p.check(ctx); err != nil {
+		return "", p.explain(err)
 	}
-	return nil
+	return unproven, nil
 }
 
 // Refused drops a token that the platform did not take. Where the identity provider goes on giving the same one, Token

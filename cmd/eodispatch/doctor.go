@@ -23,19 +23,28 @@ type doctorCommand struct {
 // check is one thing that must work.
 type check struct {
 	name   string
-	ask    func(context.Context) error
+	ask    func(context.Context) (unproven string, err error)
 	advice string // what to do when it does not
 }
 
-// finding is what a check found: an error, or nil.
+// sure is a check that either shows all or finds an error.
+func sure(ask func(context.Context) error) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return "", ask(ctx) }
+}
+
+// finding is what a check found: an error, or nil and what it could not look at.
 type finding struct {
 	name, advice string
+	unproven     string
 	err          error
 }
 
 func (f finding) String() string {
-	if f.err == nil {
+	switch {
+	case f.err == nil && f.unproven == "":
 		return "ok   " + f.name
+	case f.err == nil:
+		return fmt.Sprintf("ok   %s, but not checked: %s; %s", f.name, f.unproven, f.advice)
 	}
 	return fmt.Sprintf("FAIL %s: %s; %s", f.name, explained(f.err), f.advice)
 }
@@ -73,7 +82,8 @@ func diagnose(ctx context.Context, checks []check, within time.Duration) []findi
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, within)
 			defer cancel()
-			findings[i] = finding{c.name, c.advice, c.ask(ctx)}
+			findings[i] = finding{name: c.name, advice: c.advice}
+			findings[i].unproven, findings[i].err = c.ask(ctx)
 		})
 	}
 	all.Wait()
@@ -104,23 +114,23 @@ func checksOf(settings *config.Config) ([]check, error) {
 		return nil, err
 	}
 	checks := []check{{
-		name: "database", ask: func(ctx context.Context) error { return askDatabase(ctx, settings) },
+		name: "database", ask: sure(func(ctx context.Context) error { return askDatabase(ctx, settings) }),
 		advice: "see that the server runs and that `database` names it with a user who may create tables",
 	}, {
-		name: "identity provider " + settings.Identity.Issuer, ask: verifier.Probe,
+		name: "identity provider " + settings.Identity.Issuer, ask: sure(verifier.Probe),
 		advice: "see that `identity.issuer` is exactly what its discovery document says, and that it can be reached from here",
 	}}
 	for i, b := range backends {
 		if e := settings.Platforms[i].Exchange; e != nil {
 			checks = append(checks, check{
 				name:   fmt.Sprintf("exchange for platform %s (%s)", b.Name, e.Driver),
-				ask:    func(ctx context.Context) error { return tokens.Check(ctx, b.Name) },
+				ask:    func(ctx context.Context) (string, error) { return tokens.Check(ctx, b.Name) },
 				advice: "see docs/identity.md for what the identity provider must be told for this driver",
 			})
 		}
 		checks = append(checks, check{
 			name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
-			ask:  func(ctx context.Context) error { return askPlatform(ctx, b, tokens) },
+			ask:  sure(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
 			advice: "see that `endpoint` and `protocol` are right, that it can be reached from here, and, where access is shared, " +
 				"that it takes the tokens of `service_account`",
 		})

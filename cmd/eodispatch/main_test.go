@@ -272,11 +272,20 @@ platforms:
 	for variable, want := range map[string]string{
 		"EODISPATCH_IDENTITY_CLIENT_SECRET=wrong":         "FAIL exchange for platform old (keycloak-requested-issuer): ",
 		"EODISPATCH_PLATFORMS_0_EXCHANGE_ALIAS=elsewhere": "FAIL exchange for platform new (keycloak-broker): ",
+		"EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=elsewhere": "FAIL exchange for platform old (keycloak-requested-issuer): ",
 	} {
 		code, printed := try(t, []string{variable}, "doctor", "--config", file)
 		if line := between(printed, want, "\n"); code != exitFailed || !strings.Contains(line, "docs/identity.md") || strings.Contains(line, "ink your") {
 			t.Errorf("%s: exit %d:\n%s", variable, code, printed)
 		}
+	}
+}
+
+// TestDoctorSaysWhatItCannotCheck in place of a plain ok.
+func TestDoctorSaysWhatItCannotCheck(t *testing.T) {
+	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) { return "whether it may", nil }}}
+	if line := diagnose(t.Context(), checks, time.Second)[0].String(); line != "ok   exchange, but not checked: whether it may; see the docs" {
+		t.Error(line)
 	}
 }
 

@@ -1,7 +1,6 @@
 package keycloak
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -157,6 +157,19 @@ var broken = map[string]func(t *testing.T) (address string){
 	},
 }
 
+// troubled are those, and one that Keycloak takes for a refusal of its own stored token.
+func troubled() map[string]func(t *testing.T) string {
+	all := maps.Clone(broken)
+	all["overloaded"] = func(t *testing.T) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>", http.StatusServiceUnavailable)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	return all
+}
+
 // detour sends what is meant for a realm's token endpoint elsewhere.
 type detour struct{ realm, address string }
 
@@ -189,6 +202,18 @@ func TestLinkedAccounts(t *testing.T) {
 			})
 			t.Run("never linked", func(t *testing.T) {
 				_, err := get(t, good, bob)
+				wants(t, err, dispatch.SignInRequired, linkIt)
+			})
+			t.Run("listed as linked", func(t *testing.T) { // by an administrator or an import: no token was ever stored
+				must(t, s.LinkByAdmin("apex", "bob", "platform", "platform", "bob-p"))
+				defer func() { must(t, s.Unlink("apex", "bob", "platform")) }()
+				_, err := get(t, good, bob)
+				wants(t, err, dispatch.SignInRequired, linkIt)
+			})
+			t.Run("link taken back", func(t *testing.T) {
+				must(t, s.Link("carol"))
+				must(t, s.Unlink("apex", "carol", "platform"))
+				_, err := get(t, good, signIn(t, s, "carol", "portal"))
 				wants(t, err, dispatch.SignInRequired, linkIt)
 			})
 			t.Run("link lost", func(t *testing.T) {
@@ -285,13 +310,37 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 		_, err := get(t, good, token)
 		wants(t, err, dispatch.SignInRequired, again)
 	})
-	t.Run("wrong secret", func(t *testing.T) {
-		c := good
-		c.ClientSecret = "wrong"
-		_, err := get(t, c, user)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+	t.Run("user disabled", func(t *testing.T) { // case 99
+		token := signIn(t, s, "carol", "portal")
+		must(t, s.Enable("apex", "carol", false))
+		defer func() { must(t, s.Enable("apex", "carol", true)) }()
+		_, err := get(t, good, token)
+		wants(t, err, dispatch.SignInRequired, again)
 	})
-	for name, break_ := range broken {
+	for name, subject := range map[string]url.Values{
+		"another realm's": {"grant_type": {"client_credentials"}, "client_id": {"eodispatch-service"}, "client_secret": {"eodispatch-service-secret"}},
+		"a refresh token": {"grant_type": {"password"}, "client_id": {"portal"}, "username": {"alice"}, "password": {"alice-password"}},
+	} {
+		t.Run("subject is "+name, func(t *testing.T) {
+			realm, member := "platform", "access_token"
+			if name == "a refresh token" {
+				realm, member = "apex", "refresh_token"
+			}
+			answer, err := s.Token(realm, subject)
+			must(t, err)
+			_, err = get(t, good, dispatch.Secret(answer[member].(string)))
+			wants(t, err, dispatch.SignInRequired, again)
+		})
+	}
+	for name, client := range map[string][2]dispatch.Secret{"wrong secret": {"eodispatch-api", "wrong"}, "unknown client": {"nobody", "eodispatch-api-secret"}} {
+		t.Run(name, func(t *testing.T) {
+			c := good
+			c.ClientID, c.ClientSecret = client[0].Reveal(), client[1]
+			_, err := get(t, c, user)
+			wants(t, err, dispatch.Misconfigured, mendIt)
+		})
+	}
+	for name, break_ := range troubled() {
 		t.Run("own provider "+name, func(t *testing.T) {
 			c := good
 			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"apex", break_(t)}}
@@ -382,7 +431,7 @@ func TestJWTGrant(t *testing.T) {
 		_, err := get(t, c, alice)
 		wants(t, err, dispatch.Misconfigured, mendIt)
 	})
-	for name, break_ := range broken {
+	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
 			c := good
 			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"platform", break_(t)}}
@@ -399,6 +448,13 @@ func TestPassthrough(t *testing.T) {
 	if err != nil || got.Secret != alice || got.Issuer != Apex {
 		t.Errorf("%v, %v", got.Issuer, err)
 	}
+	tokens, err := identity.NewTokens(settings("passthrough"))
+	must(t, err)
+	over, err := expired(s)
+	must(t, err)
+	tokens.Offer("u", over, time.Now())
+	_, err = tokens.Token(t.Context(), "P/u")
+	wants(t, err, dispatch.SignInRequired, again)
 }
 
 func TestClientCredentials(t *testing.T) {
@@ -421,7 +477,7 @@ func TestClientCredentials(t *testing.T) {
 			wants(t, err, dispatch.Misconfigured, mendIt)
 		})
 	}
-	for name, break_ := range broken {
+	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
 			c := good
 			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"platform", break_(t)}}
@@ -431,34 +487,64 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
-// TestCheck: what the doctor finds without a user.
+// TestCheck: what the doctor finds without a user, and what it says that it does not.
 func TestCheck(t *testing.T) {
-	Start(t)
-	check := func(c identity.TokensConfig) error {
+	s := Start(t)
+	check := func(c identity.TokensConfig) (string, error) {
 		tokens, err := identity.NewTokens(c)
 		must(t, err)
-		return tokens.Check(context.WithoutCancel(t.Context()), "P")
+		return tokens.Check(t.Context(), "P")
+	}
+	fails := func(c identity.TokensConfig) {
+		t.Helper()
+		_, err := check(c)
+		wants(t, err, dispatch.Misconfigured, mendIt)
 	}
 	for _, driver := range append(identity.Drivers(), "client credentials") {
-		if err := check(settings(driver)); err != nil {
-			t.Errorf("%s: %v", driver, err)
+		if unproven, err := check(settings(driver)); err != nil || unproven != "" {
+			t.Errorf("%s: %q %v", driver, unproven, err)
 		}
 		if driver == "passthrough" {
 			continue
 		}
 		c := settings(driver)
 		c.ClientSecret, c.Platforms[0].Account.ClientSecret = "wrong", "wrong"
-		wants(t, check(c), dispatch.Misconfigured, mendIt)
+		fails(c)
 	}
-	broker := settings("keycloak-broker")
-	broker.Platforms[0].Exchange.Alias = "nowhere"
-	wants(t, check(broker), dispatch.Misconfigured, mendIt)
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
+		c := settings(driver)
+		c.Platforms[0].Exchange.Alias = "nowhere"
+		fails(c)
+	}
+	for _, driver := range []string{"token-exchange", "jwt-grant"} {
+		c := settings(driver)
+		c.Platforms[0].Exchange.Audience = "plain-api"
+		fails(c)
+	}
 	grant := settings("jwt-grant")
 	grant.Platforms[0].Exchange.ClientSecret = "wrong"
-	wants(t, check(grant), dispatch.Misconfigured, mendIt)
-	plain := settings("token-exchange")
-	plain.ClientID, plain.ClientSecret = "plain-api", "plain-api-secret"
-	t.Log("a client that may not exchange:", check(plain))
+	fails(grant)
+	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret" // it takes no assertions
+	fails(grant)
+
+	// That a client may not exchange shows in three of four drivers only with a token, of which it may have none itself.
+	mayNot := func(driver string) identity.TokensConfig {
+		c := settings(driver)
+		c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
+		return c
+	}
+	fails(mayNot("keycloak-broker"))
+	asks := []string{"keycloak-requested-issuer", "token-exchange", "jwt-grant"}
+	for _, driver := range asks {
+		if unproven, err := check(mayNot(driver)); err != nil || unproven == "" {
+			t.Errorf("%s, client not allowed: %q %v", driver, unproven, err)
+		}
+	}
+	must(t, s.Client("plain-api", nil, Object{"serviceAccountsEnabled": true}))
+	t.Cleanup(func() { must(t, s.Client("plain-api", nil, Object{"serviceAccountsEnabled": false})) })
+	for _, driver := range asks {
+		fails(mayNot(driver))
+	}
 }
 
 // TestClientByKey: the broker's client signs who it is, at both endpoints (case 101).
