@@ -35,6 +35,40 @@ func TestAUserWhoDoesNotComeBack(t *testing.T) {
 	})
 }
 
+// What was created for such a user and never started is given up likewise; what lies at the platform is removed when they come
+// back after all.
+func TestAUserWhoDoesNotComeBackToStart(t *testing.T) {
+	p := &script{}
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		if s.Ref != (dispatch.Ref{}) {
+			return dispatch.Step{}, failure(dispatch.Busy)
+		}
+		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}}, nil
+	}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		h.SignInWithin = 48 * time.Hour
+		id := h.accept(t).ID
+		time.Sleep(time.Second)
+		h.purse.set(failure(dispatch.SignInRequired))
+		time.Sleep(24 * time.Hour)
+		if r := h.now(t, id); r.Phase != dispatch.Created || r.Attention != dispatch.NeedsSignIn {
+			t.Fatalf("on the first day it is %s %s %q", r.Phase, r.Status, r.Attention)
+		}
+		time.Sleep(25 * time.Hour)
+		r := h.now(t, id)
+		if r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Ref == (dispatch.Ref{}) || len(r.Strays) != 1 || p.cancels.Load() > 0 {
+			t.Errorf("in the end it is %s %q %+v, canceled %d times", r.Status, r.Attention, r.Ref, p.cancels.Load())
+		}
+		time.Sleep(time.Hour)
+		h.purse.set(nil)
+		h.SignedIn(t.Context(), "ann")
+		time.Sleep(15 * time.Minute)
+		if r := h.now(t, id); r.Status != dispatch.Failed || len(r.Strays) > 0 || p.cancels.Load() != 1 {
+			t.Errorf("with its user back it is %s with %v, canceled %d times", r.Status, r.Strays, p.cancels.Load())
+		}
+	})
+}
+
 // What a user mends by a page of ours counts at once, though a request of theirs so soon would not.
 func TestMended(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {

@@ -39,8 +39,11 @@ func (v *visit) denied() (answers []answer) {
 			continue
 		}
 		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.denial}
-		if j.Phase == Creating {
+		switch j.Phase {
+		case Creating:
 			o.Asked = AskSearch
+		case Ended:
+			o.Asked, o.Ref = AskStray, j.Strays[0]
 		}
 		answers = append(answers, answer{j, o})
 	}
@@ -98,13 +101,22 @@ func (v *visit) deny(ctx context.Context) error {
 	return nil
 }
 
-// giveUp lets the waiting jobs fail whose user was needed for too long.
+// giveUp lets the jobs fail whose user was needed for too long. What was created for them at the platform is inert: it is
+// removed if there is ever a token again.
 func (v *visit) giveUp(ctx context.Context) error {
 	patience := cmp.Or(v.SignInWithin, signInWithin)
 	given, err := v.Store.GiveUp(ctx, v.account, patience,
 		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.denial)))
+	var created []Job
 	for _, j := range given {
 		v.tell(ctx, Job{}, j, v.denial)
+		if j.Ref != (Ref{}) {
+			j.Due = v.now()
+			created = append(created, j.withStray(j.Ref))
+		}
+	}
+	if len(created) > 0 {
+		_, err = v.Store.Save(ctx, created)
 	}
 	return err
 }
@@ -175,15 +187,7 @@ func (b *Broker) goOn(ctx context.Context, a Account) {
 // awaitsSignIn reports whether an account is stopped until its user signs in, which another process may have found out.
 func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 	g, err := b.Store.Agenda(ctx, a, 1)
-	if err != nil || !g.Now.Before(g.Hold) || len(g.Lines) == 0 {
-		return false
-	}
-	jobs, err := b.Store.Ready(ctx, a, g.Lines[0], 1)
-	if err != nil || len(jobs) == 0 {
-		return false
-	}
-	r, err := b.Store.Refused(ctx, jobs[0].Owner, jobs[0].ID)
-	return err == nil && r.Attention == NeedsSignIn
+	return err == nil && g.Why == NeedsSignIn && g.Now.Before(g.Hold)
 }
 
 // denials is what this process knows of accounts for which nothing can be asked.

@@ -55,6 +55,9 @@ func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 // Holds reports whether a job in phase p takes one of its account's slots: from the intent to create until it has ended.
 func (p Phase) Holds() bool { return p != Waiting && p != Ended }
 
+// Inert reports whether nothing of a job in phase p runs, and no request about it is under way: what its account's hold stops.
+func (p Phase) Inert() bool { return p == Waiting || p == Created }
+
 // Status is how a job stands, in the words that users see.
 type Status string
 

@@ -91,10 +91,11 @@ type Store interface {
 	// Save keeps what answers changed, all but Desired and Hidden, in one commit. A job whose stored version is not the
 	// given one is left as it is, and is not among those returned.
 	Save(context.Context, []Job) ([]Job, error)
-	// Hold lets the account submit nothing for d, and says why on all its waiting jobs; d 0 ends it and wakes.
+	// Hold lets the account submit nothing for d, and says why on all its jobs that wait or were not started; d 0 ends it and
+	// wakes.
 	Hold(ctx context.Context, a Account, d time.Duration, why Attention, notice string) error
-	// GiveUp lets the account's waiting jobs fail, and gives them, if it has been held for longer than patience because
-	// its user is needed: by holds for [NeedsSignIn] with no other and no day in between.
+	// GiveUp lets the account's jobs fail that wait or were not started, and are wanted, and gives them, if it has been held
+	// for longer than patience because its user is needed: by holds for [NeedsSignIn] with no other and no day in between.
 	GiveUp(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
 	// Take takes the next request slot of a platform if it is at most a second away, and returns how far. Otherwise it
 	// takes nothing, and says how long until asking again makes sense.

@@ -256,10 +256,10 @@ func (s *MemStore) Refused(_ context.Context, u dispatch.UserID, id dispatch.Job
 	return s.record(r, now)
 }
 
-// record shows on a waiting job why its account submits nothing.
+// record shows on a job that was not started why its account submits nothing.
 func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	j := r.job()
-	if acc := s.of(j.Account); j.Phase == dispatch.Waiting && acc.hold.After(now) {
+	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) {
 		j.Attention, j.Notice = acc.why, acc.notice
 	}
 	if d := s.defined[definedBy(j)]; d != nil && d.told != "" && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
@@ -767,7 +767,7 @@ func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.D
 		return nil, nil
 	}
 	for id, r := range s.jobs {
-		if r.Account != a || r.Phase != dispatch.Waiting {
+		if r.Account != a || !r.Phase.Inert() || r.Desired != dispatch.WantRun {
 			continue
 		}
 		j := &r.Job

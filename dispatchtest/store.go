@@ -943,10 +943,16 @@ func (t storeTest) await() {
 // look0 is the store's time, when there is no account yet.
 func (t storeTest) look0() time.Time { return t.accept().Created }
 
-// giveUp: jobs that wait for their user fail when that has lasted, and only then.
+// giveUp: jobs that need their user, and were not started, fail when that has lasted, and only then.
 func (t storeTest) giveUp() {
 	ctx := t.Context()
-	waits, started := t.accept(), t.accept()
+	waits, created, unwanted, started := t.accept(), t.accept(), t.accept(), t.accept()
+	created.Phase, created.Ref = dispatch.Created, dispatch.Ref{ID: "p"}
+	created = t.save(created)
+	unwanted.Phase, unwanted.Ref = dispatch.Created, dispatch.Ref{ID: "q"}
+	t.save(unwanted)
+	unwanted, err := t.s.Cancel(ctx, ann, unwanted.ID, false)
+	t.must(err)
 	started.Phase = dispatch.Started
 	started = t.save(started)
 	hold := func(d time.Duration, why dispatch.Attention) { t.must(t.s.Hold(ctx, shared, d, why, "n")) }
@@ -974,7 +980,14 @@ func (t storeTest) giveUp() {
 	gives(0)
 	hold(time.Hour, dispatch.NeedsSignIn) // it still is
 	t.db.Pass(40 * time.Second)
-	gives(1)
+	for _, j := range []dispatch.Job{waits, created, started} {
+		r, err := t.s.Record(ctx, ann, j.ID)
+		t.must(err)
+		if shown := r.Attention == dispatch.NeedsSignIn && r.Notice == "n"; shown != j.Phase.Inert() {
+			t.Errorf("%s, it shows %q %q", j.Phase, r.Attention, r.Notice)
+		}
+	}
+	gives(2)
 	gives(0)
 	r, err := t.s.Record(ctx, ann, waits.ID)
 	t.must(err)
@@ -982,6 +995,10 @@ func (t storeTest) giveUp() {
 		r.Turn != waits.Turn+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) || !r.Updated.Equal(r.Moved) {
 		t.Errorf("given up as %+v", r.Job)
 	}
+	if j := t.load(created.ID); j.Phase != dispatch.Ended || j.Status != dispatch.Failed || j.Ref != created.Ref || j.Failure != "Nobody signed in." {
+		t.Errorf("created, it is given up as %+v", j)
+	}
+	t.equal(t.load(unwanted.ID), unwanted)
 	t.equal(t.load(started.ID), started)
 }
 

@@ -46,9 +46,9 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 	return dispatch.Record{Job: j, Request: request}, err
 }
 
-// held shows on a waiting job why its account submits nothing.
+// held shows on a job that was not started why its account submits nothing.
 func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
-	if j.Phase == dispatch.Waiting && hold > now {
+	if j.Phase.Inert() && hold > now {
 		j.Attention, j.Notice = why, notice
 	}
 	return j

@@ -296,7 +296,7 @@ ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.h
 -- name: GiveUp :many
 UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = sqlc.arg(failure),
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = sqlc.arg(now), updated = sqlc.arg(now)
-WHERE account = sqlc.arg(account) AND phase = 'waiting'
+WHERE account = sqlc.arg(account) AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST(sqlc.arg(before) AS BIGINT))
 RETURNING *;
 

@@ -152,7 +152,7 @@ func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, w
 	})
 }
 
-// GiveUp lets the jobs fail that wait for their user longer than patience.
+// GiveUp lets the jobs fail that have needed their user for longer than patience.
 func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Duration, failure string) (jobs []dispatch.Job, err error) {
 	err = s.in(ctx, s.visit, "GiveUp", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.GiveUp(ctx, query.GiveUpParams{Account: a, Before: now - patience.Microseconds(), Now: now, Failure: failure}))

@@ -786,7 +786,7 @@ func (q *Queries) GetTask(ctx context.Context, iD dispatch.TaskID, owner dispatc
 const giveUp = `-- name: GiveUp :many
 UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = $1,
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
-WHERE account = $3 AND phase = 'waiting'
+WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
 RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
 `
