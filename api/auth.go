@@ -29,7 +29,7 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.refuse(w, r, err)
 		return
 	}
-	callIn(r.Context()).user = caller.User
+	callIn(r.Context()).caller = caller
 	if a.SignedIn != nil {
 		a.SignedIn(r.Context(), caller)
 	}

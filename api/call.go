@@ -16,14 +16,15 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
 )
 
 // call is one request on its way, and the writer of its answer.
 type call struct {
 	http.ResponseWriter
-	id     string // correlation id
-	user   dispatch.UserID
-	status int // 0: no answer yet
+	id     string          // correlation id
+	caller identity.Caller // zero: nobody is known
+	status int             // 0: no answer yet
 }
 
 func (c *call) WriteHeader(status int) {
@@ -65,7 +66,10 @@ func callIn(ctx context.Context) *call {
 }
 
 // user is who makes the request.
-func user(ctx context.Context) dispatch.UserID { return callIn(ctx).user }
+func user(ctx context.Context) dispatch.UserID { return callIn(ctx).caller.User }
+
+// CallerIn is whose request ctx belongs to, zero where it belongs to none.
+func CallerIn(ctx context.Context) identity.Caller { return callIn(ctx).caller }
 
 // track gives each request its correlation id, its headers and its line in the log, and turns a panic into an answer.
 func (a *api) track(next http.Handler) http.Handler {
@@ -84,7 +88,7 @@ func (a *api) track(next http.Handler) http.Handler {
 			broken := a.mend(c, r, recover())
 			a.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method),
 				slog.String("route", routeOf(r)), slog.Int("status", c.status), slog.Duration("duration", time.Since(begin)),
-				slog.String("user", pseudonym(c.user)), slog.Bool("broken", broken))
+				slog.String("user", pseudonym(c.caller.User)), slog.Bool("broken", broken))
 			if broken {
 				panic(http.ErrAbortHandler)
 			}

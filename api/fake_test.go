@@ -376,7 +376,7 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 		return nil, err
 	}
 	costs := 1.5
-	return []dispatch.Usage{{Account: "cdse/shared", Live: 1, Lately: 2, Jobs: 3, Costs: &costs}, {Account: "open/open", Jobs: 1}}, nil
+	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3, Costs: &costs}, {Account: "open/open", Jobs: 1}}, nil
 }
 
 func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {

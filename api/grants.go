@@ -37,7 +37,9 @@ type GrantLink struct {
 type Usage struct {
 	Platform string   `json:"platform"`
 	Live     int      `json:"live" doc:"Jobs that have not ended"`
+	LiveOf   *int     `json:"live_limit" nullable:"true" doc:"How many such jobs you may have at this platform; null: only the limit for all platforms holds"`
 	LastDay  int      `json:"last_day" doc:"Jobs submitted in the last 24 hours"`
+	DayOf    *int     `json:"last_day_limit" nullable:"true" doc:"How many such jobs you may have at this platform; null: likewise"`
 	Jobs     int      `json:"jobs" doc:"All jobs that are kept; deleted ones are for a week after their end"`
 	Costs    *float64 `json:"costs" nullable:"true" doc:"Of these jobs, as far as the platform told, in its own unit"`
 }
@@ -101,9 +103,17 @@ func (a *api) usage(ctx context.Context, _ *request) (*usageTable, error) {
 	use, err := a.Broker.Usage(ctx, user(ctx))
 	table := usageTable{[]Usage{}}
 	for _, u := range use {
-		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, u.Lately, u.Jobs, u.Costs})
+		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately, limitOf(u.Quota.Daily), u.Jobs, u.Costs})
 	}
 	return &table, err
+}
+
+// limitOf is nil where there is none.
+func limitOf(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 var errNoGrant = refusal{status: 404, code: "GRANT_NOT_FOUND", message: "There is no such grant."}

@@ -68,7 +68,7 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		return
 	}
 	s.socket.SetReadLimit(heardLimit)
-	ctx, cancel := context.WithCancelCause(context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, user: s.topic.user}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, caller: identity.Caller{User: s.topic.user}}))
 	if !a.streaming.start(func() {
 		defer leave()
 		s.run(ctx)
@@ -88,7 +88,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 	if err != nil {
 		return nil, err
 	}
-	callIn(r.Context()).user = caller.User
+	callIn(r.Context()).caller = caller
 	if a.SignedIn != nil {
 		a.SignedIn(r.Context(), caller)
 	}

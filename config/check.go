@@ -161,11 +161,29 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 	if p.Access != dispatch.AccessShared && p.ServiceAccount != nil {
 		r.failAt(key+".service_account", "is for access: shared, but access is %s: remove one", p.Access)
 	}
+	r.checkUsers(c, p, key+".users")
 	switch p.Access {
 	case dispatch.AccessUser:
 		r.checkExchange(c, p, key+".exchange")
 	case dispatch.AccessShared:
 		r.checkServiceAccount(c, p, key+".service_account")
+	}
+}
+
+// checkUsers says at the start who is not held back from an account that costs somebody money.
+func (r *reader) checkUsers(c *Config, p *Platform, key string) {
+	u := p.Users
+	switch {
+	case u == nil && p.Access == dispatch.AccessShared:
+		c.Notes = append(c.Notes, fmt.Sprintf("platform %s: whoever may use the broker may use its service account, up to limits.user_jobs; "+
+			"users: {jobs: …, claim: …} bounds that", p.Name))
+	case u == nil:
+	case p.Access == dispatch.AccessUser:
+		r.failAt(key, "is for an account that users share, but access is user: remove it")
+	case (u.Claim == "") != (len(u.AnyOf) == 0):
+		r.failAt(key, "claim and any_of go together: a claim of users' tokens, and what it must have one of")
+	case slices.Contains(u.AnyOf, ""):
+		r.failAt(key+".any_of", "must not have an empty text")
 	}
 }
 

@@ -62,6 +62,7 @@ type Platform struct {
 	Access         dispatch.Access `yaml:"access" oneof:"user shared open"`
 	Exchange       *Exchange       `yaml:"exchange"`        // set where access is user
 	ServiceAccount *ServiceAccount `yaml:"service_account"` // set where access is shared
+	Users          *Users          `yaml:"users"`           // not where access is user
 	TokenPrefix    string          `yaml:"token_prefix"`    // openEO: what goes before the token; "": derived by issuer
 	Issuer         string          `yaml:"issuer"`          // of the platform's tokens; "": not known
 	Limits         PlatformLimits  `yaml:"limits"`
@@ -124,6 +125,14 @@ type ServiceAccount struct {
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
 	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
+}
+
+// Users says who may use an account that users share, and how much of it each.
+type Users struct {
+	Jobs  int      `yaml:"jobs"`         // that have not ended; absent: as many as limits.user_jobs
+	Daily int      `yaml:"jobs_per_day"` // submitted in 24 hours; absent: as many as limits.user_jobs_per_day
+	Claim string   `yaml:"claim"`        // of a user's token, see identity.Caller.Has; absent: everybody may
+	AnyOf []string `yaml:"any_of"`       // what the claim must have one of
 }
 
 // PlatformLimits are the limits that the broker keeps towards a platform.

@@ -44,6 +44,7 @@ platforms:
     endpoint: https://ogc.example.org/api
     access: shared
     service_account: {token_url: https://auth.example.org/token, client_id: broker, client_secret: file:SECRETFILE}
+    users: {jobs: 20, jobs_per_day: 200, claim: realm_access.roles, any_of: [eo-users, admins]}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
 limits: {body: 2MiB, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, streams: 30}
@@ -91,6 +92,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},
+			Users:          &Users{Jobs: 20, Daily: 200, Claim: "realm_access.roles", AnyOf: []string{"eo-users", "admins"}},
 			Limits:         defaults, Submit: AtMostOnce,
 		}, {
 			Name: "open", Protocol: OpenEO, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
@@ -297,6 +299,11 @@ func TestFaults(t *testing.T) {
 		"name of an expansion":    {yaml: "- {name: b, endpoint: https://b.example.org, access: open}\n- {name: b-ogc, endpoint: https://c.example.org, access: open}", want: "platforms[2].name: the name b-ogc is also that of platforms[1].name"},
 		"address twice":           {yaml: "- {name: b, endpoint: https://A.example.org/, access: open}", want: "platforms[1].endpoint: this address is also that of platforms[0].endpoint"},
 		"alias twice":             {yaml: "- {name: b, endpoint: https://b.example.org, aliases: [https://a.example.org], access: open}", want: "platforms[1].aliases[0]: this address is also that of platforms[0].endpoint"},
+		"users, not shared":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}, users: {jobs: 2}}", env: []string{"S=s"}, want: "platforms[0].users: is for an account that users share"},
+		"users, no value":         {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, users: {claim: groups}}", env: []string{"S=s"}, want: "platforms[0].users: claim and any_of go together"},
+		"users, no claim":         {yaml: "  users: {any_of: [a]}", want: "platforms[0].users: claim and any_of go together"},
+		"users, empty value":      {yaml: "  users: {claim: groups, any_of: [a, '']}", want: "platforms[0].users.any_of: must not have an empty text"},
+		"users, none":             {yaml: "  users: {jobs: 0}", want: "platforms[0].users.jobs: write a whole number from 1"},
 		"exchange, not user":      {yaml: "  exchange: {driver: keycloak-requested-issuer, alias: b}", want: "exchange: is for access: user, but access is open"},
 		"account, not shared":     {yaml: "  service_account: {client_id: b}", want: "service_account: is for access: shared, but access is open"},
 		"no exchange":             {yaml: "=" + user + "}", env: []string{"S=s"}, want: "platforms[0].exchange: is missing: access: user needs"},
@@ -439,5 +446,26 @@ func TestTheVaultsKeys(t *testing.T) {
 	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 2 || !strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") ||
 		!strings.Contains(c.Notes[1], "public_url is missing: users are shown no page") {
 		t.Errorf("notes %v", c.Notes)
+	}
+}
+
+// TestASharedAccountWithoutBoundsIsSaid and one with bounds is not.
+func TestASharedAccountWithoutBoundsIsSaid(t *testing.T) {
+	const account = "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, " +
+		"access: shared, service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}"
+	for _, row := range []struct {
+		users string
+		want  int
+	}{{"}", 1}, {", users: {jobs: 5}}", 0}, {", users: {claim: sub, any_of: [x]}}", 0}} {
+		c := mustLoad(t, account+row.users, "S=s")
+		n := 0
+		for _, note := range c.Notes {
+			if strings.HasPrefix(note, "platform a: whoever may use the broker may use its service account") {
+				n++
+			}
+		}
+		if n != row.want {
+			t.Errorf("%s: notes %q", row.users, c.Notes)
+		}
 	}
 }

@@ -78,11 +78,6 @@ func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Dr
 	return first, err
 }
 
-// Usage counts a user's jobs at each account, and those of the last 24 hours among them.
-func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
-	return b.Store.Usage(ctx, u, Day)
-}
-
 func keyReused() error {
 	const text = "This key was used for another request."
 	return &Error{Kind: Invalid, Op: "dispatch.Accept", Text: text,

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -54,4 +55,22 @@ func (b *Backend) admit(ctx context.Context) error {
 	}
 	return &Error{Kind: Forbidden, Op: "dispatch.admit",
 		Text: fmt.Sprintf("Your sign-in does not entitle you to use %s. Ask the operator of this service.", b.Name)}
+}
+
+// Usage counts a user's jobs at each account, and those of the last 24 hours among them. An account with a quota is there
+// also while the user has none.
+func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
+	all, err := b.Store.Usage(ctx, u, Day)
+	for _, backend := range b.Backends {
+		a := backend.Account(u)
+		i := slices.IndexFunc(all, func(has Usage) bool { return has.Account == a })
+		switch {
+		case backend.Quota == (Quota{}):
+		case i < 0:
+			all = append(all, Usage{Account: a, Quota: backend.Quota})
+		default:
+			all[i].Quota = backend.Quota
+		}
+	}
+	return all, err
 }

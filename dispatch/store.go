@@ -168,6 +168,7 @@ type Draft struct {
 // Usage is how much an owner uses an account.
 type Usage struct {
 	Account Account
+	Quota   Quota    // of the owner there; a store leaves it out
 	Live    int      // jobs that have not ended
 	Lately  int      // jobs submitted lately
 	Jobs    int      // all that are kept

@@ -106,7 +106,7 @@ func parseClaims(payload []byte) (claims, error) {
 	moment(&c.expires, "exp")
 	moment(&c.notBefore, "nbf")
 	moment(&c.issued, "iat")
-	c.audience, err = m.audience()
+	c.audience, err = m.texts("aud")
 	faults = append(faults, err)
 	c.username, _ = m.text("preferred_username") // free text, wrong or not
 	name, _ := m.text("name")
@@ -266,18 +266,18 @@ func (m object) moment(name string) (time.Time, error) {
 	return time.Unix(int64(whole), int64(part*1e9)), nil
 }
 
-// audience gives aud, a string or an array of them, nil where there is none.
-func (m object) audience() ([]string, error) {
-	raw, ok := m["aud"]
+// texts gives a string member or an array of them, nil where there is none.
+func (m object) texts(name string) ([]string, error) {
+	raw, ok := m[name]
 	if !ok {
 		return nil, nil
 	}
-	if one, err := m.text("aud"); err == nil {
+	if one, err := m.text(name); err == nil {
 		return []string{one}, nil
 	}
 	var many []*string
 	if json.Unmarshal(raw, &many) != nil || many == nil || slices.Contains(many, nil) {
-		return nil, errors.New("aud is neither a string nor strings")
+		return nil, fmt.Errorf("%s is neither a string nor strings", name)
 	}
 	all := make([]string, len(many))
 	for i, one := range many {

@@ -154,7 +154,7 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
-			AtLeastOnce: p.Submit == config.AtLeastOnce,
+			AtLeastOnce: p.Submit == config.AtLeastOnce, Quota: quota(p.Users), Entitled: entitled(p.Users),
 		})
 	}
 	return backends
@@ -165,6 +165,21 @@ func adapter(p config.Platform, client *upstream.Client, allowHosts []string) di
 		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts})
 	}
 	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts})
+}
+
+func quota(u *config.Users) dispatch.Quota {
+	if u == nil {
+		return dispatch.Quota{}
+	}
+	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily}
+}
+
+// entitled asks the token that a request came with.
+func entitled(u *config.Users) func(context.Context) bool {
+	if u == nil || u.Claim == "" {
+		return nil
+	}
+	return func(ctx context.Context) bool { return api.CallerIn(ctx).Has(u.Claim, u.AnyOf) }
 }
 
 func limits(l config.PlatformLimits) dispatch.Limits {

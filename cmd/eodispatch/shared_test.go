@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// sharing is the environment of a broker whose platforms have one account for all, of which users may have so much.
+func sharing(w *simulator.World, users string) []string {
+	known := w.Credentials
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
+	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID,
+		"EODISPATCH_DATABASE=sqlite:d.db", fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared",
+			"service_account": %s, "users": %s}]`, w.OpenEOURL, account, users)}
+}
+
+// as is a client of a user whose token says more than others'.
+func as(w *simulator.World, broker, user string, more map[string]any) client {
+	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.Odd{Claims: more})}
+}
+
+// TestASharedAccountIsForWhomTheOperatorSays runs the real program: who lacks the role is refused with 403, who has it is
+// held to a quota of their own with 429, and neither can say otherwise in a request.
+func TestASharedAccountIsForWhomTheOperatorSays(t *testing.T) {
+	w := startWorld(t)
+	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
+	p := startProgram(t, sharing(w, `{"jobs": 2, "jobs_per_day": 3, "claim": "realm_access.roles", "any_of": ["eo-users"]}`)...)
+	role := map[string]any{"realm_access": map[string]any{"roles": []string{"eo-users"}}}
+	alice, carol, bob := as(w, p.address, "alice", role), as(w, p.address, "carol", role), as(w, p.address, "bob", nil)
+	refused := func(err error, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, want %s", err, text)
+			}
+		}
+	}
+	job := openEORequest(w)
+	for range 2 {
+		if _, err := alice.submit(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := alice.submit(t.Context(), job)
+	refused(err, "429", `"RATE_LIMITED"`, "A user may have 2 jobs at eo that have not ended. You have 2, and ask for 1.")
+	tiles := job
+	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
+	_, err = carol.upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{[]byte(demoSpan), []byte(demoSpan), []byte(demoSpan)}})
+	refused(err, "429", "You have 0, and ask for 3.")
+	if _, err := carol.submit(t.Context(), job); err != nil {
+		t.Errorf("another's quota: %v", err)
+	}
+	_, err = bob.submit(t.Context(), job)
+	refused(err, "403", `"FORBIDDEN"`, "Your sign-in does not entitle you to use eo.")
+	job.Options = json.RawMessage(`{"auth_method": "USER_CREDENTIALS", "roles": ["eo-users"], "claim": "sub"}`)
+	_, err = bob.submit(t.Context(), job)
+	refused(err, "403")
+	body, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(bob.call(t.Context(), http.MethodPost, "/sync_jobs", body, new(any)), "403")
+	var use []struct {
+		Platform string
+		Live     int
+		Limit    int `json:"live_limit"`
+		Day      int `json:"last_day"`
+		DayLimit int `json:"last_day_limit"`
+	}
+	if err := alice.call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 || use[0].Platform != "eo" ||
+		use[0].Live != 2 || use[0].Limit != 2 || use[0].Day != 2 || use[0].DayLimit != 3 {
+		t.Errorf("usage %+v, %v", use, err)
+	}
+	p.stop(t)
+}

@@ -1,0 +1,86 @@
+package dispatch_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// TestAQuotaOfASharedAccount is each user's own, and counts jobs there alone.
+func TestAQuotaOfASharedAccount(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+		h.Backends[0].Quota = dispatch.Quota{Live: 2, Daily: 3}
+		h.accept(t)
+		second := h.accept(t)
+		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
+		if wantKind(t, err, dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 jobs at a that have not ended. You have 2, and ask for 1." {
+			t.Errorf("%q", dispatch.TextFor(err))
+		}
+		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {
+			t.Errorf("another's quota: %v", err)
+		}
+		if err := h.Delete(t.Context(), "ann", second.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		h.accept(t)
+		use, err := h.Usage(t.Context(), "ann")
+		if err != nil || len(use) != 1 || use[0].Live != 2 || use[0].Lately != 3 || use[0].Quota.Live != 2 || use[0].Quota.Daily != 3 {
+			t.Errorf("usage %+v, %v", use, err)
+		}
+		if use, err := h.Usage(t.Context(), "eve"); err != nil || len(use) != 1 || use[0].Account != "a/shared" || use[0].Quota.Live != 2 {
+			t.Errorf("usage of who has no job: %+v, %v", use, err)
+		}
+	})
+}
+
+// TestWhoIsNotEntitledRunsNothing, and may still look at and cancel what they have.
+func TestWhoIsNotEntitledRunsNothing(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+		entitled := true
+		h.Backends[0].Entitled = func(context.Context) bool { return entitled }
+		first := h.accept(t)
+		task, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entitled = false
+		_, alone := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
+		_, many := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		_, again := h.RetryTask(t.Context(), "ann", task.ID)
+		_, sync := h.RunSync(t.Context(), "ann", request("a"))
+		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a synchronous run": sync} {
+			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err), "does not entitle you to use a.") {
+				t.Errorf("%s: %q", what, dispatch.TextFor(err))
+			}
+		}
+		if _, err := h.RetryTask(t.Context(), "bob", task.ID); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("another's task: %v", err)
+		}
+		if _, err := h.Read(t.Context(), "ann", first.ID, dispatch.AsKnown); err != nil {
+			t.Error(err)
+		}
+		if err := h.Delete(t.Context(), "ann", first.ID); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestQuotasAdmit(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		some := rapid.IntRange(0, 9)
+		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily")}
+		live, lately, n := some.Draw(r, "has live"), some.Draw(r, "has lately"), some.Draw(r, "asks for")
+		fits := (q.Live == 0 || live+n <= q.Live) && (q.Daily == 0 || lately+n <= q.Daily)
+		if err := q.Admit(live, lately, n); (err == nil) != fits || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
+			r.Fatalf("%+v with %d and %d for %d: %v", q, live, lately, n, err)
+		}
+	})
+}

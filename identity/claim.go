@@ -1,0 +1,37 @@
+package identity
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Has reports whether a claim of the caller's token is one of these values, or a list that has one. Dots lead into objects
+// (realm_access.roles), and scope is a list in a text (RFC 8693, section 4.2). Without a token nobody has anything.
+func (c Caller) Has(claim string, anyOf []string) bool {
+	m, err := payload(c.Token.Reveal())
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(m.at(claim), func(has string) bool { return slices.Contains(anyOf, has) })
+}
+
+// at gives the texts at a path. A member whose own name has dots is found too.
+func (m object) at(path string) []string {
+	if _, ok := m[path]; ok {
+		texts, _ := m.texts(path) // what is no text is no value
+		if path == "scope" && len(texts) == 1 {
+			return strings.Fields(texts[0])
+		}
+		return texts
+	}
+	for i, r := range path {
+		var below object
+		if r == '.' && json.Unmarshal(m[path[:i]], &below) == nil {
+			if found := below.at(path[i+1:]); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
