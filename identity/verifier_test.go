@@ -112,52 +112,6 @@ func refused(t *testing.T, err error, token string) {
 	}
 }
 
-// TestRequestsWithoutToken: cases 1, 2, 3 and 30 of the security cases.
-func TestRequestsWithoutToken(t *testing.T) {
-	good := rsToken(nil)
-	for _, test := range []struct {
-		name    string
-		request func() *http.Request
-	}{
-		{"01 no header", func() *http.Request { return httptest.NewRequest("GET", "/", nil) }},
-		{"02 Basic", func() *http.Request { return withHeader("Basic " + good) }},
-		{"03 empty bearer", func() *http.Request { return withHeader("Bearer ") }},
-		{"03 bearer alone", func() *http.Request { return withHeader("Bearer") }},
-		{"03 no scheme", func() *http.Request { return withHeader(good) }},
-		{"03 two headers", func() *http.Request {
-			r := withHeader("Bearer " + good)
-			r.Header.Add("Authorization", "Bearer "+good)
-			return r
-		}},
-		{"30 in the query", func() *http.Request { return httptest.NewRequest("GET", "/?access_token="+good+"&token="+good, nil) }},
-		{"30 in the form", func() *http.Request {
-			r := httptest.NewRequest("POST", "/", strings.NewReader("access_token="+good))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			return r
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			token, err := Bearer(test.request())
-			if token != "" {
-				t.Error("found a token")
-			}
-			refused(t, err, good)
-		})
-	}
-	for _, scheme := range []string{"Bearer ", "bearer "} { // RFC 9110, section 11.1
-		token, err := Bearer(withHeader(scheme + good))
-		if err != nil || token.Reveal() != good {
-			t.Errorf("%q: %v", scheme, err)
-		}
-	}
-}
-
-func withHeader(value string) *http.Request {
-	r := httptest.NewRequest("GET", "/", nil)
-	r.Header.Set("Authorization", value)
-	return r
-}
-
 // TestRefusedTokens: cases 4 to 32 of the security cases, and the lower half of 39.
 func TestRefusedTokens(t *testing.T) {
 	good := rsToken(nil)
