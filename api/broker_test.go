@@ -100,6 +100,27 @@ func house(t *testing.T, p *platform) http.Handler {
 	return New(c)
 }
 
+// A job that takes longer than it was given is canceled, and what it ends as says why.
+func TestMaxDurationWithTheRealBroker(t *testing.T) {
+	p := &platform{}
+	h := house(t, p)
+	body := strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":1},"title"`, 1)
+	decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	until(t, func() bool {
+		return decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1?wait=5", ""), 200).Status == "canceled"
+	})
+	got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
+	if got.Attention == nil || got.Attention.Code != "max_duration_reached" || !strings.Contains(got.Failure, "1s") {
+		t.Errorf("it says %+v, %q", got.Attention, got.Failure)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.canceled) != 1 || p.canceled[0] != got.PlatformJobID {
+		t.Errorf("canceled at the platform: %q", p.canceled)
+	}
+}
+
 // until asks again until it is so; a read that is not fresh enough waits by itself.
 func until(t *testing.T, so func() bool) {
 	t.Helper()

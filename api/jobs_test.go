@@ -341,6 +341,22 @@ func TestDocumentOfAService(t *testing.T) {
 	failed(t, ask(h, "GET", "/unit_jobs/1/document", "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
 }
 
+func TestATimeThatIsNone(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	for value, kind := range map[string]string{"1": "", "31622400": "", "null": "", "0": "greater_than_equal", "-5": "greater_than_equal", "31622401": "less_than_equal",
+		"1.5": "int_type", `"PT1H"`: "int_type", "1e99": "int_type", "{}": "int_type"} {
+		a := ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":`+value+`},"title"`, 1))
+		if kind == "" {
+			decode[any](t, a, 201)
+			continue
+		}
+		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 || got[0] != `["body","options","max_duration"] `+kind {
+			t.Errorf("%s: %v", value, got)
+		}
+	}
+}
+
 func TestOptionsOfOurOwn(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

@@ -24,6 +24,8 @@ var (
 	formats = []string{"geojson", "gtiff", "netcdf", "json"}
 )
 
+const longestJob = 366 * 24 * time.Hour // that can be asked for
+
 // readBody reads the body of a request whole. It must arrive within its time, and be plain JSON by its headers; one that
 // says nothing about its type is taken for JSON.
 func (a *api) readBody(in *request) ([]byte, error) {
@@ -241,12 +243,13 @@ func (f *form) optionalObject(name string) json.RawMessage {
 	return f.object(name)
 }
 
-// options gives the options as they are. One of them is ours, and must be what it should.
+// options gives the options as they are. Some of them are ours, and must be what they should.
 func (f *form) options() json.RawMessage {
 	raw := f.optionalObject("options")
 	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
 	if raw != nil && json.Unmarshal(raw, &own.members) == nil {
 		own.flag("validate", true)
+		own.seconds("max_duration", longestJob)
 	}
 	return raw
 }
@@ -260,6 +263,20 @@ func (f *form) flag(name string, otherwise bool) bool {
 		f.fault(name, "bool_type", "Input should be a valid boolean")
 	}
 	return otherwise
+}
+
+// seconds checks a time that may be given, in whole seconds.
+func (f *form) seconds(name string, most time.Duration) {
+	raw, n := f.members[name], int64(0)
+	switch {
+	case raw == nil || raw[0] == 'n':
+	case json.Unmarshal(raw, &n) != nil:
+		f.fault(name, "int_type", "Input should be a valid integer: seconds")
+	case n < 1:
+		f.fault(name, "greater_than_equal", "Input should be greater than or equal to 1")
+	case n > int64(most.Seconds()):
+		f.fault(name, "less_than_equal", fmt.Sprintf("Input should be less than or equal to %.0f", most.Seconds()))
+	}
 }
 
 // nested gives the form for a member that is an object, nil where it is none.

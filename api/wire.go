@@ -45,7 +45,7 @@ type BaseJobRequest struct {
 	Service    ServiceDetails `json:"service"`
 	Parameters Object         `json:"parameters" doc:"The parameters of the process, passed on and given back as they are. No object in them may have two members of one name"`
 	Format     string         `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
-	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on as they are. But validate, which is not passed on: false submits the parameters whatever the service's schemas say of them"`
+	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on as they are. Two are not passed on: validate, false submits the parameters whatever the service's schemas say of them; max_duration, in whole seconds: a job that has not ended so long after its start on the platform is canceled, those of a task each for itself"`
 }
 
 // ProcessingJobSummary is one job in a list, or just accepted. What is optional is left out where it is not known.
@@ -58,13 +58,14 @@ type ProcessingJobSummary struct {
 	Parameters Object         `json:"parameters"`
 
 	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job does not move, or what its owner should know"`
-	Failure       string        `json:"failure,omitempty" doc:"Why the job failed"`
+	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or was canceled for it"`
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last told the status"`
 	TaskID        int64         `json:"task_id,omitempty"`
 	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"The platform's name for the job"`
 	Costs         *float64      `json:"costs,omitempty" doc:"In the platform's own unit"`
+	Duration      float64       `json:"duration,omitempty" doc:"Seconds that it ran, if the platform told when it had ended"`
 }
 
 // ProcessingJob is one job.
@@ -158,6 +159,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		Platform:      r.Account.Platform(),
 		PlatformJobID: r.Ref.ID,
 		Costs:         r.Costs,
+		Duration:      r.Duration.Seconds(),
 	}
 }
 
@@ -190,6 +192,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.Stalled:            "The platform has said the same of this job for hours. It may hang there. It goes on unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not allow you this. Ask its operator for the right, or choose another platform.",
 	dispatch.RefusedUnsupported: "The platform cannot do this. Choose another service or platform, or try a synchronous run.",
+	dispatch.Overdue:            "The job took longer than the max_duration that it was submitted with, and was canceled. Submit it again with more time, or without that option.",
 	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. What waits is still submitted, and runs as the document is by then.",
 	dispatch.NoPlatform:         "The platform of this job is no longer configured here. The operator of this service must mend it.",
 }

@@ -30,6 +30,8 @@ type Config struct {
 
 	// GiveUpAfter is how long a job is tried for that the platform turns away, or that cannot be found out about.
 	GiveUpAfter time.Duration `yaml:"give_up_after" default:"24h"`
+	// StalledAfter is how long a job that its platform always says the same of takes a slot, and until its owner is told.
+	StalledAfter time.Duration `yaml:"stalled_after" default:"6h"`
 
 	// Notes are what an operator should be told at the start though it is no error.
 	Notes []string `yaml:"-"`

@@ -55,6 +55,7 @@ log: {format: text, level: debug}
 freshness: 3s
 shutdown_grace: 1m
 give_up_after: 90m
+stalled_after: 8h
 `
 
 const vaultKey = "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -104,7 +105,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000, UserDaily: 8000, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
-		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute,
+		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -116,7 +117,7 @@ func TestDefaults(t *testing.T) {
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
 		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
-		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.GiveUpAfter != 24*time.Hour:
+		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.GiveUpAfter != 24*time.Hour, c.StalledAfter != 6*time.Hour:
 		t.Errorf("defaults: %+v", c)
 	}
 	if diff := cmp.Diff([]string{"api"}, c.Identity.Audience); diff != "" {

@@ -26,7 +26,7 @@ func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
 
 func (v *visit) singleStep(c class, j Job) step {
 	switch {
-	case c == cancel:
+	case c == cancel, j.overdue():
 		return one(j, v.cancelOf(j))
 	case j.Phase == Waiting || j.Phase == Created:
 		others := v.agenda.Active
@@ -92,7 +92,7 @@ func (v *visit) cancelOf(j Job) func(context.Context, Token, Job) Outcome {
 	switch {
 	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
 		return v.cancelStray
-	case j.Desired != WantCancel, j.Tries%2 == 1, j.Attention == CancelUnsupported:
+	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1, j.Attention == CancelUnsupported:
 		return v.status
 	case !can && j.Phase == Created:
 		return func(context.Context, Token, Job) Outcome { return Outcome{Asked: AskCancel} } // it is inert, and stays so

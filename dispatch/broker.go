@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -29,6 +30,7 @@ type Broker struct {
 	UserDaily    int           // how many jobs a user may submit in a day; 0: any number
 	SignInWithin time.Duration // how long waiting jobs wait for their user; 0: 14 days
 	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
+	StalledAfter time.Duration // how long a job that does not move takes a slot, and until its owner is told; 0: six hours
 
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, or the owner did something; before shown
@@ -104,7 +106,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	}
 	body, err := r.complete().encode()
 	return Draft{Body: body, Document: backend.document(within, r.Service), Job: Job{
-		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, Phase: Waiting, Status: Accepted,
+		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
 	}}, err
 }
 
@@ -312,6 +314,11 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, jobs int) {
 	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job", int64(first.ID),
 		"task", int64(first.Task), "jobs", jobs)
+}
+
+// agendaOf is what is due for an account.
+func (b *Broker) agendaOf(ctx context.Context, a Account, n int) (Agenda, error) {
+	return b.Store.Agenda(ctx, a, n, cmp.Or(b.StalledAfter, stalledAfter))
 }
 
 // named is the backend of that name, nil if there is none.

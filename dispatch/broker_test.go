@@ -512,9 +512,9 @@ type counting struct {
 	looks atomic.Int32
 }
 
-func (c *counting) Agenda(ctx context.Context, a dispatch.Account, n int) (dispatch.Agenda, error) {
+func (c *counting) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
 	c.looks.Add(1)
-	return c.Store.Agenda(ctx, a, n)
+	return c.Store.Agenda(ctx, a, n, stalled)
 }
 
 // Jobs of a platform that is not configured any more say so, wait, and go on when it is back.

@@ -152,7 +152,7 @@ func (b *Broker) Mended(ctx context.Context, u UserID) {
 func (b *Broker) Pause(ctx context.Context, u UserID) error {
 	var errs []error
 	for _, a := range b.accountsOf(u) {
-		g, err := b.Store.Agenda(ctx, a, 1)
+		g, err := b.agendaOf(ctx, a, 1)
 		if err == nil && !(g.NextWaiting.IsZero() && g.NextStart.IsZero() && g.Next.IsZero()) {
 			b.denials.pause(a)
 			err = b.Store.Hold(ctx, a, untilSignIn, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
@@ -186,7 +186,7 @@ func (b *Broker) goOn(ctx context.Context, a Account) {
 
 // awaitsSignIn reports whether an account is stopped until its user signs in, which another process may have found out.
 func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
-	g, err := b.Store.Agenda(ctx, a, 1)
+	g, err := b.agendaOf(ctx, a, 1)
 	return err == nil && g.Why == NeedsSignIn && g.Now.Before(g.Hold)
 }
 

@@ -215,7 +215,7 @@ func TestFaultsKeepOut(t *testing.T) {
 func TestPlatformOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		``: ``, `null`: `null`, `{}`: `{}`, `{"a":1.10}`: `{"a":1.10}`, `{"validate":false}`: ``, `{"validate":null}`: ``,
-		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"Validate":false}`: `{"Validate":false}`,
+		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"max_duration":60}`: ``, `{"a":1.10,"max_duration":null}`: `{"a":1.10}`, `{"Validate":false}`: `{"Validate":false}`,
 	} {
 		if got := (dispatch.Request{Options: json.RawMessage(options)}).PlatformOptions(); string(got) != want {
 			t.Errorf("of %s go on %s, not %s", options, got, want)

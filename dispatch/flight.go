@@ -185,7 +185,7 @@ func (v *visit) said() (all []saying) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, saying{job: a.job})
 			}
-			a.Err, a.GiveUp = v.blame(a.Err), v.GiveUpAfter
+			a.Err, a.GiveUp, a.Stalled = v.blame(a.Err), v.GiveUpAfter, v.StalledAfter
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
 	}

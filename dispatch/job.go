@@ -102,8 +102,9 @@ const (
 	CancelUnsupported Attention = "cancel_unsupported"
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
-	Stalled           Attention = "stalled"         // the platform says it is alive, and always the same
-	ServiceChanged    Attention = "service_changed" // its document has, while the job waits; submitted all the same
+	Stalled           Attention = "stalled"              // the platform says it is alive, and always the same
+	Overdue           Attention = "max_duration_reached" // canceled for that
+	ServiceChanged    Attention = "service_changed"      // its document has, while the job waits; submitted all the same
 
 	// On a job that failed because the platform refused it for good, in a way that tells its owner what else to do.
 	RefusedForbidden   Attention = "refused_forbidden"
@@ -122,6 +123,8 @@ type Job struct {
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; nobody but visits sees it
 
+	MaxDuration time.Duration // it is canceled if it takes longer; 0: it may
+
 	Phase   Phase
 	Turn    int       // how often the phase has changed: an answer tells which turn it was asked in
 	Attempt int       // how often a create was begun
@@ -134,20 +137,22 @@ type Job struct {
 	Seen      Status // the last report, believed or not
 	Progress  *float64
 	Costs     *float64
+	Duration  time.Duration // how long it ran, by the platform; 0: it did not tell
 	Attention Attention
 	Notice    string // what the platform said about Attention; safe to show
 	Failure   string // why it failed; safe to show
 
-	Due     time.Time // when there is next something to do
-	Looks   int       // looks in this turn that did not settle it
-	Tries   int       // questions in a row that brought no answer
-	Refused time.Time // since when it is turned away, and not for want of a slot; zero: it is not
-	Awaited bool      // a client waits for the next answer
-	Created time.Time
-	Updated time.Time // when what its owner sees last changed
-	Checked time.Time // when the platform last told the status
-	Moved   time.Time // when phase or status last changed
-	Version int64     // Save refuses any other
+	Due      time.Time // when there is next something to do
+	Looks    int       // looks in this turn that did not settle it
+	Tries    int       // questions in a row that brought no answer
+	Deadline time.Time // when it has taken its MaxDuration; zero: there is none, or it has not started
+	Refused  time.Time // since when it is turned away, and not for want of a slot; zero: it is not
+	Awaited  bool      // a client waits for the next answer
+	Created  time.Time
+	Updated  time.Time // when what its owner sees last changed
+	Checked  time.Time // when the platform last told the status
+	Moved    time.Time // when phase or status last changed
+	Version  int64     // Save refuses any other
 
 	// Result is a STAC Collection that came in the answer to the submission, to be kept with the next Save. Store
 	// never fills it in; see Store.Result.
@@ -191,7 +196,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	return Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Desired: j.Desired, Hidden: j.Hidden,
-		Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Strays: j.Strays, Past: j.Past, Status: Accepted,
+		MaxDuration: j.MaxDuration, Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Strays: j.Strays, Past: j.Past, Status: Accepted,
 		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 	}
 }
@@ -199,6 +204,11 @@ func (j Job) Retry(now time.Time) Job {
 // Retryable reports whether its owner may have a job carried out anew.
 func (j Job) Retryable() bool {
 	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
+}
+
+// overdue reports whether a job was still alive when it had taken the time that its owner gave it.
+func (j Job) overdue() bool {
+	return j.Phase == Started && !j.Deadline.IsZero() && !j.Checked.Before(j.Deadline) && j.Seen != Failed
 }
 
 // withStray notes a Ref that is not the job's own and must not be forgotten.

@@ -36,9 +36,9 @@ func (v *visit) listingPays(base string) bool {
 	return n >= listingPays && v.listable(base)
 }
 
-// single reports whether a listing tells too little about j: it did not show j, or j is said to have failed, and only a
-// look at j itself says why.
-func (v *visit) single(j Job) bool { return v.missed[j.ID] || j.Seen == Failed }
+// single reports whether a listing is not what j needs: it did not show j, or j is said to have failed, and only a look at
+// j itself says why, or j is to be canceled.
+func (v *visit) single(j Job) bool { return v.missed[j.ID] || j.Seen == Failed || j.overdue() }
 
 // listing is one request that was wanted for first, and for all else below its base that can be read from a list, due or
 // not: creates in doubt, and statuses.

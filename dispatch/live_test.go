@@ -2,8 +2,10 @@ package dispatch_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -191,6 +193,80 @@ func TestWatchersHearOfChanges(t *testing.T) {
 		heard("of another", false)
 		if len(others) != 1 { // of what may have been missed
 			t.Error(fmt.Sprint("bob heard ", len(others)))
+		}
+	})
+}
+
+// Each job that was given a time and takes longer is canceled at the platform, and says why; one without runs on.
+func TestWhatTakesTooLongIsCanceled(t *testing.T) {
+	p := &script{}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		free := h.accept(t)
+		r := request("a")
+		r.Options = json.RawMessage(`{"max_duration":5400,"queue":"x"}`)
+		task, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(89 * time.Minute)
+		if at := h.standing(t, task.ID); at.Counts[dispatch.Running] != 2 || p.cancels.Load() != 0 {
+			t.Fatalf("before its time is over: %v, %d canceled", at.Counts, p.cancels.Load())
+		}
+		time.Sleep(70 * time.Second)
+		jobs, err := h.Store.TaskJobs(t.Context(), "ann", task.ID)
+		if err != nil || len(jobs) != 2 || p.cancels.Load() != 2 {
+			t.Fatalf("%d jobs, %d canceled, %v", len(jobs), p.cancels.Load(), err)
+		}
+		for _, j := range jobs {
+			if j.Status != dispatch.Canceled || j.Attention != dispatch.Overdue || !strings.Contains(j.Failure, "1h30m0s") || j.Desired != dispatch.WantRun {
+				t.Errorf("%s %q %q", j.Status, j.Attention, j.Failure)
+			}
+		}
+		time.Sleep(72 * time.Hour)
+		if j := h.now(t, free.ID); j.Status != dispatch.Running || j.Attention != dispatch.Stalled || p.cancels.Load() != 2 {
+			t.Errorf("without a time: %s %q, %d canceled", j.Status, j.Attention, p.cancels.Load())
+		}
+	})
+}
+
+// What has finished in time is finished, though nobody looked before the time was over; the last look comes before a cancel.
+func TestWhatFinishedInTimeIsNotCanceled(t *testing.T) {
+	var end time.Time
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		if time.Now().Before(end) {
+			return dispatch.Report{Status: dispatch.Running}, nil
+		}
+		return dispatch.Report{Status: dispatch.Finished, Duration: time.Minute}, nil
+	}}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		r := request("a")
+		r.Options = json.RawMessage(`{"max_duration":3600}`)
+		end = time.Now().Add(time.Hour - time.Millisecond)
+		j, err := h.Accept(t.Context(), "ann", r, dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour + time.Minute)
+		if got := h.now(t, j.ID); got.Status != dispatch.Finished || got.Attention != dispatch.None || got.Duration != time.Minute || p.cancels.Load() != 0 {
+			t.Errorf("%s %q after %v, %d canceled", got.Status, got.Attention, got.Duration, p.cancels.Load())
+		}
+	})
+}
+
+// A job that hangs takes no slot once it has not moved for as long as the operator says.
+func TestTheOperatorSaysWhatStalls(t *testing.T) {
+	p := &script{}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		h.StalledAfter = time.Hour
+		h.Backends[0].Limits.Jobs = 1
+		first, second := h.accept(t), h.accept(t)
+		time.Sleep(59 * time.Minute)
+		if j := h.now(t, second.ID); j.Phase != dispatch.Waiting || h.now(t, first.ID).Attention != dispatch.None {
+			t.Fatalf("the second is %s before the first stalls", j.Phase)
+		}
+		time.Sleep(5 * time.Minute)
+		if j := h.now(t, second.ID); j.Phase != dispatch.Started || h.now(t, first.ID).Attention != dispatch.Stalled {
+			t.Errorf("the second is %s, the first says %q", j.Phase, h.now(t, first.ID).Attention)
 		}
 	})
 }

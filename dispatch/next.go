@@ -9,19 +9,19 @@ import (
 
 const (
 	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
-	StalledAfter = 6 * 60 * minute // a job that has not moved for so long takes no slot
 
-	lookEvery   = minute      // between two looks at what is in doubt
-	startLooks  = 20          // looks that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
-	searchLooks = 3           // complete listings without the tag before a one-step submission is given up as unknown
-	lostLooks   = 5           // reads that do not find a job before it is lost
-	searchRarer = 60 * minute // between two looks for what is unknown
-	giveUpAfter = 24 * 60 * minute
-	confirm     = 5 * time.Second // until a report of failure is read again
-	firstPoll   = 5 * time.Second
-	lastPoll    = minute
-	lastPause   = 10 * minute
-	strandedFor = 10 * minute // between two looks whether a platform that is gone is configured again
+	lookEvery    = minute      // between two looks at what is in doubt
+	startLooks   = 20          // looks that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
+	searchLooks  = 3           // complete listings without the tag before a one-step submission is given up as unknown
+	lostLooks    = 5           // reads that do not find a job before it is lost
+	searchRarer  = 60 * minute // between two looks for what is unknown
+	giveUpAfter  = 24 * 60 * minute
+	stalledAfter = 6 * 60 * minute
+	confirm      = 5 * time.Second // until a report of failure is read again
+	firstPoll    = 5 * time.Second
+	lastPoll     = minute
+	lastPause    = 10 * minute
+	strandedFor  = 10 * minute // between two looks whether a platform that is gone is configured again
 )
 
 // Question is what the platform was asked.
@@ -48,6 +48,7 @@ type Outcome struct {
 	Others  int  // submit: jobs of the account that ran at the platform
 	Err     error
 	GiveUp  time.Duration // how long a job may be turned away, or stay unknown; 0: a day
+	Stalled time.Duration // how long a job may stay as it is until its owner is told; 0: six hours
 }
 
 // full reports whether the platform takes no more because it has the account's other jobs: waiting for their end is no
@@ -243,8 +244,10 @@ func reported(j Job, o Outcome, now time.Time) Job {
 		j.Due = now.Add(confirm)
 		return j
 	case s == Failed:
+		j.Duration = o.Report.Duration
 		return ended(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
 	case s.Final():
+		j.Duration = o.Report.Duration
 		return ended(j, s, None, "")
 	case s == Accepted:
 		j.Status = Submitted
@@ -252,9 +255,12 @@ func reported(j Job, o Outcome, now time.Time) Job {
 		j.Status = s
 	}
 	j.Looks, j.Due = 0, now.Add(poll(now.Sub(j.Created)))
+	if j.overdue() && !was.overdue() {
+		j.Due = now // to be canceled
+	}
 	switch {
 	case j.Attention == CancelUnsupported:
-	case stalled(was, j, now):
+	case stalled(was, j, cmp.Or(o.Stalled, stalledAfter), now):
 		j = j.attend(Stalled, "")
 	default:
 		j = j.attend(None, "")
@@ -262,11 +268,11 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// stalled reports whether a job that is said to be alive has not moved for too long. It is left alone: that it hangs cannot
+// stalled reports whether a job that is said to be alive has not moved for as long as that. It is left alone: that it hangs cannot
 // be known from here.
-func stalled(was, j Job, now time.Time) bool {
+func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 	return j.Status == was.Status && value(j.Progress) == value(was.Progress) &&
-		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= StalledAfter)
+		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= patience)
 }
 
 // unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once. It is asked again
@@ -345,6 +351,8 @@ func unknown(j Job, o Outcome, now time.Time) Job {
 // canceled is what follows from a cancel.
 func canceled(j Job, o Outcome, now time.Time) Job {
 	switch {
+	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
+		return ended(j, Canceled, Overdue, fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
 	case o.Err == nil, Is(o.Err, NotFound):
 		return ended(j, Canceled, None, "")
 	case Is(o.Err, Unsupported):
@@ -400,6 +408,12 @@ func settled(was, j Job, now time.Time) Job {
 		case j.Phase == Created, j.Phase == Started && j.Status != Queued && j.Status != Running:
 			j.Status = Submitted
 		}
+	}
+	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
+		j.Deadline = now.Add(j.MaxDuration)
+	}
+	if j.Phase == Started && now.Before(j.Deadline) {
+		j.Due = earlier(j.Due, j.Deadline) // a look says whether it is still alive
 	}
 	if j.Phase != was.Phase || j.Status != was.Status {
 		j.Moved = now

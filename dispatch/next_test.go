@@ -34,6 +34,7 @@ func TestNext(t *testing.T) {
 	started := with(starting, func(j *Job) { j.Phase, j.Status = Started, Running })
 	ended := with(started, func(j *Job) { j.Phase, j.Status = Ended, Canceled })
 	unwanted := func(j Job) Job { j.Desired = WantCancel; return j }
+	timed := func(j Job, left time.Duration) Job { j.MaxDuration, j.Deadline = time.Hour, t0.Add(left); return j }
 	looked := func(j Job, n int) Job { j.Looks = n; return j }
 	tried := func(j Job, n int) Job { j.Tries = n; return j }
 	late := func(o Outcome) Outcome { o.Turn = 0; return o }
@@ -106,10 +107,19 @@ func TestNext(t *testing.T) {
 		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
 		{"old jobs are asked each minute", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, lastPoll},
 		{"the first failure is not believed", started, status1(Failed), Started, Running, None, confirm},
-		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-StalledAfter) }), status1(Running), Started, Running, Stalled, firstPoll},
+		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-stalledAfter) }), status1(Running), Started, Running, Stalled, firstPoll},
 		{"it stays so", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Running, t0, Stalled }), status1(Running), Started, Running, Stalled, firstPoll},
 		{"until it moves", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Queued, t0, Stalled }), status1(Running), Started, Running, None, firstPoll},
 		{"the second is", with(started, func(j *Job) { j.Seen = Failed }), status1(Failed), Ended, Failed, None, 0},
+		{"alive when its time is over", timed(started, 0), status1(Running), Started, Running, None, 0},
+		{"it stays so: the cancel was just tried", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), status1(Running), Started, Running, None, firstPoll},
+		{"finished when its time is over", timed(started, 0), status1(Finished), Ended, Finished, None, 0},
+		{"its time is soon over", timed(started, time.Second), status1(Running), Started, Running, None, time.Second},
+		{"no answer, and its time is soon over", timed(started, time.Second), unread(kind(Unavailable)), Started, Running, None, time.Second},
+		{"failed, to be read again, when its time is over", timed(started, 0), status1(Failed), Started, Running, None, confirm},
+		{"started with a time", with(starting, func(j *Job) { j.MaxDuration = 2 * time.Second }), taken, Started, Submitted, None, 2 * time.Second},
+		{"canceled in the end", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, Overdue, 0},
+		{"canceled by the owner first", unwanted(timed(started, 0)), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
 		{"a late report means nothing", started, late(status1(Finished)), Started, Running, None, 0},
 		{"no answer", started, unread(kind(Unavailable)), Started, Running, None, firstPoll},
 		{"no answer again", tried(started, 1), unread(after(Busy, time.Hour)), Started, Running, Unreachable, time.Hour},

@@ -73,10 +73,11 @@ type Step struct {
 
 // Report is how a job stands at its platform.
 type Report struct {
-	Status   Status   // "": no report
-	Progress *float64 // percent
-	Message  string   // the platform's words, plain text, bounded
-	Costs    *float64 // in the platform's own unit
+	Status   Status        // "": no report
+	Progress *float64      // percent
+	Message  string        // the platform's words, plain text, bounded
+	Costs    *float64      // in the platform's own unit
+	Duration time.Duration // of what has ended: how long it ran; 0: not told
 }
 
 // Listed is one job in a listing.

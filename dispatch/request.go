@@ -1,6 +1,9 @@
 package dispatch
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Label names the protocol of a service.
 type Label string
@@ -27,13 +30,24 @@ type Request struct {
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
 }
 
-// ownOption is the one option that is ours; all others are the platform's. False: submit without checking the parameters
-// against the service's schemas.
-const ownOption = "validate"
+// The options that are ours; all others are the platform's.
+const (
+	optionValidate    = "validate"     // false: submit without checking the parameters against the service's schemas
+	optionMaxDuration = "max_duration" // seconds that a job may take at its platform, from its start
+)
 
 // Checked reports whether the parameters of r are to be checked, which they are unless the client said otherwise.
 func (r Request) Checked() bool {
-	return string(r.options()[ownOption]) != "false"
+	return string(r.options()[optionValidate]) != "false"
+}
+
+// MaxDuration is how long the job may take once it has started; 0: as long as it does.
+func (r Request) MaxDuration() time.Duration {
+	var seconds int64
+	if json.Unmarshal(r.options()[optionMaxDuration], &seconds) != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 func (r Request) options() map[string]json.RawMessage {
@@ -47,10 +61,11 @@ func (r Request) options() map[string]json.RawMessage {
 // PlatformOptions are the options of r that the platform is given; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
 	members := r.options()
-	if members[ownOption] == nil {
+	if members[optionValidate] == nil && members[optionMaxDuration] == nil {
 		return r.Options
 	}
-	delete(members, ownOption)
+	delete(members, optionValidate)
+	delete(members, optionMaxDuration)
 	if len(members) == 0 {
 		return nil
 	}

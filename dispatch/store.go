@@ -73,8 +73,8 @@ type Store interface {
 	// seen. Conflict when the lease is not ours any more.
 	Release(ctx context.Context, l Lease, wakes int64, due time.Time) error
 
-	// Agenda is what is due for an account.
-	Agenda(ctx context.Context, a Account, n int) (Agenda, error)
+	// Agenda is what is due for an account. A job that has not moved for the time of stalled takes no slot.
+	Agenda(ctx context.Context, a Account, n int, stalled time.Duration) (Agenda, error)
 	// Listable gives the account's jobs below a base that a listing can tell about, due or not: creates in doubt, and what
 	// has started and not ended.
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)

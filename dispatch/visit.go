@@ -160,7 +160,7 @@ func (v *visit) renew(ctx context.Context) error {
 // look reads the agenda and puts what is due into its classes.
 func (v *visit) look(ctx context.Context) (err error) {
 	v.read, v.stirred = time.Now(), false
-	if v.agenda, err = v.Store.Agenda(ctx, v.account, perTurn); err != nil {
+	if v.agenda, err = v.agendaOf(ctx, v.account, perTurn); err != nil {
 		return err
 	}
 	v.turns.due = [classes][]Job{cancel: v.agenda.Cancel, settle: v.agenda.Settle}
@@ -271,7 +271,7 @@ func (b *Broker) strand(ctx context.Context, l Lease) error {
 		return err
 	}
 	for {
-		g, err := b.Store.Agenda(ctx, l.Account, perTurn)
+		g, err := b.agendaOf(ctx, l.Account, perTurn)
 		if err != nil {
 			return err
 		}

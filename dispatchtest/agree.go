@@ -214,7 +214,7 @@ func (p *pair) release(r *rapid.T) {
 		return
 	}
 	both(p, r, func(s dispatch.Store) (any, error) {
-		g, err := s.Agenda(p.Context(), l.Account, 1)
+		g, err := s.Agenda(p.Context(), l.Account, 1, stalledAfter)
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (p *pair) compare(r *rapid.T) {
 		}
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
-		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4) })
+		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		for _, l := range g.Lines {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
 		}

@@ -172,7 +172,7 @@ func (t engineTest) overlap() {
 		}
 		visited[l.Account] = true
 		mu.Unlock()
-		g, err := t.s.Agenda(ctx, l.Account, 1)
+		g, err := t.s.Agenda(ctx, l.Account, 1, stalledAfter)
 		if err != nil {
 			return err
 		}

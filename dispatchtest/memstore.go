@@ -722,8 +722,9 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	if j.Result != nil {
 		r.result = slices.Clone(j.Result)
 	}
+	j.MaxDuration, j.Duration = r.MaxDuration, j.Duration.Truncate(time.Microsecond)
 	j.Desired, j.Hidden, j.Version, j.Result = r.Desired, r.Hidden, r.Version+1, nil
-	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Updated, &j.Checked, &j.Moved} {
+	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved} {
 		*t = micros(*t)
 	}
 	r.Job = j
@@ -818,7 +819,7 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 
 func (s *MemStore) Ping(context.Context) error { return nil }
 
-func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int) (dispatch.Agenda, error) {
+func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	acc := s.accounts[a]
@@ -827,7 +828,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int) (dispatc
 	}
 	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why}
 	for _, j := range s.byDue(a) {
-		if j.Phase.Holds() && j.Moved.After(now.Add(-dispatch.StalledAfter)) {
+		if j.Phase.Holds() && j.Moved.After(now.Add(-stalled)) {
 			g.Held++
 		}
 		if j.Phase == dispatch.Started {

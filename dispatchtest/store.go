@@ -94,6 +94,8 @@ const (
 	shared dispatch.Account = "p/shared"
 )
 
+const stalledAfter = 6 * time.Hour
+
 var limits = dispatch.Limits{Jobs: 2, Requests: 2, Pace: 100 * time.Millisecond, Send: 30 * time.Second, MinPoll: 2 * time.Second}
 
 // same compares what stores give.
@@ -121,7 +123,7 @@ func (t storeTest) equal(got, want any) {
 }
 
 func draft(u dispatch.UserID, a dispatch.Account) dispatch.Draft {
-	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Desired: dispatch.WantRun,
+	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Desired: dispatch.WantRun, MaxDuration: time.Hour,
 		Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 }
 
@@ -198,7 +200,7 @@ func (t storeTest) lease() dispatch.Lease {
 
 func (t storeTest) look() dispatch.Agenda {
 	t.Helper()
-	g, err := t.s.Agenda(t.Context(), shared, 100)
+	g, err := t.s.Agenda(t.Context(), shared, 100, stalledAfter)
 	t.must(err)
 	return g
 }
@@ -224,7 +226,7 @@ func (t storeTest) fields() {
 // to what j has.
 func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
-	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Desired", "Hidden", "Created", "Version"}
+	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Desired", "Hidden", "MaxDuration", "Created", "Version"}
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; !slices.Contains(keep, name) {
 			fill(v.Field(i), name, i+2, j.Created)
@@ -237,6 +239,8 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
 		*x = base.Add(time.Duration(n) * time.Microsecond)
+	case *time.Duration:
+		*x = time.Duration(n) * time.Microsecond
 	case **float64:
 		f := float64(n) + 0.1
 		*x = &f
@@ -1204,7 +1208,7 @@ func (t storeTest) agenda() {
 	}
 	want.Wakes, want.Held, want.Active, want.Lines = g.Wakes, g.Held, 5, g.Lines
 	t.equal(g, want)
-	few, err := t.s.Agenda(ctx, shared, 1)
+	few, err := t.s.Agenda(ctx, shared, 1, stalledAfter)
 	t.must(err)
 	t.equal([]int{len(few.Cancel), len(few.Settle), len(few.Start), len(few.Learn)}, []int{1, 1, 1, 1})
 	t.equal(few.Learn[0], want.Learn[0])
@@ -1221,7 +1225,7 @@ func (t storeTest) lines() {
 	stalled := jobs[0].Job
 	stalled.Phase = dispatch.Started
 	t.save(stalled)
-	t.db.Pass(dispatch.StalledAfter)
+	t.db.Pass(stalledAfter)
 	g := t.look()
 	t.must(t.s.Renew(ctx, l, time.Minute))
 	held, err := t.s.Intend(ctx, l, limits, []dispatch.Job{jobs[1].Job, jobs[2].Job, single})

@@ -99,6 +99,9 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	if was.Ref != (dispatch.Ref{}) && j.Ref != was.Ref {
 		h.violated("job %d lost its ref %s", j.ID, was.Ref)
 	}
+	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) || j.Desired != dispatch.WantRun) {
+		h.violated("job %d is canceled for its time: %v, until %v, checked %v", j.ID, j.MaxDuration, j.Deadline, j.Checked)
+	}
 	if j.Phase == dispatch.Ended && j.Status == dispatch.Canceled && was.Phase != dispatch.Ended {
 		h.settled[j.ID] = time.Now()
 	}

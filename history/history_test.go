@@ -220,13 +220,16 @@ func (h *history) anyone() *process {
 
 var users = []dispatch.UserID{"ann", "bob", "cem"}
 
-// someone gives a user with a request: to a platform that all share an account at, or to one where each has their own.
+// someone gives a user with a request: to a platform that all share an account at, or to one where each has their own. Some may take no longer than so long.
 func (h *history) someone() (dispatch.UserID, dispatch.Request) {
 	r := request()
 	r.Service.Endpoint = []string{"https://p.example", "p.example/openeo", "https://Q.example/"}[h.rand.IntN(3)]
 	if h.rand.IntN(3) == 0 {
 		north := "north"
 		r.Service.Namespace = &north
+	}
+	if h.rand.IntN(4) == 0 {
+		r.Options = fmt.Appendf(nil, `{"max_duration":%d}`, 1+h.rand.IntN(900))
 	}
 	return users[h.rand.IntN(len(users))], r
 }

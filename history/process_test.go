@@ -263,11 +263,11 @@ func (s *storeOf) Release(ctx ctxt, l dispatch.Lease, wakes int64, due time.Time
 	return only(s, func() error { return s.Store.Release(ctx, l, wakes, due) })
 }
 
-func (s *storeOf) Agenda(ctx ctxt, a dispatch.Account, n int) (dispatch.Agenda, error) {
+func (s *storeOf) Agenda(ctx ctxt, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
 	s.p.mu.Lock()
 	s.p.turns++
 	s.p.mu.Unlock()
-	return through(s, func() (dispatch.Agenda, error) { return s.Store.Agenda(ctx, a, n) })
+	return through(s, func() (dispatch.Agenda, error) { return s.Store.Agenda(ctx, a, n, stalled) })
 }
 
 func (s *storeOf) Ready(ctx ctxt, a dispatch.Account, l dispatch.Line, n int) ([]dispatch.Job, error) {

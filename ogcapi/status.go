@@ -113,7 +113,16 @@ func (s statusInfo) message() string {
 }
 
 func (s statusInfo) report() dispatch.Report {
-	return dispatch.Report{Status: s.status(), Progress: s.progress(), Message: s.message()}
+	return dispatch.Report{Status: s.status(), Progress: s.progress(), Message: s.message(), Duration: s.duration()}
+}
+
+// duration is how long the job ran, by the server's own clock; 0 where it does not tell.
+func (s statusInfo) duration() time.Duration {
+	started, finished := s.time("started"), s.time("finished")
+	if started.IsZero() || finished.Before(started) {
+		return 0
+	}
+	return finished.Sub(started)
 }
 
 // time reads a timestamp; zero where there is none.

@@ -60,6 +60,21 @@ func TestStatusInfo(t *testing.T) {
 	}
 }
 
+func TestDuration(t *testing.T) {
+	for times, want := range map[string]time.Duration{
+		`"started":"2026-03-01T12:00:00Z","finished":"2026-03-01T13:30:00+01:00"`: 30 * time.Minute,
+		`"started":"2026-03-01T12:00:00Z"`:                                        0,
+		`"finished":"2026-03-01T12:00:00Z"`:                                       0,
+		`"started":"2026-03-01T12:00:01Z","finished":"2026-03-01T12:00:00Z"`:      0,
+		`"started":null,"finished":7`:                                             0,
+	} {
+		s, err := parseStatusInfo([]byte(`{"jobID":"a","status":"successful",` + times + `}`))
+		if got := s.report().Duration; err != nil || got != want {
+			t.Errorf("%s: %v, not %v, %v", times, got, want, err)
+		}
+	}
+}
+
 func TestTimesOfServers(t *testing.T) {
 	want := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, s := range []string{"2026-03-01T12:00:00Z", "2026-03-01T12:00:00.000000Z", "2026-03-01T14:00:00+02:00", "2026-03-01T12:00:00", "2026-03-01 12:00:00"} {

@@ -132,6 +132,7 @@ type job struct {
 	Created  any    `json:"created"`
 	Progress any    `json:"progress"`
 	Costs    any    `json:"costs"`
+	Usage    any    `json:"usage"`
 }
 
 var words = map[string]dispatch.Status{
@@ -140,12 +141,29 @@ var words = map[string]dispatch.Status{
 }
 
 func (j job) report() dispatch.Report {
-	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100)}
+	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100), Duration: j.duration()}
 	word, _ := j.Status.(string)
 	if status, ok := words[strings.ToLower(word)]; ok {
 		r.Status = status
 	}
 	return r
+}
+
+var units = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": time.Millisecond, "s": time.Second, "sec": time.Second,
+	"second": time.Second, "seconds": time.Second, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour}
+
+// duration is how long the job ran; 0 where that is not told, or in no unit of time.
+func (j job) duration() time.Duration {
+	usage, _ := j.Usage.(map[string]any)
+	told, _ := usage["duration"].(map[string]any)
+	value, _ := told["value"].(float64)
+	unit, _ := told["unit"].(string)
+	d := value * float64(units[strings.ToLower(unit)])
+	if d < 0 || d > math.MaxInt64/2 {
+		return 0
+	}
+	return time.Duration(d)
 }
 
 // number is v within bounds, nil if it is no number.

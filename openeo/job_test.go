@@ -282,6 +282,25 @@ func TestStatusWords(t *testing.T) {
 	}
 }
 
+func TestDuration(t *testing.T) {
+	for usage, want := range map[string]time.Duration{
+		`{"duration":{"value":2700,"unit":"seconds"}}`:     45 * time.Minute,
+		`{"duration":{"value":1.5,"unit":"Hours"}}`:        90 * time.Minute,
+		`{"cpu":{"value":9,"unit":"cpu-seconds"}}`:         0,
+		`{"duration":{"value":2700,"unit":"cpu-seconds"}}`: 0,
+		`{"duration":{"value":-1,"unit":"s"}}`:             0,
+		`{"duration":{"value":1e300,"unit":"s"}}`:          0,
+		`{"duration":{"value":"1","unit":"s"}}`:            0,
+		`{"duration":[]}`:                                  0, `[]`: 0, `null`: 0,
+	} {
+		b := newBackend(t)
+		b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"finished","usage":`+usage+`}`)
+		if r, err := b.platform().Status(t.Context(), token, job1); err != nil || r.Duration != want {
+			t.Errorf("%s: %v, not %v, %v", usage, r.Duration, want, err)
+		}
+	}
+}
+
 // The cause of a failure is in the log only.
 func TestFailureMessage(t *testing.T) {
 	b := newBackend(t)

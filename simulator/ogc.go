@@ -352,6 +352,9 @@ func (s *OGC) statusInfo(c call, j *job) object {
 	doc := object{"jobID": j.id, "type": "process", "processID": j.process, "status": ogcWords[at], "created": stamp(j.created),
 		"updated": stamp(j.updated), "progress": int(j.progress(now.Add(-s.Life.Lag))),
 		"links": []object{{"rel": "self", "type": "application/json", "href": address + "?f=json"}}}
+	if at == running || at == finished {
+		doc["started"] = stamp(j.course.run)
+	}
 	switch at {
 	case finished:
 		doc["message"] = "Job complete"

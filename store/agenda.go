@@ -6,15 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
 // Agenda reads the wakes before the jobs: a change that comes in between is seen, or is a wake that was not.
-func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int) (g dispatch.Agenda, err error) {
+func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
 	err = s.in(ctx, s.read, "Agenda", func(q tx, now int64) error {
-		l := look{q: q, account: a, now: now}
+		l := look{q: q, account: a, now: now, stalled: now - stalled.Microseconds()}
 		g = dispatch.Agenda{Now: at(now)}
 		return cmp.Or(l.row(ctx, &g), l.dues(ctx, &g), l.steps(ctx, n, &g), l.lines(ctx, &g))
 	})
@@ -26,6 +27,7 @@ type look struct {
 	q       tx
 	account dispatch.Account
 	now     int64
+	stalled int64 // what has not moved since takes no slot
 }
 
 func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
@@ -57,7 +59,7 @@ func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) 
 
 // lines gives the lines with waiting jobs that are due, and counts the slots in use.
 func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
-	held, err := l.q.CountHeld(ctx, l.now-dispatch.StalledAfter.Microseconds(), l.account)
+	held, err := l.q.CountHeld(ctx, l.stalled, l.account)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 		Phase: r.Phase, Turn: r.Turn, Attempt: r.Attempt, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
 		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
 		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
+		MaxDuration: span(r.MaxDuration), Deadline: at(r.Deadline), Duration: span(r.Duration),
 		Due: at(r.Due), Looks: r.Looks, Tries: r.Tries, Awaited: r.Awaited,
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
@@ -69,6 +70,7 @@ func written(j dispatch.Job, wanted bool) (query.WriteJobParams, error) {
 		RefBase: clean(j.Ref.Base), RefID: clean(j.Ref.ID), Strays: strays, Past: past, Refused: micros(j.Refused),
 		Status: j.Status, Seen: j.Seen, Progress: j.Progress, Costs: j.Costs,
 		Attention: j.Attention, Notice: clean(j.Notice), Failure: clean(j.Failure),
+		Deadline: micros(j.Deadline), Duration: j.Duration.Microseconds(),
 		Due: micros(j.Due), Looks: j.Looks, Tries: j.Tries, Awaited: j.Awaited,
 		Updated: micros(j.Updated), Checked: micros(j.Checked), Moved: micros(j.Moved),
 	}, nil

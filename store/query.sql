@@ -276,7 +276,7 @@ UPDATE jobs SET phase = sqlc.arg(phase), turn = sqlc.arg(turn), attempt = sqlc.a
 	seen = sqlc.arg(seen), progress = sqlc.narg(progress), costs = sqlc.narg(costs), attention = sqlc.arg(attention),
 	notice = sqlc.arg(notice), failure = sqlc.arg(failure), due = sqlc.arg(due), looks = sqlc.arg(looks),
 	past = sqlc.arg(past), refused = sqlc.arg(refused), tries = sqlc.arg(tries), awaited = sqlc.arg(awaited), updated = sqlc.arg(updated), checked = sqlc.arg(checked),
-	moved = sqlc.arg(moved), version = version + 1
+	moved = sqlc.arg(moved), deadline = sqlc.arg(deadline), duration = sqlc.arg(duration), version = version + 1
 WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) AND (desired = 'run' OR NOT CAST(sqlc.arg(wanted) AS BOOLEAN))
 RETURNING *;
 

@@ -68,7 +68,7 @@ func look(t testing.TB, s dispatch.Store, n int) {
 	t.Helper()
 	began := time.Now()
 	for range n {
-		g, err := s.Agenda(t.Context(), "p/shared", 100)
+		g, err := s.Agenda(t.Context(), "p/shared", 100, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

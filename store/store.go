@@ -180,6 +180,8 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
+func span(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
 func at(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}

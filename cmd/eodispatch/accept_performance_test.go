@@ -125,7 +125,7 @@ func nextSteps(b *testing.B, database string) time.Duration {
 	var times []time.Duration
 	for range 21 {
 		times = append(times, took(func() {
-			g, err := kept.Agenda(b.Context(), "ogc/open", 100)
+			g, err := kept.Agenda(b.Context(), "ogc/open", 100, time.Hour)
 			if err != nil || len(g.Lines) != 10 {
 				b.Fatalf("%d lines, %v", len(g.Lines), err)
 			}

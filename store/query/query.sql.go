@@ -117,7 +117,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN $1 ELSE updated END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $2 AND owner = $3 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration
 `
 
 // What is in doubt is not brought forward: it is not to be touched before its send deadline.
@@ -160,6 +160,9 @@ func (q *Queries) CancelJob(ctx context.Context, now int64, iD dispatch.JobID, o
 		&i.Step,
 		&i.Past,
 		&i.Refused,
+		&i.MaxDuration,
+		&i.Deadline,
+		&i.Duration,
 	)
 	return i, err
 }
@@ -526,7 +529,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -568,6 +571,9 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Step,
 		&i.Past,
 		&i.Refused,
+		&i.MaxDuration,
+		&i.Deadline,
+		&i.Duration,
 	)
 	return i, err
 }
@@ -590,7 +596,7 @@ func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -632,6 +638,9 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Step,
 		&i.Past,
 		&i.Refused,
+		&i.MaxDuration,
+		&i.Deadline,
+		&i.Duration,
 	)
 	return i, err
 }
@@ -648,7 +657,7 @@ func (q *Queries) GetRate(ctx context.Context, platform string) (int64, error) {
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -707,6 +716,9 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Step,
 		&i.Job.Past,
 		&i.Job.Refused,
+		&i.Job.MaxDuration,
+		&i.Job.Deadline,
+		&i.Job.Duration,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -788,7 +800,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration
 `
 
 type GiveUpParams struct {
@@ -848,6 +860,9 @@ func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) ([]Job, error) {
 			&i.Step,
 			&i.Past,
 			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
 		); err != nil {
 			return nil, err
 		}
@@ -874,7 +889,7 @@ func (q *Queries) HasDocument(ctx context.Context, hash string) (bool, error) {
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -916,6 +931,9 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Step,
 		&i.Past,
 		&i.Refused,
+		&i.MaxDuration,
+		&i.Deadline,
+		&i.Duration,
 	)
 	return i, err
 }
@@ -1099,7 +1117,7 @@ func (q *Queries) ListChangedTasks(ctx context.Context, owner dispatch.UserID, u
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
 ORDER BY due, id LIMIT $4
 `
 
@@ -1160,6 +1178,9 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Step,
 			&i.Past,
 			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
 		); err != nil {
 			return nil, err
 		}
@@ -1175,7 +1196,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -1225,6 +1246,9 @@ func (q *Queries) ListFailed(ctx context.Context, task dispatch.TaskID) ([]Job, 
 			&i.Step,
 			&i.Past,
 			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
 		); err != nil {
 			return nil, err
 		}
@@ -1389,7 +1413,7 @@ func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT $4
 `
 
@@ -1450,6 +1474,9 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Step,
 			&i.Past,
 			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
 		); err != nil {
 			return nil, err
 		}
@@ -1465,7 +1492,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
@@ -1526,6 +1553,9 @@ func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]Lis
 			&i.Job.Step,
 			&i.Job.Past,
 			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
 			&i.Body,
 			&i.Hold,
 			&i.HoldAttention,
@@ -1546,7 +1576,7 @@ func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]Lis
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
 ORDER BY jobs.number
@@ -1605,6 +1635,9 @@ func (q *Queries) ListTaskJobs(ctx context.Context, task dispatch.TaskID) ([]Lis
 			&i.Job.Step,
 			&i.Job.Past,
 			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
 			&i.Body,
 			&i.Hold,
 			&i.HoldAttention,
@@ -1742,7 +1775,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -1791,6 +1824,9 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Step,
 			&i.Past,
 			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
 		); err != nil {
 			return nil, err
 		}
@@ -1882,7 +1918,7 @@ func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 }
 
 const pageRecords = `-- name: PageRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($2 AS BIGINT)
 	AND (jobs.created < CAST($2 AS BIGINT) OR jobs.id < CAST($3 AS BIGINT))
@@ -1964,6 +2000,9 @@ func (q *Queries) PageRecords(ctx context.Context, arg PageRecordsParams) ([]Pag
 			&i.Job.Step,
 			&i.Job.Past,
 			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
 			&i.Body,
 			&i.Hold,
 			&i.HoldAttention,
@@ -2250,9 +2289,9 @@ UPDATE jobs SET phase = $1, turn = $2, attempt = $3, send_by = $4,
 	seen = $9, progress = $10, costs = $11, attention = $12,
 	notice = $13, failure = $14, due = $15, looks = $16,
 	past = $17, refused = $18, tries = $19, awaited = $20, updated = $21, checked = $22,
-	moved = $23, version = version + 1
-WHERE id = $24 AND version = $25 AND (desired = 'run' OR NOT CAST($26 AS BOOLEAN))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused
+	moved = $23, deadline = $24, duration = $25, version = version + 1
+WHERE id = $26 AND version = $27 AND (desired = 'run' OR NOT CAST($28 AS BOOLEAN))
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration
 `
 
 type WriteJobParams struct {
@@ -2279,6 +2318,8 @@ type WriteJobParams struct {
 	Updated   int64
 	Checked   int64
 	Moved     int64
+	Deadline  int64
+	Duration  int64
 	ID        dispatch.JobID
 	Version   int64
 	Wanted    bool
@@ -2310,6 +2351,8 @@ func (q *Queries) WriteJob(ctx context.Context, arg WriteJobParams) (Job, error)
 		arg.Updated,
 		arg.Checked,
 		arg.Moved,
+		arg.Deadline,
+		arg.Duration,
 		arg.ID,
 		arg.Version,
 		arg.Wanted,
@@ -2351,6 +2394,9 @@ func (q *Queries) WriteJob(ctx context.Context, arg WriteJobParams) (Job, error)
 		&i.Step,
 		&i.Past,
 		&i.Refused,
+		&i.MaxDuration,
+		&i.Deadline,
+		&i.Duration,
 	)
 	return i, err
 }
