@@ -29,8 +29,10 @@ type Broker interface {
 	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
 	// ReadTask gives a task and its jobs by their numbers, as fresh as Read.
 	ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error)
-	// ListTasks gives the user's tasks, newest first, as fresh as Read.
-	ListTasks(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, error)
+	// ReadTaskPage gives a task and a part of its jobs, likewise.
+	ReadTaskPage(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error)
+	// ListTasks gives a part of the user's tasks, newest first, as fresh as Read.
+	ListTasks(ctx context.Context, u dispatch.UserID, p dispatch.Page, fresh time.Duration) ([]dispatch.TaskRecord, error)
 	// ListAll gives what ListTasks and List give, in the time of one.
 	ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error)
 	// TaskOutline gives all finished jobs of a task, and what is known of their results.
@@ -43,10 +45,8 @@ type Broker interface {
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// RetryTask has the failed jobs of a task carried out anew.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// ListPage gives a part of what List gives, as it is known; of these platforms, or if there are none of all.
-	ListPage(ctx context.Context, u dispatch.UserID, platforms []string, p dispatch.Page) ([]dispatch.Record, error)
-	// ListTasksPage gives the user's tasks, newest first, as they are known, that look different since.
-	ListTasksPage(ctx context.Context, u dispatch.UserID, since time.Time) ([]dispatch.TaskRecord, error)
+	// ListPage gives a part of what List gives, as it is known.
+	ListPage(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error)
 	// Cancel has a job canceled that stays visible.
 	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
 	// Freshen waits a moment until these statuses are no older than fresh.

@@ -121,6 +121,52 @@ func TestMaxDurationWithTheRealBroker(t *testing.T) {
 	}
 }
 
+// Pages of a task and of the list are read where they are kept, while jobs move and tasks come.
+func TestPagesWithTheRealBroker(t *testing.T) {
+	h := house(t, &platform{})
+	values := strings.Repeat("1,", 1099) + "1"
+	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[` + values + `]}}`
+	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
+	seen := 0
+	for path := "/upscale_tasks/1?limit=100000000&status=created&status=submitted&status=queued&status=running"; path != ""; {
+		a := ask(h, "GET", path, "")
+		part := decode[UpscalingTask](t, a, 200)
+		for _, j := range part.Jobs {
+			if seen++; !strings.HasSuffix(j.Title, fmt.Sprint(" Job ", seen)) {
+				t.Fatalf("%q comes as number %d", j.Title, seen)
+			}
+		}
+		if len(part.Jobs) > longestPage || part.Counts["finished"] != 0 {
+			t.Errorf("%d jobs in a part, of %v", len(part.Jobs), part.Counts)
+		}
+		path = nextOf(t, a)
+	}
+	if seen != 1100 {
+		t.Errorf("%d jobs were shown", seen)
+	}
+	next := nextOf(t, ask(h, "GET", "/upscale_tasks/1?limit=1", ""))
+	failed(t, ask(h, "GET", next, "", "Authorization", "Bearer token-bert"), 422, "VALIDATION_ERROR")
+	failed(t, ask(h, "GET", next+"x", ""), 422, "VALIDATION_ERROR")
+	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+	if got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""), 200); len(got.Jobs) != 0 || got.Counts["finished"] != 0 {
+		t.Errorf("at another platform: %d jobs", len(got.Jobs))
+	}
+	for range 3 {
+		decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	}
+	var ids []int64
+	for path := "/jobs_status?filter=upscaling&limit=3&platform=cdse"; path != ""; {
+		a := ask(h, "GET", path, "")
+		for _, s := range decode[JobsStatusResponse](t, a, 200).UpscalingTasks {
+			ids = append(ids, s.ID)
+		}
+		path = nextOf(t, a)
+	}
+	if fmt.Sprint(ids) != "[4 3 2 1]" {
+		t.Errorf("tasks %v", ids)
+	}
+}
+
 // until asks again until it is so; a read that is not fresh enough waits by itself.
 func until(t *testing.T, so func() bool) {
 	t.Helper()

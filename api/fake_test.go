@@ -177,7 +177,22 @@ func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskI
 	return t, jobs, nil
 }
 
-func (w *world) ListTasks(_ context.Context, u dispatch.UserID, fresh time.Duration) (list []dispatch.TaskRecord, err error) {
+func (w *world) ReadTaskPage(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, fresh time.Duration) (t dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+	t, all, err := w.ReadTask(ctx, u, id, fresh)
+	for _, r := range all {
+		if fits(r, p) && int64(r.Number) > p.After.ID && len(jobs) < p.Limit {
+			jobs = append(jobs, r)
+		}
+	}
+	return t, jobs, err
+}
+
+func fits(r dispatch.Record, p dispatch.Page) bool {
+	return r.Updated.After(p.Since) && (len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) &&
+		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
+}
+
+func (w *world) ListTasks(_ context.Context, u dispatch.UserID, p dispatch.Page, fresh time.Duration) (list []dispatch.TaskRecord, err error) {
 	if err := w.broken(); err != nil {
 		return nil, err
 	}
@@ -185,15 +200,17 @@ func (w *world) ListTasks(_ context.Context, u dispatch.UserID, fresh time.Durat
 	defer w.mu.Unlock()
 	w.asked = append(w.asked, "tasks")
 	for id := dispatch.TaskID(len(w.tasks)); id > 0; id-- {
-		if w.tasks[id].Owner == u {
-			list = append(list, w.tasks[id])
+		if t := w.tasks[id]; t.Owner == u && p.After.Before(t.Created, int64(id)) && (p.Limit == 0 || len(list) < p.Limit) &&
+			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status())) &&
+			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) {
+			list = append(list, t)
 		}
 	}
 	return list, nil
 }
 
 func (w *world) ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error) {
-	tasks, err := w.ListTasks(ctx, u, fresh)
+	tasks, err := w.ListTasks(ctx, u, dispatch.Page{}, fresh)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,19 +238,14 @@ func (w *world) note(fresh time.Duration) {
 	}
 }
 
-func (w *world) ListPage(ctx context.Context, u dispatch.UserID, platforms []string, p dispatch.Page) (page []dispatch.Record, err error) {
+func (w *world) ListPage(ctx context.Context, u dispatch.UserID, p dispatch.Page) (page []dispatch.Record, err error) {
 	all, err := w.List(ctx, u, dispatch.AsKnown)
 	for _, r := range all {
-		if len(page) < p.Limit && p.After.Before(r.Created, int64(r.ID)) && r.Updated.After(p.Since) &&
-			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) && (len(platforms) == 0 || slices.Contains(platforms, "cdse")) {
+		if len(page) < p.Limit && p.After.Before(r.Created, int64(r.ID)) && fits(r, p) {
 			page = append(page, r)
 		}
 	}
 	return page, err
-}
-
-func (w *world) ListTasksPage(ctx context.Context, u dispatch.UserID, _ time.Time) ([]dispatch.TaskRecord, error) {
-	return w.ListTasks(ctx, u, dispatch.AsKnown)
 }
 
 func (w *world) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {

@@ -194,7 +194,7 @@ func (a *api) listed(ctx context.Context, u dispatch.UserID, want filter) (tasks
 	case want.upscaling && want.processing:
 		return a.Broker.ListAll(ctx, u, dispatch.AsKnown)
 	case want.upscaling:
-		tasks, err = a.Broker.ListTasks(ctx, u, dispatch.AsKnown)
+		tasks, err = a.Broker.ListTasks(ctx, u, dispatch.Page{}, dispatch.AsKnown)
 	default:
 		jobs, err = a.Broker.List(ctx, u, dispatch.AsKnown)
 	}

@@ -20,11 +20,16 @@ const longestPage = 1000
 
 // pageQuery is which part of a list is asked for.
 type pageQuery struct {
-	limit     int
-	at        bookmark
-	statuses  []dispatch.Status
-	platforms []string
-	since     time.Time
+	limit    int
+	at       bookmark
+	statuses []dispatch.Status
+	accounts []dispatch.Account
+	since    time.Time
+}
+
+// after is the part after a place, and one more, which tells whether there is another part.
+func (q pageQuery) after(p dispatch.Place) dispatch.Page {
+	return dispatch.Page{After: p, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since}
 }
 
 // bookmark is how far a list was read: to a job, and to a task or, in a task, to a number. A cursor is a bookmark that is
@@ -65,7 +70,7 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 	fault := func(kind, msg string, at ...any) {
 		faults = append(faults, dispatch.Fault{Loc: append([]any{"query"}, at...), Type: kind, Msg: msg})
 	}
-	q.limit, q.platforms = longestPage, query["platform"]
+	q.limit, q.accounts = longestPage, dispatch.AccountsAt(u, query["platform"])
 	if text := query.Get("limit"); query.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
@@ -129,16 +134,14 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 	return "<" + a.PublicURL + path + "?" + link.Encode() + `>; rel="next"`
 }
 
-// listPart gives tasks and jobs together, newest first, from a place on. A list that changes meanwhile shows nothing
-// twice, and leaves out nothing that was there before and after.
+// listPart gives tasks and jobs together, newest first, from a place on.
 func (a *api) listPart(ctx context.Context, u dispatch.UserID, want filter, q pageQuery) (list JobsStatusResponse, more bool, to bookmark, err error) {
 	tasks, jobs := []dispatch.TaskRecord{}, []dispatch.Record{}
 	if want.processing {
-		jobs, err = a.Broker.ListPage(ctx, u, q.platforms, dispatch.Page{After: q.at.Job, Limit: q.limit + 1, Statuses: q.statuses, Since: q.since})
+		jobs, err = a.Broker.ListPage(ctx, u, q.after(q.at.Job))
 	}
 	if want.upscaling && err == nil {
-		tasks, err = a.Broker.ListTasksPage(ctx, u, q.since)
-		tasks = slices.DeleteFunc(tasks, func(t dispatch.TaskRecord) bool { return !q.fits(t) })
+		tasks, err = a.Broker.ListTasks(ctx, u, q.after(q.at.Task), dispatch.AsKnown)
 	}
 	if err != nil {
 		return list, false, to, err
@@ -157,25 +160,17 @@ func (a *api) listPart(ctx context.Context, u dispatch.UserID, want filter, q pa
 	return a.list(tasks[:nt], jobs[:nj]), nj+nt < len(jobs)+len(tasks), to, nil
 }
 
-// fits reports whether a task is wanted, and after the place.
-func (q pageQuery) fits(t dispatch.TaskRecord) bool {
-	return q.at.Task.Before(t.Created, int64(t.ID)) &&
-		(len(q.statuses) == 0 || slices.Contains(q.statuses, t.Counts.Status())) &&
-		(len(q.platforms) == 0 || slices.Contains(q.platforms, t.Account.Platform()))
-}
-
 // taskPart gives a task with a part of its jobs, by their numbers.
-func (a *api) taskPart(t dispatch.TaskRecord, jobs []dispatch.Record, q pageQuery) (part UpscalingTask, more bool, to bookmark) {
-	jobs = slices.DeleteFunc(jobs, func(r dispatch.Record) bool {
-		return int64(r.Number) <= q.at.Task.ID || !r.Updated.After(q.since) ||
-			len(q.statuses) > 0 && !slices.Contains(q.statuses, r.Status) ||
-			len(q.platforms) > 0 && !slices.Contains(q.platforms, r.Account.Platform())
-	})
+func (a *api) taskPart(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, q pageQuery) (part UpscalingTask, more bool, to bookmark, err error) {
+	t, jobs, err := a.Broker.ReadTaskPage(ctx, u, id, q.after(q.at.Task), a.Freshness)
+	if err != nil {
+		return part, false, to, err
+	}
 	n := min(q.limit, len(jobs))
 	if n > 0 {
 		to.Task.ID = int64(jobs[n-1].Number)
 	}
-	return a.task(t, jobs[:n]), n < len(jobs), to
+	return a.task(t, jobs[:n]), n < len(jobs), to, nil
 }
 
 // cursorKey is the same in all processes that share a secret, and in each another where there is none.

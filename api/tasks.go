@@ -47,11 +47,10 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	case !paged:
 		return a.shared(ctx, in, topic{user: u, task: id})
 	}
-	t, jobs, err := a.Broker.ReadTask(ctx, u, id, a.Freshness)
+	some, more, to, err := a.taskPart(ctx, u, id, q)
 	if err != nil {
 		return nil, aboutTask(err)
 	}
-	some, more, to := a.taskPart(t, jobs, q)
 	return part(some, a.next(u, address.Path, query, more, to))
 }
 

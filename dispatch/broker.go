@@ -181,7 +181,7 @@ func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Rec
 	if err := b.Freshen(ctx, u, Scope{Alone: true}, fresh); err != nil {
 		return nil, err
 	}
-	records, err := b.Store.Records(ctx, u)
+	records, err := b.Store.Records(ctx, u, Page{})
 	return admit(records, fresh, time.Now()), err
 }
 

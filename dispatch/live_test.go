@@ -213,7 +213,7 @@ func TestWhatTakesTooLongIsCanceled(t *testing.T) {
 			t.Fatalf("before its time is over: %v, %d canceled", at.Counts, p.cancels.Load())
 		}
 		time.Sleep(70 * time.Second)
-		jobs, err := h.Store.TaskJobs(t.Context(), "ann", task.ID)
+		jobs, err := h.Store.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{})
 		if err != nil || len(jobs) != 2 || p.cancels.Load() != 2 {
 			t.Fatalf("%d jobs, %d canceled, %v", len(jobs), p.cancels.Load(), err)
 		}

@@ -139,7 +139,7 @@ func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered,
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
 	}
-	jobs, err := b.Store.TaskJobs(ctx, u, id)
+	jobs, err := b.Store.TaskJobs(ctx, u, id, Page{})
 	f.Task = recorded(f.Task, jobs)
 	for _, j := range jobs {
 		if j.Status == Finished {

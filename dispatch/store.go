@@ -20,19 +20,15 @@ type Store interface {
 	// Record gives a job to its owner.
 	Record(context.Context, UserID, JobID) (Record, error)
 	// Records gives the owner's jobs that belong to no task, newest first.
-	Records(context.Context, UserID) ([]Record, error)
-	// Page gives a part of Records.
-	Page(context.Context, UserID, Page) ([]Record, error)
-	// ChangedTasks gives the owner's tasks of which a job looks different since.
-	ChangedTasks(ctx context.Context, u UserID, since time.Time) ([]TaskID, error)
+	Records(context.Context, UserID, Page) ([]Record, error)
 	// Refused gives a job of the owner even if it is hidden, for who repeats a request that was refused.
 	Refused(context.Context, UserID, JobID) (Record, error)
-	// Tasks gives the owner's tasks, newest first.
-	Tasks(context.Context, UserID) ([]TaskRecord, error)
+	// Tasks gives the owner's tasks, newest first. One looks different since when one of its jobs does.
+	Tasks(context.Context, UserID, Page) ([]TaskRecord, error)
 	// Task gives a task to its owner.
 	Task(context.Context, UserID, TaskID) (TaskRecord, error)
 	// TaskJobs gives a task's jobs by their numbers, without those that the owner deleted.
-	TaskJobs(context.Context, UserID, TaskID) ([]Record, error)
+	TaskJobs(context.Context, UserID, TaskID, Page) ([]Record, error)
 	// Usage counts the owner's jobs at each account, deleted ones too until they are purged; Usage.Lately are those
 	// submitted within d.
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
@@ -131,20 +127,30 @@ func (s Scope) Holds(j Job) bool {
 	return j.ID == s.Job || j.Task != 0 && (s.Tasks || j.Task == s.Task) || j.Task == 0 && s.Alone
 }
 
-// Page says which of the jobs that belong to no task are wanted, newest first: those after a place, Limit at most, and of
-// these only those that fit. What is empty fits all.
+// Page says which part of a list is wanted: what comes after a place and fits, Limit at most. What is empty fits all. So the
+// parts of a list that changes meanwhile show nothing twice, and leave out nothing that was there before and after.
 type Page struct {
 	After    Place
-	Limit    int
+	Limit    int // 0: none
 	Statuses []Status
 	Accounts []Account
 	Since    time.Time // they look different since
 }
 
-// Place is one in a list that is ordered newest first; the zero Place is its beginning.
+// AccountsAt are those that a user can have at platforms.
+func AccountsAt(u UserID, platforms []string) (accounts []Account) {
+	for _, name := range platforms {
+		for _, identity := range []string{string(AccessShared), string(AccessOpen), string(u)} {
+			accounts = append(accounts, Account(name+"/"+identity))
+		}
+	}
+	return accounts
+}
+
+// Place is one in a list that is ordered newest first, or by number; the zero Place is its beginning.
 type Place struct {
 	Created time.Time
-	ID      int64
+	ID      int64 // or number
 }
 
 // Before reports whether p is before something in the list.

@@ -23,7 +23,7 @@ type Task struct {
 	Request   Request // what its jobs share
 	Dimension string
 	Created   time.Time
-	Updated   time.Time // when one of its jobs last changed; zero in lists
+	Updated   time.Time // when one of its jobs last changed
 	Hidden    bool
 
 	// Document defines its service, nil: none. It is kept with the task; Store never fills it in, see Store.Document.

@@ -51,23 +51,16 @@ func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord,
 
 // ReadTask gives a task and its jobs, by their numbers, with statuses as fresh as can be had in a moment.
 func (b *Broker) ReadTask(ctx context.Context, u UserID, id TaskID, fresh time.Duration) (TaskRecord, []Record, error) {
-	if err := b.Freshen(ctx, u, Scope{Task: id}, fresh); err != nil {
-		return TaskRecord{}, nil, err
-	}
-	t, err := b.Store.Task(ctx, u, id)
-	if err != nil {
-		return TaskRecord{}, nil, err
-	}
-	jobs, err := b.Store.TaskJobs(ctx, u, id)
-	return recorded(t, jobs), admit(jobs, fresh, time.Now()), err
+	t, jobs, err := b.ReadTaskPage(ctx, u, id, Page{}, fresh)
+	return recorded(t, jobs), jobs, err
 }
 
-// ListTasks gives the owner's tasks, newest first, likewise fresh.
-func (b *Broker) ListTasks(ctx context.Context, u UserID, fresh time.Duration) ([]TaskRecord, error) {
+// ListTasks gives a part of the owner's tasks, newest first, likewise fresh.
+func (b *Broker) ListTasks(ctx context.Context, u UserID, p Page, fresh time.Duration) ([]TaskRecord, error) {
 	if err := b.Freshen(ctx, u, Scope{Tasks: true}, fresh); err != nil {
 		return nil, err
 	}
-	return b.Store.Tasks(ctx, u)
+	return b.Store.Tasks(ctx, u, p)
 }
 
 // ListAll gives what ListTasks and List give, and waits for both together.
@@ -75,11 +68,11 @@ func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]
 	if err := b.Freshen(ctx, u, Scope{Alone: true, Tasks: true}, fresh); err != nil {
 		return nil, nil, err
 	}
-	tasks, err := b.Store.Tasks(ctx, u)
+	tasks, err := b.Store.Tasks(ctx, u, Page{})
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs, err := b.Store.Records(ctx, u)
+	jobs, err := b.Store.Records(ctx, u, Page{})
 	return tasks, admit(jobs, fresh, time.Now()), err
 }
 

@@ -145,7 +145,7 @@ func TestATaskIsRetriedWhileItRuns(t *testing.T) {
 		if c := h.standing(t, id).Counts; c[dispatch.Failed] != 1 || c[dispatch.Running] != 2 || c.Status() != dispatch.Running {
 			t.Fatalf("%v", c)
 		}
-		before, err := h.Store.TaskJobs(t.Context(), "ann", id)
+		before, err := h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
 		if err != nil || before[1].Failure != "because" {
 			t.Fatalf("%q, %v", before[1].Failure, err)
 		}
@@ -157,7 +157,7 @@ func TestATaskIsRetriedWhileItRuns(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		after, err := h.Store.TaskJobs(t.Context(), "ann", id)
+		after, err := h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
 		if err != nil || after[1].Status != dispatch.Running || after[1].ID != before[1].ID || after[1].Failure != "" {
 			t.Errorf("%+v, %v", after[1].Job, err)
 		}

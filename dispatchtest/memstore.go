@@ -276,12 +276,12 @@ func (s *MemStore) request(r *row) (q dispatch.Request, err error) {
 	return q, json.Unmarshal(r.body, &q)
 }
 
-func (s *MemStore) Records(_ context.Context, u dispatch.UserID) ([]dispatch.Record, error) {
+func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	records := []dispatch.Record{}
 	for _, r := range s.jobs {
-		if r.Owner != u || r.Task != 0 || r.Hidden {
+		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.After.Before(r.Created, int64(r.ID)) {
 			continue
 		}
 		record, err := s.record(r, now)
@@ -293,7 +293,20 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID) ([]dispatch.Rec
 	slices.SortFunc(records, func(a, b dispatch.Record) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
 	})
-	return records, nil
+	return limited(records, p), nil
+}
+
+// fits reports whether a job is one of those that are wanted, wherever it is in the list.
+func (r *row) fits(p dispatch.Page) bool {
+	return r.Updated.After(p.Since) && (len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) &&
+		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
+}
+
+func limited[T any](list []T, p dispatch.Page) []T {
+	if p.Limit == 0 || p.Limit > len(list) {
+		return list
+	}
+	return list[:p.Limit]
 }
 
 func (s *MemStore) Result(_ context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
@@ -437,23 +450,30 @@ func (s *MemStore) task(u dispatch.UserID, id dispatch.TaskID) (dispatch.Task, e
 	if !known || t.Owner != u || t.Hidden {
 		return t, notFound()
 	}
-	t.Updated = time.Time{}
 	return t, nil
 }
 
-func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID) ([]dispatch.TaskRecord, error) {
+func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	_, unlock := s.lock()
 	defer unlock()
 	records := []dispatch.TaskRecord{}
 	for id := range s.tasks {
-		if t, err := s.task(u, id); err == nil {
+		if t, err := s.task(u, id); err == nil && s.wanted(t, p) {
 			records = append(records, s.counted(t))
 		}
 	}
 	slices.SortFunc(records, func(a, b dispatch.TaskRecord) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
 	})
-	return records, nil
+	return limited(records, p), nil
+}
+
+// wanted reports whether a task belongs to a page.
+func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page) bool {
+	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
+	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed) &&
+		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t).Counts.Status())) &&
+		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account))
 }
 
 func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
@@ -473,6 +493,7 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 			continue
 		}
 		counts[r.Status]++
+		t.Updated = latest(t.Updated, r.Updated)
 		if !r.Status.Final() && r.Progress != nil {
 			live += *r.Progress
 		}
@@ -484,14 +505,14 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 	return r
 }
 
-func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (records []dispatch.Record, err error) {
+func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if _, err := s.task(u, id); err != nil {
 		return nil, err
 	}
 	for _, r := range s.jobs { // by id, and so by number
-		if r.Task != id || r.Hidden {
+		if r.Task != id || r.Hidden || !r.fits(p) || int64(r.Number) <= p.After.ID {
 			continue
 		}
 		record, err := s.record(r, now)
@@ -500,7 +521,7 @@ func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.Ta
 		}
 		records = append(records, record)
 	}
-	return records, nil
+	return limited(records, p), nil
 }
 
 func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
@@ -920,28 +941,4 @@ func (s *MemStore) Listable(_ context.Context, a dispatch.Account, base string) 
 		}
 	}
 	return jobs, nil
-}
-
-func (s *MemStore) Page(ctx context.Context, u dispatch.UserID, p dispatch.Page) (page []dispatch.Record, err error) {
-	all, err := s.Records(ctx, u)
-	for _, r := range all {
-		fits := p.After.Before(r.Created, int64(r.ID)) && r.Updated.After(p.Since) &&
-			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) &&
-			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
-		if fits && len(page) < p.Limit {
-			page = append(page, r)
-		}
-	}
-	return page, err
-}
-
-func (s *MemStore) ChangedTasks(_ context.Context, u dispatch.UserID, since time.Time) (ids []dispatch.TaskID, err error) {
-	_, unlock := s.lock()
-	defer unlock()
-	for _, r := range s.jobs {
-		if _, err := s.task(u, r.Task); err == nil && !r.Hidden && r.Updated.After(since) && !slices.Contains(ids, r.Task) {
-			ids = append(ids, r.Task)
-		}
-	}
-	return ids, nil
 }

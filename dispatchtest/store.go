@@ -65,6 +65,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"lines and slots", storeTest.lines},
 		{"what a listing can tell about", storeTest.listable},
 		{"pages", storeTest.pages},
+		{"pages of tasks and of a task", storeTest.taskPages},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
 		{"a task is deleted", storeTest.cancelTask},
@@ -283,7 +284,7 @@ func (t storeTest) requests() {
 	}
 	t.db.Pass(time.Second)
 	newer := t.accept()
-	list, err := t.s.Records(t.Context(), ann)
+	list, err := t.s.Records(t.Context(), ann, dispatch.Page{})
 	t.must(err)
 	t.equal(list, []dispatch.Record{{Job: newer, Request: request()}, {Job: single, Request: request()}})
 }
@@ -293,7 +294,7 @@ func (t storeTest) owners() {
 	for _, id := range []dispatch.JobID{j.ID, j.ID + 1e6} {
 		t.foreign(bob, id)
 	}
-	if list, err := t.s.Records(t.Context(), bob); err != nil || len(list) > 0 {
+	if list, err := t.s.Records(t.Context(), bob, dispatch.Page{}); err != nil || len(list) > 0 {
 		t.Errorf("bob has %v, %v", list, err)
 	}
 	_, err := t.s.Refused(t.Context(), bob, j.ID)
@@ -302,7 +303,7 @@ func (t storeTest) owners() {
 	hidden, err := t.s.Cancel(t.Context(), ann, j.ID, true)
 	t.must(err)
 	t.foreign(ann, j.ID)
-	if list, err := t.s.Records(t.Context(), ann); err != nil || len(list) > 0 {
+	if list, err := t.s.Records(t.Context(), ann, dispatch.Page{}); err != nil || len(list) > 0 {
 		t.Errorf("ann still sees %v, %v", list, err)
 	}
 	refused, err := t.s.Refused(t.Context(), ann, j.ID)
@@ -397,7 +398,7 @@ func (t storeTest) keys() {
 	if g := t.look(); g.Wakes != wakes {
 		t.Error("what was not kept wakes")
 	}
-	if list, err := t.s.Records(ctx, ann); err != nil || len(list) != 2 {
+	if list, err := t.s.Records(ctx, ann, dispatch.Page{}); err != nil || len(list) != 2 {
 		t.Errorf("%d jobs were kept, %v", len(list), err)
 	}
 	r, _, err = accept(bob, k, nil)
@@ -450,7 +451,7 @@ func (t storeTest) parallelKeys() {
 	if n != 1 {
 		t.Errorf("%d were the first", n)
 	}
-	if list, err := t.s.Records(t.Context(), ann); err != nil || len(list) != 1 {
+	if list, err := t.s.Records(t.Context(), ann, dispatch.Page{}); err != nil || len(list) != 1 {
 		t.Errorf("%d jobs were kept, %v", len(list), err)
 	}
 }
@@ -726,11 +727,11 @@ func (t storeTest) redefine() {
 		t.Helper()
 		task, err := t.s.Task(ctx, ann, id)
 		t.must(err)
-		tasks, err := t.s.Tasks(ctx, ann)
+		tasks, err := t.s.Tasks(ctx, ann, dispatch.Page{})
 		t.must(err)
-		its, err := t.s.TaskJobs(ctx, ann, id)
+		its, err := t.s.TaskJobs(ctx, ann, id, dispatch.Page{})
 		t.must(err)
-		mine, err := t.s.Records(ctx, ann)
+		mine, err := t.s.Records(ctx, ann, dispatch.Page{})
 		t.must(err)
 		record, err := t.s.Record(ctx, ann, single.ID)
 		t.must(err)
@@ -1037,7 +1038,7 @@ func (t storeTest) hold() {
 		t.Helper()
 		r, err := t.s.Record(ctx, ann, id)
 		t.must(err)
-		list, err := t.s.Records(ctx, ann)
+		list, err := t.s.Records(ctx, ann, dispatch.Page{})
 		t.must(err)
 		i := slices.IndexFunc(list, func(r dispatch.Record) bool { return r.ID == id })
 		if r.Attention != a || r.Notice != notice || list[i].Attention != a || list[i].Notice != notice {
@@ -1283,18 +1284,17 @@ func (t storeTest) tasks() {
 	t.s = t.db.Restart()
 
 	record := func(of dispatch.Task, progress float64, c dispatch.Counts) dispatch.TaskRecord {
-		of.Updated = time.Time{}
 		return dispatch.TaskRecord{Task: of, Counts: c, Progress: progress}
 	}
 	want := []dispatch.TaskRecord{record(second, 0, dispatch.Counts{dispatch.Accepted: 3}),
 		record(first, 62.5, dispatch.Counts{dispatch.Finished: 1, dispatch.Failed: 1, dispatch.Running: 1, dispatch.Accepted: 1})}
-	got, err := t.s.Tasks(ctx, ann)
+	got, err := t.s.Tasks(ctx, ann, dispatch.Page{})
 	t.must(err)
 	t.equal(got, want)
 	one, err := t.s.Task(ctx, ann, first.ID)
 	t.must(err)
 	t.equal(one, want[1])
-	records, err := t.s.TaskJobs(ctx, ann, first.ID)
+	records, err := t.s.TaskJobs(ctx, ann, first.ID, dispatch.Page{})
 	t.must(err)
 	if len(records) != 4 {
 		t.Fatalf("%d jobs, want 4", len(records))
@@ -1305,7 +1305,7 @@ func (t storeTest) tasks() {
 		t.equal(r, want)
 	}
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
-	records, err = t.s.TaskJobs(ctx, ann, first.ID)
+	records, err = t.s.TaskJobs(ctx, ann, first.ID, dispatch.Page{})
 	t.must(err)
 	if records[3].Attention != dispatch.NeedsSignIn || records[2].Attention != dispatch.None {
 		t.Errorf("attentions %q, %q", records[3].Attention, records[2].Attention)
@@ -1319,13 +1319,13 @@ func (t storeTest) noTask(u dispatch.UserID, id dispatch.TaskID) {
 	t.Helper()
 	_, err := t.s.Task(t.Context(), u, id)
 	t.kind(err, dispatch.NotFound)
-	_, err = t.s.TaskJobs(t.Context(), u, id)
+	_, err = t.s.TaskJobs(t.Context(), u, id, dispatch.Page{})
 	t.kind(err, dispatch.NotFound)
 	_, err = t.s.CancelTask(t.Context(), u, id)
 	t.kind(err, dispatch.NotFound)
 	_, _, err = t.s.RetryTask(t.Context(), u, id)
 	t.kind(err, dispatch.NotFound)
-	tasks, err := t.s.Tasks(t.Context(), u)
+	tasks, err := t.s.Tasks(t.Context(), u, dispatch.Page{})
 	t.must(err)
 	if slices.ContainsFunc(tasks, func(r dispatch.TaskRecord) bool { return r.ID == id }) {
 		t.Errorf("task %d is listed", id)
@@ -1496,7 +1496,7 @@ func (t storeTest) quotas() {
 	if g := t.look(); g.Wakes != wakes+1 {
 		t.Errorf("%d wakes: what was refused wakes", g.Wakes-wakes)
 	}
-	list, err := t.s.Records(ctx, ann)
+	list, err := t.s.Records(ctx, ann, dispatch.Page{})
 	t.must(err)
 	if len(list) != 4 {
 		t.Fatalf("%d jobs were kept", len(list))
@@ -1508,7 +1508,7 @@ func (t storeTest) quotas() {
 	t.must(ask(ann, shared, 3, all, here))
 	_, err = t.s.Cancel(ctx, ann, list[0].ID+5, false)
 	t.kind(err, dispatch.NotFound) // another's
-	mine, err := t.s.Records(ctx, ann)
+	mine, err := t.s.Records(ctx, ann, dispatch.Page{})
 	t.must(err)
 	_, err = t.s.Cancel(ctx, ann, mine[0].ID, false)
 	t.must(err)
@@ -1540,7 +1540,7 @@ func (t storeTest) parallelQuotas() {
 		})
 	}
 	all.Wait()
-	list, err := t.s.Records(t.Context(), ann)
+	list, err := t.s.Records(t.Context(), ann, dispatch.Page{})
 	t.must(err)
 	if len(list) != most || kept.Load() != most || turned.Load() != 24-most {
 		t.Errorf("%d kept, %d said to be, %d turned away", len(list), kept.Load(), turned.Load())
@@ -1635,10 +1635,10 @@ func (t storeTest) pages() {
 		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some are of the same time
 	}
 	t.acceptFor(bob, shared)
-	task, jobs := t.acceptTask(ann, 2)
+	t.acceptTask(ann, 2)
 	page := func(p dispatch.Page) (ids []dispatch.JobID, last dispatch.Place) {
 		t.Helper()
-		records, err := t.s.Page(ctx, ann, p)
+		records, err := t.s.Records(ctx, ann, p)
 		t.must(err)
 		for _, r := range records {
 			ids, last = append(ids, r.ID), dispatch.Place{Created: r.Created, ID: int64(r.ID)}
@@ -1665,16 +1665,95 @@ func (t storeTest) pages() {
 	t.equal(ids, []dispatch.JobID{all[1], all[3], all[5]})
 	ids, _ = page(dispatch.Page{Limit: 9, Since: t.load(all[3]).Updated.Add(-time.Minute)})
 	t.equal(ids, []dispatch.JobID{all[3], all[6]}[:len(ids)])
+}
 
-	changed, err := t.s.ChangedTasks(ctx, ann, task.Created)
+// taskPages reads tasks and the jobs of one in parts, while they change.
+func (t storeTest) taskPages() {
+	ctx := t.Context()
+	var all []dispatch.TaskID
+	var jobs []dispatch.Draft
+	for i := range 6 {
+		task, its := t.acceptTask(ann, 3)
+		all, jobs = append([]dispatch.TaskID{task.ID}, all...), its
+		if i%2 == 0 {
+			for _, j := range its {
+				t.end(j.ID, dispatch.Failed, nil)
+			}
+		}
+		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some are of the same time
+	}
+	t.acceptTask(bob, 1)
+	tasks := func(p dispatch.Page) (ids []dispatch.TaskID, last dispatch.Place) {
+		t.Helper()
+		records, err := t.s.Tasks(ctx, ann, p)
+		t.must(err)
+		for _, r := range records {
+			ids, last = append(ids, r.ID), dispatch.Place{Created: r.Created, ID: int64(r.ID)}
+		}
+		return ids, last
+	}
+	var read []dispatch.TaskID
+	for after := (dispatch.Place{}); ; {
+		ids, last := tasks(dispatch.Page{After: after, Limit: 2})
+		if read = append(read, ids...); len(ids) == 0 {
+			break
+		}
+		after = last
+		if len(read) == 2 { // a new one comes first, and what goes shifts nothing
+			t.acceptTask(ann, 1)
+			_, err := t.s.CancelTask(ctx, ann, read[0])
+			t.must(err)
+		}
+	}
+	t.equal(read, all)
+	all = all[1:]
+	failed := []dispatch.TaskID{all[0], all[2], all[4]}
+	for limit := range 4 {
+		ids, _ := tasks(dispatch.Page{Limit: limit, Statuses: []dispatch.Status{dispatch.Failed, dispatch.Unknown}})
+		want := failed
+		if limit > 0 {
+			want = failed[:limit]
+		}
+		t.equal(ids, want)
+	}
+	ids, _ := tasks(dispatch.Page{Limit: 9, Accounts: []dispatch.Account{"q/shared"}})
+	t.equal(ids, []dispatch.TaskID{})
+
+	id := jobs[0].Task
+	is, err := t.s.Task(ctx, ann, all[0])
 	t.must(err)
-	t.equal(changed, []dispatch.TaskID{})
-	j := t.load(jobs[1].ID)
-	j.Updated = j.Updated.Add(time.Second)
+	j := t.load(t.numbers(all[0], dispatch.Page{})[1])
+	j.Updated = is.Updated.Add(time.Second)
 	t.save(j)
-	changed, err = t.s.ChangedTasks(ctx, ann, task.Created)
+	ids, _ = tasks(dispatch.Page{Since: is.Updated})
+	t.equal(ids[len(ids)-1:], all[:1])
+	now, err := t.s.Task(ctx, ann, all[0])
 	t.must(err)
-	t.equal(changed, []dispatch.TaskID{task.ID})
+	t.equal(now.Updated, j.Updated)
+	t.equal(t.numbers(all[0], dispatch.Page{Since: is.Updated}), []dispatch.JobID{j.ID})
+	t.noTask(ann, id)
+
+	task, its := t.acceptTask(ann, 5)
+	t.end(its[1].ID, dispatch.Running, nil)
+	t.end(its[3].ID, dispatch.Running, nil)
+	_, err = t.s.Cancel(ctx, ann, its[2].ID, true)
+	t.must(err)
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 2}), []dispatch.JobID{its[0].ID, its[1].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 2, After: dispatch.Place{ID: 2}}), []dispatch.JobID{its[3].ID, its[4].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2}, Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
+}
+
+// numbers are the jobs of a part of a task.
+func (t storeTest) numbers(id dispatch.TaskID, p dispatch.Page) (ids []dispatch.JobID) {
+	t.Helper()
+	records, err := t.s.TaskJobs(t.Context(), ann, id, p)
+	t.must(err)
+	for _, r := range records {
+		ids = append(ids, r.ID)
+	}
+	return ids
 }
 
 func (t storeTest) installation() {

@@ -190,9 +190,9 @@ func (s *storeOf) Record(ctx ctxt, u dispatch.UserID, id dispatch.JobID) (dispat
 	return s.Store.Record(ctx, u, id)
 }
 
-func (s *storeOf) Records(ctx ctxt, u dispatch.UserID) ([]dispatch.Record, error) {
+func (s *storeOf) Records(ctx ctxt, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
 	s.beside()
-	return s.Store.Records(ctx, u)
+	return s.Store.Records(ctx, u, p)
 }
 
 func (s *storeOf) Request(ctx ctxt, id dispatch.JobID) (dispatch.Request, error) {
@@ -222,14 +222,14 @@ func (s *storeOf) Task(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatc
 	return s.Store.Task(ctx, u, id)
 }
 
-func (s *storeOf) Tasks(ctx ctxt, u dispatch.UserID) ([]dispatch.TaskRecord, error) {
+func (s *storeOf) Tasks(ctx ctxt, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	s.beside()
-	return s.Store.Tasks(ctx, u)
+	return s.Store.Tasks(ctx, u, p)
 }
 
-func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) ([]dispatch.Record, error) {
+func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) ([]dispatch.Record, error) {
 	s.beside()
-	return s.Store.TaskJobs(ctx, u, id)
+	return s.Store.TaskJobs(ctx, u, id, p)
 }
 
 func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {

@@ -135,7 +135,7 @@ func TestJobsOutliveAnOutage(t *testing.T) {
 
 func jobsOf(t *testing.T, b *dispatch.Broker, user string) []dispatch.Record {
 	t.Helper()
-	jobs, err := b.Store.Records(t.Context(), dispatch.UserID(user))
+	jobs, err := b.Store.Records(t.Context(), dispatch.UserID(user), dispatch.Page{})
 	if err != nil || len(jobs) != 2 {
 		t.Errorf("%s: %d jobs, %v", user, len(jobs), err)
 	}

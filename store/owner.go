@@ -55,8 +55,10 @@ func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now
 }
 
 // Records gives the owner's jobs that belong to no task, newest first.
-func (s *Store) Records(ctx context.Context, u dispatch.UserID) ([]dispatch.Record, error) {
-	rows, err := s.queries(s.read).ListRecords(ctx, u)
+func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
+	created, before := from(p.After)
+	rows, err := s.queries(s.read).ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before,
+		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: most(p.Limit)})
 	if err != nil {
 		return nil, fail("Records", err)
 	}
@@ -75,29 +77,20 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID) ([]dispatch.Reco
 	return records, nil
 }
 
-// Page gives a part of Records.
-func (s *Store) Page(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
-	after, id := int64(math.MaxInt64), int64(math.MaxInt64)
-	if p.After != (dispatch.Place{}) {
-		after, id = micros(p.After.Created), p.After.ID
+// from is where a list that is ordered newest first begins after a place.
+func from(p dispatch.Place) (created, before int64) {
+	if p == (dispatch.Place{}) {
+		return math.MaxInt64, math.MaxInt64
 	}
-	rows, err := s.queries(s.read).PageRecords(ctx, query.PageRecordsParams{Owner: u, Created: after, Before: id,
-		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: int64(p.Limit)})
-	if err != nil {
-		return nil, fail("Page", err)
+	return micros(p.Created), p.ID
+}
+
+// most is the limit of a query.
+func most(limit int) int64 {
+	if limit == 0 {
+		return math.MaxInt64
 	}
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return nil, fail("Page", err)
-	}
-	records := make([]dispatch.Record, len(rows))
-	for i, row := range rows {
-		if records[i], err = recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
-			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice}, now); err != nil {
-			return nil, fail("Page", err)
-		}
-	}
-	return records, nil
+	return int64(limit)
 }
 
 // barred writes texts as queries take a list of them.
@@ -107,12 +100,6 @@ func barred[T ~string](texts []T) string {
 		b.WriteString("|" + string(t) + "|")
 	}
 	return b.String()
-}
-
-// ChangedTasks gives the owner's tasks of which a job looks different since.
-func (s *Store) ChangedTasks(ctx context.Context, u dispatch.UserID, since time.Time) ([]dispatch.TaskID, error) {
-	ids, err := s.queries(s.read).ListChangedTasks(ctx, u, micros(since))
-	return ids, fail("ChangedTasks", err)
 }
 
 // Result gives the STAC Collection that was kept with a job; nil if there is none.

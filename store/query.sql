@@ -68,15 +68,9 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.id = $1 AND jobs.owner = $2;
 
 -- name: ListRecords :many
+-- Lists of texts hold each between bars; an empty one holds all.
 SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
-ORDER BY jobs.created DESC, jobs.id DESC;
-
--- name: PageRecords :many
--- Lists of texts hold each between bars; an empty one holds all.
-SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = sqlc.arg(owner) AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (jobs.created < CAST(sqlc.arg(created) AS BIGINT) OR jobs.id < CAST(sqlc.arg(before) AS BIGINT))
@@ -84,10 +78,6 @@ WHERE jobs.owner = sqlc.arg(owner) AND jobs.task = 0 AND NOT jobs.hidden AND job
 	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
 	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
-
--- name: ListChangedTasks :many
-SELECT DISTINCT jobs.task FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
-WHERE tasks.owner = $1 AND NOT tasks.hidden AND jobs.updated > $2;
 
 -- name: GetResult :one
 SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results.job = jobs.id
@@ -136,28 +126,40 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 
 -- name: ListTasks :many
 SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE tasks.owner = $1 AND NOT hidden ORDER BY created DESC, id DESC;
+FROM tasks WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+	AND (CAST(sqlc.arg(since) AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
+		AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)))
+ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: GetTask :one
 SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks WHERE id = $1 AND tasks.owner = $2 AND NOT hidden;
 
 -- name: CountTasks :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+-- Of those that were created between two times.
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
+	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
 FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
-WHERE tasks.owner = $1 AND NOT tasks.hidden
+WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CAST(sqlc.arg(first) AS BIGINT)
+	AND tasks.created <= CAST(sqlc.arg(last) AS BIGINT)
 GROUP BY jobs.task, jobs.status;
 
 -- name: CountTask :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
+	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
 FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status;
 
 -- name: ListTaskJobs :many
 SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
-ORDER BY jobs.number;
+WHERE jobs.task = sqlc.arg(task) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
+	AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
+	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: HideTask :one
 UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;

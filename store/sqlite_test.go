@@ -224,7 +224,7 @@ func TestAFullDisk(t *testing.T) {
 		}
 		kept += len(jobs)
 	}
-	records, err := s.Records(t.Context(), "ann")
+	records, err := s.Records(t.Context(), "ann", dispatch.Page{})
 	if err != nil || len(records) != kept || kept == 0 {
 		t.Errorf("%d are there, %d were kept, %v", len(records), kept, err)
 	}
@@ -239,7 +239,7 @@ func TestInMemory(t *testing.T) {
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := s.Records(t.Context(), "ann"); err != nil || len(records) != 3 {
+	if records, err := s.Records(t.Context(), "ann", dispatch.Page{}); err != nil || len(records) != 3 {
 		t.Errorf("%d jobs, %v", len(records), err)
 	}
 }

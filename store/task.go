@@ -3,35 +3,60 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Tasks gives the owner's tasks, newest first.
-func (s *Store) Tasks(ctx context.Context, u dispatch.UserID) (records []dispatch.TaskRecord, err error) {
+// Tasks gives the owner's tasks, newest first. What their statuses are is not known to the database: those that are not
+// wanted are passed over.
+func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.TaskRecord, err error) {
 	err = s.in(ctx, s.read, "Tasks", func(q tx, _ int64) error {
-		rows, err := q.ListTasks(ctx, u)
-		if err != nil {
-			return err
-		}
-		counts, err := q.CountTasks(ctx, u)
-		if err != nil {
-			return err
-		}
-		of := map[dispatch.TaskID][]query.CountTaskRow{}
-		for _, c := range counts {
-			of[c.Task] = append(of[c.Task], query.CountTaskRow(c))
-		}
-		records = make([]dispatch.TaskRecord, len(rows))
-		for i, row := range rows {
-			if records[i], err = taskOf(row.Task, row.Changed, of[row.Task.ID]); err != nil {
+		records = nil
+		for {
+			some, err := someTasks(ctx, q, u, p)
+			for _, t := range some {
+				if len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status()) {
+					records = append(records, t)
+				}
+			}
+			if full := p.Limit > 0 && len(records) >= p.Limit; full {
+				records = records[:p.Limit]
+			}
+			if err != nil || p.Limit == 0 || len(some) < p.Limit || len(records) == p.Limit {
 				return err
 			}
+			last := some[len(some)-1]
+			p.After = dispatch.Place{Created: last.Created, ID: int64(last.ID)}
 		}
-		return nil
 	})
 	return records, err
+}
+
+// someTasks gives the tasks of a page, whatever their status.
+func someTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
+	created, before := from(p.After)
+	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: barred(p.Accounts),
+		Since: micros(p.Since), N: most(p.Limit)})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	counts, err := q.CountTasks(ctx, u, rows[len(rows)-1].Task.Created, rows[0].Task.Created)
+	if err != nil {
+		return nil, err
+	}
+	of := map[dispatch.TaskID][]query.CountTaskRow{}
+	for _, c := range counts {
+		of[c.Task] = append(of[c.Task], query.CountTaskRow(c))
+	}
+	records := make([]dispatch.TaskRecord, len(rows))
+	for i, row := range rows {
+		if records[i], err = taskOf(row.Task, row.Changed, of[row.Task.ID]); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
 }
 
 // Task gives a task to its owner.
@@ -57,19 +82,20 @@ func taskOf(row query.Task, changed bool, counts []query.CountTaskRow) (dispatch
 	if changed {
 		r.Attention = dispatch.ServiceChanged
 	}
-	live := 0.0
+	live, updated := 0.0, row.Created
 	for _, c := range counts {
+		updated = max(updated, c.Updated)
 		r.Counts[c.Status] = int(c.N)
 		if !c.Status.Final() {
 			live += c.Progress
 		}
 	}
-	r.Progress = r.Counts.Progress(live)
+	r.Progress, r.Updated = r.Counts.Progress(live), at(updated)
 	return r, json.Unmarshal([]byte(row.Request), &r.Request)
 }
 
 // TaskJobs gives a task's jobs by their numbers.
-func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (records []dispatch.Record, err error) {
+func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
 	err = s.in(ctx, s.read, "TaskJobs", func(q tx, now int64) error {
 		task, err := q.GetTask(ctx, id, u)
 		if err != nil {
@@ -79,7 +105,8 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 		if err != nil {
 			return err
 		}
-		rows, err := q.ListTaskJobs(ctx, id)
+		rows, err := q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
+			Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: most(p.Limit)})
 		if err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func TestADimensionOfTheProcess(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, e.Faults)
 		}
 	}
-	if tasks, err := w.ListTasks(t.Context(), upscaler, time.Hour); err != nil || len(tasks) != 0 {
+	if tasks, err := w.ListTasks(t.Context(), upscaler, dispatch.Page{}, time.Hour); err != nil || len(tasks) != 0 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
 }

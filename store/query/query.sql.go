@@ -290,7 +290,8 @@ func (q *Queries) CountOwned(ctx context.Context, arg CountOwnedParams) (CountOw
 }
 
 const countTask = `-- name: CountTask :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
+	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
 FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status
 `
@@ -300,6 +301,7 @@ type CountTaskRow struct {
 	Status   dispatch.Status
 	N        int64
 	Progress float64
+	Updated  int64
 }
 
 func (q *Queries) CountTask(ctx context.Context, task dispatch.TaskID) ([]CountTaskRow, error) {
@@ -316,6 +318,7 @@ func (q *Queries) CountTask(ctx context.Context, task dispatch.TaskID) ([]CountT
 			&i.Status,
 			&i.N,
 			&i.Progress,
+			&i.Updated,
 		); err != nil {
 			return nil, err
 		}
@@ -331,9 +334,11 @@ func (q *Queries) CountTask(ctx context.Context, task dispatch.TaskID) ([]CountT
 }
 
 const countTasks = `-- name: CountTasks :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress
+SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
+	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
 FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
-WHERE tasks.owner = $1 AND NOT tasks.hidden
+WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= CAST($2 AS BIGINT)
+	AND tasks.created <= CAST($3 AS BIGINT)
 GROUP BY jobs.task, jobs.status
 `
 
@@ -342,10 +347,12 @@ type CountTasksRow struct {
 	Status   dispatch.Status
 	N        int64
 	Progress float64
+	Updated  int64
 }
 
-func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID) ([]CountTasksRow, error) {
-	rows, err := q.db.QueryContext(ctx, countTasks, owner)
+// Of those that were created between two times.
+func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first int64, last int64) ([]CountTasksRow, error) {
+	rows, err := q.db.QueryContext(ctx, countTasks, owner, first, last)
 	if err != nil {
 		return nil, err
 	}
@@ -358,6 +365,7 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID) ([]Coun
 			&i.Status,
 			&i.N,
 			&i.Progress,
+			&i.Updated,
 		); err != nil {
 			return nil, err
 		}
@@ -1088,34 +1096,6 @@ func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
 	return err
 }
 
-const listChangedTasks = `-- name: ListChangedTasks :many
-SELECT DISTINCT jobs.task FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
-WHERE tasks.owner = $1 AND NOT tasks.hidden AND jobs.updated > $2
-`
-
-func (q *Queries) ListChangedTasks(ctx context.Context, owner dispatch.UserID, updated int64) ([]dispatch.TaskID, error) {
-	rows, err := q.db.QueryContext(ctx, listChangedTasks, owner, updated)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []dispatch.TaskID
-	for rows.Next() {
-		var task dispatch.TaskID
-		if err := rows.Scan(&task); err != nil {
-			return nil, err
-		}
-		items = append(items, task)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listDue = `-- name: ListDue :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
 ORDER BY due, id LIMIT $4
@@ -1495,9 +1475,23 @@ const listRecords = `-- name: ListRecords :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden
-ORDER BY jobs.created DESC, jobs.id DESC
+WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($2 AS BIGINT)
+	AND (jobs.created < CAST($2 AS BIGINT) OR jobs.id < CAST($3 AS BIGINT))
+	AND jobs.updated > CAST($4 AS BIGINT)
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($7 AS BIGINT)
 `
+
+type ListRecordsParams struct {
+	Owner      dispatch.UserID
+	Created    int64
+	Before     int64
+	Since      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
 
 type ListRecordsRow struct {
 	Job           Job
@@ -1508,8 +1502,17 @@ type ListRecordsRow struct {
 	Changed       bool
 }
 
-func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]ListRecordsRow, error) {
-	rows, err := q.db.QueryContext(ctx, listRecords, owner)
+// Lists of texts hold each between bars; an empty one holds all.
+func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]ListRecordsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listRecords,
+		arg.Owner,
+		arg.Created,
+		arg.Before,
+		arg.Since,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1578,9 +1581,21 @@ func (q *Queries) ListRecords(ctx context.Context, owner dispatch.UserID) ([]Lis
 const listTaskJobs = `-- name: ListTaskJobs :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
-ORDER BY jobs.number
+WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($2 AS BIGINT)
+	AND jobs.updated > CAST($3 AS BIGINT)
+	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || jobs.status || '|', '') <> CAST($4 AS TEXT))
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.account || '|', '') <> CAST($5 AS TEXT))
+ORDER BY jobs.number LIMIT CAST($6 AS BIGINT)
 `
+
+type ListTaskJobsParams struct {
+	Task       dispatch.TaskID
+	After      int64
+	Since      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
 
 type ListTaskJobsRow struct {
 	Job           Job
@@ -1590,8 +1605,15 @@ type ListTaskJobsRow struct {
 	HoldNotice    string
 }
 
-func (q *Queries) ListTaskJobs(ctx context.Context, task dispatch.TaskID) ([]ListTaskJobsRow, error) {
-	rows, err := q.db.QueryContext(ctx, listTaskJobs, task)
+func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]ListTaskJobsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listTaskJobs,
+		arg.Task,
+		arg.After,
+		arg.Since,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1658,16 +1680,37 @@ func (q *Queries) ListTaskJobs(ctx context.Context, task dispatch.TaskID) ([]Lis
 
 const listTasks = `-- name: ListTasks :many
 SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE tasks.owner = $1 AND NOT hidden ORDER BY created DESC, id DESC
+FROM tasks WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created <= CAST($2 AS BIGINT)
+	AND (tasks.created < CAST($2 AS BIGINT) OR tasks.id < CAST($3 AS BIGINT))
+	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || tasks.account || '|', '') <> CAST($4 AS TEXT))
+	AND (CAST($5 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
+		AND NOT jobs.hidden AND jobs.updated > CAST($5 AS BIGINT)))
+ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST($6 AS BIGINT)
 `
+
+type ListTasksParams struct {
+	Owner      dispatch.UserID
+	Created    int64
+	Before     int64
+	OfAccounts string
+	Since      int64
+	N          int64
+}
 
 type ListTasksRow struct {
 	Task    Task
 	Changed bool
 }
 
-func (q *Queries) ListTasks(ctx context.Context, owner dispatch.UserID) ([]ListTasksRow, error) {
-	rows, err := q.db.QueryContext(ctx, listTasks, owner)
+func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTasksRow, error) {
+	rows, err := q.db.QueryContext(ctx, listTasks,
+		arg.Owner,
+		arg.Created,
+		arg.Before,
+		arg.OfAccounts,
+		arg.Since,
+		arg.N,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1915,110 +1958,6 @@ func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
-}
-
-const pageRecords = `-- name: PageRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
-FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($2 AS BIGINT)
-	AND (jobs.created < CAST($2 AS BIGINT) OR jobs.id < CAST($3 AS BIGINT))
-	AND jobs.updated > CAST($4 AS BIGINT)
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
-	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
-ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($7 AS BIGINT)
-`
-
-type PageRecordsParams struct {
-	Owner      dispatch.UserID
-	Created    int64
-	Before     int64
-	Since      int64
-	Statuses   string
-	OfAccounts string
-	N          int64
-}
-
-type PageRecordsRow struct {
-	Job           Job
-	Body          string
-	Hold          int64
-	HoldAttention dispatch.Attention
-	HoldNotice    string
-}
-
-// Lists of texts hold each between bars; an empty one holds all.
-func (q *Queries) PageRecords(ctx context.Context, arg PageRecordsParams) ([]PageRecordsRow, error) {
-	rows, err := q.db.QueryContext(ctx, pageRecords,
-		arg.Owner,
-		arg.Created,
-		arg.Before,
-		arg.Since,
-		arg.Statuses,
-		arg.OfAccounts,
-		arg.N,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PageRecordsRow
-	for rows.Next() {
-		var i PageRecordsRow
-		if err := rows.Scan(
-			&i.Job.ID,
-			&i.Job.Task,
-			&i.Job.Number,
-			&i.Job.Owner,
-			&i.Job.Account,
-			&i.Job.Base,
-			&i.Job.Desired,
-			&i.Job.Hidden,
-			&i.Job.Phase,
-			&i.Job.Turn,
-			&i.Job.Attempt,
-			&i.Job.SendBy,
-			&i.Job.RefBase,
-			&i.Job.RefID,
-			&i.Job.Strays,
-			&i.Job.Status,
-			&i.Job.Seen,
-			&i.Job.Progress,
-			&i.Job.Costs,
-			&i.Job.Attention,
-			&i.Job.Notice,
-			&i.Job.Failure,
-			&i.Job.Due,
-			&i.Job.Looks,
-			&i.Job.Tries,
-			&i.Job.Awaited,
-			&i.Job.Created,
-			&i.Job.Updated,
-			&i.Job.Checked,
-			&i.Job.Moved,
-			&i.Job.Version,
-			&i.Job.Line,
-			&i.Job.Step,
-			&i.Job.Past,
-			&i.Job.Refused,
-			&i.Job.MaxDuration,
-			&i.Job.Deadline,
-			&i.Job.Duration,
-			&i.Body,
-			&i.Hold,
-			&i.HoldAttention,
-			&i.HoldNotice,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const purgeDefinitions = `-- name: PurgeDefinitions :exec
