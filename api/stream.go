@@ -324,7 +324,7 @@ func (s *stream) tell(ctx context.Context) (err error) {
 		case !s.expires.IsZero() && !now.Before(s.expires):
 			return errExpired
 		case !now.Before(next):
-			err, pending, next = s.cycle(ctx, pending), false, time.Now().Add(s.interval)
+			err, pending, next = s.cycle(ctx, pending), false, now.Add(s.interval)
 		case pending && !now.Before(s.mayTell()):
 			err, pending = s.update(ctx), false
 		case !now.Before(ping):

@@ -149,7 +149,7 @@ func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Accoun
 		if err != nil {
 			return none, backend.blame(err)
 		}
-		if err := b.pace(ctx, backend); err != nil {
+		if err := b.pace(ctx, backend, a); err != nil {
 			return none, err
 		}
 		got, err := ask(ctx, t)
@@ -180,20 +180,18 @@ func (b *Backend) blame(err error) error {
 }
 
 // pace waits for the platform's next request slot.
-func (b *Broker) pace(ctx context.Context, backend *Backend) error {
-	for end := time.Now().Add(enterWithin); backend.Limits.Pace > 0; {
-		wait, ok, err := b.Store.Take(ctx, backend.Name, backend.Limits.Pace)
-		if err != nil {
-			return err
-		}
-		if !ok && time.Now().Add(wait).After(end) {
-			return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform is asked as often as it allows.", RetryAfter: max(wait, time.Second)}
-		}
-		if err := nap(ctx, max(wait, time.Millisecond)); err != nil || ok {
-			return err
-		}
+func (b *Broker) pace(ctx context.Context, backend *Backend, a Account) error {
+	if backend.Limits.Pace == 0 {
+		return nil
 	}
-	return nil
+	s, err := b.Store.Take(ctx, Ask{Account: a, Pace: backend.Limits.Pace, Purpose: Calling, Ahead: enterWithin})
+	switch {
+	case err != nil:
+		return err
+	case !s.Given:
+		return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform is asked as often as it allows.", RetryAfter: max(s.Wait, time.Second)}
+	}
+	return nap(ctx, s.Wait)
 }
 
 func nap(ctx context.Context, d time.Duration) error {

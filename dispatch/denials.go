@@ -153,7 +153,7 @@ func (b *Broker) Pause(ctx context.Context, u UserID) error {
 	var errs []error
 	for _, a := range b.accountsOf(u) {
 		g, err := b.agendaOf(ctx, a, 1)
-		if err == nil && !(g.NextWaiting.IsZero() && g.NextStart.IsZero() && g.Next.IsZero()) {
+		if err == nil && !g.done() {
 			b.denials.pause(a)
 			err = b.Store.Hold(ctx, a, untilSignIn, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
 			b.show(u)

@@ -2,8 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
 	"time"
 )
 
@@ -25,46 +23,45 @@ type flown struct {
 func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 	var steps []flight
 	for v.flying+len(steps) < v.Limits.Requests && !time.Now().Before(v.resume) {
-		j, c, any := v.turns.take()
+		j, c, any := v.turns.take(v.open)
 		if !any {
 			break
 		}
 		if v.busy[j.ID] {
 			continue
 		}
-		wait, ok, err := v.take(ctx)
+		slot, err := v.take(ctx, c.purpose(), time.Time{})
 		if err != nil {
 			return steps, err
 		}
-		if !ok {
-			v.resume = time.Now().Add(wait + v.spread(v.Limits.Pace))
-			break
+		if !slot.Given {
+			continue
 		}
 		s, err := v.stepFor(ctx, c, j)
 		if err != nil {
 			return steps, err
 		}
 		v.mark(s.jobs, true)
-		steps = append(steps, flight{step: s, token: t, refusals: v.refusals, at: time.Now().Add(wait)})
+		steps = append(steps, flight{step: s, token: t, refusals: v.refusals, at: time.Now().Add(slot.Wait)})
 	}
 	return steps, nil
 }
 
-// take takes the platform's next request slot, where it has a rate.
-func (v *visit) take(ctx context.Context) (wait time.Duration, ok bool, err error) {
+// take asks for the platform's next request slot, where it has a rate, and not again before that makes sense.
+func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Served, error) {
 	if v.Limits.Pace == 0 {
-		return 0, true, nil
+		return Served{Given: true}, nil
 	}
-	return v.Store.Take(ctx, v.Name, v.Limits.Pace)
+	s, err := v.Store.Take(ctx, Ask{Account: v.account, Pace: v.Limits.Pace, Purpose: p, Ahead: min(nearby, v.Limits.Send/8), Due: due})
+	if err == nil && !s.Given {
+		v.shut[p] = time.Now().Add(s.Wait)
+	}
+	v.queued = v.queued || p == Reading && (s.Wait > 0 || !s.Given)
+	return s, err
 }
 
-// spread gives a time below d, by chance, so that accounts that were refused together do not come back together. The
-// chance is that of a hash, for histories to be repeatable.
-func (v *visit) spread(d time.Duration) time.Duration {
-	h := fnv.New64a()
-	fmt.Fprint(h, v.account, v.now().UnixMicro())
-	return time.Duration(h.Sum64() % uint64(d+1))
-}
+// open reports whether a slot may be had for a class of steps.
+func (v *visit) open(c class) bool { return !time.Now().Before(v.shut[c.purpose()]) }
 
 // begin commits the intents of the steps that submit, all at once, and sends all steps; none if the account is
 // another's by now.

@@ -377,7 +377,7 @@ func TestNoClassWaitsLong(t *testing.T) {
 		for c := range classes {
 			q.due[c] = []Job{{}}
 		}
-		_, took, _ := q.take()
+		_, took, _ := q.take(all)
 		for c := range classes {
 			waited[c]++
 			if c == took {
@@ -390,7 +390,16 @@ func TestNoClassWaitsLong(t *testing.T) {
 	}
 	q = turns{}
 	q.due[learn], q.due[cancel] = []Job{{}}, []Job{{}}
-	if _, c, _ := q.take(); c != cancel {
+	if _, c, _ := q.take(func(c class) bool { return c != cancel }); c != learn {
+		t.Errorf("class %d is taken when there are no slots for cancels", c)
+	}
+	q.due[learn] = []Job{{}}
+	if _, c, _ := q.take(all); c != cancel {
 		t.Errorf("class %d goes before a cancel", c)
 	}
+	if !q.empty(func(c class) bool { return c != learn }) || q.empty(all) {
+		t.Error("what there are no slots for counts")
+	}
 }
+
+func all(class) bool { return true }

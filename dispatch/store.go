@@ -46,8 +46,10 @@ type Store interface {
 	// with the number of those jobs. LimitReached as in Accept.
 	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
 	// Await makes those statuses due that were told longer ago than fresh, each now but not sooner than gap after it
-	// was told, and wakes their accounts. It leaves alone what is awaited already, and what brought no answer twice in a
-	// row: a platform that is in trouble is given the pauses that it needs. It returns the accounts, sorted.
+	// was told, and wakes their accounts; the others are due once they will have been. An account is not woken whose turn
+	// comes: it has booked a slot for its next reading, and its visit is planned for then at the latest, within a minute.
+	// Await leaves alone what is awaited already, and what brought no answer twice in a row: a platform that is in trouble is
+	// given the pauses that it needs. It returns the accounts that it woke, sorted.
 	Await(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
 	// Awaited reports whether a fresher status is on its way for any job that has started.
 	Awaited(context.Context, UserID, Scope) (bool, error)
@@ -93,9 +95,8 @@ type Store interface {
 	// GiveUp lets the account's jobs fail that wait or were not started, and are wanted, and gives them, if it has been held
 	// for longer than patience because its user is needed: by holds for [NeedsSignIn] with no other and no day in between.
 	GiveUp(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
-	// Take takes the next request slot of a platform if it is at most a second away, and returns how far. Otherwise it
-	// takes nothing, and says how long until asking again makes sense.
-	Take(ctx context.Context, platform string, pace time.Duration) (wait time.Duration, ok bool, err error)
+	// Take gives the next request slot of a platform, or books it, as [Timetable.Serve] says.
+	Take(context.Context, Ask) (Served, error)
 
 	// Installation is a text of letters and digits that is this store's alone, made when the store was.
 	Installation(context.Context) (string, error)
@@ -186,6 +187,7 @@ type Usage struct {
 type Lease struct {
 	Account    Account
 	Generation int64
+	Until      time.Time // on the steady clock of the process that took it; zero: not known
 }
 
 // Agenda is what is due for an account, oldest first within each kind, at most n of each.
@@ -202,11 +204,17 @@ type Agenda struct {
 	Learn  []Job     // started
 	Lines  []Line    // who has waiting jobs that are due
 
-	// The earliest due of what waits, of what is created and wanted, and of all else that is live. Zero: there is none.
-	NextWaiting, NextStart, Next time.Time
+	// The earliest due of what waits, of what is created and wanted, of what is to be canceled or settled, and of what is to
+	// be learnt. Zero: there is none.
+	NextWaiting, NextStart, Next, NextLearn time.Time
 }
 
-// due is when there is next something to do within the limits; zero: never, as things are.
+// done reports whether there is nothing live.
+func (a Agenda) done() bool {
+	return a.NextWaiting.IsZero() && a.NextStart.IsZero() && a.Next.IsZero() && a.NextLearn.IsZero()
+}
+
+// due is when there is next something to do within the limits, other than to learn; zero: never, as things are.
 func (a Agenda) due(l Limits) time.Time {
 	due := a.Next
 	if !a.NextStart.IsZero() {

@@ -12,6 +12,14 @@ const (
 	classes
 )
 
+// purpose is what a step of the class wants a slot for.
+func (c class) purpose() Purpose {
+	if c == awaited || c == learn {
+		return Reading
+	}
+	return Acting
+}
+
 const patience = 4 // turns a class is passed over before it is owed one
 
 // turns says whose turn it is. A class that was passed over four times goes first, the most urgent such class before the
@@ -21,9 +29,9 @@ type turns struct {
 	passed [classes]int
 }
 
-// take removes and returns the job whose turn it is.
-func (t *turns) take() (Job, class, bool) {
-	c := t.owed()
+// take removes and returns the job whose turn it is, of the classes that are open.
+func (t *turns) take(open func(class) bool) (Job, class, bool) {
+	c := t.owed(open)
 	if c == classes {
 		return Job{}, c, false
 	}
@@ -37,17 +45,17 @@ func (t *turns) take() (Job, class, bool) {
 	return j, c, true
 }
 
-func (t *turns) empty() bool { return t.owed() == classes }
+func (t *turns) empty(open func(class) bool) bool { return t.owed(open) == classes }
 
-func (t *turns) owed() class {
+func (t *turns) owed(open func(class) bool) class {
 	first := classes
 	for c := classes - 1; c >= 0; c-- {
-		if len(t.due[c]) > 0 {
+		if len(t.due[c]) > 0 && open(c) {
 			first = c
 		}
 	}
 	for c := range classes {
-		if len(t.due[c]) > 0 && t.passed[c] >= patience {
+		if len(t.due[c]) > 0 && t.passed[c] >= patience && open(c) {
 			return c
 		}
 	}

@@ -34,13 +34,15 @@ type visit struct {
 	stirred  bool  // there is news since the last look
 	empty    bool  // because there is no token
 	freed    bool  // a job has ended, and what that means is not yet heeded
+	queued   bool  // there was no slot for a reading at once
 	refusals int   // tokens in a row that the platform did not take
 
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
-	read   time.Time // the agenda
-	lease  time.Time // when the lease ends at the earliest
-	resume time.Time // nothing is sent before
-	until  time.Time // no step is begun after
+	read   time.Time    // the agenda
+	lease  time.Time    // when the lease ends at the earliest
+	resume time.Time    // nothing is sent before
+	shut   [2]time.Time // no slot is asked for before, for each Purpose
+	until  time.Time    // no step is begun after
 }
 
 // Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is
@@ -54,6 +56,9 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 		Broker: b, Backend: backend, account: l.Account, held: l,
 		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
 		until: time.Now().Add(longest),
+	}
+	if !l.Until.IsZero() {
+		v.lease = earlier(l.Until, time.Now().Add(v.Limits.Lease()))
 	}
 	return v.run(ctx)
 }
@@ -83,6 +88,7 @@ func (v *visit) run(ctx context.Context) error {
 
 // release ends the visit, and is repeated until it did: else nobody visits the account before the lease is over.
 func (v *visit) release(ctx context.Context) error {
+	v.bookAhead(ctx)
 	due := v.due()
 	for {
 		err := v.Store.Release(ctx, v.held, v.agenda.Wakes, due)
@@ -104,13 +110,13 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 			return err
 		}
 	}
-	if well && !v.stirred && v.flying >= v.Limits.Requests && !v.turns.empty() && time.Since(v.read) < glance {
+	if well && !v.stirred && v.flying >= v.Limits.Requests && !v.turns.empty(v.open) && time.Since(v.read) < glance {
 		return nil // nothing new can begin, and there is enough for the next answer
 	}
 	if err := v.look(ctx); err != nil {
 		return err
 	}
-	if ending || v.turns.empty() || v.flying >= v.Limits.Requests || time.Now().Before(v.resume) {
+	if ending || v.turns.empty(v.open) || v.flying >= v.Limits.Requests || time.Now().Before(v.resume) {
 		return nil
 	}
 	t, ok, err := v.authorize(ctx)
@@ -211,11 +217,24 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due is when there is next something to do, in the store's time; zero: never, as things are.
 func (v *visit) due() time.Time {
-	due := v.agenda.due(v.Limits)
+	due := earlier(v.after(v.agenda.due(v.Limits), v.shut[Acting]), v.after(v.agenda.NextLearn, v.shut[Reading]))
+	return v.after(due, v.resume)
+}
+
+// after is due, or if that is later a time of this process's clock, in the store's time. No due stays none.
+func (v *visit) after(due, t time.Time) time.Time {
 	if due.IsZero() {
 		return due
 	}
-	return later(due, v.now().Add(time.Until(v.resume)))
+	return later(due, v.now().Add(time.Until(t)))
+}
+
+// bookAhead gives the next reading its place where readings queue, if its slot comes no sooner than it is due. So accounts
+// are read in turn, and none comes only to book. What is not booked now is booked then.
+func (v *visit) bookAhead(ctx context.Context) {
+	if due := v.agenda.NextLearn; v.queued && due.After(v.now()) {
+		_, _ = v.take(ctx, Reading, due)
+	}
 }
 
 // quiet reports whether there is nothing to do for a while.
@@ -299,7 +318,7 @@ func (b *Broker) strandAll(ctx context.Context, jobs []Job, now time.Time) error
 
 // strandedDue is when a stranded account is looked at again; zero: it has nothing left.
 func (g Agenda) strandedDue() time.Time {
-	if g.NextWaiting.IsZero() && g.NextStart.IsZero() && g.Next.IsZero() {
+	if g.done() {
 		return time.Time{}
 	}
 	return g.Now.Add(strandedFor)

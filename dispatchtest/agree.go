@@ -256,11 +256,10 @@ func (p *pair) hold(r *rapid.T) {
 }
 
 func (p *pair) take(r *rapid.T) {
-	pace := rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace")
-	both(p, r, func(s dispatch.Store) (string, error) {
-		wait, ok, err := s.Take(p.Context(), "p", pace)
-		return fmt.Sprint(wait, ok), err
-	})
+	a := dispatch.Ask{Account: accounts.Draw(r, "account"),
+		Pace:    rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace"),
+		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r, "purpose"), Ahead: time.Second}
+	both(p, r, func(s dispatch.Store) (dispatch.Served, error) { return s.Take(p.Context(), a) })
 }
 
 func (p *pair) purge(r *rapid.T) {

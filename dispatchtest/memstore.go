@@ -28,7 +28,7 @@ type MemStore struct {
 	tasks    map[dispatch.TaskID]dispatch.Task
 	keys     map[ownKey]*usedKey
 	accounts map[dispatch.Account]*account
-	rates    map[string]time.Time
+	tables   map[string]*dispatch.Timetable // by platform
 	defined  map[owned]*definition
 }
 
@@ -68,6 +68,7 @@ type account struct {
 	wakes            int64
 	why              dispatch.Attention
 	notice           string
+	booked           [2]time.Time // for each purpose
 }
 
 var _ dispatch.Store = (*MemStore)(nil)
@@ -76,7 +77,7 @@ var _ dispatch.Store = (*MemStore)(nil)
 func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
-		accounts: map[dispatch.Account]*account{}, rates: map[string]time.Time{},
+		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Timetable{},
 		defined: map[owned]*definition{},
 	}
 }
@@ -415,22 +416,45 @@ func (r *row) cancel(now time.Time) bool {
 func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
 	now, unlock := s.lock()
 	defer unlock()
+	plan := map[dispatch.Account]time.Time{} // zero: now
 	for _, r := range s.jobs {
-		if !r.asked(u, scope) || !r.Checked.Before(now.Add(-fresh)) || r.Awaited || r.Tries > 1 {
+		if !r.asked(u, scope) || r.Awaited || r.Tries > 1 {
 			continue
 		}
-		r.Awaited = true
-		if soonest := latest(now, r.Checked.Add(gap)); soonest.Before(r.Due) {
+		stale, first := r.Checked.Before(now.Add(-fresh)), time.Time{}
+		if !stale {
+			first = r.Checked.Add(max(fresh, gap))
+			if r.Looks > 0 || !r.Due.After(first) {
+				continue
+			}
+			r.Due = first
+		} else if soonest := latest(now, r.Checked.Add(gap)); soonest.Before(r.Due) {
 			r.Due = soonest
 		}
-		accounts = append(accounts, r.Account)
+		r.Awaited = stale
+		if due, known := plan[r.Account]; !known || first.Before(due) {
+			plan[r.Account] = first
+		}
 	}
-	slices.Sort(accounts)
-	accounts = slices.Compact(accounts)
-	for _, a := range accounts {
-		s.wake(a, now)
+	for _, a := range slices.Sorted(maps.Keys(plan)) {
+		acc, due := s.of(a), plan[a]
+		switch {
+		case !due.IsZero():
+			if acc.until.After(now) || acc.due.IsZero() || acc.due.After(due) {
+				s.wake(a, due)
+			}
+		case !acc.comes(now):
+			s.wake(a, now)
+			accounts = append(accounts, a)
+		}
 	}
 	return accounts, nil
+}
+
+// comes reports whether the account's turn to be read comes by itself.
+func (a *account) comes(now time.Time) bool {
+	booked := a.booked[dispatch.Reading]
+	return !a.until.After(now) && booked.After(now) && !a.due.IsZero() && !a.due.After(booked) && !a.due.After(now.Add(time.Minute))
 }
 
 // asked reports whether the status of a job can be asked for its owner.
@@ -803,18 +827,27 @@ func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.D
 	return given, nil
 }
 
-func (s *MemStore) Take(_ context.Context, platform string, pace time.Duration) (time.Duration, bool, error) {
+func (s *MemStore) Take(_ context.Context, a dispatch.Ask) (dispatch.Served, error) {
 	now, unlock := s.lock()
 	defer unlock()
-	tat, ahead := s.rates[platform], now.Add(time.Second)
-	switch {
-	case tat.After(ahead) && !tat.After(ahead.Add(pace)):
-		return tat.Sub(ahead), false, nil
-	case tat.Before(now), tat.After(ahead):
-		tat = now
+	platform := a.Account.Platform()
+	if s.tables[platform] == nil {
+		s.tables[platform] = &dispatch.Timetable{}
 	}
-	s.rates[platform] = tat.Add(pace)
-	return tat.Sub(now), true, nil
+	booked := new(time.Time)
+	if acc := s.accounts[a.Account]; acc != nil && a.Purpose != dispatch.Calling {
+		booked = &acc.booked[a.Purpose]
+	}
+	served, anew := s.tables[platform].Serve(a, booked, now)
+	if is := *booked; anew {
+		for name, acc := range s.accounts {
+			if name.Platform() == platform {
+				acc.booked = [2]time.Time{}
+			}
+		}
+		*booked = is
+	}
+	return served, nil
 }
 
 func (s *MemStore) Installation(context.Context) (string, error) { return "memory", nil }
@@ -878,16 +911,16 @@ func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
 // enter puts j to where it belongs in the agenda. Jobs come by due.
 func enter(g *dispatch.Agenda, j dispatch.Job) {
 	strays, canceled := len(j.Strays) > 0, j.Desired == dispatch.WantCancel
-	next, list := &g.Next, &g.Learn
+	next, list := &g.NextLearn, &g.Learn
 	switch {
 	case strays, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
-		list = &g.Cancel
+		next, list = &g.Next, &g.Cancel
 	case j.Phase == dispatch.Waiting:
 		next, list = &g.NextWaiting, nil
 	case j.Phase == dispatch.Ended:
 		return
 	case j.Phase.InDoubt():
-		list = &g.Settle
+		next, list = &g.Next, &g.Settle
 	case j.Phase == dispatch.Created:
 		next, list = &g.NextStart, &g.Start
 	}

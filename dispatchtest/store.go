@@ -59,6 +59,10 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"give up", storeTest.giveUp},
 		{"usage", storeTest.usage},
 		{"the rate is kept by many", storeTest.rate},
+		{"what people wait for is not behind the readings", storeTest.kept},
+		{"a slot is booked ahead", storeTest.ahead},
+		{"who reads again is planned for", storeTest.planned},
+		{"an account whose turn comes is not woken to be read", storeTest.turn},
 		{"the rate after a jump of the clock", storeTest.rateJumps},
 		{"purge", storeTest.purge},
 		{"the agenda has its classes", storeTest.agenda},
@@ -907,6 +911,8 @@ func (t storeTest) await() {
 	start = start.Add(time.Hour)
 	stale := job(ann, shared, dispatch.Started, -20*time.Second, time.Minute)
 	told := job(ann, shared, dispatch.Started, -10*time.Second, time.Minute)
+	fair := job(ann, "d/shared", dispatch.Started, -8*time.Second, time.Minute)
+	soonDue := job(ann, shared, dispatch.Started, -8*time.Second, time.Second)
 	other := job(ann, "a/shared", dispatch.Started, -11*time.Second, -time.Minute)
 	waits := job(ann, "b/shared", dispatch.Waiting, -20*time.Second, time.Minute)
 	hers := job(bob, "c/shared", dispatch.Started, -20*time.Second, time.Minute)
@@ -925,7 +931,7 @@ func (t storeTest) await() {
 		job     dispatch.Job
 		due     time.Duration
 		awaited bool
-	}{{stale, 0, true}, {told, time.Minute, false}, {other, -time.Minute, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
+	}{{stale, 0, true}, {told, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false}, {other, -time.Minute, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
 		want := c.job
 		want.Due, want.Awaited = start.Add(c.due), c.awaited
 		t.equal(t.load(want.ID), want)
@@ -1064,56 +1070,167 @@ func (t storeTest) hold() {
 	attention(waits.ID, dispatch.None, "")
 }
 
+// take asks for a slot as visits and calls do.
+func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.Served {
+	t.Helper()
+	ahead := time.Second
+	if p == dispatch.Calling {
+		ahead = 10 * time.Second
+	}
+	served, err := t.s.Take(t.Context(), dispatch.Ask{Account: a, Pace: limits.Pace, Purpose: p, Ahead: ahead})
+	t.must(err)
+	return served
+}
+
+// rate: however many ask at once, every slot is given or booked once, and who booked is served in that order.
 func (t storeTest) rate() {
-	var mu sync.Mutex
-	var slots []time.Duration
+	const accounts = 48
+	name := func(i int) dispatch.Account { return dispatch.Account(fmt.Sprintf("p/%d", i)) }
+	for i := range accounts {
+		t.acceptFor(ann, name(i))
+	}
+	slots := make([]time.Duration, accounts)
 	var all sync.WaitGroup
-	for _, h := range t.handles(16) {
+	for n, h := range t.handles(16) {
 		all.Go(func() {
-			for range 4 {
-				wait, ok, err := h.Take(t.Context(), "p", limits.Pace)
+			for i := n; i < accounts; i += 16 {
+				served, err := h.Take(t.Context(), dispatch.Ask{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
 				if err != nil {
 					t.Error(err)
 				}
-				mu.Lock()
-				if ok {
-					slots = append(slots, wait)
-				} else if wait <= 0 || wait > limits.Pace {
-					t.Errorf("nothing was taken, ask again in %v", wait)
+				if slots[i] = served.Wait; !served.Given {
+					slots[i] += time.Second // a visit comes so much before its slot
 				}
-				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	slices.Sort(slots)
 	var want []time.Duration
-	for slot := time.Duration(0); slot <= time.Second; slot += limits.Pace {
-		want = append(want, slot)
+	for slot := 0; len(want) < accounts; slot++ {
+		if slot%10 != 9 {
+			want = append(want, time.Duration(slot)*limits.Pace)
+		}
 	}
-	t.equal(slots, want)
-	t.db.Pass(limits.Pace + limits.Pace/2)
-	wait, ok, err := t.s.Take(t.Context(), "p", limits.Pace)
-	if err != nil || !ok || wait != time.Second-limits.Pace/2 {
-		t.Errorf("after one and a half paces: %v, %v, %v", wait, ok, err)
+	t.equal(slices.Sorted(slices.Values(slots)), want)
+
+	booked := slices.IndexFunc(slots, func(d time.Duration) bool { return d > 3*time.Second })
+	again := func(want dispatch.Served) {
+		t.Helper()
+		t.equal(t.take(name(booked), dispatch.Reading), want)
 	}
-	if wait, ok, err := t.s.Take(t.Context(), "q", limits.Pace); err != nil || !ok || wait != 0 {
-		t.Errorf("another platform: %v, %v, %v", wait, ok, err)
+	again(dispatch.Served{Wait: slots[booked] - time.Second})
+	t.db.Pass(slots[booked] - time.Second)
+	again(dispatch.Served{Given: true, Wait: time.Second})
+	again(dispatch.Served{Wait: max(0, want[accounts-1]+limits.Pace-slots[booked])}) // the next turn comes after all others
+	t.equal(t.take("q/shared", dispatch.Reading), dispatch.Served{Given: true})      // another platform
+}
+
+// kept: what people wait for is not behind the readings.
+func (t storeTest) kept() {
+	for i := range 200 {
+		a := dispatch.Account(fmt.Sprintf("p/%d", i))
+		t.acceptFor(ann, a)
+		t.take(a, dispatch.Reading)
+	}
+	given := func(wait time.Duration) dispatch.Served { return dispatch.Served{Given: true, Wait: wait} }
+	t.equal(t.take("p/0", dispatch.Acting), given(9*limits.Pace))
+	t.equal(t.take("p/1", dispatch.Acting), dispatch.Served{Wait: 19*limits.Pace - time.Second})
+	t.equal(t.take("p/1", dispatch.Acting), dispatch.Served{Wait: 19*limits.Pace - time.Second}) // it has booked
+	t.equal(t.take("nobody's", dispatch.Calling), given(0))
+	t.equal(t.take("p/nobody's", dispatch.Calling), given(29*limits.Pace))
+}
+
+// ahead: what is not due yet books no slot that comes sooner.
+func (t storeTest) ahead() {
+	t.accept()
+	now := t.look().Now
+	ask := func(due time.Duration) dispatch.Served {
+		t.Helper()
+		served, err := t.s.Take(t.Context(), dispatch.Ask{Account: shared, Pace: time.Second, Ahead: time.Second, Due: now.Add(due)})
+		t.must(err)
+		return served
+	}
+	for range 3 {
+		if served, err := t.s.Take(t.Context(), dispatch.Ask{Account: "p/other", Pace: time.Second, Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
+			t.Errorf("%v, %v", served, err)
+		}
+	}
+	t.equal(ask(4*time.Second), dispatch.Served{Wait: 4 * time.Second})
+	t.equal(ask(2500*time.Millisecond), dispatch.Served{Wait: 2 * time.Second})
+	t.equal(ask(9*time.Second), dispatch.Served{Wait: 2 * time.Second}) // it is booked
+	t.db.Pass(2 * time.Second)
+	t.equal(ask(0), dispatch.Served{Given: true, Wait: time.Second})
+}
+
+// planned: what is read by who comes again and again is due when it is no longer fresh.
+func (t storeTest) planned() {
+	ctx := t.Context()
+	j := t.accept()
+	l := t.lease()
+	t.db.Pass(time.Minute)
+	g := t.look()
+	j.Phase, j.Checked, j.Due = dispatch.Started, g.Now.Add(-8*time.Second), g.Now.Add(time.Minute)
+	t.save(j)
+	t.must(t.s.Release(ctx, l, g.Wakes, j.Due))
+	for range 2 {
+		as, err := t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, 10*time.Second, 4*time.Second)
+		t.must(err)
+		leases, wait, err := t.s.Dequeue(ctx, 9, time.Minute)
+		t.must(err)
+		if len(as)+len(leases) > 0 || wait != 2*time.Second {
+			t.Errorf("woken %v, visited %v, the next in %v", as, leases, wait)
+		}
 	}
 }
 
+// turn: a reading that is booked is not woken for.
+func (t storeTest) turn() {
+	ctx := t.Context()
+	j := t.accept()
+	j.Phase = dispatch.Started
+	t.save(j)
+	await := func(n int) {
+		t.Helper()
+		t.db.Pass(time.Second)
+		as, err := t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, 0, 0)
+		t.must(err)
+		if len(as) != n {
+			t.Errorf("woken: %v", as)
+		}
+		j = t.load(j.ID)
+		j.Awaited, j.Due, j.Checked = false, j.Due.Add(time.Minute), t.look().Now
+		t.save(j)
+	}
+	for range 200 {
+		t.take("p/other", dispatch.Calling)
+	}
+	l := t.lease()
+	for range 100 {
+		t.take(shared, dispatch.Acting)
+	}
+	served := t.take(shared, dispatch.Reading)
+	if served.Given {
+		t.Fatalf("given in %v", served.Wait)
+	}
+	await(1) // it is visited now
+	g := t.look()
+	t.must(t.s.Release(ctx, l, g.Wakes, g.Now.Add(served.Wait-time.Second)))
+	await(0)
+	t.db.Pass(served.Wait + time.Second)
+	await(1) // its slot has passed
+}
+
 func (t storeTest) rateJumps() {
-	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
-		for range 5 {
-			_, _, err := t.s.Take(t.Context(), "p", limits.Pace)
-			t.must(err)
+	t.accept()
+	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour, -time.Minute} {
+		for range 30 {
+			t.take(shared, dispatch.Acting)
+			t.take(shared, dispatch.Reading)
+			t.take("p/nobody's", dispatch.Calling)
 		}
 		t.db.Pass(jump)
-		for i := range 3 {
-			wait, ok, err := t.s.Take(t.Context(), "p", limits.Pace)
-			if want := time.Duration(i) * limits.Pace; err != nil || !ok || wait != want {
-				t.Errorf("take %d after a jump by %v: %v, %v, %v, want %v", i, jump, wait, ok, err, want)
-			}
+		for i, p := range []dispatch.Purpose{dispatch.Calling, dispatch.Acting, dispatch.Reading} {
+			t.equal(t.take(shared, p), dispatch.Served{Given: true, Wait: time.Duration(i) * limits.Pace})
 		}
 	}
 }
@@ -1203,6 +1320,7 @@ func (t storeTest) agenda() {
 	want.NextWaiting = now.Add(-time.Hour)
 	want.NextStart = now.Add(past)
 	want.Next = now.Add(past - 8*time.Second)
+	want.NextLearn = now.Add(past - time.Second)
 	g := t.look()
 	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Learn} {
 		slices.SortFunc(*list, func(a, b dispatch.Job) int { return a.Due.Compare(b.Due) })

@@ -148,6 +148,7 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 	}
 	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // cut off, leases would be left behind
 	defer stop()
+	until := time.Now().Add(e.Lease)
 	leases, wait, err := e.Store.Dequeue(asking, room, e.Lease)
 	if err != nil {
 		e.Log.WarnContext(ctx, "what is due is not known", "err", err)
@@ -158,6 +159,7 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 			e.giveBack(asking, l)
 			continue
 		}
+		l.Until = until
 		e.begin(ctx, l)
 	}
 	return wait

@@ -305,9 +305,6 @@ func (s *storeOf) Hold(ctx ctxt, a dispatch.Account, d time.Duration, why dispat
 	return only(s, func() error { return s.Store.Hold(ctx, a, d, why, notice) })
 }
 
-func (s *storeOf) Take(ctx ctxt, platform string, pace time.Duration) (d time.Duration, ok bool, err error) {
-	s.p.passStore()
-	d, ok, err = s.Store.Take(ctx, platform, pace)
-	s.p.passStore()
-	return d, ok, err
+func (s *storeOf) Take(ctx ctxt, a dispatch.Ask) (dispatch.Served, error) {
+	return through(s, func() (dispatch.Served, error) { return s.Store.Take(ctx, a) })
 }

@@ -38,11 +38,10 @@ func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
 
 func (l look) dues(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.NextDue(ctx, l.account)
-	g.NextWaiting, g.NextStart = at(row.Waiting), at(row.Start)
-	for _, us := range []int64{row.Cancel, row.Settle, row.Learn} {
-		if us != 0 && (g.Next.IsZero() || at(us).Before(g.Next)) {
-			g.Next = at(us)
-		}
+	g.NextWaiting, g.NextStart, g.NextLearn = at(row.Waiting), at(row.Start), at(row.Learn)
+	g.Next = at(row.Cancel)
+	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
+		g.Next = settle
 	}
 	return err
 }

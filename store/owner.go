@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -133,24 +134,57 @@ func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 	return j, err
 }
 
-// Await makes those statuses due that were told longer ago than fresh, and wakes their accounts.
-func (s *Store) Await(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
+// Await makes statuses due that were told longer ago than fresh, or once they will have been.
+func (s *Store) Await(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
 	err = s.in(ctx, s.write, "Await", func(q tx, now int64) error {
-		gap, stale := gap.Microseconds(), now-fresh.Microseconds()
-		if scope.Job != 0 {
-			accounts, err = q.AwaitJob(ctx, query.AwaitJobParams{Now: now, Gap: gap, ID: scope.Job, Owner: u, Stale: stale})
-		} else {
-			accounts, err = q.AwaitAll(ctx, query.AwaitAllParams{Now: now, Gap: gap, Owner: u, Stale: stale,
-				Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task})
+		p := query.AwaitAllParams{Now: now, Gap: gap.Microseconds(), Owner: u, Stale: now - fresh.Microseconds(), Fresh: max(fresh, gap).Microseconds(),
+			Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task}
+		rows, err := awaited(ctx, q, scope.Job, p)
+		if err != nil {
+			return err
 		}
-		slices.Sort(accounts)
-		accounts = slices.Compact(accounts)
-		for _, a := range accounts {
-			err = errors.Join(err, q.Wake(ctx, a, now))
-		}
+		woken, err = wakeToRead(ctx, q, rows, now)
 		return err
 	})
-	return accounts, err
+	return woken, err
+}
+
+func awaited(ctx context.Context, q tx, id dispatch.JobID, p query.AwaitAllParams) (rows []query.AwaitAllRow, err error) {
+	if id == 0 {
+		return q.AwaitAll(ctx, p)
+	}
+	one, err := q.AwaitJob(ctx, query.AwaitJobParams{Now: p.Now, Gap: p.Gap, ID: id, Owner: p.Owner, Stale: p.Stale, Fresh: p.Fresh})
+	for _, r := range one {
+		rows = append(rows, query.AwaitAllRow(r))
+	}
+	return rows, err
+}
+
+// turnSoon is within what time an account's turn must come for it not to be woken.
+const turnSoon = time.Minute
+
+// wakeToRead wakes the accounts of what is awaited, plans visits for what will be due, and gives those that it woke.
+func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) (woken []dispatch.Account, err error) {
+	due := map[dispatch.Account]int64{} // 0: now
+	for _, r := range rows {
+		if r.Awaited {
+			r.Due = 0
+		}
+		if first, known := due[r.Account]; !known || r.Due < first {
+			due[r.Account] = r.Due
+		}
+	}
+	for _, a := range slices.Sorted(maps.Keys(due)) {
+		if due[a] > 0 {
+			err = errors.Join(err, q.PlanVisit(ctx, due[a], a, now))
+			continue
+		}
+		n, failed := q.WakeToRead(ctx, now, a, now+turnSoon.Microseconds())
+		if err = errors.Join(err, failed); n > 0 {
+			woken = append(woken, a)
+		}
+	}
+	return woken, err
 }
 
 // Awaited reports whether a fresher status is on its way for any job that has started.

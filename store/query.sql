@@ -58,6 +58,18 @@ INSERT INTO accounts (id, wakes, due) VALUES (sqlc.arg(id), 1, sqlc.arg(now))
 ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END;
 
+-- name: WakeToRead :execrows
+-- Not where the next reading is booked, and its visit planned for then at the latest, and soon.
+UPDATE accounts SET wakes = wakes + 1,
+	due = CASE WHEN due BETWEEN 1 AND CAST(sqlc.arg(now) AS BIGINT) THEN due ELSE CAST(sqlc.arg(now) AS BIGINT) END
+WHERE id = sqlc.arg(id) AND NOT (lease_until <= CAST(sqlc.arg(now) AS BIGINT) AND reading_slot > CAST(sqlc.arg(now) AS BIGINT)
+	AND due BETWEEN 1 AND reading_slot AND due <= CAST(sqlc.arg(soon) AS BIGINT));
+
+-- name: PlanVisit :exec
+-- A visit that is under way looks again.
+UPDATE accounts SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND CAST(sqlc.arg(due) AS BIGINT) THEN due ELSE CAST(sqlc.arg(due) AS BIGINT) END
+WHERE id = sqlc.arg(id) AND (lease_until > CAST(sqlc.arg(now) AS BIGINT) OR NOT due BETWEEN 1 AND CAST(sqlc.arg(due) AS BIGINT));
+
 -- name: GetRecord :one
 SELECT sqlc.embed(jobs), requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
@@ -102,21 +114,27 @@ UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURN
 SELECT * FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden;
 
 -- name: AwaitJob :many
-UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
+-- What is not stale is due when it will be.
+UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT), due = CASE
+	WHEN checked >= CAST(sqlc.arg(stale) AS BIGINT) THEN checked + CAST(sqlc.arg(fresh) AS BIGINT)
+	WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
-WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
-	AND NOT awaited AND tries < 2
-RETURNING account;
+WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
+	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
+RETURNING account, awaited, due;
 
 -- name: AwaitAll :many
-UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= sqlc.arg(now) THEN due
+-- As AwaitJob.
+UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT), due = CASE
+	WHEN checked >= CAST(sqlc.arg(stale) AS BIGINT) THEN checked + CAST(sqlc.arg(fresh) AS BIGINT)
+	WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
-WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND checked < sqlc.arg(stale)
-	AND NOT awaited AND tries < 2
+WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
+	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
 	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task))
-RETURNING account;
+RETURNING account, awaited, due;
 
 -- name: CountAwaited :one
 SELECT count(*) FROM jobs
@@ -302,19 +320,23 @@ WHERE account = sqlc.arg(account) AND (phase = 'waiting' OR phase = 'created' AN
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST(sqlc.arg(before) AS BIGINT))
 RETURNING *;
 
--- name: Take :one
--- The generic cell rate algorithm. A tat further ahead than any Take puts it was put there before the clock went back,
--- and counts as now.
-INSERT INTO rates (platform, tat) VALUES (sqlc.arg(platform), CAST(sqlc.arg(now) AS BIGINT) + CAST(sqlc.arg(step) AS BIGINT))
-ON CONFLICT (platform) DO UPDATE SET tat = CAST(sqlc.arg(step) AS BIGINT) + CASE
-	WHEN rates.tat BETWEEN CAST(sqlc.arg(now) AS BIGINT) AND CAST(sqlc.arg(ahead) AS BIGINT) THEN rates.tat
-	ELSE CAST(sqlc.arg(now) AS BIGINT) END
-WHERE rates.tat <= CAST(sqlc.arg(ahead) AS BIGINT)
-	OR rates.tat > CAST(sqlc.arg(ahead) AS BIGINT) + CAST(sqlc.arg(step) AS BIGINT)
-RETURNING tat;
+-- name: LockTimetable :one
+-- Whoever else asks for a slot of the platform comes before or after.
+INSERT INTO timetables (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
+RETURNING free, kept, seen;
 
--- name: GetRate :one
-SELECT tat FROM rates WHERE platform = $1;
+-- name: WriteTimetable :exec
+UPDATE timetables SET free = sqlc.arg(free), kept = sqlc.arg(kept), seen = sqlc.arg(seen) WHERE platform = sqlc.arg(platform);
+
+-- name: GetSlots :one
+SELECT reading_slot, acting_slot FROM accounts WHERE id = $1;
+
+-- name: WriteSlots :exec
+UPDATE accounts SET reading_slot = sqlc.arg(reading_slot), acting_slot = sqlc.arg(acting_slot) WHERE id = sqlc.arg(id);
+
+-- name: VoidSlots :exec
+UPDATE accounts SET reading_slot = 0, acting_slot = 0
+WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST(sqlc.arg(prefix) AS TEXT))) = CAST(sqlc.arg(prefix) AS TEXT);
 
 -- name: NameInstallation :exec
 INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING;

@@ -161,28 +161,35 @@ func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Du
 	return jobs, err
 }
 
-// ahead is how far away the farthest slot is that Take gives.
-const ahead = time.Second
-
-// Take takes the next request slot of a platform if it is at most a second away.
-func (s *Store) Take(ctx context.Context, platform string, pace time.Duration) (wait time.Duration, ok bool, err error) {
-	step := pace.Microseconds()
+// Take gives or books the next request slot of a platform. The timetable is locked first and the account's row last.
+func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Served, err error) {
+	platform := a.Account.Platform()
 	err = s.in(ctx, s.visit, "Take", func(q tx, now int64) error {
-		p := query.TakeParams{Platform: platform, Now: now, Step: step, Ahead: now + ahead.Microseconds()}
-		tat, err := q.Take(ctx, p)
-		ok = err == nil
-		if ok {
-			wait = time.Duration(tat-step-now) * time.Microsecond
-			return nil
+		row, err := q.LockTimetable(ctx, platform)
+		if err != nil {
+			return err
 		}
+		slots, err := q.GetSlots(ctx, a.Account)
 		if err = missing(err); err != nil {
 			return err
 		}
-		tat, err = q.GetRate(ctx, platform)
-		wait = time.Duration(tat-p.Ahead) * time.Microsecond
+		t := dispatch.Timetable{Next: at(row.Free), Kept: at(row.Kept), Seen: at(row.Seen)}
+		booked := map[dispatch.Purpose]time.Time{dispatch.Reading: at(slots.ReadingSlot), dispatch.Acting: at(slots.ActingSlot)}
+		slot, anew := booked[a.Purpose], false
+		was, had := t, slot
+		if served, anew = t.Serve(a, &slot, at(now)); anew {
+			booked = map[dispatch.Purpose]time.Time{}
+			err = q.VoidSlots(ctx, platform+"/")
+		}
+		if err == nil && t != was {
+			err = q.WriteTimetable(ctx, query.WriteTimetableParams{Free: micros(t.Next), Kept: micros(t.Kept), Seen: micros(t.Seen), Platform: platform})
+		}
+		if booked[a.Purpose] = slot; err == nil && !slot.Equal(had) {
+			err = q.WriteSlots(ctx, micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
+		}
 		return err
 	})
-	return wait, ok, err
+	return served, err
 }
 
 // Purge forgets hidden jobs that ended longer than keep ago, documents that none uses, and keys and tokens that are too

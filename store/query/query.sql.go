@@ -12,31 +12,42 @@ import (
 )
 
 const awaitAll = `-- name: AwaitAll :many
-UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= $1 THEN due
-	WHEN checked + CAST($2 AS BIGINT) <= $1 THEN $1
-	WHEN checked + CAST($2 AS BIGINT) < due THEN checked + CAST($2 AS BIGINT) ELSE due END
-WHERE owner = $3 AND NOT hidden AND phase = 'started' AND checked < $4
-	AND NOT awaited AND tries < 2
-	AND (CAST($5 AS BOOLEAN) AND task = 0 OR CAST($6 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $7)
-RETURNING account
+UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT), due = CASE
+	WHEN checked >= CAST($1 AS BIGINT) THEN checked + CAST($2 AS BIGINT)
+	WHEN due <= $3 THEN due
+	WHEN checked + CAST($4 AS BIGINT) <= $3 THEN $3
+	WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT) ELSE due END
+WHERE owner = $5 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
+	AND (checked < CAST($1 AS BIGINT) OR looks = 0 AND due > checked + CAST($2 AS BIGINT))
+	AND (CAST($6 AS BOOLEAN) AND task = 0 OR CAST($7 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $8)
+RETURNING account, awaited, due
 `
 
 type AwaitAllParams struct {
+	Stale int64
+	Fresh int64
 	Now   int64
 	Gap   int64
 	Owner dispatch.UserID
-	Stale int64
 	Alone bool
 	Tasks bool
 	Task  dispatch.TaskID
 }
 
-func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]dispatch.Account, error) {
+type AwaitAllRow struct {
+	Account dispatch.Account
+	Awaited bool
+	Due     int64
+}
+
+// As AwaitJob.
+func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]AwaitAllRow, error) {
 	rows, err := q.db.QueryContext(ctx, awaitAll,
+		arg.Stale,
+		arg.Fresh,
 		arg.Now,
 		arg.Gap,
 		arg.Owner,
-		arg.Stale,
 		arg.Alone,
 		arg.Tasks,
 		arg.Task,
@@ -45,13 +56,13 @@ func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]dispatch.
 		return nil, err
 	}
 	defer rows.Close()
-	var items []dispatch.Account
+	var items []AwaitAllRow
 	for rows.Next() {
-		var account dispatch.Account
-		if err := rows.Scan(&account); err != nil {
+		var i AwaitAllRow
+		if err := rows.Scan(&i.Account, &i.Awaited, &i.Due); err != nil {
 			return nil, err
 		}
-		items = append(items, account)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -63,41 +74,52 @@ func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]dispatch.
 }
 
 const awaitJob = `-- name: AwaitJob :many
-UPDATE jobs SET awaited = TRUE, due = CASE WHEN due <= $1 THEN due
-	WHEN checked + CAST($2 AS BIGINT) <= $1 THEN $1
-	WHEN checked + CAST($2 AS BIGINT) < due THEN checked + CAST($2 AS BIGINT) ELSE due END
-WHERE id = $3 AND owner = $4 AND NOT hidden AND phase = 'started' AND checked < $5
-	AND NOT awaited AND tries < 2
-RETURNING account
+UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT), due = CASE
+	WHEN checked >= CAST($1 AS BIGINT) THEN checked + CAST($2 AS BIGINT)
+	WHEN due <= $3 THEN due
+	WHEN checked + CAST($4 AS BIGINT) <= $3 THEN $3
+	WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT) ELSE due END
+WHERE id = $5 AND owner = $6 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
+	AND (checked < CAST($1 AS BIGINT) OR looks = 0 AND due > checked + CAST($2 AS BIGINT))
+RETURNING account, awaited, due
 `
 
 type AwaitJobParams struct {
+	Stale int64
+	Fresh int64
 	Now   int64
 	Gap   int64
 	ID    dispatch.JobID
 	Owner dispatch.UserID
-	Stale int64
 }
 
-func (q *Queries) AwaitJob(ctx context.Context, arg AwaitJobParams) ([]dispatch.Account, error) {
+type AwaitJobRow struct {
+	Account dispatch.Account
+	Awaited bool
+	Due     int64
+}
+
+// What is not stale is due when it will be.
+func (q *Queries) AwaitJob(ctx context.Context, arg AwaitJobParams) ([]AwaitJobRow, error) {
 	rows, err := q.db.QueryContext(ctx, awaitJob,
+		arg.Stale,
+		arg.Fresh,
 		arg.Now,
 		arg.Gap,
 		arg.ID,
 		arg.Owner,
-		arg.Stale,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []dispatch.Account
+	var items []AwaitJobRow
 	for rows.Next() {
-		var account dispatch.Account
-		if err := rows.Scan(&account); err != nil {
+		var i AwaitJobRow
+		if err := rows.Scan(&i.Account, &i.Awaited, &i.Due); err != nil {
 			return nil, err
 		}
-		items = append(items, account)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -653,17 +675,6 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 	return i, err
 }
 
-const getRate = `-- name: GetRate :one
-SELECT tat FROM rates WHERE platform = $1
-`
-
-func (q *Queries) GetRate(ctx context.Context, platform string) (int64, error) {
-	row := q.db.QueryRowContext(ctx, getRate, platform)
-	var tat int64
-	err := row.Scan(&tat)
-	return tat, err
-}
-
 const getRecord = `-- name: GetRecord :one
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
@@ -775,6 +786,22 @@ func (q *Queries) GetResult(ctx context.Context, iD dispatch.JobID, owner dispat
 	var body string
 	err := row.Scan(&body)
 	return body, err
+}
+
+const getSlots = `-- name: GetSlots :one
+SELECT reading_slot, acting_slot FROM accounts WHERE id = $1
+`
+
+type GetSlotsRow struct {
+	ReadingSlot int64
+	ActingSlot  int64
+}
+
+func (q *Queries) GetSlots(ctx context.Context, id dispatch.Account) (GetSlotsRow, error) {
+	row := q.db.QueryRowContext(ctx, getSlots, id)
+	var i GetSlotsRow
+	err := row.Scan(&i.ReadingSlot, &i.ActingSlot)
+	return i, err
 }
 
 const getTask = `-- name: GetTask :one
@@ -1896,6 +1923,25 @@ func (q *Queries) LockTask(ctx context.Context, iD dispatch.TaskID, owner dispat
 	return account, err
 }
 
+const lockTimetable = `-- name: LockTimetable :one
+INSERT INTO timetables (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
+RETURNING free, kept, seen
+`
+
+type LockTimetableRow struct {
+	Free int64
+	Kept int64
+	Seen int64
+}
+
+// Whoever else asks for a slot of the platform comes before or after.
+func (q *Queries) LockTimetable(ctx context.Context, platform string) (LockTimetableRow, error) {
+	row := q.db.QueryRowContext(ctx, lockTimetable, platform)
+	var i LockTimetableRow
+	err := row.Scan(&i.Free, &i.Kept, &i.Seen)
+	return i, err
+}
+
 const nameInstallation = `-- name: NameInstallation :exec
 INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING
 `
@@ -1958,6 +2004,17 @@ func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const planVisit = `-- name: PlanVisit :exec
+UPDATE accounts SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND CAST($1 AS BIGINT) THEN due ELSE CAST($1 AS BIGINT) END
+WHERE id = $2 AND (lease_until > CAST($3 AS BIGINT) OR NOT due BETWEEN 1 AND CAST($1 AS BIGINT))
+`
+
+// A visit that is under way looks again.
+func (q *Queries) PlanVisit(ctx context.Context, due int64, iD dispatch.Account, now int64) error {
+	_, err := q.db.ExecContext(ctx, planVisit, due, iD, now)
+	return err
 }
 
 const purgeDefinitions = `-- name: PurgeDefinitions :exec
@@ -2144,37 +2201,6 @@ func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, 
 	return last, err
 }
 
-const take = `-- name: Take :one
-INSERT INTO rates (platform, tat) VALUES ($1, CAST($2 AS BIGINT) + CAST($3 AS BIGINT))
-ON CONFLICT (platform) DO UPDATE SET tat = CAST($3 AS BIGINT) + CASE
-	WHEN rates.tat BETWEEN CAST($2 AS BIGINT) AND CAST($4 AS BIGINT) THEN rates.tat
-	ELSE CAST($2 AS BIGINT) END
-WHERE rates.tat <= CAST($4 AS BIGINT)
-	OR rates.tat > CAST($4 AS BIGINT) + CAST($3 AS BIGINT)
-RETURNING tat
-`
-
-type TakeParams struct {
-	Platform string
-	Now      int64
-	Step     int64
-	Ahead    int64
-}
-
-// The generic cell rate algorithm. A tat further ahead than any Take puts it was put there before the clock went back,
-// and counts as now.
-func (q *Queries) Take(ctx context.Context, arg TakeParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, take,
-		arg.Platform,
-		arg.Now,
-		arg.Step,
-		arg.Ahead,
-	)
-	var tat int64
-	err := row.Scan(&tat)
-	return tat, err
-}
-
 const useKey = `-- name: UseKey :execrows
 INSERT INTO keys (owner, name, fingerprint, task, job, created)
 VALUES ($1, $2, $3, $4, $5, $6)
@@ -2210,6 +2236,16 @@ func (q *Queries) UseKey(ctx context.Context, arg UseKeyParams) (int64, error) {
 	return result.RowsAffected()
 }
 
+const voidSlots = `-- name: VoidSlots :exec
+UPDATE accounts SET reading_slot = 0, acting_slot = 0
+WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT)
+`
+
+func (q *Queries) VoidSlots(ctx context.Context, prefix string) error {
+	_, err := q.db.ExecContext(ctx, voidSlots, prefix)
+	return err
+}
+
 const wake = `-- name: Wake :exec
 INSERT INTO accounts (id, wakes, due) VALUES ($1, 1, $2)
 ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
@@ -2220,6 +2256,22 @@ ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 func (q *Queries) Wake(ctx context.Context, iD dispatch.Account, now int64) error {
 	_, err := q.db.ExecContext(ctx, wake, iD, now)
 	return err
+}
+
+const wakeToRead = `-- name: WakeToRead :execrows
+UPDATE accounts SET wakes = wakes + 1,
+	due = CASE WHEN due BETWEEN 1 AND CAST($1 AS BIGINT) THEN due ELSE CAST($1 AS BIGINT) END
+WHERE id = $2 AND NOT (lease_until <= CAST($1 AS BIGINT) AND reading_slot > CAST($1 AS BIGINT)
+	AND due BETWEEN 1 AND reading_slot AND due <= CAST($3 AS BIGINT))
+`
+
+// Not where the next reading is booked, and its visit planned for then at the latest, and soon.
+func (q *Queries) WakeToRead(ctx context.Context, now int64, iD dispatch.Account, soon int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, wakeToRead, now, iD, soon)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const writeJob = `-- name: WriteJob :one
@@ -2338,4 +2390,34 @@ func (q *Queries) WriteJob(ctx context.Context, arg WriteJobParams) (Job, error)
 		&i.Duration,
 	)
 	return i, err
+}
+
+const writeSlots = `-- name: WriteSlots :exec
+UPDATE accounts SET reading_slot = $1, acting_slot = $2 WHERE id = $3
+`
+
+func (q *Queries) WriteSlots(ctx context.Context, readingSlot int64, actingSlot int64, iD dispatch.Account) error {
+	_, err := q.db.ExecContext(ctx, writeSlots, readingSlot, actingSlot, iD)
+	return err
+}
+
+const writeTimetable = `-- name: WriteTimetable :exec
+UPDATE timetables SET free = $1, kept = $2, seen = $3 WHERE platform = $4
+`
+
+type WriteTimetableParams struct {
+	Free     int64
+	Kept     int64
+	Seen     int64
+	Platform string
+}
+
+func (q *Queries) WriteTimetable(ctx context.Context, arg WriteTimetableParams) error {
+	_, err := q.db.ExecContext(ctx, writeTimetable,
+		arg.Free,
+		arg.Kept,
+		arg.Seen,
+		arg.Platform,
+	)
+	return err
 }
