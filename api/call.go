@@ -79,6 +79,9 @@ func (a *api) track(next http.Handler) http.Handler {
 		h.Set("X-Correlation-ID", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before us, so only the address tells
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 		if r.ContentLength != 0 { // also for a body that nobody wants: the server reads it to its end
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))

@@ -229,7 +229,7 @@ func TestCORS(t *testing.T) {
 	}
 	pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method", "POST").Header()
 	for name, want := range map[string]string{"Access-Control-Allow-Methods": "GET, POST, DELETE", "Access-Control-Max-Age": "600",
-		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, X-Correlation-ID"} {
+		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Correlation-ID"} {
 		if pre.Get(name) != want {
 			t.Errorf("%s: %q", name, pre.Get(name))
 		}
@@ -238,6 +238,44 @@ func TestCORS(t *testing.T) {
 	failed(t, refused, 401, "AUTHENTICATION_FAILED")
 	if refused.Header().Get("Access-Control-Allow-Origin") == "" || !strings.Contains(refused.Header().Get("Access-Control-Expose-Headers"), "X-Correlation-ID") {
 		t.Errorf("a page cannot read why: %v", refused.Header())
+	}
+	if seen := refused.Header().Get("Access-Control-Expose-Headers"); !strings.Contains(seen, "Link") || !strings.Contains(seen, "ETag") {
+		t.Errorf("a page cannot go on in a list: %q", seen)
+	}
+	if refused.Header().Get("Access-Control-Allow-Credentials") != "true" {
+		t.Error("a page that is allowed cannot call with credentials")
+	}
+}
+
+// TestEveryOriginIsAllowedWithoutCredentials: a star is never given together with them.
+func TestEveryOriginIsAllowedWithoutCredentials(t *testing.T) {
+	c := newWorld().config()
+	c.CORSOrigins = []string{"*", "https://portal.example.org"}
+	h := New(c)
+	for _, row := range []struct{ origin, allowed, credentials string }{
+		{"https://any.example.org", "*", ""}, {"null", "*", ""}, {"", "", ""},
+		{"https://portal.example.org", "https://portal.example.org", "true"},
+	} {
+		for _, a := range []*httptest.ResponseRecorder{ask(h, "GET", "/jobs_status", "", "Origin", row.origin),
+			ask(h, "OPTIONS", "/unit_jobs", "", "Origin", row.origin, "Access-Control-Request-Method", "POST")} {
+			if a.Header().Get("Access-Control-Allow-Origin") != row.allowed || a.Header().Get("Access-Control-Allow-Credentials") != row.credentials {
+				t.Errorf("%q: %v", row.origin, a.Header())
+			}
+		}
+	}
+}
+
+// TestTransportSecurityIsToldWhereThereIsTLS: a browser that has been there by https does not come by http again.
+func TestTransportSecurityIsToldWhereThereIsTLS(t *testing.T) {
+	for address, want := range map[string]string{"https://dispatch.example.org": "max-age=31536000", "http://localhost:8080": "", "": ""} {
+		c := newWorld().config()
+		c.PublicURL = address
+		h := New(c)
+		for _, path := range []string{"/health", "/jobs_status", "/nothing", "/docs"} {
+			if got := ask(h, "GET", path, "").Header().Get("Strict-Transport-Security"); got != want {
+				t.Errorf("%s%s: %q", address, path, got)
+			}
+		}
 	}
 }
 

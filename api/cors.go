@@ -5,24 +5,31 @@ import (
 	"slices"
 )
 
-// allowOrigins lets pages of the configured origins call, and answers their preflights (Fetch standard, CORS protocol).
+// allowOrigins lets pages of the configured origins call, and answers their preflights (Fetch standard, CORS protocol). The
+// origin * stands for all, whose browsers then send nothing by which they know the user: no cookie, no certificate.
 func (a *api) allowOrigins(next http.Handler) http.Handler {
+	everybody := slices.Contains(a.CORSOrigins, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Add("Vary", "Origin")
-		if origin := r.Header.Get("Origin"); origin == "" || !slices.Contains(a.CORSOrigins, origin) {
+		origin := r.Header.Get("Origin")
+		switch {
+		case origin != "" && origin != "*" && slices.Contains(a.CORSOrigins, origin):
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Credentials", "true")
+		case origin != "" && everybody:
+			h.Set("Access-Control-Allow-Origin", "*")
+		default:
 			next.ServeHTTP(w, r)
 			return
 		}
-		h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
-		h.Set("Access-Control-Allow-Credentials", "true")
 		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-			h.Set("Access-Control-Expose-Headers", "X-Correlation-ID, Location, Retry-After, WWW-Authenticate")
+			h.Set("Access-Control-Expose-Headers", "X-Correlation-ID, Location, Retry-After, WWW-Authenticate, Link, ETag")
 			next.ServeHTTP(w, r)
 			return
 		}
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-Correlation-ID")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Correlation-ID")
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 	})

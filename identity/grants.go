@@ -31,6 +31,7 @@ type grants struct {
 	now      func() time.Time
 	log      *slog.Logger
 	sessions bool // grants may come from users' sessions
+	gate     *gate
 
 	turns keyed
 
@@ -47,6 +48,11 @@ type leave struct {
 // obtain gives an access token of a user who has a grant, and keeps it among the others. Errors: errSubjectEnded where
 // there is no grant, or no more.
 func (g *grants) obtain(ctx context.Context, u dispatch.UserID, known *subjects) (dispatch.Secret, error) {
+	leave, err := g.gate.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	unlock, err := g.lock(ctx, u)
 	if err != nil {
 		return "", err
@@ -72,10 +78,10 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 	case err != nil:
 		return subject{}, err
 	}
-	a, err := g.client.form(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.Refresh}})
+	a, err := g.refresh(ctx, l)
 	switch {
 	case err != nil:
-		return subject{}, unavailable(err)
+		return subject{}, err
 	case a.status == http.StatusOK:
 		return g.renewed(ctx, row, l, a)
 	}
@@ -88,6 +94,22 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 		return subject{}, err
 	}
 	return subject{}, errSubjectEnded
+}
+
+// refresh asks the provider for an access token. While it answers nobody, it is only asked now and then, for one.
+func (g *grants) refresh(ctx context.Context, l leave) (a answer, err error) {
+	_, err = g.gate.through(ctx, func() (issued, error) {
+		var err error
+		a, err = g.client.form(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.Refresh}})
+		if err != nil {
+			return issued{}, unavailable(err)
+		}
+		if failed := a.failed("identity.Grant", a.refusal(g.client.Secret, dispatch.Secret(l.Refresh))); dispatch.Is(failed, dispatch.Unavailable) {
+			return issued{}, failed
+		}
+		return issued{}, nil
+	})
+	return a, err
 }
 
 // renewed keeps what an answer says about a grant, and gives its access token only after that: the refresh token of

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -406,5 +407,83 @@ func TestWhatWouldEndIsKept(t *testing.T) {
 	}
 	if err := tokens.Keep(t.Context(), "other/x"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestProviderFailsForUsersWhoAreAway: case 95 for grants. 1,000 users are away and have work while our provider answers 500
+// for five minutes: it is asked now and then, no grant is lost, and all goes on.
+func TestProviderFailsForUsersWhoAreAway(t *testing.T) {
+	const users, refresh = 1000, "refresh_token"
+	var mu sync.Mutex
+	now, failing, asked := time.Now(), false, 0
+	at := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	p := newFakeProvider()
+	p.token = func(form url.Values) *http.Response {
+		mu.Lock()
+		defer mu.Unlock()
+		if form.Get("grant_type") != refresh {
+			return gives("platform-token", fields{"expires_in": 60})
+		}
+		asked++
+		if failing {
+			return reply(500, "Internal Server Error")
+		}
+		access := sign(`{"alg":"none"}`, fields{"iss": issuer, "sub": form.Get(refresh), "exp": now.Add(time.Minute).Unix()}.json(), nil) + "c2ln"
+		return gives(access, fields{refresh: form.Get(refresh), "expires_in": 60})
+	}
+	tokens := newTokens(t, p, func(c *TokensConfig) { c.Vault, c.Keys, c.Now = vault(t), ring(t, key("k")), at })
+	of := func(i int) dispatch.UserID { return dispatch.UserID(fmt.Sprintf("%s user-%d", issuer, i)) }
+	for i := range users {
+		if err := tokens.grants.keep(t.Context(), of(i), dispatch.OfflineGrant, leaveUntil{leave: leave{Refresh: fmt.Sprint("user-", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work := func() (well int) {
+		var all sync.WaitGroup
+		var got atomic.Int64
+		for i := range users {
+			all.Go(func() {
+				_, err := tokens.Token(t.Context(), dispatch.Account("cdse-ogc/"+string(of(i))))
+				switch {
+				case err == nil:
+					got.Add(1)
+				case !dispatch.Is(err, dispatch.Unavailable):
+					t.Errorf("user %d: %v", i, err)
+				}
+			})
+		}
+		all.Wait()
+		return int(got.Load())
+	}
+	pass := func(d time.Duration, fails bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		now, failing = now.Add(d), fails
+	}
+	if well := work(); well != users {
+		t.Fatalf("%d go on before the outage", well)
+	}
+	mu.Lock()
+	asked = 0
+	mu.Unlock()
+	pass(2*time.Minute, true)
+	for range 30 {
+		if well := work(); well != 0 {
+			t.Errorf("%d go on in the outage", well)
+		}
+		pass(10*time.Second, true)
+	}
+	if asked > abreast+12 {
+		t.Errorf("asked %d times in the outage", asked)
+	}
+	pass(lastPause, false)
+	work() // one is let through to see, and then all
+	if well := work(); well != users {
+		t.Errorf("%d go on after the outage", well)
+	}
+	for i := range users {
+		if grants, err := tokens.Grants(t.Context(), of(i)); err != nil || len(grants) != 1 {
+			t.Fatalf("user %d has %d grants, %v", i, len(grants), err)
+		}
 	}
 }

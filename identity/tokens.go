@@ -89,7 +89,8 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
 	t.log = b.Log
 	if c.Vault != nil && c.Keys != nil {
-		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants}
+		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants,
+			gate: &gate{now: c.Now, log: b.Log.With("grants_of", c.Issuer), lanes: make(chan struct{}, abreast)}}
 		t.subjects.grants, b.grants = t.grants, t.grants
 	}
 	for _, p := range c.Platforms {
