@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -468,5 +470,47 @@ func TestASharedAccountWithoutBoundsIsSaid(t *testing.T) {
 		if n != row.want {
 			t.Errorf("%s: notes %q", row.users, c.Notes)
 		}
+	}
+}
+
+// TestEverySecretIsASecret: whatever a configuration may hold of secrets has the type that prints none, now and when more come.
+func TestEverySecretIsASecret(t *testing.T) {
+	c := &Config{Platforms: []Platform{{Exchange: &Exchange{}, ServiceAccount: &ServiceAccount{}, Users: &Users{}}}}
+	secrets := 0
+	var fill func(reflect.Value, string)
+	fill = func(v reflect.Value, path string) {
+		switch {
+		case v.Type() == reflect.TypeFor[dispatch.Secret]():
+			v.SetString("canary")
+			secrets++
+		case v.Kind() == reflect.Pointer:
+			fill(v.Elem(), path)
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i), path+"."+v.Type().Field(i).Name)
+			}
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+			for i := range v.Len() {
+				fill(v.Index(i), path)
+			}
+		case regexp.MustCompile(`(?i)(secret|password|token|keys?)$`).MatchString(path):
+			t.Errorf("%s is no dispatch.Secret", path)
+		}
+	}
+	fill(reflect.ValueOf(c).Elem(), "")
+	marshalled, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("all", "config", c, "one", c.Vault, "platform", c.Platforms[0])
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", c, c, c), fmt.Sprintf("%v %+v", c.Platforms[0].Exchange, *c.Platforms[0].ServiceAccount),
+		string(marshalled), log.String()} {
+		if strings.Contains(text, "canary") {
+			t.Errorf("a secret is shown: %s", text)
+		}
+	}
+	if secrets < 8 {
+		t.Errorf("only %d secrets are known", secrets)
 	}
 }

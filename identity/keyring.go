@@ -81,20 +81,34 @@ func (r *Keyring) seal(text dispatch.Secret, place ...string) dispatch.Sealed {
 func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, error) {
 	key := r.keys[s.Key]
 	if key == nil {
-		return "", misconfigured(fmt.Errorf("the vault's key %q is missing", printable(s.Key, 64)))
+		return "", misconfigured(fmt.Errorf("the vault's key %q is missing: put it back into vault.keys", printable(s.Key, 64)))
 	}
 	sealed, err := base64.StdEncoding.DecodeString(s.Text)
 	if err == nil {
 		sealed, err = key.Open(nil, nil, sealed, bound(s.Key, place))
 	}
 	if err != nil {
-		return "", misconfigured(fmt.Errorf("the vault's key %q does not open what it holds", s.Key))
+		return "", misconfigured(fmt.Errorf("the vault's key %q does not open what was sealed under its name: put the one that did into vault.keys", s.Key))
 	}
 	return dispatch.Secret(sealed), nil
 }
 
 // placeOf is where a grant's secret belongs.
 func placeOf(g dispatch.Grant) []string { return []string{"grants", g.ID, string(g.Owner), g.Issuer} }
+
+// sample is how many grants are tried to see whether keys are right.
+const sample = 100
+
+// Readable is nil if the keys open what a vault holds, as far as some of its grants tell; else Misconfigured.
+func Readable(ctx context.Context, v dispatch.Vault, r *Keyring) error {
+	grants, err := v.ForeignGrants(ctx, "", sample) // of any key
+	for _, g := range grants {
+		if _, err := r.open(g.Sealed, placeOf(g)...); err != nil {
+			return err
+		}
+	}
+	return err
+}
 
 // Rotate seals with the first key all that was sealed with others, and says how much that was. Keys that a failed run
 // leaves in use are still needed.

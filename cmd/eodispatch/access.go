@@ -55,6 +55,14 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	return a, err
 }
 
+// readable is nil if the keys fit what the vault holds, or there are none.
+func (a *access) readable(ctx context.Context) error {
+	if a.ring == nil {
+		return nil
+	}
+	return identity.Readable(ctx, a.vault, a.ring)
+}
+
 // pageFor is the page of ours where a user mends their access to a platform: where accounts are linked, by linking; else by
 // giving leave. "": there is none.
 func pageFor(settings *config.Config, p config.Platform, leave bool) string {

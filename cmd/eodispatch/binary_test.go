@@ -118,37 +118,7 @@ func TestTheDeployedServicesEnvironmentIsEnough(t *testing.T) {
 	if code := p.stop(t); code != exitDone {
 		t.Errorf("exit %d:\n%s", code, p.said)
 	}
-	keepsSecrets(t, p, w.Credentials.BrokerSecret, w.Credentials.Password, c.token)
-}
-
-// anyToken is how every JSON Web Token begins that is signed: {" in base64.
-const anyToken = "eyJ"
-
-// keepsSecrets looks for secrets, and for tokens of anybody, in what a program that has ended said and left behind.
-func keepsSecrets(t *testing.T, p *program, secrets ...string) {
-	t.Helper()
-	left := map[string]string{"the log": p.said.String()}
-	files, err := os.ReadDir(p.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join(p.Dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		left[f.Name()] = string(text)
-	}
-	if len(left) < 2 || !strings.Contains(left["apex.db"], "parameters") {
-		t.Errorf("nothing was looked into: %d files", len(files))
-	}
-	for where, text := range left {
-		for _, secret := range append(secrets, anyToken) {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s has a secret in it: %.12s…", where, secret)
-			}
-		}
-	}
+	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.BrokerSecret, w.Credentials.Password, c.token)
 }
 
 // TestTheDeployedServicesSharedAccount has an account whose provider only the platform knows.
@@ -158,7 +128,7 @@ func TestTheDeployedServicesSharedAccount(t *testing.T) {
 	p := startProgram(t, deployed(w, shared, asUser)...)
 	runBoth(t, w, signedIn(t, w, p.address))
 	p.stop(t)
-	keepsSecrets(t, p, w.Credentials.ServiceSecret, w.Credentials.BrokerSecret)
+	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.ServiceSecret, w.Credentials.BrokerSecret)
 }
 
 // TestTheDeployedServicesEnvironmentWithPostgreSQL keeps its tables there, by SQLAlchemy's spelling.

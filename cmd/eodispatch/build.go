@@ -61,6 +61,9 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		kept.Close()
 		return nil, err
 	}
+	if err := access.readable(ctx); err != nil {
+		log.Error("leaves that users gave cannot be used, and their work waits", "err", err)
+	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {
 		kept.Close()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -138,7 +139,8 @@ func checksOf(settings *config.Config) ([]check, error) {
 	return checks, nil
 }
 
-// askDatabase opens the database, which also brings its tables up to date. An SQLite file that a broker has open is fine.
+// askDatabase opens the database, which also brings its tables up to date, and tries the vault's keys. An SQLite file that a
+// broker has open is fine.
 func askDatabase(ctx context.Context, settings *config.Config) error {
 	s, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
 	switch {
@@ -148,7 +150,11 @@ func askDatabase(ctx context.Context, settings *config.Config) error {
 		return err
 	}
 	defer s.Close()
-	return s.Ping(ctx)
+	ring, err := keyring(settings)
+	if err == nil && ring != nil {
+		err = identity.Readable(ctx, s, ring)
+	}
+	return errors.Join(s.Ping(ctx), err)
 }
 
 // askPlatform asks a platform whether it can be used, with the token of its account. A user's token is not to be had

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
 )
 
@@ -53,5 +56,111 @@ func TestPostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
 	code, printed := try(t, environ, "serve")
 	if code != exitUsage || !strings.Contains(printed, "vault.keys: is missing: access: user on PostgreSQL needs it") {
 		t.Errorf("exit %d:\n%s", code, printed)
+	}
+}
+
+// databases makes an empty one of each kind.
+var databases = map[string]func(*testing.T) string{
+	"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
+	"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
+}
+
+// TestAVaultInUseChangesItsKeys: the real program has the leave of a user who is away, and work. Its key is replaced, and with
+// the new one alone the work goes on. With a wrong one it touches nothing, fails nothing, and says what to do.
+func TestAVaultInUseChangesItsKeys(t *testing.T) {
+	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
+		t.Run(name, func(t *testing.T) {
+			w := startWorld(t)
+			w.OpenEO.SetLife(simulator.Life{Run: 2 * time.Second})
+			address, tables := freeAddress(t), databases[name](t)
+			first, second := named("first"), named("second")
+			with := func(keys ...dispatch.Secret) []string {
+				return append(acting(t, w, address, tables, keys...), "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=1")
+			}
+			p := startProgram(t, with(first)...)
+			alice := signedIn(t, w, p.address)
+			if page := agree(t, alice, "alice"); !strings.Contains(page, "Your jobs run on while you are away") {
+				t.Fatalf("no leave:\n%s", page)
+			}
+			job, span := openEORequest(w), json.RawMessage(demoSpan)
+			job.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
+			task, err := alice.upscale(t.Context(), job, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{span, span, span}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			started(t, w, 1)
+			p.stop(t)
+			w.IdP.Logout(simulator.BrokerRealm, "alice")
+
+			if code, printed := try(t, with(second, first), "vault", "rotate"); code != exitDone || printed != "sealed 1 grants with the first key\n" {
+				t.Errorf("exit %d:\n%s", code, printed)
+			}
+			if code, printed := try(t, with(second), "doctor"); code != exitDone || strings.Contains(printed, "FAIL") {
+				t.Errorf("doctor: exit %d:\n%s", code, printed)
+			}
+			p = startProgram(t, with(second)...)
+			started(t, w, 2)
+			p.stop(t)
+			keepsSecrets(t, p, tables, first.Reveal(), second.Reveal(), w.Credentials.BrokerSecret, w.Credentials.ServiceSecret)
+
+			closedVault(t, with(wrong))
+			if n := w.OpenEO.Oracle.Sum().Starts; n != 2 {
+				t.Errorf("%d jobs were started with a wrong key", n)
+			}
+			p = startProgram(t, with(second)...)
+			if task, err = signedIn(t, w, p.address).task(t.Context(), task.ID); err != nil || task.Counts["failed"]+task.Counts["canceled"] > 0 {
+				t.Errorf("%+v, %v", task, err)
+			}
+			p.stop(t)
+			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone || printed != "sealed 1 grants with the first key\n" {
+				t.Errorf("the leave was lost: exit %d:\n%s", code, printed)
+			}
+		})
+	}
+}
+
+// closedVault runs a program, and doctor, with a key that does not open what the vault holds.
+func closedVault(t *testing.T, environ []string) {
+	t.Helper()
+	p := startProgram(t, environ...)
+	for _, text := range []string{"leaves that users gave cannot be used", `"msg":"account stopped"`} {
+		select {
+		case <-p.said.shows(text):
+		case <-time.After(20 * time.Second):
+			t.Fatalf("it does not say %s:\n%s", text, p.said)
+		}
+	}
+	p.stop(t)
+	for what, said := range map[string]string{"the log": strings.ReplaceAll(p.said.String(), `\"`, `"`), "doctor": doctorSays(t, environ)} {
+		if !strings.Contains(said, `the vault's key "second"`) || !strings.Contains(said, "into vault.keys") {
+			t.Errorf("%s does not say what to do:\n%s", what, said)
+		}
+	}
+}
+
+func doctorSays(t *testing.T, environ []string) string {
+	t.Helper()
+	code, printed := try(t, environ, "doctor")
+	if code != exitFailed || !strings.Contains(printed, "FAIL database") {
+		t.Errorf("exit %d", code)
+	}
+	return printed
+}
+
+// named is a key of a name.
+func named(name string) dispatch.Secret {
+	_, key, _ := strings.Cut(identity.NewKey(time.Now()).Reveal(), ":")
+	return dispatch.Secret(name + ":" + key)
+}
+
+// started waits until so many jobs were started at the openEO back-end.
+func started(t *testing.T, w *simulator.World, n int) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(30 * time.Second); w.OpenEO.Oracle.Sum().Starts < n; <-again.C {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d jobs were started", w.OpenEO.Oracle.Sum().Starts, n)
+		}
 	}
 }

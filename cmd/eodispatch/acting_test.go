@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// acting is the environment of a broker at an address that acts as its users, also while they are away; at the OGC server
+// under one account for all.
+func acting(t *testing.T, w *simulator.World, address, database string, keys ...dispatch.Secret) []string {
+	t.Helper()
+	known := w.Credentials
+	exchange := fmt.Sprintf(`{"driver": "keycloak-broker", "alias": %q}`, simulator.PlatformAlias)
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
+	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "EODISPATCH_DATABASE=" + database,
+		"EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID=" + known.BrokerID, "EODISPATCH_IDENTITY_CLIENT_SECRET=" + known.BrokerSecret,
+		"EODISPATCH_IDENTITY_SESSION_GRANTS=false", "EODISPATCH_VAULT_KEYS=" + joined(keys), "EODISPATCH_LOG_LEVEL=debug",
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q, "exchange": %s},
+			{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 100}}]`,
+			w.OpenEOURL, known.Platform, exchange, w.OGCURL, account)}
+}
+
+func joined(keys []dispatch.Secret) string {
+	var texts []string
+	for _, k := range keys {
+		texts = append(texts, k.Reveal())
+	}
+	return strings.Join(texts, ",")
+}
+
+// freeAddress is one of loopback on which nobody listens just now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// agree lets a user give leave to act while they are away, in a browser, and gives what that shows at the end.
+func agree(t *testing.T, c client, user string) string {
+	t.Helper()
+	var invited struct{ Link string }
+	if err := c.call(t.Context(), http.MethodPost, "/grants", nil, &invited); err != nil {
+		t.Fatal(err)
+	}
+	return browse(t, strings.Replace(invited.Link, "/away?", "/away/agree?", 1), user)
+}
+
+// browse opens a page of the broker's in a new browser, as a user who says yes to the identity provider.
+func browse(t *testing.T, page, user string) string {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar, CheckRedirect: func(next *http.Request, _ []*http.Request) error {
+		if q := next.URL.Query(); q.Has("code_challenge") {
+			q.Set("as", user)
+			next.URL.RawQuery = q.Encode()
+		}
+		return nil
+	}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := browser.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bodyOf(t, response)
+}
+
+func bodyOf(t *testing.T, response *http.Response) string {
+	t.Helper()
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

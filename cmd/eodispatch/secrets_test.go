@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// TestNoSecretLeaves runs the real program on each database, at its most talkative, through all that has to do with secrets,
+// and looks for them in every answer, message and page, in what it said, in what doctor and failing starts say, and in what
+// is kept. It also finds a line for each thing that an operator may be asked about.
+func TestNoSecretLeaves(t *testing.T) {
+	for name, database := range databases {
+		t.Run(name, func(t *testing.T) {
+			w := startWorld(t)
+			tables, password := withPassword(t, database(t))
+			key := named("canary")
+			environ := acting(t, w, freeAddress(t), tables, key)
+			secrets := []string{w.Credentials.BrokerSecret, w.Credentials.ServiceSecret, w.Credentials.Password, key.Reveal()[len("canary:"):], password}
+			p := startProgram(t, environ...)
+			heard := listenTo(t, p.address)
+			live(t, w, p, heard)
+			p.stop(t)
+			told := heard.all()
+			for where, text := range map[string]string{"a page": "is linked", "a stream": `"type":"status"`, "the answer to POST /sync_jobs": "200 OK",
+				"the answer to GET /jobs_status": "401 Unauthorized", "the answer to GET /nothing": "404 Not Found"} {
+				if !strings.Contains(told[where], text) {
+					t.Errorf("%s was not heard: %q", where, told[where])
+				}
+			}
+			for where, text := range told {
+				withoutSecrets(t, where, text, secrets...)
+			}
+			keepsSecrets(t, p, tables, secrets...)
+			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`} {
+				if !strings.Contains(p.said.String(), `"msg":"audit","action":`+line) {
+					t.Errorf("no audit line of %s", line)
+				}
+			}
+			for _, outcome := range []string{"true", "false"} {
+				if !regexp.MustCompile(`"msg":"audit","action":"exchange",.*"ok":` + outcome).MatchString(p.said.String()) {
+					t.Errorf("no audit line of an exchange with ok %s", outcome)
+				}
+			}
+			for what, change := range map[string]string{"all is well": "X=", "a wrong secret": "EODISPATCH_IDENTITY_CLIENT_SECRET=canary-wrong",
+				"no database": "EODISPATCH_DATABASE=postgres://eo:canary-wrong@127.0.0.1:1/none", "a wrong key": "EODISPATCH_VAULT_KEYS=canary-wrong",
+				"an address that is taken": "EODISPATCH_LISTEN=" + strings.TrimPrefix(w.IdPURL, "http://")} {
+				for _, command := range []string{"doctor", "serve"} {
+					if command == "serve" && what == "all is well" || command == "serve" && what == "a wrong secret" {
+						continue // it would serve
+					}
+					_, printed := try(t, append(slices.Clone(environ), change), command)
+					withoutSecrets(t, command+" with "+what, printed, append(secrets, "canary-wrong")...)
+				}
+			}
+		})
+	}
+}
+
+// withPassword puts a password into the address of a server that asks for none.
+func withPassword(t *testing.T, database string) (address, password string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme == "sqlite" {
+		return database, "canary-no-password"
+	}
+	if given, ok := u.User.Password(); ok {
+		return database, given
+	}
+	u.User = url.UserPassword(u.User.Username(), "canary-database-password")
+	return u.String(), "canary-database-password"
+}
+
+// live lets users do all there is to do.
+func live(t *testing.T, w *simulator.World, p *program, heard *witness) {
+	t.Helper()
+	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol", w.Credentials.Client, simulator.Odd{})}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard.add("a page", agree(t, alice, "alice"))
+	w.IdP.Unlink("carol")
+	waits, err := carol.submit(t.Context(), openEORequest(w))
+	if must(err); waits.Attention == nil {
+		t.Errorf("without a link: %+v", waits)
+	}
+	heard.add("a page", browse(t, p.address+"/link/eo", "carol"))
+	heard.add("a page", browse(t, p.address+"/signed-in?code=code-00000000&state=x", "carol"))
+
+	heard.stream(t, p, alice)
+	var said screen
+	must(runAll(t.Context(), alice, []dispatch.Request{openEORequest(w), ogcRequest(w)}, &said))
+	job, err := json.Marshal(ogcRequest(w))
+	must(err)
+	must(alice.call(t.Context(), http.MethodPost, "/sync_jobs", job, new(any)))
+	w.OpenEO.SetLife(simulator.Life{Run: time.Minute})
+	running, err := alice.submit(t.Context(), openEORequest(w))
+	must(err)
+	path := fmt.Sprintf("/unit_jobs/%d", running.ID)
+	w.OpenEO.SetLife(simulator.Life{Fail: 1})
+	tiles := openEORequest(w)
+	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)
+	task, err := alice.upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent", Values: []json.RawMessage{json.RawMessage(demoSpan)}})
+	for must(err); task.Status != "failed"; {
+		task, err = alice.task(t.Context(), task.ID)
+		must(err)
+	}
+	must(alice.call(t.Context(), http.MethodPost, fmt.Sprintf("/upscale_tasks/%d/retry", task.ID), nil, new(any)))
+	var grants []struct{ ID string }
+	must(alice.call(t.Context(), http.MethodGet, "/grants", nil, &grants))
+	for _, get := range []string{path, path + "/results", path + "/logs", path + "/document", "/jobs_status", "/usage", "/openapi.json", "/health", "/nothing"} {
+		_ = alice.call(t.Context(), http.MethodGet, get, nil, new(any)) // good or bad, it is heard
+	}
+	must(alice.call(t.Context(), http.MethodPost, path+"/cancel", nil, new(any)))
+	must(alice.call(t.Context(), http.MethodDelete, path, nil, new(any)))
+	must(alice.call(t.Context(), http.MethodDelete, "/grants/"+grants[0].ID, nil, new(any)))
+	for _, bad := range []client{{heard.address(), alice.token[:len(alice.token)-9] + "AAAAAAAAA"}, {heard.address(), alice.token + "\"<b>"}} {
+		if err := bad.call(t.Context(), http.MethodGet, "/jobs_status?token="+alice.token, nil, new(any)); err == nil {
+			t.Error("a bad token is taken")
+		}
+	}
+}
+
+// witness stands between clients and a broker, and keeps all that is answered.
+type witness struct {
+	server *httptest.Server
+	mu     sync.Mutex
+	heard  map[string]string
+}
+
+func listenTo(t *testing.T, broker string) *witness {
+	t.Helper()
+	target, err := url.Parse(broker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &witness{heard: map[string]string{}}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		text, err := httputil.DumpResponse(r, true)
+		h.add("the answer to "+r.Request.Method+" "+r.Request.URL.Path, string(text))
+		return err
+	}
+	h.server = httptest.NewServer(proxy)
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+func (h *witness) address() string { return h.server.URL }
+
+func (h *witness) add(where, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard[where] += text + "\n"
+}
+
+func (h *witness) all() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.heard)
+}
+
+// stream keeps what a stream tells a client until the test ends.
+func (h *witness) stream(t *testing.T, p *program, c client) {
+	t.Helper()
+	s, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.address, "http")+"/job_status?interval=1&token="+c.token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			_, text, err := s.Read(context.Background())
+			if err != nil {
+				h.add("a stream", err.Error())
+				return
+			}
+			h.add("a stream", string(text))
+		}
+	}()
+	t.Cleanup(func() { s.CloseNow(); <-done })
+}
+
+// anybodys finds what nobody but its owner may have, whoever that is: signed tokens, and the simulator's refresh tokens and
+// codes.
+var anybodys = regexp.MustCompile(`eyJ[\w-]+\.eyJ[\w-]*|refresh-\d{8}|code-\d{8}`)
+
+// keepsSecrets looks for secrets, and for tokens of anybody, in what a program that has ended said and left behind: its log,
+// its folder, and its database.
+func keepsSecrets(t *testing.T, p *program, database string, secrets ...string) {
+	t.Helper()
+	left := dump(t, database)
+	if all := fmt.Sprint(left); !strings.Contains(all, "spatial_extent") && !strings.Contains(all, "bbox") {
+		t.Error("the database was not looked into")
+	}
+	left["the log"] = p.said.String()
+	files, err := filepath.Glob(filepath.Join(p.Dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		left[f] = read(t, f)
+	}
+	for where, text := range left {
+		withoutSecrets(t, where, text, secrets...)
+	}
+}
+
+func withoutSecrets(t *testing.T, where, text string, secrets ...string) {
+	t.Helper()
+	if found := anybodys.FindString(text); found != "" {
+		t.Errorf("%s has a token in it: %.20s…", where, found)
+	}
+	for _, secret := range secrets {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s has a secret in it: %.12s…", where, secret)
+		}
+	}
+}
+
+// dump gives all that a database holds: the files of SQLite, or the rows of each of PostgreSQL's tables.
+func dump(t *testing.T, database string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	if file, ok := strings.CutPrefix(database, "sqlite:"); ok {
+		files, err := filepath.Glob(file + "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			all[f] = read(t, f)
+		}
+		return all
+	}
+	c, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	for _, table := range column(t, c, `SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'public'`) {
+		all["table "+table] = strings.Join(column(t, c, "SELECT CAST(r AS TEXT) FROM "+table+" r"), "\n")
+	}
+	return all
+}
+
+// column gives the texts that a query gives.
+func column(t *testing.T, c *pgx.Conn, query string) []string {
+	t.Helper()
+	rows, err := c.Query(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
