@@ -353,6 +353,15 @@ func TestTokensAreNotLogged(t *testing.T) {
 	}
 }
 
+// TestEveryOriginMayOpenAStream where the operator says so: who asks is known by the token alone.
+func TestEveryOriginMayOpenAStream(t *testing.T) {
+	s := serveWorld(t, newWorld(), func(c *Config) { c.CORSOrigins = []string{"*"} })
+	s.open("/job_status", "Origin", "https://any.example.org").until("status")
+	if _, r, err := s.dial("/job_status", "Origin", "https://any.example.org", "Authorization", ""); err == nil || r.StatusCode != 401 {
+		t.Errorf("%v without a token", err)
+	}
+}
+
 // A browser takes the connection only with one of the protocols that it offered.
 func TestTheProtocolWithoutATokenIsPreferred(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
