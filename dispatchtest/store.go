@@ -48,6 +48,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"an old lease changes nothing", storeTest.fence},
 		{"a wake during a visit is not lost", storeTest.wakes},
 		{"one of many saves wins", storeTest.versions},
+		{"many are saved at once", storeTest.saveMany},
 		{"a result is kept", storeTest.results},
 		{"documents are kept", storeTest.documents},
 		{"a changed document is shown on what waits", storeTest.redefine},
@@ -624,6 +625,35 @@ func (t storeTest) versions() {
 	t.must(err)
 	if len(saved) != 1 || saved[0].ID != other.ID || t.load(other.ID).Notice != "kept" {
 		t.Errorf("saved %+v", saved)
+	}
+}
+
+// saveMany saves more than a statement may take, of which some have changed meanwhile, and one is not there.
+func (t storeTest) saveMany() {
+	_, drafts := t.acceptTask(ann, 123)
+	want := map[dispatch.JobID]dispatch.Job{}
+	jobs := []dispatch.Job{{ID: drafts[0].ID + 1e6}}
+	for i, d := range drafts {
+		j := filled(d.Job)
+		j.Failure = fmt.Sprint("of ", i)
+		jobs = append(jobs, j)
+		if i%7 == 0 {
+			want[j.ID] = t.save(d.Job)
+			continue
+		}
+		j.Version, j.Result = j.Version+1, nil
+		want[j.ID] = j
+	}
+	saved, err := t.s.Save(t.Context(), jobs)
+	t.must(err)
+	if len(saved) != 123-18 {
+		t.Errorf("%d saved", len(saved))
+	}
+	for _, j := range saved {
+		t.equal(j, want[j.ID])
+	}
+	for id, j := range want {
+		t.equal(t.load(id), j)
 	}
 }
 

@@ -5,25 +5,22 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-
-	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// rowsAtOnce is how many rows a statement inserts. SQLite looks every parameter's name up among those before it, so that
-// long statements are slow.
+// rowsAtOnce is how many rows a statement inserts or writes.
 const rowsAtOnce = 20
 
 // bulk inserts many rows with few statements, for which the generator of queries has no form that both databases know.
 type bulk struct {
-	db      query.DBTX
+	q       tx
 	into    string
 	columns int
 	full    *sql.Stmt // of rowsAtOnce rows
 	args    []any
 }
 
-func newBulk(db query.DBTX, table string, columns ...string) *bulk {
-	return &bulk{db: db, columns: len(columns), into: fmt.Sprintf("INSERT INTO %s (%s) VALUES ", table, strings.Join(columns, ", "))}
+func newBulk(q tx, table string, columns ...string) *bulk {
+	return &bulk{q: q, columns: len(columns), into: fmt.Sprintf("INSERT INTO %s (%s) VALUES ", table, strings.Join(columns, ", "))}
 }
 
 // add takes one row, and inserts all that it holds when it is enough for a statement.
@@ -33,7 +30,7 @@ func (b *bulk) add(ctx context.Context, row ...any) (err error) {
 		return nil
 	}
 	if b.full == nil {
-		if b.full, err = b.db.PrepareContext(ctx, b.text()); err != nil {
+		if b.full, err = b.q.PrepareContext(ctx, b.text()); err != nil {
 			return err
 		}
 	}
@@ -47,7 +44,7 @@ func (b *bulk) flush(ctx context.Context) error {
 	if len(b.args) == 0 {
 		return nil
 	}
-	_, err := b.db.ExecContext(ctx, b.text(), b.args...)
+	_, err := b.q.ExecContext(ctx, b.text(), b.args...)
 	return err
 }
 
@@ -59,19 +56,20 @@ func (b *bulk) close() {
 
 // text is the statement for the rows that it holds.
 func (b *bulk) text() string {
-	var rows strings.Builder
-	rows.WriteString(b.into)
-	for i := range b.args {
-		switch {
-		case i == 0:
-			rows.WriteString("(")
-		case i%b.columns == 0:
-			rows.WriteString("), (")
-		default:
-			rows.WriteString(", ")
+	return b.into + strings.TrimPrefix(b.q.rows(0, b.columns, len(b.args)/b.columns), ", ")
+}
+
+// rows names the parameters of n more rows of VALUES, behind others.
+func (q tx) rows(others, columns, n int) string {
+	var b strings.Builder
+	for range n {
+		separator := ", ("
+		for range columns {
+			others++
+			b.WriteString(separator + q.parameter(others))
+			separator = ", "
 		}
-		fmt.Fprintf(&rows, "$%d", i+1)
+		b.WriteString(")")
 	}
-	rows.WriteString(")")
-	return rows.String()
+	return b.String()
 }

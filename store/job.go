@@ -34,11 +34,12 @@ func refs(text string, into *[]dispatch.Ref) error {
 }
 
 // textOf is the inverse of refs.
-func textOf(refs []dispatch.Ref) (string, error) {
+func textOf(refs []dispatch.Ref) string {
 	if len(refs) == 0 {
-		return "", nil
+		return ""
 	}
-	return encode(refs)
+	text, _ := encode(refs) // of texts
+	return text
 }
 
 func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
@@ -52,28 +53,6 @@ func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
 		}
 	}
 	return jobs, nil
-}
-
-// written is what a visit may write of j. With wanted, only if its owner wants it to run.
-func written(j dispatch.Job, wanted bool) (query.WriteJobParams, error) {
-	strays, err := textOf(j.Strays)
-	if err != nil {
-		return query.WriteJobParams{}, err
-	}
-	past, err := textOf(j.Past)
-	if err != nil {
-		return query.WriteJobParams{}, err
-	}
-	return query.WriteJobParams{
-		ID: j.ID, Version: j.Version, Wanted: wanted,
-		Phase: j.Phase, Turn: j.Turn, Attempt: j.Attempt, SendBy: micros(j.SendBy),
-		RefBase: clean(j.Ref.Base), RefID: clean(j.Ref.ID), Strays: strays, Past: past, Refused: micros(j.Refused),
-		Status: j.Status, Seen: j.Seen, Progress: j.Progress, Costs: j.Costs,
-		Attention: j.Attention, Notice: clean(j.Notice), Failure: clean(j.Failure),
-		Deadline: micros(j.Deadline), Duration: j.Duration.Microseconds(),
-		Due: micros(j.Due), Looks: j.Looks, Tries: j.Tries, Awaited: j.Awaited,
-		Updated: micros(j.Updated), Checked: micros(j.Checked), Moved: micros(j.Moved),
-	}, nil
 }
 
 // requestOf reads what was asked for: body is a request, or for a task's job its value.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -17,7 +18,7 @@ import (
 const leasing, locking = 8, 8
 
 func openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
-	s := &Store{now: postgresNow, ready: func(context.Context, *sql.DB) {},
+	s := &Store{now: postgresNow, parameter: func(n int) string { return "$" + strconv.Itoa(n) }, ready: func(context.Context, *sql.DB) {},
 		adapt: func(_ *sql.DB, on query.DBTX) query.DBTX { return on }}
 	var pools []*pgxpool.Pool
 	s.close = func() error {

@@ -289,17 +289,6 @@ SELECT jobs.task, jobs.number, requests.body, COALESCE(tasks.request, '') AS sha
 FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
 WHERE jobs.id = $1;
 
--- name: WriteJob :one
--- All that visits may write. Wanted: only while the owner wants the job to run.
-UPDATE jobs SET phase = sqlc.arg(phase), turn = sqlc.arg(turn), attempt = sqlc.arg(attempt), send_by = sqlc.arg(send_by),
-	ref_base = sqlc.arg(ref_base), ref_id = sqlc.arg(ref_id), strays = sqlc.arg(strays), status = sqlc.arg(status),
-	seen = sqlc.arg(seen), progress = sqlc.narg(progress), costs = sqlc.narg(costs), attention = sqlc.arg(attention),
-	notice = sqlc.arg(notice), failure = sqlc.arg(failure), due = sqlc.arg(due), looks = sqlc.arg(looks),
-	past = sqlc.arg(past), refused = sqlc.arg(refused), tries = sqlc.arg(tries), awaited = sqlc.arg(awaited), updated = sqlc.arg(updated), checked = sqlc.arg(checked),
-	moved = sqlc.arg(moved), deadline = sqlc.arg(deadline), duration = sqlc.arg(duration), version = version + 1
-WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) AND (desired = 'run' OR NOT CAST(sqlc.arg(wanted) AS BOOLEAN))
-RETURNING *;
-
 -- name: KeepResult :exec
 INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body;
 

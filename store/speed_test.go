@@ -82,3 +82,30 @@ func look(t testing.TB, s dispatch.Store, n int) {
 		t.Errorf("an agenda took %v", took)
 	}
 }
+
+// BenchmarkSave keeps what a listing said about 1,000 jobs.
+func BenchmarkSave(b *testing.B) {
+	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+		fill(b, s, 1)
+		g, err := s.Agenda(b.Context(), "p/shared", 100, time.Hour)
+		if err != nil {
+			b.Fatal(err)
+		}
+		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 1000)
+		for n := 0; err == nil && n < 2; n++ { // as jobs that have started
+			for i := range jobs {
+				jobs[i].Phase, jobs[i].Status, jobs[i].Ref.ID = dispatch.Started, dispatch.Running, jobs[i].Tag("x")
+			}
+			jobs, err = s.Save(b.Context(), jobs)
+		}
+		analyze()
+		for b.Loop() {
+			for i := range jobs {
+				jobs[i].Checked, jobs[i].Due, jobs[i].Awaited = jobs[i].Checked.Add(time.Second), jobs[i].Due.Add(time.Second), false
+			}
+			if jobs, err = s.Save(b.Context(), jobs); err != nil || len(jobs) != 1000 {
+				b.Fatal(len(jobs), err)
+			}
+		}
+	})
+}

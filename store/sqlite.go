@@ -32,6 +32,7 @@ func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, err
 		return nil, err
 	}
 	s := &Store{now: func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }}
+	s.parameter = func(int) string { return "?" } // the driver looks names up, each among all
 	prepared := map[*sql.DB]*statements{}
 	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
 	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }

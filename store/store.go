@@ -28,6 +28,8 @@ type Store struct {
 	ready func(context.Context, *sql.DB)                   // called before each transaction
 	close func() error
 
+	parameter func(n int) string // see tx
+
 	ids          map[string]*block
 	installation string
 }
@@ -90,6 +92,7 @@ func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.adapt(db
 type tx struct {
 	*query.Queries
 	query.DBTX
+	parameter func(n int) string // how a statement names its nth
 }
 
 // attempts is how often a transaction is tried that PostgreSQL gave up to resolve a deadlock.
@@ -117,7 +120,8 @@ func (s *Store) once(ctx context.Context, db *sql.DB, f func(q tx, now int64) er
 	if err != nil {
 		return err
 	}
-	if err := f(tx{query.New(s.adapt(db, begun)), begun}, now); err != nil {
+	adapted := s.adapt(db, begun)
+	if err := f(tx{query.New(adapted), adapted, s.parameter}, now); err != nil {
 		return err
 	}
 	return committed(begun.Commit())

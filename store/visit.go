@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -109,37 +108,6 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job) (saved []dispatch
 		return nil, err
 	}
 	return saved, nil
-}
-
-// write returns the jobs that it wrote: not those that changed meanwhile, nor with wanted those no longer wanted.
-func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
-	for _, j := range jobs {
-		is, err := writeOne(ctx, q, j, wanted)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, err
-		}
-		if err == nil {
-			kept = append(kept, is)
-		}
-	}
-	return kept, nil
-}
-
-func writeOne(ctx context.Context, q tx, j dispatch.Job, wanted bool) (dispatch.Job, error) {
-	p, err := written(j, wanted)
-	if err != nil {
-		return j, err
-	}
-	row, err := q.WriteJob(ctx, p)
-	if err != nil {
-		return j, err
-	}
-	if j.Result != nil {
-		if err := q.KeepResult(ctx, j.ID, clean(string(j.Result))); err != nil {
-			return j, err
-		}
-	}
-	return jobOf(row)
 }
 
 // Hold lets the account submit nothing for d, and says why. d 0 ends that and wakes.
