@@ -116,7 +116,7 @@ func (st *station) ends(t *testing.T, u dispatch.UserID, what string, want func(
 	again := time.NewTicker(500 * time.Millisecond)
 	defer again.Stop()
 	for until := time.Now().Add(75 * time.Second); ; <-again.C {
-		records, err := st.Store.Records(t.Context(), u)
+		records, err := st.Store.Records(t.Context(), u, dispatch.Page{})
 		must(t, err)
 		if want(records) {
 			return records
