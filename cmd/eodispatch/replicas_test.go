@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// TestReplicasExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real program
+// at once, which share nothing but PostgreSQL and have no token yet. One exchange is made.
+func TestReplicasExchangeOnce(t *testing.T) {
+	w := startWorld(t)
+	tables, key := postgres.Database(t), named("k")
+	var clients []client
+	for range 2 {
+		p := startProgram(t, acting(t, w, freeAddress(t), tables, key)...)
+		t.Cleanup(func() { p.stop(t) })
+		clients = append(clients, client{p.address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.Odd{})})
+	}
+	w.IdP.Behave(simulator.Conduct{Rotates: true, Slow: 500 * time.Millisecond})
+	body, err := json.Marshal(openEORequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const exchanges = "POST /realms/{realm}/broker/{alias}/token"
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	well := 0
+	for i := range 100 {
+		all.Go(func() {
+			err := clients[i%2].call(t.Context(), http.MethodPost, "/sync_jobs", body, new(any))
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil || strings.Contains(err.Error(), "invalid character"): // the result is no JSON
+				well++
+			case !strings.Contains(err.Error(), "PLATFORM_BUSY"):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := w.IdP.Oracle.Requests(exchanges); n != 1 || well < 20 {
+		t.Errorf("%d exchanges for %d runs", n, well)
+	}
+	if n := w.IdP.Linked(); n != 2 {
+		t.Errorf("%d users are linked", n)
+	}
+}
+
+// TestARefusedTokenIsReplacedOnce: where a platform takes no token, though it has not ended, the program asks for another once.
+// If that is another, it is tried once; then the job waits, and says so. A refusal with 403 is not tried again.
+func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+	const (
+		exchange = "POST /realms/{realm}/broker/{alias}/token"
+		tokens   = "POST /realms/{realm}/protocol/openid-connect/token"
+		create   = "POST /jobs"
+		execute  = "POST /processes/{id}/execution"
+	)
+	for name, row := range map[string]struct {
+		ogc          bool
+		status       int
+		asks, tokens int    // of the platform, and of the provider
+		attention    string // "": refused for good
+	}{
+		"the provider has the same only": {false, 401, 1, 2, "The platform does not take the token that the identity provider has for you."},
+		"the provider has another":       {true, 401, 2, 2, "The platform does not take the broker's own sign-in."},
+		"forbidden":                      {false, 403, 1, 1, ""},
+		"forbidden to all":               {true, 403, 1, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWorld(t)
+			p := startProgram(t, acting(t, w, freeAddress(t), databases["SQLite"](t), named("k"))...)
+			defer p.stop(t)
+			request, at, route, from := openEORequest(w), &w.OpenEO.Oracle, create, exchange
+			w.OpenEO.Faults.Add(simulator.Fault{Route: create, Status: row.status, Code: map[int]string{401: "AuthenticationRequired", 403: "PermissionsInsufficient"}[row.status], Message: "Not you."})
+			if row.ogc {
+				request, at, route, from = ogcRequest(w), &w.OGC.Oracle, execute, tokens
+				w.OGC.Faults.Add(simulator.Fault{Route: execute, Status: row.status, Message: "Not you."})
+			}
+			made, err := as(w, p.address, "alice", nil).submit(t.Context(), request)
+			switch {
+			case row.attention == "" && (err == nil || !strings.Contains(err.Error(), "FORBIDDEN")):
+				t.Errorf("%+v, %v", made, err)
+			case row.attention != "" && (err != nil || made.over() || made.Attention == nil || !strings.Contains(made.Attention.Message, row.attention)):
+				t.Errorf("%+v %+v, %v", made, made.Attention, err)
+			}
+			if asked, got := at.Requests(route), w.IdP.Oracle.Requests(from); asked != row.asks || got != row.tokens {
+				t.Errorf("the platform was asked %d times, the provider %d times", asked, got)
+			}
+		})
+	}
+}
