@@ -144,26 +144,34 @@ func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 	}
 }
 
-// promise finds what docs/reliability.md names as the test that holds a sentence.
+// promise finds what a document names as the test that holds a sentence.
 var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9]+)`")
 
+// promising are the documents that name such tests, and at least how many.
+var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80}
+
 func TestPromisesAreTested(t *testing.T) {
-	text, err := os.ReadFile("docs/reliability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := promise.FindAllStringSubmatch(string(text), -1)
-	if len(named) < 20 {
-		t.Errorf("only %d tests are named", len(named))
-	}
-	for _, n := range named {
-		files, _ := filepath.Glob(filepath.Join(n[1], "*_test.go")) // of a good pattern
-		found := slices.ContainsFunc(files, func(file string) bool {
-			code, err := os.ReadFile(file)
-			return err == nil && strings.Contains(string(code), "func "+n[2]+"(t ")
-		})
-		if !found {
-			t.Errorf("there is no %s in %s", n[2], n[1])
+	for document, least := range promising {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := promise.FindAllStringSubmatch(string(text), -1)
+		if len(named) < least {
+			t.Errorf("only %d tests are named in %s", len(named), document)
+		}
+		for _, n := range named {
+			if !hasTest(n[1], n[2]) {
+				t.Errorf("%s: there is no %s in %s", document, n[2], n[1])
+			}
 		}
 	}
+}
+
+func hasTest(folder, name string) bool {
+	files, _ := filepath.Glob(filepath.Join(folder, "*_test.go")) // of a good pattern
+	return slices.ContainsFunc(files, func(file string) bool {
+		code, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(code), "func "+name+"(t ")
+	})
 }

@@ -487,3 +487,36 @@ func TestProviderFailsForUsersWhoAreAway(t *testing.T) {
 		}
 	}
 }
+
+// TestLeavesCannotBeSwapped: who can write to the database cannot have one user's leave used for another.
+func TestLeavesCannotBeSwapped(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	users := []dispatch.UserID{s.agrees(tokens, "alice"), s.agrees(tokens, "carol")}
+	var rows []dispatch.Grant
+	for _, u := range users {
+		row, err := s.vault.Grant(t.Context(), u, s.idp.Issuer(simulator.BrokerRealm))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	rows[0].Sealed, rows[1].Sealed = rows[1].Sealed, rows[0].Sealed
+	for _, row := range rows {
+		if _, err := s.vault.RenewGrant(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens = s.tokens()
+	for _, u := range users {
+		if got, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.Misconfigured) || got.Secret != "" {
+			t.Errorf("%s: %v", u, err)
+		}
+	}
+	if n := s.idp.Oracle.Requests("POST /realms/{realm}/broker/{alias}/token"); n != 0 {
+		t.Errorf("%d exchanges", n)
+	}
+	if err := Readable(t.Context(), s.vault, ring(t, key("k"))); !dispatch.Is(err, dispatch.Misconfigured) {
+		t.Errorf("it is not noticed: %v", err)
+	}
+}

@@ -201,17 +201,17 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, shelf: b.Shelf,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
-	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.keeping(x.obtain))}
+	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.keeping(p.Name, x.obtain))}
 	b.exchanges[key] = s
 	return s
 }
 
 // keeping tells the operator of each exchange, and takes leave to act for a user from the session in which they have a token
 // exchanged.
-func (b *tokensBuilder) keeping(obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
+func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
-		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "ok", err == nil, "err", err)
+		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil, "err", err)
 		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -74,6 +76,46 @@ func TestNoSecretLeaves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestADatabaseThatIsGoneIsNotDescribed: clients learn that something is wrong, and under which id it is in the log; not what
+// the database is called, where it is, and what was asked of it.
+func TestADatabaseThatIsGoneIsNotDescribed(t *testing.T) {
+	w := startWorld(t)
+	tables := databases["PostgreSQL"](t)
+	p := startProgram(t, acting(t, w, freeAddress(t), tables, named("k"))...)
+	c := signedIn(t, w, p.address)
+	u, err := url.Parse(tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	u.Path = "/postgres"
+	postgres.Exec(t, u.String(), "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false")
+	postgres.Exec(t, u.String(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+name+"'")
+	body, err := json.Marshal(openEORequest(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ask := range []struct{ method, path, body string }{{"GET", "/health", ""}, {"GET", "/jobs_status", ""}, {"GET", "/unit_jobs/1", ""}, {"GET", "/usage", ""},
+		{"GET", "/grants", ""}, {"POST", "/unit_jobs", string(body)}, {"DELETE", "/unit_jobs/1", ""}} {
+		var none any
+		err := c.call(t.Context(), ask.method, ask.path, []byte(ask.body), &none)
+		if err == nil {
+			t.Fatalf("%s %s: %v without a database", ask.method, ask.path, none)
+		}
+		_, said, _ := strings.Cut(err.Error(), ": 5")
+		if !strings.Contains(said, `"request_id":"`) {
+			t.Errorf("%s %s: %v", ask.method, ask.path, err)
+		}
+		for _, detail := range []string{name, cmp.Or(u.Host, u.Query().Get("host")), "SQLSTATE", "3D000", "pgx", "SELECT", "INSERT", "relation", "goroutine", ".go:", "dial"} {
+			if strings.Contains(said, detail) {
+				t.Errorf("%s %s tells of %s: %s", ask.method, ask.path, detail, said)
+			}
+		}
+	}
+	_ = p.Process.Kill() // it would wait for its database
+	_ = p.Wait()
 }
 
 // withPassword puts a password into the address of a server that asks for none.
