@@ -11,6 +11,7 @@ type Life struct {
 	Run    time.Duration `json:"run"`    // from then until it ends
 	Spread float64       `json:"spread"` // each job's durations are times 1-Spread to 1+Spread
 	Fail   float64       `json:"fail"`   // share of the jobs that end in an error
+	Stuck  bool          `json:"stuck"`  // what runs says so for ever, and gets no further
 
 	// Slots is how many started jobs an account may have; a start beyond is refused. 0: any number.
 	Slots int `json:"slots"`
@@ -39,6 +40,7 @@ type course struct {
 	flicker         time.Time // until when it reads as failed
 	stopped         time.Time // when it was canceled; zero: it was not
 	fails           bool
+	stuck           bool
 }
 
 // begin plans a run that starts now. The same seed and number make the same plan.
@@ -46,7 +48,7 @@ func (l Life) begin(now time.Time, seed, number uint64) course {
 	r := rand.New(rand.NewPCG(seed, number))
 	factor := 1 + l.Spread*(2*r.Float64()-1)
 	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
-	c := course{start: now, run: now.Add(scaled(l.Queue)), flicker: now.Add(l.Flicker), fails: r.Float64() < l.Fail}
+	c := course{start: now, run: now.Add(scaled(l.Queue)), flicker: now.Add(l.Flicker), fails: r.Float64() < l.Fail, stuck: l.Stuck}
 	c.end = c.run.Add(scaled(l.Run))
 	return c
 }
@@ -59,7 +61,7 @@ func (c course) at(t time.Time) phase {
 		return canceled
 	case t.Before(c.run):
 		return queued
-	case t.Before(c.end):
+	case t.Before(c.end), c.stuck:
 		return running
 	case c.fails:
 		return failed
@@ -72,7 +74,10 @@ func (c course) progress(t time.Time) float64 {
 	if !c.stopped.IsZero() && t.After(c.stopped) {
 		t = c.stopped
 	}
-	if !t.Before(c.end) {
+	switch {
+	case c.stuck:
+		return 0
+	case !t.Before(c.end):
 		return 100
 	}
 	return max(0, 100*float64(t.Sub(c.run))/float64(c.end.Sub(c.run)))

@@ -182,6 +182,18 @@ func (s *OGC) SetStatus(id, word string) bool {
 	return j != nil
 }
 
+// Forget makes the server lose a job. It reports whether there was such a job.
+func (s *OGC) Forget(id string) bool {
+	s.once.Do(s.init)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs.byID[id]
+	if j != nil {
+		s.jobs.remove(j)
+	}
+	return j != nil
+}
+
 // Sent gives the request body that made a job; nil: there is no such job.
 func (s *OGC) Sent(id string) []byte {
 	s.once.Do(s.init)

@@ -33,6 +33,8 @@ type OpenEO struct {
 	Namespaces *http.Client
 
 	Items    bool          // results are a STAC Item, not a Collection
+	Stubs    bool          // there are results before the end: a Collection of the whole Earth, without files
+	Unpaged  bool          // listings give all jobs at once, whatever is asked
 	PageMax  int           // listings give no more jobs at once, whatever is asked; 0: any number
 	LinkLife time.Duration // of signed URLs; 0: an hour
 
@@ -185,6 +187,18 @@ func (s *OpenEO) SetStatus(id, word string) bool {
 	j := s.jobs.byID[id]
 	if j != nil {
 		j.word = word
+	}
+	return j != nil
+}
+
+// Forget makes the server lose a job. It reports whether there was such a job.
+func (s *OpenEO) Forget(id string) bool {
+	s.once.Do(s.init)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs.byID[id]
+	if j != nil {
+		s.jobs.remove(j)
 	}
 	return j != nil
 }

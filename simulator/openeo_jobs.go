@@ -184,6 +184,9 @@ func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 	if s.PageMax > 0 && (limit == 0 || limit > s.PageMax) {
 		limit = s.PageMax
 	}
+	if s.Unpaged {
+		limit = 0
+	}
 	before, _ := strconv.ParseUint(query.Get("search_after"), 10, 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,6 +213,12 @@ func (s *OpenEO) results(w http.ResponseWriter, c call) *problem {
 		return p
 	}
 	at := j.seen(nowFrom(s.Now), s.Life)
+	if s.Stubs && !at.final() {
+		stub := stac{id: j.id, area: box{-180, -90, 180, 90}, start: stamp(j.created), end: stamp(j.updated), assets: object{}, links: []object{},
+			status: openEOWords[running]}
+		writeJSON(w, 200, stub.collection())
+		return nil
+	}
 	for known, word := range openEOWords {
 		if j.word == word {
 			at = known
