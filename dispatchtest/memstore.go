@@ -404,8 +404,10 @@ func (r *row) cancel(now time.Time) bool {
 		return false
 	}
 	r.Desired, r.Version = dispatch.WantCancel, r.Version+1
-	if !r.Phase.InDoubt() {
+	if over := r.SendBy.Add(dispatch.SettleMargin); !r.Phase.InDoubt() || !over.After(now) {
 		r.Due = now
+	} else if over.Before(r.Due) {
+		r.Due = over
 	}
 	if r.Phase == dispatch.Waiting {
 		r.Phase, r.Status, r.Turn, r.Moved, r.Updated = dispatch.Ended, dispatch.Canceled, r.Turn+1, now, now

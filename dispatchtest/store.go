@@ -864,18 +864,28 @@ func (t storeTest) cancel() {
 		t.Error("what changes nothing wakes")
 	}
 
-	for phase, due := range map[dispatch.Phase]bool{dispatch.Creating: false, dispatch.Created: true, dispatch.Starting: false, dispatch.Started: true} {
-		j := t.accept()
-		j.Phase, j.Due = phase, t.look().Now.Add(time.Hour)
+	const soon = 30 * time.Second
+	for _, c := range []struct {
+		phase     dispatch.Phase
+		sendBy    time.Duration // from now
+		due, want time.Duration // likewise
+	}{
+		{dispatch.Created, soon, time.Hour, 0},
+		{dispatch.Started, soon, time.Hour, 0},
+		{dispatch.Creating, soon, time.Hour, soon + dispatch.SettleMargin},
+		{dispatch.Starting, soon, time.Hour, soon + dispatch.SettleMargin},
+		{dispatch.Starting, soon, time.Second, time.Second},
+		{dispatch.Creating, -dispatch.SettleMargin, time.Hour, 0},
+		{dispatch.Starting, -soon, time.Hour, 0},
+	} {
+		j, phase, now := t.accept(), c.phase, t.look().Now
+		j.Phase, j.SendBy, j.Due = phase, now.Add(c.sendBy), now.Add(c.due)
 		j = t.save(j)
 		wakes := t.look().Wakes
 		got, err := t.s.Cancel(ctx, ann, j.ID, true)
 		t.must(err)
 		want := j
-		want.Desired, want.Hidden, want.Version = dispatch.WantCancel, true, j.Version+1
-		if due {
-			want.Due = t.look().Now
-		}
+		want.Desired, want.Hidden, want.Version, want.Due = dispatch.WantCancel, true, j.Version+1, now.Add(c.want)
 		t.equal(got, want)
 		if t.look().Wakes == wakes {
 			t.Errorf("a cancel of what is %s does not wake", phase)
@@ -1490,6 +1500,7 @@ func (t storeTest) cancelTask() {
 		before[i] = t.load(jobs[i].ID)
 		if p != dispatch.Waiting {
 			before[i].Phase, before[i].Status, before[i].Due = p, dispatch.Submitted, t.look().Now.Add(time.Hour)
+			before[i].SendBy = t.look().Now.Add(30 * time.Second)
 			before[i] = t.save(before[i])
 		}
 	}
@@ -1513,6 +1524,8 @@ func (t storeTest) cancelTask() {
 		switch {
 		case i == 0:
 			want.Phase, want.Status, want.Turn, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now, now, now
+		case p.InDoubt():
+			want.Due = want.SendBy.Add(dispatch.SettleMargin)
 		case p == dispatch.Created, p == dispatch.Started:
 			want.Due = now
 		}

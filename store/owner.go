@@ -115,7 +115,7 @@ func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 // Cancel notes that the owner wants the job no more, and wakes.
 func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
 	err = s.in(ctx, s.write, "Cancel", func(q tx, now int64) error {
-		row, err := q.CancelJob(ctx, now, id, u)
+		row, err := q.CancelJob(ctx, query.CancelJobParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, ID: id, Owner: u})
 		canceled := err == nil
 		if errors.Is(err, sql.ErrNoRows) { // canceled already, ended, or not there
 			row, err = q.GetOwned(ctx, id, u)

@@ -96,9 +96,10 @@ SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
 
 -- name: CancelJob :one
--- What is in doubt is not brought forward: it is not to be touched before its send deadline.
+-- What is in doubt is looked for at once too, but not before its send deadline and a margin.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
-	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE sqlc.arg(now) END,
+	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
+		WHEN send_by + CAST(sqlc.arg(margin) AS BIGINT) < due THEN send_by + CAST(sqlc.arg(margin) AS BIGINT) ELSE due END,
 	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
 	moved = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE moved END,
@@ -185,7 +186,8 @@ UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETUR
 -- name: CancelTaskJobs :exec
 -- As CancelJob.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
-	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE sqlc.arg(now) END,
+	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
+		WHEN send_by + CAST(sqlc.arg(margin) AS BIGINT) < due THEN send_by + CAST(sqlc.arg(margin) AS BIGINT) ELSE due END,
 	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
 	moved = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE moved END,

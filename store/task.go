@@ -137,7 +137,7 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		if a, err = q.HideTask(ctx, id, u); err != nil {
 			return err
 		}
-		if err := q.CancelTaskJobs(ctx, now, id); err != nil {
+		if err := q.CancelTaskJobs(ctx, dispatch.SettleMargin.Microseconds(), now, id); err != nil {
 			return err
 		}
 		if err := q.HideTaskJobs(ctx, id); err != nil {

@@ -132,19 +132,32 @@ func (q *Queries) AwaitJob(ctx context.Context, arg AwaitJobParams) ([]AwaitJobR
 
 const cancelJob = `-- name: CancelJob :one
 UPDATE jobs SET desired = 'canceled', version = version + 1,
-	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE $1 END,
+	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST($1 AS BIGINT) <= $2 THEN $2
+		WHEN send_by + CAST($1 AS BIGINT) < due THEN send_by + CAST($1 AS BIGINT) ELSE due END,
 	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
-	moved = CASE WHEN phase = 'waiting' THEN $1 ELSE moved END,
-	updated = CASE WHEN phase = 'waiting' THEN $1 ELSE updated END,
+	moved = CASE WHEN phase = 'waiting' THEN $2 ELSE moved END,
+	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE id = $2 AND owner = $3 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration
 `
 
-// What is in doubt is not brought forward: it is not to be touched before its send deadline.
-func (q *Queries) CancelJob(ctx context.Context, now int64, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
-	row := q.db.QueryRowContext(ctx, cancelJob, now, iD, owner)
+type CancelJobParams struct {
+	Margin int64
+	Now    int64
+	ID     dispatch.JobID
+	Owner  dispatch.UserID
+}
+
+// What is in doubt is looked for at once too, but not before its send deadline and a margin.
+func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, error) {
+	row := q.db.QueryRowContext(ctx, cancelJob,
+		arg.Margin,
+		arg.Now,
+		arg.ID,
+		arg.Owner,
+	)
 	var i Job
 	err := row.Scan(
 		&i.ID,
@@ -191,18 +204,19 @@ func (q *Queries) CancelJob(ctx context.Context, now int64, iD dispatch.JobID, o
 
 const cancelTaskJobs = `-- name: CancelTaskJobs :exec
 UPDATE jobs SET desired = 'canceled', version = version + 1,
-	due = CASE WHEN phase IN ('creating', 'starting') THEN due ELSE $1 END,
+	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST($1 AS BIGINT) <= $2 THEN $2
+		WHEN send_by + CAST($1 AS BIGINT) < due THEN send_by + CAST($1 AS BIGINT) ELSE due END,
 	status = CASE WHEN phase = 'waiting' THEN 'canceled' ELSE status END,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
-	moved = CASE WHEN phase = 'waiting' THEN $1 ELSE moved END,
-	updated = CASE WHEN phase = 'waiting' THEN $1 ELSE updated END,
+	moved = CASE WHEN phase = 'waiting' THEN $2 ELSE moved END,
+	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE task = $2 AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+WHERE task = $3 AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 `
 
 // As CancelJob.
-func (q *Queries) CancelTaskJobs(ctx context.Context, now int64, task dispatch.TaskID) error {
-	_, err := q.db.ExecContext(ctx, cancelTaskJobs, now, task)
+func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, cancelTaskJobs, margin, now, task)
 	return err
 }
 
