@@ -188,6 +188,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.NeedsSignIn:        "Your sign-in is needed before the job can go on at the platform. Sign in again, and link your account there if you have not.",
 	dispatch.NeedsOperator:      "The platform refuses the broker's credentials or configuration. The operator of this service must mend it; the job goes on then.",
 	dispatch.CancelUnsupported:  "The platform cannot cancel jobs. The job may run on there to its end.",
+	dispatch.Missing:            "The platform does not find this job. We look for it some minutes more before we call it lost.",
 	dispatch.Lost:               "The platform no longer knows this job.",
 	dispatch.Stalled:            "The platform has said the same of this job for hours. It may hang there. It goes on unless you cancel it.",
 	dispatch.RefusedForbidden:   "The platform does not allow you this. Ask its operator for the right, or choose another platform.",

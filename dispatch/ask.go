@@ -1,6 +1,9 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // answer is an outcome with the job as it was when the platform was asked.
 type answer struct {
@@ -76,6 +79,7 @@ func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
 	r, err := v.Platform.Status(ctx, t, j.Ref)
+	v.listings.read(baseOf{v.Name, j.Base}, err, time.Now())
 	return Outcome{Asked: AskStatus, Ref: j.Ref, Report: r, Err: err}
 }
 

@@ -38,7 +38,7 @@ type Broker struct {
 	woken    signals[Account] // there is something new for a visit in this process
 	denials  denials
 	refused  rows // submissions that were turned away
-	unlisted unlisted
+	listings listings
 	calls    slots // outside visits
 	syncs    slots
 	results  keptCollections
@@ -216,7 +216,7 @@ func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
 // admit says of statuses that were asked for, and not told in time, that their platform does not answer; unless it told
-// others of the account meanwhile: then it is only slow.
+// others of the account meanwhile: then it is only slow. One that does not find a job has answered.
 func admit(records []Record, fresh time.Duration, now time.Time) []Record {
 	if fresh == AsKnown {
 		fresh = 2 * readWithin
@@ -227,7 +227,7 @@ func admit(records []Record, fresh time.Duration, now time.Time) []Record {
 		answers[r.Account] = answers[r.Account] || r.Phase == Started && r.Checked.After(late)
 	}
 	for i, r := range records {
-		if r.Phase == Started && (r.Awaited || r.Tries > 0) && !answers[r.Account] && r.Attention == None {
+		if r.Phase == Started && r.Looks == 0 && (r.Awaited || r.Tries > 0) && !answers[r.Account] && r.Attention == None {
 			records[i].Attention = Unreachable
 		}
 	}

@@ -100,6 +100,7 @@ const (
 	NeedsSignIn       Attention = "sign_in_required"
 	NeedsOperator     Attention = "platform_misconfigured"
 	CancelUnsupported Attention = "cancel_unsupported"
+	Missing           Attention = "not_found_on_platform" // looked for some minutes more, before it is lost
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
 	Stalled           Attention = "stalled"              // the platform says it is alive, and always the same

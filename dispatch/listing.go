@@ -3,30 +3,74 @@ package dispatch
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // listingPays is how many due statuses make one listing cheaper than reading each.
 const listingPays = 4
 
-// unlisted is which bases turned out not to be listable, though the platform is able to list.
-type unlisted struct{ bases sync.Map }
+// unlistedFor is how long statuses are read singly where a listing fails and single reads do not.
+const unlistedFor = 10 * minute
+
+// listings is what is known of the listings of bases whose platform is able to list.
+type listings struct {
+	mu sync.Mutex
+	at map[baseOf]listed
+}
 
 type baseOf struct{ platform, base string }
 
-func (u *unlisted) add(platform, base string) { u.bases.Store(baseOf{platform, base}, true) }
+// listed is how it went with the listing of a base.
+type listed struct {
+	none     bool      // there is none
+	failed   bool      // the last time; whether it or the platform is to blame, the next single read tells
+	singleBy time.Time // until when statuses are read singly
+}
 
-func (u *unlisted) has(platform, base string) bool {
-	_, has := u.bases.Load(baseOf{platform, base})
-	return has
+func (l *listings) of(b baseOf) listed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at[b]
+}
+
+func (l *listings) set(b baseOf, is listed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	set(&l.at, b, is)
+}
+
+// ended notes how a listing ended.
+func (l *listings) ended(b baseOf, err error) {
+	switch {
+	case Is(err, Unsupported):
+		l.set(b, listed{none: true})
+	case err == nil || Is(err, Unavailable) || Is(err, BadUpstream):
+		l.set(b, listed{failed: err != nil})
+	}
+}
+
+// read notes how a single read went.
+func (l *listings) read(b baseOf, err error, now time.Time) {
+	if !l.of(b).failed {
+		return
+	}
+	is := listed{}
+	if err == nil || Is(err, NotFound) {
+		is.singleBy = now.Add(unlistedFor)
+	}
+	l.set(b, is)
 }
 
 func (v *visit) listable(base string) bool {
 	_, can := v.Platform.(Lister)
-	return can && !v.unlisted.has(v.Name, base)
+	return can && !v.listings.of(baseOf{v.Name, base}).none
 }
 
-// listingPays reports whether as many jobs below a base are due that one listing is cheaper.
+// listingPays reports whether there is a listing of use, and as many jobs below its base are due that it is cheaper.
 func (v *visit) listingPays(base string) bool {
+	if is := v.listings.of(baseOf{v.Name, base}); is.failed || time.Now().Before(is.singleBy) {
+		return false
+	}
 	n := 0
 	for _, j := range v.agenda.Learn {
 		if j.Base == base && !v.single(j) && !v.busy[j.ID] {
@@ -70,19 +114,24 @@ func (v *visit) shown(f flown) {
 // says nothing about what was not seen; where there is none, all is asked singly from now on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []answer {
 	m := newMatch(jobs, v.Installation, !v.Platform.TwoStep())
+	err := v.matchAll(ctx, t, base, m)
+	v.listings.ended(baseOf{v.Name, base}, err)
+	if Is(err, Unsupported) {
+		return m.answers
+	}
+	return append(m.answers, v.unseen(jobs, m.seen, err)...)
+}
+
+func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) error {
 	for l, err := range v.Platform.(Lister).List(ctx, t, base) {
-		if Is(err, Unsupported) {
-			v.unlisted.add(v.Name, base)
-			return m.answers
-		}
 		if err != nil {
-			return append(m.answers, v.unseen(jobs, m.seen, err)...)
+			return err
 		}
 		if m.add(l); m.complete() {
 			break
 		}
 	}
-	return append(m.answers, v.unseen(jobs, m.seen, nil)...)
+	return nil
 }
 
 // match collects what listed jobs mean for ours.

@@ -11,9 +11,9 @@ const (
 	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
 
 	lookEvery    = minute      // between two looks at what is in doubt
-	startLooks   = 20          // looks that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
+	startLooks   = 20          // looks in a row that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
 	searchLooks  = 3           // complete listings without the tag before a one-step submission is given up as unknown
-	lostLooks    = 5           // reads that do not find a job before it is lost
+	lostLooks    = 6           // reads in a row that do not find a job before it is lost; the first two may be close together
 	searchRarer  = 60 * minute // between two looks for what is unknown
 	giveUpAfter  = 24 * 60 * minute
 	stalledAfter = 6 * 60 * minute
@@ -239,7 +239,10 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	j.Progress, j.Costs = cmp.Or(o.Report.Progress, j.Progress), cmp.Or(o.Report.Costs, j.Costs)
 	switch {
 	case j.Phase == Starting && s == Accepted:
-		return unmoved(j, now)
+		return unmoved(j, o, seen, now)
+	case j.Phase == Starting: // a word that says neither that it runs nor that it does not
+		j.Due = now.Add(lookEvery)
+		return j.attend(InDoubt, "")
 	case s == Failed && seen != Failed: // platforms take errors back: believe the second
 		j.Due = now.Add(confirm)
 		return j
@@ -292,23 +295,36 @@ func unanswered(j Job, err error, now time.Time) Job {
 	return j
 }
 
-// unmoved counts a look that found a start in doubt without effect. It counts looks, a minute apart, and not the time
-// since the start, so that a clock that jumps shortens the wait by one look at most.
-func unmoved(j Job, now time.Time) Job {
+// unmoved counts a look that found a start in doubt without effect. It counts looks in a row, a minute apart, and not the
+// time since the start, so that a clock that jumps shortens the wait by one look at most. A start that had no effect was
+// not taken.
+func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
+	if seen != Accepted {
+		j.Looks = 0
+	}
 	j.Looks++
 	if j.Looks >= startLooks {
-		j.Phase, j.Due = Created, now
-		return j.attend(None, "")
+		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform was asked to start this job, and did not."}
+		return turnedAway(j, o, now)
 	}
 	j.Due = now.Add(lookEvery)
 	return j.attend(InDoubt, "")
 }
 
+// missed counts a look that did not find the job. It counts as a question that brought no answer, too: who waits for one
+// does not have a job that is late to appear called lost the sooner.
 func missed(j Job, now time.Time) Job {
+	if j.Seen != "" {
+		j.Seen, j.Looks = "", 0
+	}
 	j.Looks++
+	j.Tries++
 	j.Due = now.Add(lookEvery)
-	if j.Looks >= lostLooks {
+	switch {
+	case j.Looks >= lostLooks:
 		return ended(j, Failed, Lost, "The platform does not know this job any more.")
+	case j.Looks > 1:
+		return j.hint(Missing, "")
 	}
 	return j
 }

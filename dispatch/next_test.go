@@ -36,6 +36,7 @@ func TestNext(t *testing.T) {
 	unwanted := func(j Job) Job { j.Desired = WantCancel; return j }
 	timed := func(j Job, left time.Duration) Job { j.MaxDuration, j.Deadline = time.Hour, t0.Add(left); return j }
 	looked := func(j Job, n int) Job { j.Looks = n; return j }
+	sawCreated := func(n int) Job { return with(starting, func(j *Job) { j.Seen, j.Looks = Accepted, n }) }
 	tried := func(j Job, n int) Job { j.Tries = n; return j }
 	late := func(o Outcome) Outcome { o.Turn = 0; return o }
 	failing := func(err error) Outcome { return submit1(func(o *Outcome) { o.Err = err }) }
@@ -102,7 +103,11 @@ func TestNext(t *testing.T) {
 		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, firstPoll},
 		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
 		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: no effect after all", looked(starting, startLooks-1), status1(Accepted), Created, Submitted, None, 0},
+		{"start in doubt: no effect after all", sawCreated(startLooks - 1), status1(Accepted), Created, Submitted, NotTaken, firstPoll},
+		{"start in doubt: a word that nobody knows", sawCreated(startLooks - 1), status1(Unknown), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: created after such a word", with(sawCreated(startLooks-1), func(j *Job) { j.Seen = Unknown }), status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: not found after it was created", attending(sawCreated(startLooks-1), InDoubt), unread(kind(NotFound)), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: no effect for too long", with(sawCreated(startLooks-1), func(j *Job) { j.Refused = t0.Add(-giveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
 		{"started is not started again", started, status1(Accepted), Started, Submitted, None, firstPoll},
 		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
 		{"old jobs are asked each minute", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, lastPoll},
@@ -130,6 +135,7 @@ func TestNext(t *testing.T) {
 		{"no token while a cancel is not possible", attending(started, CancelUnsupported), unread(kind(SignInRequired)), Started, Running, CancelUnsupported, 0},
 		{"a report without a status", started, status1(""), Started, Running, None, firstPoll},
 		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None, lookEvery},
+		{"another 404", looked(started, 1), unread(kind(NotFound)), Started, Running, Missing, lookEvery},
 		{"the last 404", looked(started, lostLooks-1), ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Ended, Failed, Lost, 0},
 
 		{"canceled", unwanted(started), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
