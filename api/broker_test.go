@@ -121,6 +121,37 @@ func TestMaxDurationWithTheRealBroker(t *testing.T) {
 	}
 }
 
+// Who waits is told how many are submitted before: those of others who share the account count.
+func TestQueuePositionsWithTheRealBroker(t *testing.T) {
+	h := house(t, &platform{})
+	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7,8,9,10,11,12]}}`
+	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
+	until(t, func() bool { // five slots are taken
+		got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200)
+		return got.Counts["running"] == 5 && got.Counts["created"] == 7
+	})
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask, "Authorization", "Bearer token-bert"), 201)
+	positions := func(path string, who string) (all []int) {
+		for _, j := range decode[UpscalingTask](t, ask(h, "GET", path, "", "Authorization", "Bearer token-"+who), 200).Jobs {
+			if (j.QueuePosition != nil) != (j.Status == "created") {
+				t.Errorf("%s has the position %v", j.Status, j.QueuePosition)
+			}
+			if j.QueuePosition != nil {
+				all = append(all, *j.QueuePosition)
+			}
+		}
+		return all
+	}
+	if got := fmt.Sprint(positions("/upscale_tasks/2", "bert"), positions("/upscale_tasks/1", "anna"), positions("/upscale_tasks/1?status=created&limit=2", "anna")); got != "[0 1 2] [3 4 5 6 7 8 9] [3 4]" {
+		t.Errorf("positions %s", got)
+	}
+	one := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1]}}`
+	decode[any](t, ask(h, "POST", "/upscale_tasks", one, "Authorization", "Bearer token-bert"), 201)
+	if got := fmt.Sprint(positions("/upscale_tasks/2", "bert"), positions("/upscale_tasks/3", "bert"), positions("/upscale_tasks/1", "anna")); got != "[0 2 3] [1] [4 5 6 7 8 9 10]" {
+		t.Errorf("with another task of bert's: %s", got)
+	}
+}
+
 // Pages of a task and of the list are read where they are kept, while jobs move and tasks come.
 func TestPagesWithTheRealBroker(t *testing.T) {
 	h := house(t, &platform{})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -164,6 +165,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	r := w.jobs[1]
 	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 1
+	r.Ahead, r.Duration = new(int), time.Minute
 	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}
 	seen := map[string]bool{}
 	for path, methods := range d.Paths {

@@ -133,8 +133,11 @@ func (r Request) complete() Request {
 func (b *Broker) decided(ctx context.Context, u UserID, id JobID) (Record, error) {
 	load := func() (Record, error) { return b.Store.Refused(ctx, u, id) }
 	r, err := b.await(ctx, id, decideWithin, load, func(j Job) bool { return j.Ref != Ref{} || j.Phase == Ended || j.Attention != None })
-	if err != nil || ctx.Err() != nil || !r.refused() {
+	if err != nil {
 		return r, err
+	}
+	if ctx.Err() != nil || !r.refused() {
+		return b.presentOne(ctx, r, AsKnown)
 	}
 	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
 		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "err", err)
@@ -163,14 +166,20 @@ func (j Job) refusal() error {
 func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Duration) (Record, error) {
 	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
 	r, err := load()
-	if err != nil || r.Phase != Started {
+	if err != nil {
 		return r, err
+	}
+	if r.Phase != Started {
+		return b.presentOne(ctx, r, AsKnown)
 	}
 	if err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil {
 		return r, err
 	}
 	r, err = b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.awaited() })
-	return admit([]Record{r}, fresh, time.Now())[0], err
+	if err != nil {
+		return r, err
+	}
+	return b.presentOne(ctx, r, fresh)
 }
 
 // AsKnown is a freshness for which no platform is asked.
@@ -182,7 +191,10 @@ func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Rec
 		return nil, err
 	}
 	records, err := b.Store.Records(ctx, u, Page{})
-	return admit(records, fresh, time.Now()), err
+	if err != nil {
+		return nil, err
+	}
+	return b.present(ctx, records, fresh)
 }
 
 // Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
@@ -232,6 +244,16 @@ func admit(records []Record, fresh time.Duration, now time.Time) []Record {
 		}
 	}
 	return records
+}
+
+// present adds to records what there is to say of them at the moment.
+func (b *Broker) present(ctx context.Context, records []Record, fresh time.Duration) ([]Record, error) {
+	return b.queued(ctx, admit(records, fresh, time.Now()))
+}
+
+func (b *Broker) presentOne(ctx context.Context, r Record, fresh time.Duration) (Record, error) {
+	records, err := b.present(ctx, []Record{r}, fresh)
+	return records[0], err
 }
 
 // gap is the least time between two questions for the same status.

@@ -8,7 +8,10 @@ import (
 // ListPage gives a part of what List gives, as it is known.
 func (b *Broker) ListPage(ctx context.Context, u UserID, p Page) ([]Record, error) {
 	records, err := b.Store.Records(ctx, u, p)
-	return admit(records, AsKnown, time.Now()), err
+	if err != nil {
+		return nil, err
+	}
+	return b.present(ctx, records, AsKnown)
 }
 
 // ReadTaskPage gives a task and a part of its jobs.
@@ -21,5 +24,9 @@ func (b *Broker) ReadTaskPage(ctx context.Context, u UserID, id TaskID, p Page, 
 		return TaskRecord{}, nil, err
 	}
 	jobs, err := b.Store.TaskJobs(ctx, u, id, p)
-	return t, admit(jobs, fresh, time.Now()), err
+	if err != nil {
+		return TaskRecord{}, nil, err
+	}
+	jobs, err = b.present(ctx, jobs, fresh)
+	return t, jobs, err
 }

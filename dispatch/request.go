@@ -81,4 +81,5 @@ func (r Request) PlatformOptions() json.RawMessage {
 type Record struct {
 	Job
 	Request Request
+	Ahead   *int // how many of its account are submitted before it, as things are; nil: it does not wait. Store never fills it in
 }

@@ -72,8 +72,8 @@ func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs, err := b.Store.Records(ctx, u, Page{})
-	return tasks, admit(jobs, fresh, time.Now()), err
+	jobs, err := b.ListPage(ctx, u, Page{})
+	return tasks, jobs, err
 }
 
 // DeleteTask hides a task and its jobs at once. The broker cancels at the platform what has not ended.

@@ -293,6 +293,13 @@ func (p *pair) compare(r *rapid.T) {
 		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		for _, l := range g.Lines {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
+			both(p, r, func(s dispatch.Store) (any, error) {
+				lines, ids, err := s.Queue(ctx, a, l)
+				return struct {
+					Lines []dispatch.Line
+					IDs   []dispatch.JobID
+				}{lines, ids}, err
+			})
 		}
 	}
 	for id := range dispatch.JobID(min(p.jobs, 20)) {

@@ -950,10 +950,44 @@ func (s *MemStore) lines(a dispatch.Account, now time.Time) (lines []dispatch.Li
 		l.Held, l.OwnerHeld = byLine[l], byOwner[l.Owner]
 		lines = append(lines, l)
 	}
+	sortLines(lines)
+	return lines
+}
+
+func (s *MemStore) Queue(_ context.Context, a dispatch.Account, l dispatch.Line) (lines []dispatch.Line, ids []dispatch.JobID, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	waiting := map[dispatch.Line]int{}
+	jobs := s.byDue(a)
+	for _, j := range jobs {
+		if j.Phase != dispatch.Waiting {
+			continue
+		}
+		waiting[dispatch.Line{Owner: j.Owner, Task: j.Task}]++
+		if j.Owner == l.Owner && j.Task == l.Task {
+			ids = append(ids, j.ID)
+		}
+	}
+	for of, n := range waiting {
+		of.Waiting = n
+		for _, j := range jobs {
+			if j.Phase.Holds() && j.Owner == of.Owner {
+				of.OwnerHeld++
+				if j.Task == of.Task {
+					of.Held++
+				}
+			}
+		}
+		lines = append(lines, of)
+	}
+	sortLines(lines)
+	return lines, ids, nil
+}
+
+func sortLines(lines []dispatch.Line) {
 	slices.SortFunc(lines, func(a, b dispatch.Line) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
 	})
-	return lines
 }
 
 func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {

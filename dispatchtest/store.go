@@ -1410,6 +1410,15 @@ func (t storeTest) lines() {
 	ready, err = t.s.Ready(ctx, shared, dispatch.Line{Owner: bob}, 9)
 	t.must(err)
 	t.equal(ready, []dispatch.Job{})
+
+	lines, ids, err := t.s.Queue(ctx, shared, g.Lines[0])
+	t.must(err)
+	t.equal(ids, []dispatch.JobID{jobs[3].ID, jobs[4].ID})
+	t.equal(lines, []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Waiting: 2},
+		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, Waiting: 2}, {Owner: bob, Waiting: 1}})
+	lines, ids, err = t.s.Queue(ctx, "q/shared", dispatch.Line{Owner: ann})
+	t.must(err)
+	t.equal(len(lines)+len(ids), 0)
 }
 
 // end gives a task's job a status, as a visit does.

@@ -58,27 +58,72 @@ func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) 
 
 // lines gives the lines with waiting jobs that are due, and counts the slots in use.
 func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
-	held, err := l.q.CountHeld(ctx, l.stalled, l.account)
+	rows, err := l.q.CountHeld(ctx, l.stalled, l.account)
 	if err != nil {
 		return err
 	}
-	byLine, byOwner := map[dispatch.Line]int{}, map[dispatch.UserID]int{}
-	for _, h := range held {
-		byLine[dispatch.Line{Owner: h.Owner, Task: h.Task}] += int(h.Held)
-		byOwner[h.Owner] += int(h.Held)
+	for _, h := range rows {
 		g.Held += int(h.Moving)
 		g.Active += int(h.Active)
 	}
 	names, err := l.q.ListLines(ctx, l.account, l.now)
+	taken := slotsOf(rows)
 	for _, name := range names {
-		line := parseLine(name)
-		line.Held, line.OwnerHeld = byLine[line], byOwner[line.Owner]
-		g.Lines = append(g.Lines, line)
+		g.Lines = append(g.Lines, taken.of(name, 0))
 	}
-	slices.SortFunc(g.Lines, func(a, b dispatch.Line) int { // databases sort by their own alphabets
+	sortLines(g.Lines)
+	return err
+}
+
+// slots are how many each line has, and each owner.
+type slots struct {
+	line  map[dispatch.Line]int
+	owner map[dispatch.UserID]int
+}
+
+func slotsOf(rows []query.CountHeldRow) slots {
+	s := slots{map[dispatch.Line]int{}, map[dispatch.UserID]int{}}
+	for _, h := range rows {
+		s.line[dispatch.Line{Owner: h.Owner, Task: h.Task}] += int(h.Held)
+		s.owner[h.Owner] += int(h.Held)
+	}
+	return s
+}
+
+func (s slots) of(name string, waiting int) dispatch.Line {
+	l := parseLine(name)
+	l.Held, l.OwnerHeld, l.Waiting = s.line[l], s.owner[l.Owner], waiting
+	return l
+}
+
+// sortLines does not leave it to the database, which has an alphabet of its own.
+func sortLines(lines []dispatch.Line) {
+	slices.SortFunc(lines, func(a, b dispatch.Line) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
 	})
-	return err
+}
+
+// Queue gives all lines of an account with waiting jobs, and those that wait in one of them.
+func (s *Store) Queue(ctx context.Context, a dispatch.Account, l dispatch.Line) (lines []dispatch.Line, ids []dispatch.JobID, err error) {
+	err = s.in(ctx, s.read, "Queue", func(q tx, _ int64) error {
+		held, err := q.CountHeld(ctx, 0, a)
+		if err != nil {
+			return err
+		}
+		rows, err := q.CountWaiting(ctx, a)
+		if err != nil {
+			return err
+		}
+		lines = nil
+		taken := slotsOf(held)
+		for _, r := range rows {
+			lines = append(lines, taken.of(r.Line, int(r.N)))
+		}
+		sortLines(lines)
+		ids, err = q.ListWaiting(ctx, a, lineOf(l))
+		return err
+	})
+	return lines, ids, err
 }
 
 // Ready gives the first waiting jobs of a line that are due.

@@ -275,6 +275,12 @@ SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND (
 	SELECT 1 FROM jobs c
 	WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= sqlc.arg(now) LIMIT 1) = 1;
 
+-- name: CountWaiting :many
+SELECT line, count(*) AS n FROM jobs WHERE account = sqlc.arg(account) AND phase = 'waiting' GROUP BY line;
+
+-- name: ListWaiting :many
+SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' ORDER BY due, id;
+
 -- name: Listable :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)
 	AND phase IN ('creating', 'started') ORDER BY due, id;

@@ -416,6 +416,38 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 	return items, nil
 }
 
+const countWaiting = `-- name: CountWaiting :many
+SELECT line, count(*) AS n FROM jobs WHERE account = $1 AND phase = 'waiting' GROUP BY line
+`
+
+type CountWaitingRow struct {
+	Line string
+	N    int64
+}
+
+func (q *Queries) CountWaiting(ctx context.Context, account dispatch.Account) ([]CountWaitingRow, error) {
+	rows, err := q.db.QueryContext(ctx, countWaiting, account)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountWaitingRow
+	for rows.Next() {
+		var i CountWaitingRow
+		if err := rows.Scan(&i.Line, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const define = `-- name: Define :exec
 INSERT INTO definitions (task, job, owner, platform, service, document)
 VALUES ($1, $2, $3, $4, $5, $6)
@@ -1818,6 +1850,33 @@ func (q *Queries) ListUsage(ctx context.Context, since int64, owner dispatch.Use
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWaiting = `-- name: ListWaiting :many
+SELECT id FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' ORDER BY due, id
+`
+
+func (q *Queries) ListWaiting(ctx context.Context, account dispatch.Account, line string) ([]dispatch.JobID, error) {
+	rows, err := q.db.QueryContext(ctx, listWaiting, account, line)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.JobID
+	for rows.Next() {
+		var id dispatch.JobID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
