@@ -152,6 +152,32 @@ func TestQueuePositionsWithTheRealBroker(t *testing.T) {
 	}
 }
 
+// What a user can expect of each platform is known without asking it, and nothing of other users but numbers.
+func TestPlatformsWithTheRealBroker(t *testing.T) {
+	p := &platform{}
+	h := house(t, p)
+	look := func(who string) (string, PlatformList) {
+		a := ask(h, "GET", "/platforms", "", "Authorization", "Bearer token-"+who)
+		list := decode[PlatformList](t, a, 200)
+		if strings.Contains(a.Body.String(), "idp.example.org") || a.Header().Get("Cache-Control") != "private, no-cache" || len(list.Platforms) != 1 {
+			t.Fatalf("%v %s", a.Header(), a.Body)
+		}
+		at := list.Platforms[0]
+		return fmt.Sprint(at.State, " ", at.QueueLength, at.Jobs, at.Slots.Used, " of ", *at.Slots.Of, " ", at.Live.Used, at.LastDay.Used, list.Live.Used, list.LastDay.Used), list
+	}
+	if got, list := look("anna"); got != "unknown 0 {0 0} 0 of 5 0 0 0 0" || list.Platforms[0].LastAnswer != nil {
+		t.Errorf("before anything: %s, %+v", got, list)
+	}
+	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7]}}`
+	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
+	until(t, func() bool { got, _ := look("anna"); return got == "ok 2 {2 5} 5 of 5 7 7 7 7" })
+	got, list := look("bert")
+	if at := list.Platforms[0]; got != "ok 2 {0 0} 5 of 5 0 0 0 0" || time.Since(*at.LastAnswer) > time.Minute || at.Attention != nil || at.Endpoint != "https://openeo.example.org" || at.Access != "open" {
+		t.Errorf("another's: %s, %+v", got, at)
+	}
+	failed(t, ask(h, "GET", "/platforms", "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
+}
+
 // Pages of a task and of the list are read where they are kept, while jobs move and tasks come.
 func TestPagesWithTheRealBroker(t *testing.T) {
 	h := house(t, &platform{})

@@ -391,6 +391,17 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3, Costs: &costs}, {Account: "open/open", Jobs: 1}}, nil
 }
 
+func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.Prospect, overall dispatch.Standing, within dispatch.Quota, err error) {
+	if err := w.broken(); err != nil || u != anna {
+		return nil, overall, within, err
+	}
+	b := &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
+		Limits: dispatch.Limits{Jobs: 2, Pace: 100 * time.Millisecond}, Quota: dispatch.Quota{Live: 7}}
+	s := dispatch.Standing{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1, Live: 4, Lately: 5, Queue: 6,
+		Failed: moment, Failure: "It is away."}
+	return []dispatch.Prospect{{Backend: b, Standing: s, State: s.State()}}, dispatch.Standing{Live: 4, Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
+}
+
 func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {
 	if err := w.broken(); err != nil {
 		return nil, err

@@ -67,6 +67,9 @@ func (a *api) routes() {
 	register(a, huma.Operation{OperationID: "describe_parameters", Method: http.MethodPost, Path: "/params", Tags: []string{"services"},
 		Summary: "The parameters of a service", Description: "In the order of its document.", DefaultStatus: http.StatusOK,
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.describe)
+	register(a, huma.Operation{OperationID: "list_platforms", Method: http.MethodGet, Path: "/platforms", Tags: []string{"services"},
+		Summary: "The platforms, and how they stand for you", Description: "By what is known: none of them is asked. Of other users' jobs it tells only numbers.",
+		Responses: a.errors(401, 503)}, a.listPlatforms)
 	register(a, huma.Operation{OperationID: "create_tiles", Method: http.MethodPost, Path: "/tiles", Tags: []string{"tiles"},
 		Summary:       "Split an area into tiles",
 		Description:   "The cells of a global grid that the area shares ground with, cut at its border. Areas that meet get the same cells where they meet.",

@@ -38,6 +38,7 @@ type Broker struct {
 	woken    signals[Account] // there is something new for a visit in this process
 	denials  denials
 	refused  rows // submissions that were turned away
+	noted    noted
 	listings listings
 	calls    slots // outside visits
 	syncs    slots
@@ -340,8 +341,10 @@ func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, 
 
 // agendaOf is what is due for an account.
 func (b *Broker) agendaOf(ctx context.Context, a Account, n int) (Agenda, error) {
-	return b.Store.Agenda(ctx, a, n, cmp.Or(b.StalledAfter, stalledAfter))
+	return b.Store.Agenda(ctx, a, n, b.stalledAfter())
 }
+
+func (b *Broker) stalledAfter() time.Duration { return cmp.Or(b.StalledAfter, stalledAfter) }
 
 // named is the backend of that name, nil if there is none.
 func (b *Broker) named(platform string) *Backend {

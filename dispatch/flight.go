@@ -152,6 +152,9 @@ func (v *visit) saveAll(ctx context.Context) error {
 		v.mark(f.jobs, false)
 		v.shown(f)
 		err = firstOf(err, v.heedAll(ctx, f.answers))
+		if len(f.answers) > 0 {
+			err = firstOf(err, v.hear(ctx, f.answers[0].Outcome))
+		}
 	}
 	return firstOf(err, v.retake(ctx))
 }

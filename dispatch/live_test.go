@@ -72,6 +72,67 @@ func (h *house) fill(t *testing.T, name string, n int) {
 	}
 }
 
+// What was last heard of a platform, and why an account is held, says what a user can expect of it; it is not asked for that.
+func TestPlatformsStandAsTheyWereHeard(t *testing.T) {
+	p, silent := &register{}, &script{}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		h.Backends = append(h.Backends, backend("b", dispatch.AccessShared, silent))
+		h.UserJobs = 10
+		is := func(u dispatch.UserID, want ...dispatch.State) (all []dispatch.Prospect) {
+			t.Helper()
+			all, overall, within, err := h.Platforms(t.Context(), u)
+			if err != nil || len(all) != 2 || within.Live != 10 || overall.Live != all[0].Live+all[1].Live {
+				t.Fatalf("%+v %+v %+v %v", all, overall, within, err)
+			}
+			for i, state := range want {
+				if all[i].State != state {
+					t.Errorf("%s is %q for %s, not %q: %+v", all[i].Name, all[i].State, u, state, all[i].Standing)
+				}
+			}
+			return all
+		}
+		is("ann", dispatch.Unheard, dispatch.Unheard)
+		h.fill(t, "a", 2)
+		told := time.Now()
+		all := is("ann", dispatch.Well, dispatch.Unheard)
+		if got := all[0]; got.Held != 2 || got.Active != 2 || time.Since(got.Answered) > noteEvery {
+			t.Errorf("%+v", got.Standing)
+		}
+		p.dead.Store(true)
+		time.Sleep(2 * time.Minute)
+		asked := p.statuses.Load() + p.lists.Load()
+		for range 100 {
+			all = is("ann", dispatch.Silent, dispatch.Unheard)
+		}
+		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(told.Add(time.Minute)) || p.statuses.Load()+p.lists.Load() != asked {
+			t.Errorf("%+v", got.Standing)
+		}
+		p.dead.Store(false)
+		time.Sleep(2 * time.Minute)
+		is("ann", dispatch.Well)
+
+		h.purse.set(failure(dispatch.SignInRequired))
+		time.Sleep(2 * time.Minute)
+		if all := is("ann", dispatch.WantsSignIn); all[0].Notice != "because" {
+			t.Errorf("%+v", all[0].Standing)
+		}
+		is("bob", dispatch.Well)
+		h.Backends[0].Entitled = func(context.Context) bool { return false }
+		is("bob", dispatch.NotEntitled)
+
+		h.purse.set(nil)
+		silent.submit = func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
+			return dispatch.Step{}, failure(dispatch.Busy)
+		}
+		h.fill(t, "b", 1)
+		if all := is("bob", dispatch.NotEntitled, dispatch.Turning); all[1].Queue != 1 || all[1].Waiting != 0 {
+			t.Errorf("%+v", all[1].Standing)
+		}
+	})
+}
+
+const noteEvery = 10 * time.Second
+
 // However many look at however many jobs, the platform is asked once: one listing, nothing else.
 func TestManyWhoLookCostOneListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -101,6 +101,12 @@ type Store interface {
 	// Take gives the next request slot of a platform, or books it, as [Timetable.Serve] says.
 	Take(context.Context, Ask) (Served, error)
 
+	// Answered notes that a platform just answered; with a failure, that it did not, and why.
+	Answered(ctx context.Context, platform, failure string) error
+	// Standings gives how accounts stand for one who uses them, in the order given. A job that has not moved for the time
+	// of stalled takes no slot.
+	Standings(ctx context.Context, u UserID, accounts []Account, stalled time.Duration) ([]Standing, error)
+
 	// Installation is a text of letters and digits that is this store's alone, made when the store was.
 	Installation(context.Context) (string, error)
 	// Purge forgets hidden jobs that ended longer than keep ago without strays, and keys older than [KeyLife].

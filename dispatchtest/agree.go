@@ -35,6 +35,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"save":    p.save,
 			"hold":    p.hold,
 			"take":    p.take,
+			"answer":  p.answer,
 			"purge":   p.purge,
 			"pass":    p.pass,
 			"define":  p.redefine,
@@ -262,6 +263,11 @@ func (p *pair) take(r *rapid.T) {
 	both(p, r, func(s dispatch.Store) (dispatch.Served, error) { return s.Take(p.Context(), a) })
 }
 
+func (p *pair) answer(r *rapid.T) {
+	failure := rapid.SampledFrom([]string{"", "It does not answer."}).Draw(r, "failure")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Answered(p.Context(), "p", failure) })
+}
+
 func (p *pair) purge(r *rapid.T) {
 	keep := spans.Draw(r, "keep")
 	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Purge(p.Context(), keep) })
@@ -301,6 +307,11 @@ func (p *pair) compare(r *rapid.T) {
 				}{lines, ids}, err
 			})
 		}
+	}
+	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
+		both(p, r, func(s dispatch.Store) ([]dispatch.Standing, error) {
+			return s.Standings(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, stalledAfter)
+		})
 	}
 	for id := range dispatch.JobID(min(p.jobs, 20)) {
 		both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Load(ctx, id+1) })

@@ -30,6 +30,7 @@ type MemStore struct {
 	accounts map[dispatch.Account]*account
 	tables   map[string]*dispatch.Timetable // by platform
 	defined  map[owned]*definition
+	heard    map[string]dispatch.Standing // of platforms
 }
 
 // owned is a task, or a job without one.
@@ -78,7 +79,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Timetable{},
-		defined: map[owned]*definition{},
+		defined: map[owned]*definition{}, heard: map[string]dispatch.Standing{},
 	}
 }
 
@@ -850,6 +851,64 @@ func (s *MemStore) Take(_ context.Context, a dispatch.Ask) (dispatch.Served, err
 		*booked = is
 	}
 	return served, nil
+}
+
+func (s *MemStore) Answered(_ context.Context, platform, failure string) error {
+	now, unlock := s.lock()
+	defer unlock()
+	heard := s.heard[platform]
+	if failure == "" {
+		heard.Answered = now
+	} else {
+		heard.Failed, heard.Failure = now, strings.ReplaceAll(failure, "\x00", "\uFFFD")
+	}
+	s.heard[platform] = heard
+	return nil
+}
+
+func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled time.Duration) (all []dispatch.Standing, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, a := range accounts {
+		heard := s.heard[a.Platform()]
+		is := dispatch.Standing{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure}
+		if acc := s.accounts[a]; acc != nil && acc.hold.After(now) {
+			is.Hold, is.Why, is.Notice = acc.hold, acc.why, acc.notice
+		}
+		for _, r := range s.jobs {
+			is = s.stands(is, u, r.Job, now, stalled)
+		}
+		all = append(all, is)
+	}
+	return all, nil
+}
+
+// stands counts a job where it belongs.
+func (s *MemStore) stands(is dispatch.Standing, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.Standing {
+	if j.Phase == dispatch.Waiting && j.Account.Platform() == is.Account.Platform() {
+		is.Queue++
+	}
+	here := j.Account == is.Account
+	if here && j.Phase.Holds() && j.Moved.After(now.Add(-stalled)) {
+		is.Held++
+	}
+	if j.Owner != u || !here && is.Account != "" {
+		return is
+	}
+	if j.Phase != dispatch.Ended {
+		is.Live++
+	}
+	if j.Created.After(now.Add(-dispatch.Day)) {
+		is.Lately++
+	}
+	switch {
+	case !here:
+	case j.Phase == dispatch.Waiting:
+		is.Waiting++
+	case j.Phase.Holds():
+		is.Active++
+	}
+	return is
 }
 
 func (s *MemStore) Installation(context.Context) (string, error) { return "memory", nil }

@@ -59,6 +59,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"hold", storeTest.hold},
 		{"give up", storeTest.giveUp},
 		{"usage", storeTest.usage},
+		{"how accounts stand", storeTest.standings},
 		{"the rate is kept by many", storeTest.rate},
 		{"what people wait for is not behind the readings", storeTest.kept},
 		{"a slot is booked ahead", storeTest.ahead},
@@ -1051,6 +1052,45 @@ func (t storeTest) giveUp() {
 	}
 	t.equal(t.load(unwanted.ID), unwanted)
 	t.equal(t.load(started.ID), started)
+}
+
+func (t storeTest) standings() {
+	ctx := t.Context()
+	start := t.accept().Created
+	_, jobs := t.acceptTask(bob, 3)
+	started := jobs[0].Job
+	started.Phase = dispatch.Started
+	t.save(started)
+	stalled := t.accept()
+	stalled.Phase = dispatch.Started
+	t.save(stalled)
+	t.end(t.accept().ID, dispatch.Finished, nil)
+	t.acceptFor(ann, "p/"+dispatch.Account(bob))
+	t.acceptFor(ann, "q/shared")
+	look := func(u dispatch.UserID, stalled time.Duration) []dispatch.Standing {
+		t.Helper()
+		all, err := t.s.Standings(ctx, u, []dispatch.Account{"", shared, "r/shared"}, stalled)
+		t.must(err)
+		return all
+	}
+	t.equal(look(ann, time.Hour), []dispatch.Standing{
+		{Live: 4, Lately: 5},
+		{Account: shared, Held: 2, Waiting: 1, Active: 1, Live: 2, Lately: 3, Queue: 4},
+		{Account: "r/shared"}})
+	t.must(t.s.Answered(ctx, "p", ""))
+	t.must(t.s.Answered(ctx, "r", "It is \x00 away."))
+	t.must(t.s.Hold(ctx, shared, 48*time.Hour, dispatch.NotTaken, "Later."))
+	t.db.Pass(25 * time.Hour)
+	t.must(t.s.Answered(ctx, "p", "No connection."))
+	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.Standing{
+		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2, Active: 1, Live: 3, Queue: 4,
+			Answered: start, Failed: start.Add(25 * time.Hour), Failure: "No connection."},
+		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
+	t.must(t.s.Answered(ctx, "p", ""))
+	t.db.Pass(24 * time.Hour)
+	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None || !is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.Well {
+		t.Errorf("when it answers again: %+v", is)
+	}
 }
 
 func (t storeTest) usage() {

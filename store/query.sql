@@ -243,7 +243,7 @@ UPDATE accounts SET generation = generation + 1, lease_until = 0,
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
 -- name: GetAccount :one
-SELECT wakes, hold, hold_attention FROM accounts WHERE id = $1;
+SELECT wakes, hold, hold_attention, hold_notice FROM accounts WHERE id = $1;
 
 -- name: NextDue :one
 -- Not min(): before PostgreSQL has counted new rows, it would read them all for that.
@@ -277,6 +277,20 @@ SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND (
 
 -- name: CountWaiting :many
 SELECT line, count(*) AS n FROM jobs WHERE account = sqlc.arg(account) AND phase = 'waiting' GROUP BY line;
+
+-- name: CountQueues :many
+SELECT account, count(*) AS n FROM jobs WHERE phase = 'waiting' GROUP BY account;
+
+-- name: NoteAnswer :exec
+INSERT INTO platforms (name, answered, failed, failure) VALUES ($1, $2, 0, '')
+ON CONFLICT (name) DO UPDATE SET answered = excluded.answered;
+
+-- name: NoteSilence :exec
+INSERT INTO platforms (name, answered, failed, failure) VALUES (sqlc.arg(name), 0, sqlc.arg(failed), sqlc.arg(failure))
+ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.failure;
+
+-- name: ListPlatforms :many
+SELECT * FROM platforms;
 
 -- name: ListWaiting :many
 SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' ORDER BY due, id;

@@ -62,6 +62,13 @@ type Job struct {
 	Duration    int64
 }
 
+type Platform struct {
+	Name     string
+	Answered int64
+	Failed   int64
+	Failure  string
+}
+
 type Task struct {
 	ID        dispatch.TaskID
 	Owner     dispatch.UserID

@@ -325,6 +325,38 @@ func (q *Queries) CountOwned(ctx context.Context, arg CountOwnedParams) (CountOw
 	return i, err
 }
 
+const countQueues = `-- name: CountQueues :many
+SELECT account, count(*) AS n FROM jobs WHERE phase = 'waiting' GROUP BY account
+`
+
+type CountQueuesRow struct {
+	Account dispatch.Account
+	N       int64
+}
+
+func (q *Queries) CountQueues(ctx context.Context) ([]CountQueuesRow, error) {
+	rows, err := q.db.QueryContext(ctx, countQueues)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountQueuesRow
+	for rows.Next() {
+		var i CountQueuesRow
+		if err := rows.Scan(&i.Account, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countTask = `-- name: CountTask :many
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
 	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
@@ -541,19 +573,25 @@ func (q *Queries) FindToken(ctx context.Context, name string, now int64) (FindTo
 }
 
 const getAccount = `-- name: GetAccount :one
-SELECT wakes, hold, hold_attention FROM accounts WHERE id = $1
+SELECT wakes, hold, hold_attention, hold_notice FROM accounts WHERE id = $1
 `
 
 type GetAccountRow struct {
 	Wakes         int64
 	Hold          int64
 	HoldAttention dispatch.Attention
+	HoldNotice    string
 }
 
 func (q *Queries) GetAccount(ctx context.Context, id dispatch.Account) (GetAccountRow, error) {
 	row := q.db.QueryRowContext(ctx, getAccount, id)
 	var i GetAccountRow
-	err := row.Scan(&i.Wakes, &i.Hold, &i.HoldAttention)
+	err := row.Scan(
+		&i.Wakes,
+		&i.Hold,
+		&i.HoldAttention,
+		&i.HoldNotice,
+	)
 	return i, err
 }
 
@@ -1465,6 +1503,38 @@ func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	return items, nil
 }
 
+const listPlatforms = `-- name: ListPlatforms :many
+SELECT name, answered, failed, failure FROM platforms
+`
+
+func (q *Queries) ListPlatforms(ctx context.Context) ([]Platform, error) {
+	rows, err := q.db.QueryContext(ctx, listPlatforms)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Platform
+	for rows.Next() {
+		var i Platform
+		if err := rows.Scan(
+			&i.Name,
+			&i.Answered,
+			&i.Failed,
+			&i.Failure,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listReady = `-- name: ListReady :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT $4
@@ -2077,6 +2147,26 @@ func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const noteAnswer = `-- name: NoteAnswer :exec
+INSERT INTO platforms (name, answered, failed, failure) VALUES ($1, $2, 0, '')
+ON CONFLICT (name) DO UPDATE SET answered = excluded.answered
+`
+
+func (q *Queries) NoteAnswer(ctx context.Context, name string, answered int64) error {
+	_, err := q.db.ExecContext(ctx, noteAnswer, name, answered)
+	return err
+}
+
+const noteSilence = `-- name: NoteSilence :exec
+INSERT INTO platforms (name, answered, failed, failure) VALUES ($1, 0, $2, $3)
+ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.failure
+`
+
+func (q *Queries) NoteSilence(ctx context.Context, name string, failed int64, failure string) error {
+	_, err := q.db.ExecContext(ctx, noteSilence, name, failed, failure)
+	return err
 }
 
 const planVisit = `-- name: PlanVisit :exec

@@ -1,0 +1,128 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Standing is how an account stands, for one who uses it. Account "" is all accounts together, of which only Live and Lately
+// are told.
+type Standing struct {
+	Account Account
+	Hold    time.Time // until when nothing is submitted; zero: it is
+	Why     Attention // of the hold
+	Notice  string    // likewise
+	Held    int       // slots in use, whoever's jobs have them
+
+	Waiting, Active int // the user's jobs that wait, and that hold a slot
+	Live, Lately    int // the user's jobs that have not ended, and that were submitted within a [Day]
+
+	Queue            int       // all jobs that wait for the platform, whoever's
+	Answered, Failed time.Time // when the platform last answered, and last did not
+	Failure          string    // why not; safe to show
+}
+
+// State is what a user can expect of a platform.
+type State string
+
+const (
+	Well          State = "ok"
+	Unheard       State = "unknown" // it was not asked yet
+	Silent        State = "unreachable"
+	Turning       State = "busy" // it takes no more for now
+	WantsSignIn   State = "sign_in_required"
+	WantsOperator State = "misconfigured"
+	NotEntitled   State = "forbidden"
+)
+
+// holds says what it means for its users that an account is held.
+var holds = map[Attention]State{NeedsSignIn: WantsSignIn, NeedsOperator: WantsOperator, NotTaken: Turning, Full: Turning, Unreachable: Silent}
+
+// State is that of the account's platform.
+func (s Standing) State() State {
+	held, known := holds[s.Why]
+	switch {
+	case !s.Hold.IsZero() && known:
+		return held
+	case s.Failed.After(s.Answered):
+		return Silent
+	case s.Answered.IsZero():
+		return Unheard
+	}
+	return Well
+}
+
+// Prospect is a platform as it stands for a user.
+type Prospect struct {
+	*Backend
+	Standing
+	State State
+}
+
+// Platforms gives all platforms as they stand for a user, and that user's jobs at all of them, of which Within allows so
+// many. No platform is asked for it.
+func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overall Standing, within Quota, err error) {
+	accounts := []Account{""}
+	for _, backend := range b.Backends {
+		accounts = append(accounts, backend.Account(u))
+	}
+	standings, err := b.Store.Standings(ctx, u, accounts, b.stalledAfter())
+	if err != nil {
+		return nil, overall, within, err
+	}
+	for i, backend := range b.Backends {
+		p := Prospect{backend, standings[i+1], standings[i+1].State()}
+		if backend.admit(ctx) != nil {
+			p.State = NotEntitled
+		}
+		all = append(all, p)
+	}
+	return all, standings[0], Quota{Live: b.UserJobs, Daily: b.UserDaily}, nil
+}
+
+const (
+	noteEvery = 10 * time.Second // how often it is kept that a platform is as it was
+	noteSoon  = time.Second      // how often that it is otherwise
+)
+
+// noted is what this process last kept of platforms, so that it does not keep every answer.
+type noted struct {
+	mu   sync.Mutex
+	last map[string]note
+}
+
+type note struct {
+	at     time.Time
+	silent bool
+}
+
+// news reports whether it is to be kept how a platform is, and takes it for kept.
+func (n *noted) news(platform string, silent bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was, known := n.last[platform]
+	age := time.Since(was.at)
+	if known && (age < noteSoon || age < noteEvery && was.silent == silent) {
+		return false
+	}
+	if n.last == nil {
+		n.last = map[string]note{}
+	}
+	n.last[platform] = note{time.Now(), silent}
+	return true
+}
+
+// hear keeps, now and then, that a platform answered, or why not. What was turned away was answered too.
+func (v *visit) hear(ctx context.Context, o Outcome) error {
+	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
+	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)
+	if !silent && !answered || !v.noted.news(v.Name, silent) {
+		return nil
+	}
+	failure := ""
+	if silent {
+		failure = TextFor(o.Err)
+	}
+	return v.Store.Answered(ctx, v.Name, failure)
+}

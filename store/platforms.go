@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// Answered notes that a platform just answered, or why it did not.
+func (s *Store) Answered(ctx context.Context, platform, failure string) error {
+	return s.in(ctx, s.visit, "Answered", func(q tx, now int64) error {
+		if failure == "" {
+			return q.NoteAnswer(ctx, platform, now)
+		}
+		return q.NoteSilence(ctx, platform, now, clean(failure))
+	})
+}
+
+// Standings gives how accounts stand for one who uses them.
+func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled time.Duration) (all []dispatch.Standing, err error) {
+	err = s.in(ctx, s.read, "Standings", func(q tx, now int64) error {
+		queues, err := q.CountQueues(ctx)
+		if err != nil {
+			return err
+		}
+		heard, err := q.ListPlatforms(ctx)
+		if err != nil {
+			return err
+		}
+		all = make([]dispatch.Standing, len(accounts))
+		for i, a := range accounts {
+			l := look{q: q, account: a, now: now, stalled: now - stalled.Microseconds()}
+			if all[i], err = l.standing(ctx, u); err != nil {
+				return err
+			}
+			for _, w := range queues {
+				if w.Account.Platform() == a.Platform() {
+					all[i].Queue += int(w.N)
+				}
+			}
+			for _, p := range heard {
+				if p.Name == a.Platform() {
+					all[i].Answered, all[i].Failed, all[i].Failure = at(p.Answered), at(p.Failed), p.Failure
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// standing is how an account stands, but for what is of its platform.
+func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standing, error) {
+	s := dispatch.Standing{Account: l.account}
+	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,
+		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
+	s.Live, s.Lately = int(has.Live), int(has.Lately)
+	if err != nil || l.account == "" {
+		return s, err
+	}
+	row, err := l.q.GetAccount(ctx, l.account)
+	if err := missing(err); err != nil {
+		return s, err
+	}
+	if row.Hold > l.now {
+		s.Hold, s.Why, s.Notice = at(row.Hold), row.HoldAttention, row.HoldNotice
+	}
+	held, err := l.q.CountHeld(ctx, l.stalled, l.account)
+	for _, h := range held {
+		s.Held += int(h.Moving)
+		if h.Owner == u {
+			s.Active += int(h.Held)
+		}
+	}
+	s.Waiting = s.Live - s.Active
+	return s, err
+}
