@@ -1,269 +1,292 @@
 package keycloak
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// brief is how long a platform token lasts in these tests.
-const brief = 10 * time.Second
+const (
+	brief = 10 * time.Second // how long a platform token lasts in the test of tasks
+	jobs  = 500              // of a task
+	slots = 80               // jobs of a user at a platform at once
+)
 
-// station is a broker whose users are those of the real Keycloak, and whose platform is a simulated openEO back-end that takes
-// the tokens of the platform's realm while they last.
-type station struct {
-	*dispatch.Broker
-	tokens  *identity.Tokens
-	signIns *identity.SignIns
-	log     *diary
-	stop    func() // ends its process
-
-	mu   sync.Mutex
-	seen map[string]bool // platform tokens
+// job is what clients see of one.
+type job struct {
+	ID        int64  `json:"id"`
+	Status    string `json:"status"`
+	Attention struct {
+		Code string `json:"code"`
+		Link string `json:"link"`
+	} `json:"attention"`
+	PlatformJobID string `json:"platform_job_id"`
 }
 
-// diary is a log that many write.
-type diary struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+func (j job) waits() bool { return j.PlatformJobID == "" && j.Status == "created" }
+
+func (j job) needsUser() bool { return j.Attention.Code == "sign_in_required" }
+
+// task is what clients see of one.
+type task struct {
+	ID     int64          `json:"id"`
+	Status string         `json:"status"`
+	Counts map[string]int `json:"counts"`
+	Jobs   []job          `json:"jobs"`
 }
 
-func (d *diary) Write(p []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.text.Write(p)
-}
-
-func (d *diary) String() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.text.String()
-}
-
-// check takes a platform token as a back-end does that trusts what its own provider signed.
-func (st *station) check(v *identity.Verifier) func(string) (string, error) {
-	return func(token string) (string, error) {
-		c, err := v.Verify(context.Background(), dispatch.Secret(token))
-		if err == nil && !time.Now().Before(c.Expires) { // the verifier lets clocks differ, a strict platform does not
-			err = fmt.Errorf("it has expired")
-		}
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		st.seen[token] = true
-		return c.Subject, err
-	}
-}
-
-// newStation starts a broker over a database, as a process does.
-func newStation(t *testing.T, kept *store.Store, ring *identity.Keyring, backend *simulator.OpenEO, address string) *station {
+// posts submits a task.
+func (p *person) posts(t *testing.T, endpoint string) task {
 	t.Helper()
-	st := &station{log: &diary{}, seen: map[string]bool{}}
-	log := slog.New(slog.NewTextHandler(st.log, nil))
-	platform, err := identity.NewVerifier(identity.Config{Issuer: Platform, Audience: []string{"platform-api", "account"}, Client: http.DefaultClient, Development: true})
+	values := make([]any, jobs)
+	for i := range values {
+		values[i] = i
+	}
+	var accepted task
+	a, err := ask(t.Context(), "POST", p.broker+"/upscale_tasks", p.token, Object{"title": p.name, "label": "openeo", "format": "gtiff",
+		"service": Object{"endpoint": endpoint, "application": "add"}, "parameters": Object{"x": 1},
+		"dimension": Object{"name": "y", "values": values}, "options": Object{"validate": false}})
+	must(t, errors.Join(err, a.into(http.StatusCreated, &accepted)))
+	return accepted
+}
+
+// watches is told the changes of a task's jobs until the test ends. What it gives is the ids of the jobs that were said to wait
+// for the user, in a part for each message that said so of any.
+func (p *person) watches(t *testing.T, id int64) (told func() [][]int64) {
+	t.Helper()
+	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"), id)
+	socket, _, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + p.token.Reveal()}}})
 	must(t, err)
-	backend.Check = st.check(platform)
-	c := settings("keycloak-broker")
-	c.Log, c.Locker, c.Vault, c.Keys = log, kept, kept, ring
-	st.tokens, err = identity.NewTokens(c)
-	must(t, err)
-	st.signIns = st.tokens.SignIns(Callback, ring)
-	client := upstream.New(upstream.Config{UserAgent: "test", Development: true, Trust: []string{address}})
-	installation, err := kept.Installation(t.Context())
-	must(t, err)
-	st.Broker = &dispatch.Broker{Store: kept, Tokens: st.tokens, Installation: installation, Log: log, Backends: []*dispatch.Backend{{
-		Name: "P", Label: dispatch.OpenEO, Endpoint: address, Access: dispatch.AccessUser,
-		Platform: openeo.New(openeo.Config{Name: "P", Endpoint: address, TokenPrefix: "oidc/sim", Client: client}),
-		Limits:   dispatch.Limits{Jobs: 4, Requests: 4, Send: 20 * time.Second}}}}
-	work := engine.New(engine.Config{Store: kept, Visit: st.Visit, Log: log, Woken: st.Woken, Heard: st.Heard})
-	st.Engine = work
-	ctx, cancel := context.WithCancel(context.Background())
+	socket.SetReadLimit(64 << 20)
+	var mu sync.Mutex
+	var parts [][]int64
+	said := map[int64]bool{}
 	done := make(chan struct{})
-	go func() { defer close(done); work.Run(ctx) }()
-	st.stop = func() { cancel(); <-done }
-	t.Cleanup(st.stop)
-	return st
-}
-
-// comes walks a real browser through a sign-in at the real pages of Keycloak.
-func (st *station) comes(t *testing.T, p identity.Purpose, b *Browser) (identity.Arrival, error) {
-	t.Helper()
-	address, remember, err := st.signIns.Begin(t.Context(), p)
-	must(t, err)
-	query, err := b.Visit(address)
-	must(t, err)
-	return st.signIns.Finish(t.Context(), query, remember)
-}
-
-// ends waits until the jobs stand as wanted, and gives up after a while.
-func (st *station) ends(t *testing.T, u dispatch.UserID, what string, want func([]dispatch.Record) bool) []dispatch.Record {
-	t.Helper()
-	again := time.NewTicker(500 * time.Millisecond)
-	defer again.Stop()
-	for until := time.Now().Add(75 * time.Second); ; <-again.C {
-		records, err := st.Store.Records(t.Context(), u, dispatch.Page{})
-		must(t, err)
-		if want(records) {
-			return records
-		}
-		if time.Now().After(until) {
-			counts := map[string]int{}
-			for _, r := range records {
-				counts[string(r.Status)+" "+string(r.Attention)]++
+	ctx, leave := context.WithCancel(context.Background())
+	go func() {
+		defer close(done)
+		for {
+			_, text, err := socket.Read(ctx)
+			if err != nil {
+				return
 			}
-			t.Fatalf("%s did not come: %v\n%s", what, counts, st.log)
-		}
-	}
-}
-
-func all(status dispatch.Status) func([]dispatch.Record) bool {
-	return func(records []dispatch.Record) bool {
-		for _, r := range records {
-			if r.Status != status {
-				return false
+			var message struct {
+				Type string `json:"type"`
+				Data struct {
+					Jobs []job `json:"processing_jobs"`
+				} `json:"data"`
 			}
-		}
-		return len(records) > 0
-	}
-}
-
-// TestWorkWhileTheUserIsAway runs jobs to their ends with platform tokens of ten seconds: their user gave leave, posted
-// them, and was signed out; the process was restarted; in the middle the user's link was lost, and made again.
-func TestWorkWhileTheUserIsAway(t *testing.T) {
-	s := Start(t)
-	must(t, s.AddUser("apex", "dora"))
-	must(t, s.AddUser("platform", "dora-p"))
-	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds())}))
-	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300})) })
-
-	backend := &simulator.OpenEO{Life: simulator.Life{Run: 3 * time.Second}}
-	server := httptest.NewServer(backend)
-	t.Cleanup(server.Close)
-	kept, err := store.Open(t.Context(), "sqlite::memory:", wallClock{})
-	must(t, err)
-	t.Cleanup(func() { must(t, kept.Close()) })
-	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
-	must(t, err)
-
-	first := newStation(t, kept, ring, backend, server.URL)
-	browser := &Browser{Logins: map[string]string{"apex": "dora", "platform": "dora-p"}}
-	arrived, err := first.comes(t, identity.Purpose{Platform: "P"}, browser)
-	if err != nil || arrived.User == "" {
-		t.Fatalf("linked: %+v %v", arrived, err)
-	}
-	u := arrived.User
-	if got, err := first.comes(t, identity.Purpose{Away: true, User: u}, browser); err != nil || got.User != u {
-		t.Fatalf("leave: %+v %v", got, err)
-	}
-	const jobs = 24
-	parameters := json.RawMessage(`{"x": 1, "y": 2}`)
-	accepted := make(chan error, jobs)
-	for i := range jobs {
-		r := dispatch.Request{Title: fmt.Sprint("job ", i), Label: dispatch.OpenEO, Format: "gtiff", Parameters: parameters,
-			Service: dispatch.Service{Endpoint: server.URL, Application: "add"}, Options: json.RawMessage(`{"validate": false}`)}
-		go func() {
-			ctx, leave := context.WithTimeout(t.Context(), 3*time.Second) // who posts does not wait long for the platform's word
-			defer leave()
-			_, err := first.Accept(ctx, u, r, dispatch.Key{})
-			accepted <- err
-		}()
-	}
-	for range jobs {
-		must(t, <-accepted)
-	}
-	must(t, endSessions(s, "dora"))
-	first.stop()
-
-	// Another process, which knows nothing but the database and the key.
-	began := time.Now()
-	st := newStation(t, kept, ring, backend, server.URL)
-	finished := func(n int) func([]dispatch.Record) bool {
-		return func(records []dispatch.Record) bool {
-			for _, r := range records {
-				if r.Status == dispatch.Finished {
-					n--
+			if json.Unmarshal(text, &message) != nil || message.Type != "changes" {
+				continue
+			}
+			var part []int64
+			for _, j := range message.Data.Jobs {
+				if j.waits() && j.needsUser() && !said[j.ID] {
+					said[j.ID] = true
+					part = append(part, j.ID)
 				}
 			}
-			return n <= 0
-		}
-	}
-	st.ends(t, u, "half of the jobs", finished(jobs/2))
-	must(t, s.Unlink("apex", "dora", "platform"))
-	waiting := st.ends(t, u, "the wait for the user", func(records []dispatch.Record) bool {
-		for _, r := range records {
-			if r.Phase == dispatch.Waiting && r.Attention == dispatch.NeedsSignIn {
-				return true
+			if len(part) > 0 {
+				mu.Lock()
+				parts = append(parts, part)
+				mu.Unlock()
 			}
 		}
-		return false
+	}()
+	t.Cleanup(func() {
+		leave()
+		<-done
 	})
-	for _, r := range waiting {
-		if r.Status == dispatch.Failed || r.Phase == dispatch.Waiting && (r.Attention != dispatch.NeedsSignIn || !strings.HasPrefix(r.Notice, linkIt)) {
-			t.Errorf("while the link is lost a job is %s %s %q", r.Status, r.Attention, r.Notice)
+	return func() [][]int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(parts)
+	}
+}
+
+// onPlatforms is the environment of a broker of two openEO back-ends that take the tokens of the platform's realm.
+func onPlatforms(t *testing.T, address string, endpoints map[string]string) []string {
+	t.Helper()
+	var platforms []Object
+	for name, endpoint := range endpoints {
+		platforms = append(platforms, Object{"name": name, "protocol": "openeo", "endpoint": endpoint, "access": "user", "issuer": Platform,
+			"token_prefix": "oidc/sim", "exchange": Object{"driver": "keycloak-broker", "alias": "platform"}, "limits": Object{"jobs": slots}})
+	}
+	text, err := json.Marshal(platforms)
+	must(t, err)
+	return []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "EODISPATCH_DEVELOPMENT=true",
+		"EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "eo.db"), "EODISPATCH_VAULT_KEYS=" + identity.NewKey(time.Now()).Reveal(),
+		"EODISPATCH_IDENTITY_ISSUER=" + Apex, "EODISPATCH_IDENTITY_CLIENT_ID=eodispatch-api",
+		"EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret", "EODISPATCH_PLATFORMS=" + string(text)}
+}
+
+// TestTasksOfThoseWhoAreAway runs two tasks of 500 jobs to their ends with platform tokens of ten seconds and refresh tokens that
+// are good for one use. Dora gave leave, posted hers and was signed out. Emil watches his; in its middle his link is lost: what
+// waits says so, at once and with a link, nothing fails, and when he has linked his account again all goes on. Meanwhile the
+// process was replaced by another, which knows the database and the vault's key.
+func TestTasksOfThoseWhoAreAway(t *testing.T) {
+	s := Start(t)
+	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds()), "revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
+	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300, "revokeRefreshToken": false})) })
+	turn, keeper := newTurnstile(t, s), newGatekeeper(t)
+	life := simulator.Life{Run: 3 * time.Second}
+	one, other := &simulator.OpenEO{Life: life, Check: keeper.check}, &simulator.OpenEO{Life: life, Check: keeper.check}
+	hers, his := httptest.NewServer(one), httptest.NewServer(other)
+	t.Cleanup(hers.Close)
+	t.Cleanup(his.Close)
+	address := freeAddress(t)
+	environ := onPlatforms(t, address, map[string]string{"P": hers.URL, "Q": his.URL})
+
+	first := serve(t, environ...)
+	dora, emil := newPerson(t, s, "dora", "http://"+address), newPerson(t, s, "emil", "http://"+address)
+	dora.opens(t, "/link/P", "Your account at P is linked")
+	emil.opens(t, "/link/Q", "Your account at Q is linked")
+	dora.givesLeave(t)
+	began := time.Now()
+	doras, emils := dora.posts(t, hers.URL), emil.posts(t, his.URL)
+	dora.endsSession(t, s)
+	first.stop(t)
+
+	second := serve(t, environ...)
+	told := emil.watches(t, emils.ID)
+	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs / 4) })
+	must(t, s.LogOut("platform", "emil-p"))
+	var stopped task
+	emil.waits(t, emils.ID, func(now task) error {
+		stopped = now
+		return now.stopped(emil.broker + "/link/Q")
+	})
+	eventually(t, 10*time.Second, func() error {
+		if len(told()) == 0 {
+			return errors.New("nobody is told")
+		}
+		return nil
+	})
+	t.Logf("after %v his link is lost: %v", time.Since(began).Round(time.Second), stopped.Counts)
+	emil.opens(t, "/link/Q", "Your account at Q is linked")
+	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs) })
+	if parts := told(); len(parts) != 1 || len(parts[0]) != len(stopped.waiting()) {
+		t.Errorf("that %d jobs wait was told in %d messages", len(stopped.waiting()), len(parts))
+	}
+
+	// Of hers as many run at once as there are slots: the last began when the others were known to have ended.
+	eventually(t, 2*time.Minute, func() error {
+		if runs := one.Oracle.Sum().Runs; runs < jobs {
+			return fmt.Errorf("%d of her jobs have run", runs)
+		}
+		return nil
+	})
+	worked := time.Since(began)
+	without, refused := keeper.tokens("dora-p")
+	dora.waits(t, doras.ID, func(now task) error { return now.finished(jobs) })
+	with, _ := keeper.tokens("emil-p")
+	t.Logf("%d jobs in %v, with %d and %d tokens of %v, renewed %d times", 2*jobs, worked.Round(time.Second), without, with, brief, turn.renewals)
+	if least := int(worked / brief); without < min(3, least) || with < 3 {
+		t.Errorf("%d and %d tokens: they were not as brief as wanted", without, with)
+	}
+	if len(refused) > 0 {
+		t.Errorf("the platform was shown %d tokens that were not good: %v", len(refused), refused[0])
+	}
+	if most := 2*int(worked/(brief/2)) + 4; turn.renewals > most || turn.top > 1 {
+		t.Errorf("%d renewals, more than %d, or %d at once", turn.renewals, most, turn.top)
+	}
+	for _, runs := range []int{one.Oracle.Sum().Runs, other.Oracle.Sum().Runs} {
+		if runs != jobs {
+			t.Errorf("%d runs of %d jobs", runs, jobs)
 		}
 	}
-	if arrived, err = st.comes(t, identity.Purpose{Platform: "P", User: u}, browser); err != nil {
-		t.Fatalf("linked again: %+v %v", arrived, err)
-	}
-	st.Mended(t.Context(), u)
-	st.ends(t, u, "the end of all jobs", all(dispatch.Finished))
-
-	st.mu.Lock()
-	seen := len(st.seen)
-	st.mu.Unlock()
-	t.Logf("%d jobs in %v with %d platform tokens", jobs, time.Since(began).Round(time.Second), seen)
-	if seen < 3 {
-		t.Errorf("%d platform tokens: they were not as brief as wanted", seen)
-	}
-	grants, err := st.tokens.Grants(t.Context(), u)
-	must(t, err)
-	if len(grants) != 1 || grants[0].Kind != dispatch.OfflineGrant {
-		t.Fatalf("grants %+v", grants)
-	}
-	for _, secret := range []string{"eyJ", "eodispatch-api-secret", "dora-password"} {
-		if strings.Contains(first.log.String(), secret) || strings.Contains(st.log.String(), secret) {
+	dora.takesLeaveBack(t, s)
+	second.stop(t)
+	for _, secret := range []string{"eyJ", "eodispatch-api-secret", "-password"} {
+		if strings.Contains(first.diary.String()+second.diary.String(), secret) {
 			t.Errorf("the log shows %s", secret)
 		}
 	}
-
-	// Taken back, the leave is good for nothing, here and at the provider.
-	must(t, st.tokens.Revoke(t.Context(), u, grants[0].ID))
-	_, err = st.tokens.Token(t.Context(), dispatch.Account("P/"+string(u)))
-	wants(t, err, dispatch.SignInRequired, again)
 }
 
-// endSessions ends the sessions of a user of apex as time does. A logout by an administrator would also make all tokens
-// stale that were issued before, offline ones too.
-func endSessions(s *Server, user string) error {
-	id, err := s.id("apex", "users", "username", user)
-	if err != nil {
-		return err
-	}
-	var sessions []Object
-	if err := s.Admin("GET", "apex/users/"+id+"/sessions", nil, &sessions); err != nil {
-		return err
-	}
-	for _, session := range sessions {
-		if err := s.Admin("DELETE", "apex/sessions/"+session["id"].(string), nil, nil); err != nil {
-			return err
-		}
+// finished is nil when so many jobs have.
+func (now task) finished(n int) error {
+	if bad := now.Counts["failed"] + now.Counts["unknown"] + now.Counts["canceled"]; now.Counts["finished"] < n || bad > 0 {
+		return fmt.Errorf("of %d: %v", n, now.Counts)
 	}
 	return nil
+}
+
+// waiting are the jobs that are not at the platform.
+func (now task) waiting() (waiting []job) {
+	for _, j := range now.Jobs {
+		if j.waits() {
+			waiting = append(waiting, j)
+		}
+	}
+	return waiting
+}
+
+// stopped is nil when all jobs that wait say that they need the user, with a link, and no other fares worse than it did.
+func (now task) stopped(link string) error {
+	waiting := now.waiting()
+	for _, j := range waiting {
+		if !j.needsUser() || j.Attention.Link != link {
+			return fmt.Errorf("of %d that wait one says %+v", len(waiting), j.Attention)
+		}
+	}
+	if len(waiting) == 0 || now.Status != "running" {
+		return fmt.Errorf("%s, %d wait", now.Status, len(waiting))
+	}
+	return now.finished(1)
+}
+
+// waits looks at a task until it is as wanted.
+func (p *person) waits(t *testing.T, id int64, wanted func(task) error) {
+	t.Helper()
+	eventually(t, 2*time.Minute, func() error {
+		var now task
+		a, err := ask(t.Context(), "GET", fmt.Sprint(p.broker, "/upscale_tasks/", id), p.token, nil)
+		if err := errors.Join(err, a.into(http.StatusOK, &now)); err != nil {
+			return err
+		}
+		return wanted(now)
+	})
+}
+
+// takesLeaveBack ends the leave here, and the offline session at the provider.
+func (p *person) takesLeaveBack(t *testing.T, s *Server) {
+	t.Helper()
+	offline := func() (sessions []Object) {
+		user, err := s.id("apex", "users", "username", p.name)
+		must(t, err)
+		client, err := s.id("apex", "clients", "clientId", "eodispatch-api")
+		must(t, err)
+		must(t, s.Admin("GET", "apex/users/"+user+"/offline-sessions/"+client, nil, &sessions))
+		return sessions
+	}
+	var grants []struct{ ID, Kind string }
+	a, err := ask(t.Context(), "GET", p.broker+"/grants", p.token, nil)
+	must(t, errors.Join(err, a.into(http.StatusOK, &grants)))
+	if len(grants) != 1 || grants[0].Kind != "offline" || len(offline()) != 1 {
+		t.Fatalf("grants %+v, %d sessions", grants, len(offline()))
+	}
+	a, err = ask(t.Context(), "DELETE", p.broker+"/grants/"+grants[0].ID, p.token, nil)
+	must(t, err)
+	if left := offline(); a.status != http.StatusOK || len(left) > 0 {
+		t.Errorf("%d %s, %d sessions are left", a.status, a.body, len(left))
+	}
 }
 
 // TestLinksAreRefused: what the user sees who does not agree, and who comes as another.
@@ -279,11 +302,18 @@ func TestLinksAreRefused(t *testing.T) {
 	c.Vault, c.Keys = kept, ring
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	st := &station{tokens: tokens, signIns: tokens.SignIns(Callback, ring)}
-	_, err = st.comes(t, identity.Purpose{Platform: "P"}, &Browser{Logins: map[string]string{"apex": "edda"}, Refuse: true})
-	wants(t, err, dispatch.Forbidden, "You did not agree. Nothing was changed.")
-	_, err = st.comes(t, identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{Logins: map[string]string{"apex": "edda"}})
-	wants(t, err, dispatch.Forbidden, "You signed in as another user")
+	signIns := tokens.SignIns(Callback, ring)
+	comes := func(p identity.Purpose, b *Browser) error {
+		b.Logins = map[string]string{"apex": "edda"}
+		address, remember, err := signIns.Begin(t.Context(), p)
+		must(t, err)
+		query, err := b.Visit(address)
+		must(t, err)
+		_, err = signIns.Finish(t.Context(), query, remember)
+		return err
+	}
+	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden, "You did not agree. Nothing was changed.")
+	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden, "You signed in as another user")
 }
 
 // TestSessionGrant acts on in a user's session after their token has ended, and no longer than that.

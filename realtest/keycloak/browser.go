@@ -14,7 +14,7 @@ import (
 )
 
 // Callback is where browsers are sent in the end. Nobody listens there.
-const Callback = "http://127.0.0.1/callback"
+const Callback = "http://127.0.0.1/signed-in"
 
 // Browser signs in as a user would: it follows redirects, keeps cookies and fills in Keycloak's forms. Its cookies are sent
 // over http too, which Keycloak marks as secure on loopback.
@@ -22,7 +22,7 @@ type Browser struct {
 	Logins map[string]string // realm to user; passwords are NAME-password
 	Refuse bool              // presses Cancel where it is asked to agree
 
-	cookies map[string]string // "path name" to value
+	cookies map[string]string // "host path name" to value
 }
 
 // AuthorizationURL begins a sign-in of a client at apex with PKCE, and gives the code's verifier too.
@@ -48,35 +48,55 @@ func (s *Server) Link(user string) error {
 	return err
 }
 
-// Visit goes from page to page until it is sent to a callback, and gives the query with which it was sent there.
+// Page is where a browser stopped.
+type Page struct {
+	Address string
+	Status  int
+	Text    string // without markup
+}
+
+// Visit is Open for a way that ends at the callback, and gives the query with which the browser was sent there.
 func (b *Browser) Visit(address string) (url.Values, error) {
+	at, err := b.Open(address)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(at.Address, Callback) {
+		return nil, fmt.Errorf("stopped at %s: %d %.600s", strings.SplitN(at.Address, "?", 2)[0], at.Status, at.Text)
+	}
+	u, err := url.Parse(at.Address)
+	return u.Query(), err
+}
+
+// Open goes from page to page, until one has nothing to be filled in, or it is sent to the callback.
+func (b *Browser) Open(address string) (Page, error) {
 	method, form := http.MethodGet, ""
 	for range 30 {
-		if at, err := url.Parse(address); err != nil || strings.HasPrefix(address, Callback) {
-			return at.Query(), err
+		if strings.HasPrefix(address, Callback) {
+			return Page{Address: address}, nil
 		}
 		status, header, body, err := b.send(method, address, form)
 		if err != nil {
-			return nil, err
+			return Page{}, err
 		}
 		method, form = http.MethodGet, ""
 		if location := header.Get("Location"); status/100 == 3 && location != "" {
 			if address, err = resolve(address, location); err != nil {
-				return nil, err
+				return Page{}, err
 			}
 			continue
 		}
 		page := string(body)
 		action := formAction.FindStringSubmatch(page)
 		if status >= 400 || action == nil {
-			return nil, fmt.Errorf("stopped at %s: %d %.600s", strings.SplitN(address, "?", 2)[0], status, words(page))
+			return Page{address, status, words(page)}, nil
 		}
 		if address, err = resolve(address, html.UnescapeString(action[1])); err != nil {
-			return nil, err
+			return Page{}, err
 		}
 		method, form = http.MethodPost, b.fill(address, page).Encode()
 	}
-	return nil, errors.New("too many pages")
+	return Page{}, errors.New("too many pages")
 }
 
 var (
@@ -130,8 +150,8 @@ func (b *Browser) send(method, address, form string) (int, http.Header, []byte, 
 	}
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	for key, value := range b.cookies {
-		if path, name, _ := strings.Cut(key, " "); strings.HasPrefix(at.Path, path) {
-			header.Add("Cookie", name+"="+value)
+		if of := strings.Split(key, " "); of[0] == at.Host && strings.HasPrefix(at.Path, of[1]) {
+			header.Add("Cookie", of[2]+"="+value)
 		}
 	}
 	status, got, body, err := send(method, address, http.Header{"Content-Type": header["Content-Type"],
@@ -140,7 +160,7 @@ func (b *Browser) send(method, address, form string) (int, http.Header, []byte, 
 		b.cookies = map[string]string{}
 	}
 	for _, cookie := range (&http.Response{Header: got}).Cookies() {
-		key := cookie.Path + " " + cookie.Name
+		key := at.Host + " " + cookie.Path + " " + cookie.Name
 		if b.cookies[key] = cookie.Value; cookie.MaxAge < 0 || cookie.Value == "" {
 			delete(b.cookies, key)
 		}

@@ -26,7 +26,13 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-func TestMain(m *testing.M) { os.Exit(max(Run(m), 0)) }
+func TestMain(m *testing.M) {
+	code := Run(m)
+	if binaryFolder != "" {
+		os.RemoveAll(binaryFolder)
+	}
+	os.Exit(code)
+}
 
 // must ends the test for an error of what only prepares it.
 func must(t *testing.T, err error) {

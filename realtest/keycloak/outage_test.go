@@ -1,8 +1,10 @@
 package keycloak
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -24,9 +26,13 @@ type turnstile struct {
 	address  string
 	passed   atomic.Int32 // requests
 	answered atomic.Int32 // with this status in the endpoint's place; 0: none
+
+	mu            sync.Mutex
+	renewals      int // of stored tokens
+	renewing, top int // at once, and at most
 }
 
-// newTurnstile lets Keycloak renew stored tokens through a turnstile, until the test ends.
+// newTurnstile lets Keycloak get and renew stored tokens through a turnstile, until the test ends.
 func newTurnstile(t *testing.T, s *Server) *turnstile {
 	to, err := url.Parse(URL)
 	must(t, err)
@@ -37,6 +43,14 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 		if status := turn.answered.Load(); status != 0 {
 			http.Error(w, http.StatusText(int(status)), int(status))
 			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler) // who asked is gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if form, err := url.ParseQuery(string(body)); err == nil && form.Get("grant_type") == "refresh_token" {
+			defer turn.renews()()
 		}
 		r.Host = to.Host
 		proxy.ServeHTTP(w, r)
@@ -49,6 +63,20 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 		server.Close()
 	})
 	return turn
+}
+
+// renews notes a renewal, and gives what notes its end.
+func (turn *turnstile) renews() (done func()) {
+	turn.mu.Lock()
+	defer turn.mu.Unlock()
+	turn.renewals++
+	turn.renewing++
+	turn.top = max(turn.top, turn.renewing)
+	return func() {
+		turn.mu.Lock()
+		defer turn.mu.Unlock()
+		turn.renewing--
+	}
 }
 
 // shelf is what replicas share, in memory and in clear.
