@@ -204,7 +204,7 @@ func (s *Server) AddUser(realm, name string) error {
 		"credentials": []Object{{"type": "password", "value": name + "-password", "temporary": false}}}, nil)
 }
 
-// allowLegacyExchange lets eodispatch-api exchange for tokens of the identity provider platform by requested_issuer.
+// allowLegacyExchange lets the broker's clients exchange for tokens of the identity provider platform by requested_issuer.
 func (s *Server) allowLegacyExchange() error {
 	var permissions struct{ ScopePermissions map[string]string }
 	err := s.Admin("PUT", "apex/identity-provider/instances/platform/management/permissions", Object{"enabled": true}, &permissions)
@@ -215,13 +215,17 @@ func (s *Server) allowLegacyExchange() error {
 	if err != nil {
 		return err
 	}
-	broker, err := s.id("apex", "clients", "clientId", "eodispatch-api")
-	if err != nil {
-		return err
+	var brokers []string
+	for _, name := range []string{"eodispatch-api", "deployed-api"} {
+		id, err := s.id("apex", "clients", "clientId", name)
+		if err != nil {
+			return err
+		}
+		brokers = append(brokers, id)
 	}
 	server := "apex/clients/" + management + "/authz/resource-server"
 	var policy Object
-	err = s.Admin("POST", server+"/policy/client", Object{"name": "the broker", "logic": "POSITIVE", "clients": []string{broker}}, &policy)
+	err = s.Admin("POST", server+"/policy/client", Object{"name": "the broker", "logic": "POSITIVE", "clients": brokers}, &policy)
 	if err != nil {
 		return err
 	}

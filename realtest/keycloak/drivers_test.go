@@ -111,14 +111,20 @@ func claims(t *testing.T, token dispatch.Secret) (is struct {
 	User   string `json:"preferred_username"`
 }) {
 	t.Helper()
+	must(t, json.Unmarshal(payload(t, token), &is))
+	return is
+}
+
+// payload is what a JWT says, in JSON.
+func payload(t *testing.T, token dispatch.Secret) []byte {
+	t.Helper()
 	parts := strings.Split(token.Reveal(), ".")
 	if len(parts) != 3 {
 		t.Fatal("not a JWT")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 	must(t, err)
-	must(t, json.Unmarshal(raw, &is))
-	return is
+	return raw
 }
 
 const (

@@ -1,0 +1,151 @@
+package keycloak
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// site is a server of both protocols that takes tokens of the platform's realm, and names it as its provider.
+func site(t *testing.T, keeper *gatekeeper) (address string) {
+	openEO, ogc, both := &simulator.OpenEO{Check: keeper.check, Issuer: Platform}, &simulator.OGC{Check: keeper.check}, http.NewServeMux()
+	both.Handle("/", ogc)
+	both.Handle("/openeo/", openEO)
+	both.Handle("/.well-known/openeo", openEO)
+	server := httptest.NewServer(both)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// requestOf asks a site for a job of a label.
+func requestOf(label, site string) Object {
+	area := Object{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}
+	if label == "openeo" {
+		return Object{"title": label, "label": label, "format": "gtiff", "service": Object{"endpoint": site, "application": "add"},
+			"parameters": Object{"x": 1, "y": 2}}
+	}
+	return Object{"title": label, "label": label, "format": "json", "service": Object{"endpoint": site, "application": "ndvi"},
+		"parameters": Object{"bbox": area}}
+}
+
+// refusal is an error as clients see it.
+type refusal struct {
+	Code    string            `json:"error_code"`
+	Details map[string]string `json:"details"`
+}
+
+// runsAtOnce runs a request while it waits, and gives how that was refused.
+func (p *person) runsAtOnce(t *testing.T, site string, status int) (said refusal) {
+	t.Helper()
+	a, err := ask(t.Context(), "POST", p.broker+"/sync_jobs", p.token, requestOf("openeo", site))
+	must(t, errors.Join(err, a.into(status, &said)))
+	return said
+}
+
+// runs submits jobs and waits until they have finished and have results.
+func (p *person) runs(t *testing.T, requests ...Object) {
+	t.Helper()
+	ids := make([]string, len(requests))
+	for i, r := range requests {
+		var now job
+		a, err := ask(t.Context(), "POST", p.broker+"/unit_jobs", p.token, r)
+		must(t, errors.Join(err, a.into(http.StatusCreated, &now)))
+		ids[i] = fmt.Sprint(p.broker, "/unit_jobs/", now.ID)
+	}
+	for _, at := range ids {
+		eventually(t, ready, func() error {
+			var now job
+			a, err := ask(t.Context(), "GET", at, p.token, nil)
+			if err := errors.Join(err, a.into(http.StatusOK, &now)); err != nil || now.Status == "finished" {
+				return err
+			}
+			return fmt.Errorf("%+v", now)
+		})
+		var results struct{ Type string }
+		a, err := ask(t.Context(), "GET", at+"/results", p.token, nil)
+		if must(t, errors.Join(err, a.into(http.StatusOK, &results))); results.Type != "Collection" {
+			t.Errorf("results %s", a.body)
+		}
+	}
+}
+
+// TestTheDeployedServicesEnvironment starts the program with the variables of the service that it replaces, and its own address
+// for the link page. A user whose token names no audience runs jobs of both labels, as themselves and under the shared account;
+// and is told whose fault it is when that does not work.
+func TestTheDeployedServicesEnvironment(t *testing.T) {
+	s := Start(t)
+	keeper := newGatekeeper(t)
+	own, shared := site(t, keeper), site(t, keeper)
+	address := freeAddress(t)
+	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "APP_ENV=development",
+		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api", "KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
+		"DATABASE_URL=sqlite:///./apex.db",
+		fmt.Sprintf(`BACKENDS={%q: {"auth_method": "USER_CREDENTIALS", "token_provider": "platform", "token_prefix": "oidc/sim"},
+			%q: {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/eodispatch-service/eodispatch-service-secret", "token_prefix": "oidc/sim"}}`, own, shared)}
+	p := serve(t, environ...)
+	gina := newPerson(t, s, "gina", "http://"+address)
+	gina.token = signInDeployed(t, s, "gina")
+
+	link := gina.broker + "/link/" + strings.NewReplacer("http://", "", ":", "-").Replace(own)
+	if said := gina.runsAtOnce(t, own, http.StatusConflict); said.Code != "SIGN_IN_REQUIRED" || said.Details["link"] != link {
+		t.Errorf("never linked: %+v", said)
+	}
+	gina.opens(t, strings.TrimPrefix(link, gina.broker), "is linked")
+	gina.runs(t, requestOf("openeo", own), requestOf("openeo", shared), requestOf("ogc_api_process", own), requestOf("ogc_api_process", shared))
+	for _, account := range []string{"gina-p", "service-account-eodispatch-service"} {
+		if n, refused := keeper.tokens(account); n == 0 || len(refused) > 0 {
+			t.Errorf("%s came with %d tokens, refused %v", account, n, refused)
+		}
+	}
+
+	for name, token := range map[string]dispatch.Secret{"another azp": signIn(t, s, "gina", "stranger"), "another aud": signIn(t, s, "gina", "portal")} {
+		a, err := ask(t.Context(), "GET", gina.broker+"/jobs_status", token, nil)
+		if must(t, err); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+
+	renewing(t, s)
+	real := Platform + "/protocol/openid-connect/token"
+	must(t, s.Provider("platform", Object{"tokenUrl": broken["down"](t)}))
+	t.Cleanup(func() { must(t, s.Provider("platform", Object{"tokenUrl": real})) })
+	p.stop(t) // it has a token
+	serve(t, environ...)
+	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" || said.Details["link"] != "" {
+		t.Errorf("the platform's provider is down: %+v", said)
+	}
+	another := freeAddress(t)
+	serve(t, append(environ, "EODISPATCH_LISTEN="+another, "KEYCLOAK_CLIENT_SECRET=wrong")...)
+	gina.broker = "http://" + another
+	if said := gina.runsAtOnce(t, own, http.StatusBadGateway); said.Code != "PLATFORM_ERROR" || said.Details["link"] != "" {
+		t.Errorf("wrong secret: %+v", said)
+	}
+	for _, secret := range []string{"eyJ", "-secret", "-password"} {
+		if strings.Contains(p.diary.String(), secret) {
+			t.Errorf("the log shows %s", secret)
+		}
+	}
+}
+
+// signInDeployed gives a token of a user for the deployed service's client, which names no audience.
+func signInDeployed(t *testing.T, s *Server, user string) dispatch.Secret {
+	t.Helper()
+	answer, err := s.Token("apex", url.Values{"grant_type": {"password"}, "client_id": {"deployed-api"}, "client_secret": {"deployed-api-secret"},
+		"username": {user}, "password": {user + "-password"}, "scope": {"openid"}})
+	must(t, err)
+	token := dispatch.Secret(answer["access_token"].(string))
+	var is map[string]any
+	must(t, json.Unmarshal(payload(t, token), &is))
+	if is["aud"] != nil || is["azp"] != "deployed-api" {
+		t.Fatalf("aud %v, azp %v", is["aud"], is["azp"])
+	}
+	return token
+}
