@@ -13,7 +13,8 @@ import (
 const (
 	maxHeld       = 10_000           // tokens of one source
 	renewBefore   = 15 * time.Second // a token ends; a quarter of its life if that is less
-	spare         = time.Second      // a token is given out no later than this before its end
+	onTheWay      = 3 * time.Second  // a token is given out no later than this before its end, or half its life: a visit uses it for two more
+	spare         = time.Second      // a token that comes with less is as good as over
 	failurePause  = 2 * time.Second  // nobody is asked again sooner
 	refusedPause  = time.Minute      // nor later, for a token that the platform refused
 	refreshAtLeft = 4 * time.Second  // Keycloak gives another token when less than 5 s are left
@@ -44,6 +45,7 @@ type holding struct {
 	issued
 	got     time.Time
 	renew   time.Time // when to get the next one
+	last    time.Time // until when this one is given out
 	refused dispatch.Secret
 
 	failure error // why there is no next one
@@ -79,7 +81,7 @@ func (s *source) look(ctx context.Context, id dispatch.UserID) (issued, <-chan s
 		h = &holding{}
 	}
 	now := s.now()
-	lasts := h.token != "" && now.Before(h.expires.Add(-spare))
+	lasts := h.token != "" && now.Before(h.last)
 	if lasts && now.Before(h.renew) {
 		return h.issued, nil, nil
 	}
@@ -171,7 +173,7 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	default:
 		left := got.expires.Sub(now)
 		// A provider that has no newer token yet gives the same again, with less of its life left: so this is no storm.
-		*h = holding{issued: got, got: now, renew: now.Add(left - min(renewBefore, left/4))}
+		*h = holding{issued: got, got: now, renew: now.Add(left - min(renewBefore, left/4)), last: now.Add(left - min(onTheWay, left/2))}
 		return
 	}
 	h.failure, h.subject, h.pause = err, subject, now.Add(pause)
