@@ -8,7 +8,7 @@ test: ready
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/eodispatch
 	go test -race -shuffle=on -timeout 20m ./...
 
-# ready installs PostgreSQL's server, a C compiler for the race detector, and the real servers of realtest, if absent.
+# ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of realtest, if absent.
 ready:
 	@bash realtest/install.sh
 

@@ -81,7 +81,7 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 	invitation, _, err := a.invited(r)
 	if err != nil {
-		a.showError(w, r, "That did not work", err)
+		a.showError(w, r, page{Title: "That did not work"}, err)
 		return
 	}
 	a.show(w, r, http.StatusOK, page{Title: "Let jobs run while you are away?",
@@ -94,7 +94,7 @@ func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 func (a *api) agreePage(w http.ResponseWriter, r *http.Request) {
 	_, user, err := a.invited(r)
 	if err != nil {
-		a.showError(w, r, "That did not work", err)
+		a.showError(w, r, page{Title: "That did not work"}, err)
 		return
 	}
 	a.send(w, r, identity.Purpose{Away: true, User: user})
@@ -114,7 +114,7 @@ func (a *api) invited(r *http.Request) (query string, u dispatch.UserID, err err
 func (a *api) send(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
 	address, remember, err := a.SignIns.Begin(r.Context(), p)
 	if err != nil {
-		a.showError(w, r, "That did not work", err)
+		a.showError(w, r, page{Title: "That did not work"}, err)
 		return
 	}
 	http.SetCookie(w, a.cookie(remember.Reveal(), 15*60))
@@ -144,7 +144,7 @@ func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	}
 	title, done := titles(arrived)
 	if err != nil {
-		a.showError(w, r, title, err)
+		a.showError(w, r, page{Title: title, Link: tryAgain(arrived, err)}, err)
 		return
 	}
 	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Jobs of yours that waited for this go on now. You can close this page."}}
@@ -166,14 +166,28 @@ func titles(arrived identity.Arrival) (failed, done string) {
 	return "That did not work", ""
 }
 
-func (a *api) showError(w http.ResponseWriter, r *http.Request, title string, err error) {
+// tryAgain is where the user may do what failed once more, if that can help.
+func tryAgain(arrived identity.Arrival, err error) *pageLink {
+	switch {
+	case dispatch.Is(err, dispatch.Misconfigured):
+		return nil
+	case arrived.Platform != "":
+		return &pageLink{"/link/" + url.PathEscape(arrived.Platform), "Try again"}
+	case arrived.Away:
+		return &pageLink{"/away", "Try again"}
+	}
+	return nil
+}
+
+// showError shows a page that says what went wrong.
+func (a *api) showError(w http.ResponseWriter, r *http.Request, p page, err error) {
 	status := refusalFor(err).status
 	if status >= 500 {
 		a.Log.ErrorContext(r.Context(), "sign-in failed", "error", err)
 	} else {
 		a.Log.InfoContext(r.Context(), "sign-in failed", "error", err)
 	}
-	p := page{Title: title, Text: []string{dispatch.TextFor(err)}, Note: "Reference: " + callIn(r.Context()).id}
+	p.Text, p.Note = []string{dispatch.TextFor(err)}, "Reference: "+callIn(r.Context()).id
 	if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind == dispatch.Internal {
 		p.Text = []string{internalText}
 	}

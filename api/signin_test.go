@@ -129,17 +129,23 @@ func TestTheWayBack(t *testing.T) {
 		err     error
 		status  int
 		text    string
+		again   string
 	}{
-		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422, "Begin again."},
-		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "You did not agree."}, 403, "Your account at cdse is not linked"},
-		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "Another user."}, 403, "No leave was given"},
-		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503, "It does not answer."},
-		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText},
-		{identity.Arrival{}, context.Canceled, 500, internalText},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422, "Begin again.", ""},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "You did not agree."}, 403, "Your account at cdse is not linked", "/link/cdse"},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "x", Text: "The operator must mend it."}, 502, "The operator must mend it.", ""},
+		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "Another user."}, 403, "No leave was given", "/away"},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503, "It does not answer.", ""},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText, ""},
+		{identity.Arrival{}, context.Canceled, 500, internalText, ""},
 	} {
 		*mended = nil
 		d.arrived, d.fail = row.arrived, row.err
-		shows(t, browse(h, "/signed-in", memo), row.status, row.text, "Reference: ")
+		a := browse(h, "/signed-in", memo)
+		shows(t, a, row.status, row.text, "Reference: ")
+		if link := `href="` + row.again + `">Try again`; strings.Contains(a.Body.String(), "Try again") != (row.again != "") || !strings.Contains(a.Body.String(), link) && row.again != "" {
+			t.Errorf("%v: %s", row.err, a.Body)
+		}
 		if len(*mended) != 0 {
 			t.Errorf("%v: mended %v", row.err, *mended)
 		}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
-# a Python environment for each real server that the tests of this folder start and for each judge, borders of countries,
+# a browser, a Python environment for each real server that the tests of this folder start and for each judge, borders of countries,
 # and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}.
 #
@@ -80,6 +80,7 @@ if [[ $# == 0 ]]; then
   package maven command -v mvn
   package unzip command -v unzip
   package curl command -v curl
+  package chromium command -v chromium
   names=(world-atlas)
   for file in "$here"/requirements/*.txt; do names+=("$(basename "$file" .txt)"); done
 fi

@@ -1,0 +1,160 @@
+package keycloak
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// TestPagesInABrowser goes the ways of a user through a real browser and the real Keycloak, with scripts switched off: they
+// refuse to link their account, then link it, and let their jobs run while they are away.
+func TestPagesInABrowser(t *testing.T) {
+	s, c := Start(t), openChromium(t)
+	platform := httptest.NewServer(&simulator.OpenEO{})
+	t.Cleanup(platform.Close)
+	address := freeAddress(t)
+	serve(t, onPlatforms(t, address, map[string]string{"P": platform.URL})...)
+	hugo := newPerson(t, s, "hugo", "http://"+address)
+	c.call("Emulation.setScriptExecutionDisabled", Object{"value": true}, nil)
+
+	c.open(hugo.broker + "/link/P")
+	c.signsIn("apex", "hugo")
+	c.presses("[name=cancel-aia]")
+	c.shows("refused", "Your account at P is not linked", "You did not agree. Nothing was changed.")
+
+	c.presses("a.button")
+	c.presses("[type=submit]:not([name=cancel-aia])")
+	c.signsIn("platform", "hugo-p")
+	c.shows("linked", "Your account at P is linked", "You are signed in as hugo X.")
+
+	c.presses("a.button")
+	c.shows("away", "Let jobs run while you are away?", "If you do not agree, close this page.")
+	c.presses("a.button")
+	c.shows("leave", "Your jobs run on while you are away", "You can close this page.")
+	c.call("Page.reload", Object{}, nil)
+	c.shows("again", "That did not work", "Begin again.")
+
+	var grants []struct{ Kind string }
+	a, err := ask(t.Context(), "GET", hugo.broker+"/grants", hugo.token, nil)
+	must(t, err)
+	if must(t, a.into(http.StatusOK, &grants)); len(grants) != 1 || grants[0].Kind != "offline" {
+		t.Errorf("grants %+v", grants)
+	}
+}
+
+// shows waits for a page of ours and looks at it: a title and a language, one heading, one landmark, and text that stands out from
+// what is behind it, in light and in dark. With EODISPATCH_SCREENSHOTS its picture is kept in that folder.
+func (c *chromium) shows(name, title, text string) {
+	c.t.Helper()
+	c.comesTo(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
+	for _, scheme := range []string{"light", "dark"} {
+		c.call("Emulation.setEmulatedMedia", Object{"features": []Object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+		said, err := c.run(inspection)
+		must(c.t, err)
+		var page struct {
+			Lang                             string
+			Headings, Landmarks, Scripts     int
+			Contrast                         float64
+			Width, Screen, Smallest, Targets float64
+		}
+		text, _ := said.(string)
+		must(c.t, json.Unmarshal([]byte(text), &page))
+		if page.Lang != "en" || page.Headings != 1 || page.Landmarks != 1 || page.Scripts > 0 {
+			c.t.Errorf("%s: %+v", name, page)
+		}
+		if page.Contrast < 4.5 || page.Smallest < 14 || page.Targets < 24 || page.Width > page.Screen { // WCAG 2.2, AA
+			c.t.Errorf("%s in %s is hard to read: %+v", name, scheme, page)
+		}
+		c.keepPicture(name + "-" + scheme + ".png")
+	}
+}
+
+// inspection tells of a page, in JSON: the least contrast of its texts, as WCAG 2 computes it; the smallest text, and the lowest
+// link, in pixels.
+const inspection = `(() => {
+	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+	const rgb = colour => {
+		canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+		return [...canvas.getImageData(0, 0, 1, 1).data];
+	};
+	const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+		.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const behind = e => {
+		for (; e; e = e.parentElement) {
+			const c = rgb(getComputedStyle(e).backgroundColor);
+			if (c[3] === 255) return c;
+		}
+		return [0, 0, 0];
+	};
+	const texts = [...document.querySelectorAll("main *")].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+	const contrast = e => {
+		const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))];
+		return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) * getComputedStyle(e).opacity;
+	};
+	return JSON.stringify({
+		lang: document.documentElement.lang, headings: document.querySelectorAll("h1").length, landmarks: document.querySelectorAll("main").length,
+		scripts: document.scripts.length, contrast: Math.min(...texts.map(contrast)),
+		width: document.documentElement.scrollWidth, screen: innerWidth,
+		smallest: Math.min(...texts.map(e => parseFloat(getComputedStyle(e).fontSize))),
+		targets: Math.min(99, ...[...document.links].map(e => e.getBoundingClientRect().height)),
+	});
+})()`
+
+func (c *chromium) keepPicture(file string) {
+	folder := os.Getenv("EODISPATCH_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	var picture struct{ Data string }
+	c.call("Page.captureScreenshot", Object{"format": "png"}, &picture)
+	raw, err := base64.StdEncoding.DecodeString(picture.Data)
+	must(c.t, err)
+	must(c.t, os.WriteFile(filepath.Join(folder, file), raw, 0o600))
+}
+
+// TestAStreamInABrowser opens a WebSocket from a page of an origin that the operator lists, with the token in a sub-protocol, and
+// reads a status. A page of another origin is refused, with the same token; so is its fetch.
+func TestAStreamInABrowser(t *testing.T) {
+	s, c := Start(t), openChromium(t)
+	page := func() string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<!doctype html><title>a portal</title>"))
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	listed, other := page(), page()
+	platform := httptest.NewServer(&simulator.OpenEO{})
+	t.Cleanup(platform.Close)
+	address := freeAddress(t)
+	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "CORS_ALLOWED_ORIGINS="+listed)...)
+	token := signIn(t, s, "alice", "portal").Reveal()
+	stream := fmt.Sprintf(`new Promise(tell => {
+		const socket = new WebSocket("ws://%s/job_status?interval=1", ["bearer.%s"]);
+		socket.onmessage = m => { const said = JSON.parse(m.data); if (said.type === "status") tell(socket.protocol.slice(0, 7) + JSON.stringify(said.data)); };
+		socket.onclose = e => tell("closed " + e.code);
+	})`, address, token)
+	fetch := fmt.Sprintf(`fetch("http://%s/jobs_status", {headers: {Authorization: "Bearer %s"}}).then(a => "status " + a.status, e => "refused")`, address, token)
+	for _, row := range []struct{ origin, stream, fetch string }{
+		{listed, `bearer.{"upscaling_tasks":[],"processing_jobs":[]}`, "status 200"},
+		{other, "closed 1006", "refused"},
+	} {
+		c.open(row.origin)
+		c.comesTo(`location.origin === "` + row.origin + `" && document.readyState === "complete"`)
+		for expression, want := range map[string]string{stream: row.stream, fetch: row.fetch} {
+			got, err := c.run(expression)
+			must(t, err)
+			if text, _ := got.(string); text != want {
+				t.Errorf("a page of %s was told %q, not %q", row.origin, text, want)
+			}
+		}
+	}
+}
