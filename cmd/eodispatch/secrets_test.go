@@ -33,6 +33,7 @@ import (
 func TestNoSecretLeaves(t *testing.T) {
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			w := startWorld(t)
 			tables, password := withPassword(t, database(t))
 			key := named("canary")

@@ -70,6 +70,7 @@ var databases = map[string]func(*testing.T) string{
 func TestAVaultInUseChangesItsKeys(t *testing.T) {
 	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			w := startWorld(t)
 			w.OpenEO.SetLife(simulator.Life{Run: 2 * time.Second})
 			address, tables := freeAddress(t), databases[name](t)
