@@ -57,12 +57,11 @@ type ledger struct {
 	live  map[string]map[*job]bool // started; those that ended are dropped when somebody counts
 }
 
-func newLedger(seed uint64) *ledger {
-	return &ledger{seed: seed, byID: map[string]*job{}, of: map[string][]*job{}, live: map[string]map[*job]bool{}}
-}
-
 // add gives the job its number and id.
 func (l *ledger) add(j *job) {
+	if l.byID == nil {
+		l.byID, l.of, l.live = map[string]*job{}, map[string][]*job{}, map[string]map[*job]bool{}
+	}
 	l.count++
 	j.number = l.count
 	r := rand.New(rand.NewPCG(l.seed, j.number))

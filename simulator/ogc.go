@@ -36,8 +36,7 @@ type OGC struct {
 	once   sync.Once
 	routes *http.ServeMux
 	door   door
-	mu     sync.Mutex // of jobs, and of Life
-	jobs   *ledger
+	desk
 }
 
 // ogcRoute is one operation. Public ones need no token; a page is HTML unless the client accepts JSON.
@@ -55,15 +54,15 @@ func ogcRoutes() []ogcRoute {
 		{"GET", "/processes/{id}", true, true, (*OGC).process},
 		{"POST", "/processes/{id}/execution", false, false, (*OGC).execute},
 		{"GET", "/jobs", false, true, (*OGC).list},
-		{"GET", "/jobs/{id}", false, true, (*OGC).status},
-		{"DELETE", "/jobs/{id}", false, false, (*OGC).dismiss},
-		{"GET", "/jobs/{id}/results", false, true, (*OGC).results},
+		{"GET", "/jobs/{id}", false, true, about((*OGC).own, (*OGC).status)},
+		{"DELETE", "/jobs/{id}", false, false, about((*OGC).own, (*OGC).dismiss)},
+		{"GET", "/jobs/{id}/results", false, true, about((*OGC).own, (*OGC).results)},
 		{"GET", "/files/{id}/{file}", true, false, (*OGC).file},
 	}
 }
 
 func (s *OGC) init() {
-	s.jobs = newLedger(s.Seed)
+	s.jobs.seed = s.Seed
 	if s.Marker == "" {
 		s.Marker = "marker"
 	}
@@ -167,42 +166,6 @@ func (s *OGC) SetLife(l Life) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Life = l
-}
-
-// SetStatus makes a job tell a status word from now on, whatever the truth; "" ends that. It reports whether there is
-// such a job.
-func (s *OGC) SetStatus(id, word string) bool {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs.byID[id]
-	if j != nil {
-		j.word = word
-	}
-	return j != nil
-}
-
-// Forget makes the server lose a job. It reports whether there was such a job.
-func (s *OGC) Forget(id string) bool {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs.byID[id]
-	if j != nil {
-		s.jobs.remove(j)
-	}
-	return j != nil
-}
-
-// Sent gives the request body that made a job; nil: there is no such job.
-func (s *OGC) Sent(id string) []byte {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if j := s.jobs.byID[id]; j != nil {
-		return slices.Clone(j.body)
-	}
-	return nil
 }
 
 func (s *OGC) landing(w http.ResponseWriter, c call) *problem {
@@ -382,25 +345,13 @@ func (s *OGC) statusInfo(c call, j *job) object {
 	return doc
 }
 
-func (s *OGC) status(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OGC) status(w http.ResponseWriter, c call, j *job) *problem {
 	writeJSON(w, 200, s.statusInfo(c, j))
 	return nil
 }
 
 // dismiss stops a job that has not ended, and removes one that has.
-func (s *OGC) dismiss(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OGC) dismiss(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	if j.at(now).final() {
 		s.jobs.remove(j)
@@ -458,13 +409,7 @@ func (s *OGC) listed(j *job, query url.Values, now time.Time) bool {
 		(len(statuses) == 0 || slices.Contains(statuses, ogcWords[j.seen(now, s.Life)]))
 }
 
-func (s *OGC) results(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OGC) results(w http.ResponseWriter, c call, j *job) *problem {
 	at := ogcWords[j.seen(nowFrom(s.Now), s.Life)]
 	if j.word != "" {
 		at = j.word

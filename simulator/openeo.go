@@ -41,8 +41,7 @@ type OpenEO struct {
 	once   sync.Once
 	routes *http.ServeMux
 	door   door
-	mu     sync.Mutex // of jobs, and of Life
-	jobs   *ledger
+	desk
 }
 
 const openEOVersion = "1.2"
@@ -75,20 +74,20 @@ func openEORoutes() []openEORoute {
 		{"POST", "/result", false, (*OpenEO).result},
 		{"GET", "/jobs", false, (*OpenEO).list},
 		{"POST", "/jobs", false, (*OpenEO).create},
-		{"GET", "/jobs/{id}", false, (*OpenEO).describe},
-		{"PATCH", "/jobs/{id}", false, (*OpenEO).modify},
-		{"DELETE", "/jobs/{id}", false, (*OpenEO).delete},
-		{"GET", "/jobs/{id}/results", false, (*OpenEO).results},
-		{"POST", "/jobs/{id}/results", false, (*OpenEO).start},
-		{"DELETE", "/jobs/{id}/results", false, (*OpenEO).cancel},
-		{"GET", "/jobs/{id}/logs", false, (*OpenEO).logs},
-		{"GET", "/signed/{id}/{expires}/{signature}", true, (*OpenEO).canonical},
-		{"GET", "/signed/{id}/{expires}/{signature}/{file}", true, (*OpenEO).asset},
+		{"GET", "/jobs/{id}", false, about((*OpenEO).own, (*OpenEO).describe)},
+		{"PATCH", "/jobs/{id}", false, about((*OpenEO).own, (*OpenEO).modify)},
+		{"DELETE", "/jobs/{id}", false, about((*OpenEO).own, (*OpenEO).delete)},
+		{"GET", "/jobs/{id}/results", false, about((*OpenEO).own, (*OpenEO).results)},
+		{"POST", "/jobs/{id}/results", false, about((*OpenEO).own, (*OpenEO).start)},
+		{"DELETE", "/jobs/{id}/results", false, about((*OpenEO).own, (*OpenEO).cancel)},
+		{"GET", "/jobs/{id}/logs", false, about((*OpenEO).own, (*OpenEO).logs)},
+		{"GET", "/signed/{id}/{expires}/{signature}", true, about((*OpenEO).signedJob, (*OpenEO).canonical)},
+		{"GET", "/signed/{id}/{expires}/{signature}/{file}", true, about((*OpenEO).signedJob, (*OpenEO).asset)},
 	}
 }
 
 func (s *OpenEO) init() {
-	s.jobs = newLedger(s.Seed)
+	s.jobs.seed = s.Seed
 	if s.Tag == nil {
 		s.Tag = titleTag
 	}
@@ -176,42 +175,6 @@ func (s *OpenEO) SetLife(l Life) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Life = l
-}
-
-// SetStatus makes a job tell a status word from now on, whatever the truth; "" ends that. It reports whether there is
-// such a job.
-func (s *OpenEO) SetStatus(id, word string) bool {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs.byID[id]
-	if j != nil {
-		j.word = word
-	}
-	return j != nil
-}
-
-// Forget makes the server lose a job. It reports whether there was such a job.
-func (s *OpenEO) Forget(id string) bool {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs.byID[id]
-	if j != nil {
-		s.jobs.remove(j)
-	}
-	return j != nil
-}
-
-// Sent gives the request body that created a job; nil: there is no such job.
-func (s *OpenEO) Sent(id string) []byte {
-	s.once.Do(s.init)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if j := s.jobs.byID[id]; j != nil {
-		return slices.Clone(j.body)
-	}
-	return nil
 }
 
 // api is the address of the API that a request came to.

@@ -59,13 +59,7 @@ func (s *OpenEO) own(c call) (*job, *problem) {
 }
 
 // start queues a job. By the specification that has no effect on one that is queued or running, and runs any other again.
-func (s *OpenEO) start(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) start(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	if at := j.at(now); at == created || at.final() {
 		if s.jobs.full(c.account, s.Life.Slots, now) {
@@ -80,13 +74,7 @@ func (s *OpenEO) start(w http.ResponseWriter, c call) *problem {
 }
 
 // cancel stops a job: what was running is canceled, what was queued is as if it had never been started.
-func (s *OpenEO) cancel(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) cancel(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	switch j.at(now) {
 	case queued:
@@ -99,27 +87,15 @@ func (s *OpenEO) cancel(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-func (s *OpenEO) delete(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) delete(w http.ResponseWriter, c call, j *job) *problem {
 	s.jobs.remove(j)
 	s.Oracle.note(j.tag, func(c *Counts) { c.Cancels++ })
 	w.WriteHeader(204)
 	return nil
 }
 
-func (s *OpenEO) modify(w http.ResponseWriter, c call) *problem {
+func (s *OpenEO) modify(w http.ResponseWriter, c call, j *job) *problem {
 	body, p := readBody(c)
-	if p != nil {
-		return p
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
 	if p != nil {
 		return p
 	}
@@ -138,13 +114,7 @@ func (s *OpenEO) modify(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-func (s *OpenEO) describe(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) describe(w http.ResponseWriter, c call, j *job) *problem {
 	var sent struct {
 		Process json.RawMessage `json:"process"`
 	}
@@ -205,13 +175,7 @@ func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 }
 
 // results follows the states of openEO 1.2: 400 before the end, 424 with the last error for a job in error.
-func (s *OpenEO) results(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) results(w http.ResponseWriter, c call, j *job) *problem {
 	at := j.seen(nowFrom(s.Now), s.Life)
 	if s.Stubs && !at.final() {
 		stub := stac{id: j.id, area: box{-180, -90, 180, 90}, start: stamp(j.created), end: stamp(j.updated), assets: object{}, links: []object{},
@@ -291,24 +255,12 @@ func (s *OpenEO) signedJob(c call) (*job, *problem) {
 	return j, nil
 }
 
-func (s *OpenEO) canonical(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.signedJob(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) canonical(w http.ResponseWriter, c call, j *job) *problem {
 	writeJSON(w, 200, s.resultDocument(c.Request, j, openEOWords[finished]))
 	return nil
 }
 
-func (s *OpenEO) asset(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.signedJob(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) asset(w http.ResponseWriter, c call, j *job) *problem {
 	f := s.fileOf(j)
 	if f.name != c.PathValue("file") {
 		return &problem{404, "NotFound", "There is no such file."}
@@ -319,13 +271,7 @@ func (s *OpenEO) asset(w http.ResponseWriter, c call) *problem {
 }
 
 // logs gives what a job logged so far, from after the entry named offset.
-func (s *OpenEO) logs(w http.ResponseWriter, c call) *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j, p := s.own(c)
-	if p != nil {
-		return p
-	}
+func (s *OpenEO) logs(w http.ResponseWriter, c call, j *job) *problem {
 	query, now := c.URL.Query(), nowFrom(s.Now)
 	level := query.Get("level")
 	if level == "" {
