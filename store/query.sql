@@ -210,6 +210,7 @@ ORDER BY id FOR UPDATE SKIP LOCKED;
 -- name: CountOwned :one
 -- Each count ends at its limit, beyond which it does not matter.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owner) AND l.phase <> 'ended'
+		AND l.phase IN ('waiting', 'creating', 'created', 'starting', 'started')
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(live) AS BIGINT)) AS a) AS live,
 	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = sqlc.arg(owner) AND d.created > sqlc.arg(since)
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(daily) AS BIGINT)) AS b) AS lately;

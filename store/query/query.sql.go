@@ -293,6 +293,7 @@ func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch
 
 const countOwned = `-- name: CountOwned :one
 SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = $1 AND l.phase <> 'ended'
+		AND l.phase IN ('waiting', 'creating', 'created', 'starting', 'started')
 		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT)) LIMIT CAST($3 AS BIGINT)) AS a) AS live,
 	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = $1 AND d.created > $4
 		AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT)) LIMIT CAST($5 AS BIGINT)) AS b) AS lately

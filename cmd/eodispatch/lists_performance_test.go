@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+const kept = 100_000 // records of one user
+
+// BenchmarkPerformanceOfLists reads the list of a user who has 100,000 jobs, and a task of 10,000, whole and in parts, from the
+// real program on both databases.
+func BenchmarkPerformanceOfLists(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintf(table, "%d records of one user\tSQLite\tPostgreSQL\tratio\n", kept)
+	lite, post := listing(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), listing(b, w, postgres.Database(b))
+	for i, row := range lite {
+		fmt.Fprintf(table, "%s\t%v\t%v\t%.1f\n", row.what, row.took.Round(10*time.Microsecond), post[i].took.Round(10*time.Microsecond),
+			float64(post[i].took)/float64(row.took))
+	}
+}
+
+// reading is how long it took to read something.
+type reading struct {
+	what string
+	took time.Duration
+}
+
+func listing(b *testing.B, w *simulator.World, database string) (all []reading) {
+	keepMany(b, w, database)
+	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 2}},
+	})
+	known := w.Credentials
+	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
+		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
+	defer p.stop(b)
+	c := fast{signedIn(b, w, p.address)}
+	c.must(b, http.MethodPost, "/upscale_tasks", manyTiles(w, 10_000), nil)
+
+	often := func(what, path string) {
+		var times []time.Duration
+		for range 21 {
+			times = append(times, took(func() { c.part(b, path) }))
+		}
+		all = append(all, reading{what, median(times)})
+	}
+	once := func(what string, do func()) { all = append(all, reading{what, took(do)}) }
+	often("a page of 100, the first", "/jobs_status?filter=processing&limit=100")
+	next := "/jobs_status?filter=processing&limit=1000"
+	once("half of the list in pages of 1000", func() {
+		for range kept / 1000 / 2 {
+			_, next = c.part(b, next)
+		}
+	})
+	middle, err := url.Parse(next)
+	if err != nil {
+		b.Fatal(err)
+	}
+	query := middle.Query()
+	query.Set("limit", "100")
+	often("a page of 100, in the middle", middle.Path+"?"+query.Encode())
+	often("a page of 100 of those that failed, 1 in 100", "/jobs_status?filter=processing&limit=100&status=failed")
+	often("a page of 100 of those that are unknown: none is", "/jobs_status?filter=processing&limit=100&status=unknown")
+	size := 0
+	once("the whole list", func() { size, _ = c.part(b, "/jobs_status?filter=processing") })
+	b.Logf("%s: the whole list has %.1f MB", strings.SplitN(database, ":", 2)[0], float64(size)/1e6)
+	once("a task of 10,000, whole", func() { c.part(b, "/upscale_tasks/1") })
+	often("a page of 100 of that task, the first", "/upscale_tasks/1?limit=100")
+	_, next = c.part(b, "/upscale_tasks/1?limit=1000")
+	for range 4 {
+		_, next = c.part(b, next)
+	}
+	often("a page of 1000 of that task, in the middle", next)
+	often("all platforms", "/platforms")
+	return all
+}
+
+// keepMany keeps jobs of the user that signs in, most of which have ended, as if they had been submitted.
+func keepMany(b *testing.B, w *simulator.World, database string) {
+	s, err := store.Open(b.Context(), database, wallClock{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	body, _ := json.Marshal(ogcRequest(w)) // a constant
+	owner := ownerOf(b, w)
+	for range kept / 10_000 {
+		drafts := make([]dispatch.Draft, 10_000)
+		for i := range drafts {
+			drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open", Desired: dispatch.WantRun,
+				Phase: dispatch.Ended, Status: dispatch.Finished}}
+			if i%100 == 0 {
+				drafts[i].Status = dispatch.Failed
+			}
+		}
+		if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, drafts); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// ownerOf is the user that signs in.
+func ownerOf(b *testing.B, w *simulator.World) dispatch.UserID {
+	parts := strings.Split(signedIn(b, w, "").token, ".")
+	var claims struct{ Sub string }
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err == nil {
+		err = json.Unmarshal(text, &claims)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return dispatch.UserID(w.Credentials.Issuer + " " + claims.Sub)
+}
+
+// part reads an address, and gives the size of the answer and the address of the next part.
+func (c fast) part(b *testing.B, path string) (size int, next string) {
+	request, err := http.NewRequest(http.MethodGet, c.broker+path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := pooled.Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		b.Fatalf("%s: %s %v %.200s", path, response.Status, err, text)
+	}
+	return len(text), between(response.Header.Get("Link"), "<", ">")
+}

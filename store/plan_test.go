@@ -1,0 +1,68 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// SQLite chooses an index without having counted the rows. What is asked at each look of a user must not walk all that the
+// user ever had.
+func TestSQLiteTakesTheSmallIndex(t *testing.T) {
+	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	text, err := os.ReadFile("query/query.sql.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"awaitAll":     "jobs USING INDEX jobs_started (owner=? AND phase=?)",
+		"countAwaited": "jobs USING INDEX jobs_started (owner=? AND phase=?)",
+		"countOwned":   "USING COVERING INDEX jobs_live (owner=? AND phase=?)",
+		"listRecords":  "jobs USING INDEX jobs_single (owner=? AND created<?)",
+		"listTasks":    "tasks USING INDEX tasks_owner (owner=? AND created<?)",
+		"countTasks":   "jobs USING COVERING INDEX jobs_task (task=?)",
+		"listTaskJobs": "jobs USING INDEX jobs_number (task=? AND number>?)",
+		"countQueues":  "jobs USING COVERING INDEX jobs_line",
+	} {
+		_, query, _ := strings.Cut(string(text), "const "+name+" = `")
+		query, _, _ = strings.Cut(query, "`")
+		if plan := planOf(t, s, query); !strings.Contains(plan, want) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") {
+			t.Errorf("%s: want %s in\n%s", name, want, plan)
+		}
+	}
+}
+
+var numbered = regexp.MustCompile(`\$(\d+)`)
+
+// planOf is how SQLite carries out a query, whatever it is about.
+func planOf(t *testing.T, s *Store, query string) string {
+	t.Helper()
+	names := map[string]bool{}
+	var args []any
+	for _, m := range numbered.FindAllString(query, -1) {
+		if !names[m] {
+			names[m], args = true, append(args, 1)
+		}
+	}
+	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		plan.WriteString(step + "\n")
+	}
+	return plan.String()
+}
