@@ -98,7 +98,7 @@ func (a *api) routes() {
 		Summary: "Carry out again what failed",
 		Description: "The failed jobs of the task become created again and are submitted anew, under their ids. Jobs that wait, run, have finished or were canceled are left as they are. " +
 			"Repeating it does nothing to a job that has not failed again.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.retryTask)
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 422, 429, 503)}, a.retryTask)
 	a.taskResultRoutes()
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +199,20 @@ func TestTheDeployedServicesVariables(t *testing.T) {
 	}
 	if a := c.Platforms[3].ServiceAccount; a == nil || *a != (ServiceAccount{Provider: "EGI", ClientID: "broker", ClientSecret: "with/slash"}) {
 		t.Errorf("account: %+v", a)
+	}
+}
+
+// TestSharedAccountsOfTheDeployedServiceAreBounded by two more variables, for both protocols.
+func TestSharedAccountsOfTheDeployedServiceAreBounded(t *testing.T) {
+	c := mustLoad(t, "", append(slices.Clone(deployed), "EODISPATCH_PLATFORMS_1_USERS_JOBS=5", "EODISPATCH_PLATFORMS_1_USERS_CLAIM=groups",
+		"EODISPATCH_PLATFORMS_1_USERS_ANY_OF=/eo, /admins")...)
+	for _, p := range c.Platforms[2:] {
+		if p.Access != dispatch.AccessShared || p.Users == nil || p.Users.Jobs != 5 || p.Users.Claim != "groups" || len(p.Users.AnyOf) != 2 {
+			t.Errorf("%s: %+v", p.Name, p.Users)
+		}
+	}
+	if len(c.Platforms) != 4 || c.Platforms[0].Users != nil {
+		t.Errorf("platforms %+v", c.Platforms)
 	}
 }
 
