@@ -24,7 +24,7 @@ type Server struct {
 // newServer does what realm files cannot say: it allows the broker's client the legacy exchange.
 func newServer() (*Server, error) {
 	s := &Server{}
-	return s, s.allowLegacyExchange()
+	return s, s.allowLegacyExchange("platform", "eodispatch-api", "deployed-api")
 }
 
 // Object is a JSON object.
@@ -204,10 +204,10 @@ func (s *Server) AddUser(realm, name string) error {
 		"credentials": []Object{{"type": "password", "value": name + "-password", "temporary": false}}}, nil)
 }
 
-// allowLegacyExchange lets the broker's clients exchange for tokens of the identity provider platform by requested_issuer.
-func (s *Server) allowLegacyExchange() error {
+// allowLegacyExchange lets clients of apex exchange for tokens of an identity provider by requested_issuer.
+func (s *Server) allowLegacyExchange(alias string, clients ...string) error {
 	var permissions struct{ ScopePermissions map[string]string }
-	err := s.Admin("PUT", "apex/identity-provider/instances/platform/management/permissions", Object{"enabled": true}, &permissions)
+	err := s.Admin("PUT", "apex/identity-provider/instances/"+alias+"/management/permissions", Object{"enabled": true}, &permissions)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s *Server) allowLegacyExchange() error {
 		return err
 	}
 	var brokers []string
-	for _, name := range []string{"eodispatch-api", "deployed-api"} {
+	for _, name := range clients {
 		id, err := s.id("apex", "clients", "clientId", name)
 		if err != nil {
 			return err
@@ -225,7 +225,7 @@ func (s *Server) allowLegacyExchange() error {
 	}
 	server := "apex/clients/" + management + "/authz/resource-server"
 	var policy Object
-	err = s.Admin("POST", server+"/policy/client", Object{"name": "the broker", "logic": "POSITIVE", "clients": brokers}, &policy)
+	err = s.Admin("POST", server+"/policy/client", Object{"name": "who may use " + alias, "logic": "POSITIVE", "clients": brokers}, &policy)
 	if err != nil {
 		return err
 	}

@@ -312,6 +312,18 @@ func TestLinksAreRefused(t *testing.T) {
 		_, err = signIns.Finish(t.Context(), query, remember)
 		return err
 	}
+	address, remember, err := signIns.Begin(t.Context(), identity.Purpose{Platform: "P"})
+	must(t, err)
+	query, err := (&Browser{Logins: map[string]string{"apex": "edda"}, Refuse: true}).Visit(address)
+	must(t, err)
+	query.Del("iss") // Keycloak says that it names itself (RFC 9207)
+	_, err = signIns.Finish(t.Context(), query, remember)
+	wants(t, err, dispatch.Invalid, "This page is only for the way back")
+	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", ring).Begin(t.Context(), identity.Purpose{Platform: "P"})
+	must(t, err)
+	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest || !strings.Contains(at.Text, "redirect_uri") {
+		t.Errorf("an address that is not registered: %+v %v", at, err)
+	}
 	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden, "You did not agree. Nothing was changed.")
 	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden, "You signed in as another user")
 }
