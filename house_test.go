@@ -104,6 +104,54 @@ func TestEachPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
+// confidential finds fields that are named for what must not be shown.
+var confidential = regexp.MustCompile(`(?i)(secret|password|token|refresh|credential|privatekey)s?$`)
+
+// plain are the fields of that kind that are texts all the same, with the reason.
+var plain = map[string]string{
+	"cmd/eodispatch/client.go token":     "the demonstration's own user",
+	"cmd/eodispatch/client.go Token":     "as it comes in JSON",
+	"config/legacy.go ClientCredentials": "as it comes in JSON",
+	"identity/grants.go Refresh":         "as it comes in JSON, and is sealed in JSON",
+	"identity/provider.go Token":         "an address",
+}
+
+// TestSecretsAreOfTheTypeThatHidesThem: a field that is named for a secret is no plain text.
+func TestSecretsAreOfTheTypeThatHidesThem(t *testing.T) {
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		if strings.HasSuffix(path, "_test.go") || folder == "simulator" {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.StructType); ok {
+				checkFields(t, path, s)
+			}
+			return true
+		})
+	})
+}
+
+func checkFields(t *testing.T, path string, s *ast.StructType) {
+	t.Helper()
+	for _, field := range s.Fields.List {
+		if star, ok := field.Type.(*ast.StarExpr); ok {
+			field.Type = star.X
+		}
+		if is, ok := field.Type.(*ast.Ident); !ok || is.Name != "string" {
+			continue
+		}
+		for _, name := range field.Names {
+			if confidential.MatchString(name.Name) && plain[path+" "+name.Name] == "" {
+				t.Errorf("%s: %s must be a dispatch.Secret, or named for what it is", path, name.Name)
+			}
+		}
+	}
+}
+
 // sleep finds sleeping tests. In a synctest bubble time is free, so there it is allowed.
 var sleep = regexp.MustCompile(`\btime\.Sleep\(`)
 
