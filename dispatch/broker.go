@@ -39,6 +39,7 @@ type Broker struct {
 	denials  denials
 	refused  rows // submissions that were turned away
 	noted    noted
+	queues   queues
 	listings listings
 	calls    slots // outside visits
 	syncs    slots
@@ -71,6 +72,7 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (Repeated, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
 	if err == nil && first == (Repeated{}) {
+		b.queues.forget(drafts[0].Account)
 		b.wake(drafts[0].Account)
 		b.show(u)
 		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))

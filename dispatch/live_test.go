@@ -131,6 +131,51 @@ func TestPlatformsStandAsTheyWereHeard(t *testing.T) {
 	})
 }
 
+// census counts how often it is counted who waits.
+type census struct {
+	dispatch.Store
+	counts atomic.Int32
+}
+
+func (c *census) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line, error) {
+	c.counts.Add(1)
+	return c.Store.Lines(ctx, a)
+}
+
+// However many look, it is counted once in two seconds who waits, and at once when more was submitted.
+func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := backend("a", dispatch.AccessShared, &script{})
+		b.Limits.Jobs = 1
+		s := &census{Store: dispatchtest.NewMemStore(clock{})}
+		h := open(s, b)
+		defer h.stop()
+		id := h.task(t, 20)
+		time.Sleep(5 * time.Second)
+		before := s.counts.Load()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				_, jobs, err := h.ReadTask(t.Context(), "ann", id, dispatch.AsKnown)
+				if err != nil || len(jobs) != 20 || jobs[0].Ahead != nil || *jobs[1].Ahead != 0 || *jobs[19].Ahead != 18 {
+					t.Errorf("%d jobs, %v", len(jobs), err)
+				}
+			})
+		}
+		all.Wait()
+		if n := s.counts.Load() - before; n != 1 {
+			t.Errorf("it was counted %d times", n)
+		}
+		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		_, jobs, err := h.ReadTask(t.Context(), "ann", id, dispatch.AsKnown)
+		if err != nil || *jobs[1].Ahead != 1 || *jobs[2].Ahead != 3 {
+			t.Errorf("after bob's: %v, %v, %v", jobs[1].Ahead, jobs[2].Ahead, err)
+		}
+	})
+}
+
 const noteEvery = 10 * time.Second
 
 // However many look at however many jobs, the platform is asked once: one listing, nothing else.

@@ -73,9 +73,10 @@ type Store interface {
 
 	// Agenda is what is due for an account. A job that has not moved for the time of stalled takes no slot.
 	Agenda(ctx context.Context, a Account, n int, stalled time.Duration) (Agenda, error)
-	// Queue gives all lines of an account with waiting jobs, due or not, and how many wait; and those that wait in one of
-	// them, in their order.
-	Queue(ctx context.Context, a Account, l Line) ([]Line, []JobID, error)
+	// Lines gives all lines of an account with waiting jobs, due or not, and how many wait.
+	Lines(context.Context, Account) ([]Line, error)
+	// Waiting gives the jobs that wait in a line, due or not, in their order.
+	Waiting(context.Context, Account, Line) ([]JobID, error)
 	// Listable gives the account's jobs below a base that a listing can tell about, due or not: creates in doubt, and what
 	// has started and not ended.
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)
@@ -261,5 +262,5 @@ type Line struct {
 	Task      TaskID
 	Held      int // slots that its jobs have
 	OwnerHeld int // slots that all of its owner's jobs have
-	Waiting   int // its jobs that wait; only Queue tells
+	Waiting   int // its jobs that wait; only Lines tells
 }

@@ -299,13 +299,8 @@ func (p *pair) compare(r *rapid.T) {
 		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		for _, l := range g.Lines {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
-			both(p, r, func(s dispatch.Store) (any, error) {
-				lines, ids, err := s.Queue(ctx, a, l)
-				return struct {
-					Lines []dispatch.Line
-					IDs   []dispatch.JobID
-				}{lines, ids}, err
-			})
+			both(p, r, func(s dispatch.Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.JobID, error) { return s.Waiting(ctx, a, l) })
 		}
 	}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {

@@ -1013,18 +1013,14 @@ func (s *MemStore) lines(a dispatch.Account, now time.Time) (lines []dispatch.Li
 	return lines
 }
 
-func (s *MemStore) Queue(_ context.Context, a dispatch.Account, l dispatch.Line) (lines []dispatch.Line, ids []dispatch.JobID, err error) {
+func (s *MemStore) Lines(_ context.Context, a dispatch.Account) (lines []dispatch.Line, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	waiting := map[dispatch.Line]int{}
 	jobs := s.byDue(a)
 	for _, j := range jobs {
-		if j.Phase != dispatch.Waiting {
-			continue
-		}
-		waiting[dispatch.Line{Owner: j.Owner, Task: j.Task}]++
-		if j.Owner == l.Owner && j.Task == l.Task {
-			ids = append(ids, j.ID)
+		if j.Phase == dispatch.Waiting {
+			waiting[dispatch.Line{Owner: j.Owner, Task: j.Task}]++
 		}
 	}
 	for of, n := range waiting {
@@ -1040,7 +1036,18 @@ func (s *MemStore) Queue(_ context.Context, a dispatch.Account, l dispatch.Line)
 		lines = append(lines, of)
 	}
 	sortLines(lines)
-	return lines, ids, nil
+	return lines, nil
+}
+
+func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line) (ids []dispatch.JobID, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids, nil
 }
 
 func sortLines(lines []dispatch.Line) {

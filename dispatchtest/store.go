@@ -1451,12 +1451,16 @@ func (t storeTest) lines() {
 	t.must(err)
 	t.equal(ready, []dispatch.Job{})
 
-	lines, ids, err := t.s.Queue(ctx, shared, g.Lines[0])
+	lines, err := t.s.Lines(ctx, shared)
+	t.must(err)
+	ids, err := t.s.Waiting(ctx, shared, g.Lines[0])
 	t.must(err)
 	t.equal(ids, []dispatch.JobID{jobs[3].ID, jobs[4].ID})
 	t.equal(lines, []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Waiting: 2},
 		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, Waiting: 2}, {Owner: bob, Waiting: 1}})
-	lines, ids, err = t.s.Queue(ctx, "q/shared", dispatch.Line{Owner: ann})
+	lines, err = t.s.Lines(ctx, "q/shared")
+	t.must(err)
+	ids, err = t.s.Waiting(ctx, "q/shared", dispatch.Line{Owner: ann})
 	t.must(err)
 	t.equal(len(lines)+len(ids), 0)
 }

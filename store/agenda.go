@@ -103,27 +103,29 @@ func sortLines(lines []dispatch.Line) {
 	})
 }
 
-// Queue gives all lines of an account with waiting jobs, and those that wait in one of them.
-func (s *Store) Queue(ctx context.Context, a dispatch.Account, l dispatch.Line) (lines []dispatch.Line, ids []dispatch.JobID, err error) {
-	err = s.in(ctx, s.read, "Queue", func(q tx, _ int64) error {
+// Lines gives all lines of an account with waiting jobs.
+func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch.Line, err error) {
+	err = s.in(ctx, s.read, "Lines", func(q tx, _ int64) error {
 		held, err := q.CountHeld(ctx, 0, a)
 		if err != nil {
 			return err
 		}
 		rows, err := q.CountWaiting(ctx, a)
-		if err != nil {
-			return err
-		}
-		lines = nil
 		taken := slotsOf(held)
-		for _, r := range rows {
-			lines = append(lines, taken.of(r.Line, int(r.N)))
+		lines = make([]dispatch.Line, len(rows))
+		for i, r := range rows {
+			lines[i] = taken.of(r.Line, int(r.N))
 		}
 		sortLines(lines)
-		ids, err = q.ListWaiting(ctx, a, lineOf(l))
 		return err
 	})
-	return lines, ids, err
+	return lines, err
+}
+
+// Waiting gives the jobs that wait in a line.
+func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
+	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l))
+	return ids, fail("Waiting", err)
 }
 
 // Ready gives the first waiting jobs of a line that are due.
