@@ -2,8 +2,8 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs gives the server a process group, so that java ends with its script, and ends it even when the tests are
-// killed.
+// dyingWithUs gives a process a group, so that its children can be ended with it (java with its script), and ends it even when the
+// tests are killed.
 func dyingWithUs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

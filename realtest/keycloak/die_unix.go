@@ -4,5 +4,5 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs gives the server a process group, so that java ends with its script.
+// dyingWithUs gives a process a group, so that its children can be ended with it (java with its script).
 func dyingWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

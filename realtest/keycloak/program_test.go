@@ -79,6 +79,7 @@ func serve(t *testing.T, environ ...string) *program {
 	must(t, err)
 	p := &program{exec.Command(path, "serve"), &diary{news: make(chan struct{}, 1)}, make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr, p.Env = t.TempDir(), p.diary, p.diary, environ
+	p.SysProcAttr = dyingWithUs()
 	must(t, p.Start())
 	go func() {
 		defer close(p.ended)
@@ -97,6 +98,8 @@ func serve(t *testing.T, environ ...string) *program {
 		case <-p.diary.news:
 		case <-p.ended:
 			t.Fatal("it does not serve")
+		case <-time.After(ready):
+			t.Fatal("it neither serves nor ends")
 		}
 	}
 	return p
