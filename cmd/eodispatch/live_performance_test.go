@@ -1,93 +1,128 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"text/tabwriter"
 	"time"
 
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
 const (
 	active  = 1000
 	readers = 100
-	sockets = 10_000
 )
 
-// BenchmarkPerformanceOfLiveStatus measures what it costs to look at many jobs, at a platform that answers after 50 ms.
+// BenchmarkPerformanceOfLiveStatus measures what it costs to look at many jobs, at a platform that answers after 50 ms and
+// lists 1,000 in a page.
 func BenchmarkPerformanceOfLiveStatus(b *testing.B) {
+	table := newTable(b, "live status of 1,000 active jobs", "SQLite", "PostgreSQL", "aim")
+	sqlite := lookAtMany(b, "sqlite:"+filepath.Join(b.TempDir(), "live.db"))
+	postgreSQL := lookAtMany(b, postgres.Database(b))
+	for i, l := range sqlite {
+		table(l.what, l.measured, postgreSQL[i].measured, l.aim)
+	}
+}
+
+type looked struct{ what, measured, aim string }
+
+// lookAtMany reads the list of 1,000 jobs in all ways.
+func lookAtMany(b *testing.B, database string) (all []looked) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { w.Close() })
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	defer table.Flush()
-	row := func(what, measured, aim string) { fmt.Fprintf(table, "%s\t%s\t%s\n", what, measured, aim) }
-	row("live status", "measured", "aim")
-
+	defer w.Close()
 	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
 		{"name": "openeo", "protocol": "openeo", "endpoint": w.OpenEOURL, "access": "open",
 			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
 	})
-	p := startProgram(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_FRESHNESS=3s",
-		"EODISPATCH_LIMITS_STREAMS=20000")...)
+	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), fmt.Sprint("EODISPATCH_FRESHNESS=", shortFreshness),
+		"EODISPATCH_DATABASE="+database)
+	p := startProgram(b, environ...)
 	c := fast{signedIn(b, w, p.address)}
-	idle := memoryOf(b, p)
-	conns := openStreams(b, c, p, sockets)
-	row(fmt.Sprintf("memory of each of %d idle WebSockets", sockets), fmt.Sprintf("%.1f kB", (memoryOf(b, p)-idle)/sockets), "< 30 kB")
-	for _, conn := range conns {
-		conn.Close()
-	}
+	body, _ := json.Marshal(openEORequest(w)) // of texts and numbers
+	inParallel(active, 32, func(int) { c.mustPost(b, body, nil) })
+	w.OpenEO.Faults.Set(simulator.Fault{Latency: 50 * time.Millisecond})
+	list := func() { c.must(b, http.MethodGet, "/jobs_status", nil, nil) }
+	note := func(what, measured, aim string) { all = append(all, looked{what, measured, aim}) }
 
-	body, _ := json.Marshal(openEORequest(w))
+	times := stale(b, w, list)
+	note("stale, median and longest of "+fmt.Sprint(len(times)), fmt.Sprintf("%v, %v", median(times).Round(time.Millisecond), slices.Max(times).Round(time.Millisecond)), "< 200 ms and a round trip of 50")
+	var warm []time.Duration
+	for range 101 {
+		begin := time.Now()
+		list()
+		warm = append(warm, time.Since(begin))
+	}
+	note("fresh, median", median(warm).Round(time.Millisecond/10).String(), "< 15 ms")
+	everybody := func() { inParallel(readers, readers, func(int) { list() }) }
+	took, asked := watched(b, w, everybody)
+	note(fmt.Sprintf("%d readers at once, fresh", readers), took.Round(time.Millisecond).String()+", "+asked, "")
+	<-time.After(shortFreshness + shortFreshness/8)
+	took, asked = watched(b, w, everybody)
+	note(fmt.Sprintf("%d readers at once, stale", readers), took.Round(time.Millisecond).String()+", "+asked, "one listing")
+	p.stop(b)
+
+	p = startProgram(b, environ...)
+	defer p.stop(b)
+	c = fast{signedIn(b, w, p.address)}
+	c.must(b, http.MethodGet, "/unit_jobs/1", nil, nil)
+	<-time.After(shortFreshness + shortFreshness/8)
+	took, asked = watched(b, w, list)
+	note("the first list of a program that knows the platform", took.Round(time.Millisecond).String()+", "+asked, "pages + 1 round trips of 50 ms, + 100 ms")
+	return all
+}
+
+const shortFreshness = 2 * time.Second // not less than limits.min_poll
+
+// stale measures a read when what is known is just too old, so that the platform is asked by it and by nothing else.
+func stale(b *testing.B, w *simulator.World, read func()) (times []time.Duration) {
+	for range 30 {
+		<-time.After(shortFreshness + shortFreshness/8)
+		took, asked := watched(b, w, read)
+		if asked == "1 listings and 0 single reads" {
+			times = append(times, took)
+		}
+		if len(times) == 9 {
+			break
+		}
+	}
+	if len(times) == 0 {
+		b.Fatal("no read was stale")
+	}
+	return times
+}
+
+// inParallel does n things, so many at once.
+func inParallel(n, atOnce int, do func(i int)) {
 	var all sync.WaitGroup
-	for range 32 {
+	for first := range atOnce {
 		all.Go(func() {
-			for range active / 32 {
-				c.mustPost(b, body, nil)
+			for i := first; i < n; i += atOnce {
+				do(i)
 			}
 		})
 	}
 	all.Wait()
-	w.OpenEO.Faults.Set(simulator.Fault{Latency: 50 * time.Millisecond})
-	_, asked := watched(b, w, func() {
-		<-time.After(4 * time.Second) // statuses grow stale; the broker asks now and then by itself
-	})
-	row("requests of the broker by itself in 4 s", asked, "")
-	took, again := watched(b, w, func() { c.must(b, http.MethodGet, "/jobs_status", nil, nil) })
-	row(fmt.Sprintf("GET /jobs_status, %d active jobs, stale", active/32*32), took.Round(time.Millisecond).String()+", "+again, "< 200 ms")
-	var warm []time.Duration
-	for range 21 {
-		took, _ := watched(b, w, func() { c.must(b, http.MethodGet, "/jobs_status", nil, nil) })
-		warm = append(warm, took)
-	}
-	row("GET /jobs_status, fresh, median", median(warm).Round(time.Millisecond/10).String(), "< 15 ms")
-	took, asked = watched(b, w, func() {
-		var all sync.WaitGroup
-		for range readers {
-			all.Go(func() { c.must(b, http.MethodGet, "/jobs_status", nil, nil) })
-		}
-		all.Wait()
-	})
-	row(fmt.Sprintf("%d readers at once, fresh", readers), took.Round(time.Millisecond).String()+", "+asked, "")
-	<-time.After(4 * time.Second)
-	took, asked = watched(b, w, func() {
-		var all sync.WaitGroup
-		for range readers {
-			all.Go(func() { c.must(b, http.MethodGet, "/jobs_status", nil, nil) })
-		}
-		all.Wait()
-	})
-	row(fmt.Sprintf("%d readers at once, stale", readers), took.Round(time.Millisecond).String()+", "+asked, "one visit")
+}
+
+// newTable prints rows when the benchmark is over.
+func newTable(b *testing.B, head ...string) (row func(columns ...string)) {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	b.Cleanup(func() { table.Flush() })
+	row = func(columns ...string) { fmt.Fprintln(table, strings.Join(columns, "\t")) }
+	row(head...)
+	return row
 }
 
 // watched tells how long do takes, and what the platform is asked meanwhile.
@@ -119,38 +154,4 @@ func memoryOf(b *testing.B, p *program) (kilobytes float64) {
 		b.Skip("the memory of a process is not known on this system")
 	}
 	return kilobytes
-}
-
-// openStreams opens so many WebSockets, and reads of each no more than that it is open.
-func openStreams(b *testing.B, c fast, p *program, n int) []net.Conn {
-	conns := make([]net.Conn, n)
-	var all sync.WaitGroup
-	for part := range 20 {
-		all.Go(func() {
-			for i := part; i < n && !b.Failed(); i += 20 {
-				conns[i] = openStream(b, c, p)
-			}
-		})
-	}
-	all.Wait()
-	if b.Failed() {
-		b.FailNow()
-	}
-	return conns
-}
-
-func openStream(b *testing.B, c fast, p *program) net.Conn {
-	host := strings.TrimPrefix(p.address, "http://")
-	conn, err := net.Dial("tcp", host)
-	if err != nil {
-		b.Error(err)
-		return nil
-	}
-	fmt.Fprintf(conn, "GET /job_status?interval=3600 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", host, c.token)
-	answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 512), nil)
-	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
-		b.Errorf("%v %v", answer, err)
-	}
-	return conn
 }
