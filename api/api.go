@@ -148,6 +148,7 @@ type api struct {
 
 	cursorKey []byte
 	readings  readings
+	reading   chan struct{} // so many at once, each to its end: when thousands look, not all are to wait for the last
 	sockets   sockets
 	streaming gathering
 	life      context.Context
@@ -186,9 +187,11 @@ type API interface {
 	Close()
 }
 
+const readingAtOnce = 16
+
 // New gives an API.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile()}
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile(), reading: make(chan struct{}, readingAtOnce)}
 	a.cursorKey = cursorKey(a.Secret, rand.Text())
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
