@@ -48,7 +48,7 @@ func (l look) dues(ctx context.Context, g *dispatch.Agenda) error {
 
 func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) {
 	for step, jobs := range map[string]*[]dispatch.Job{"cancel": &g.Cancel, "settle": &g.Settle, "start": &g.Start, "learn": &g.Learn} {
-		p := query.ListDueParams{Account: l.account, Step: step, Now: l.now, N: int32(n)}
+		p := query.ListDueParams{Account: l.account, Step: step, Now: l.now, N: int64(n)}
 		if *jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line
 // Ready gives the first waiting jobs of a line that are due.
 func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
 	err = s.in(ctx, s.read, "Ready", func(q tx, now int64) error {
-		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int32(n)}))
+		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int64(n)}))
 		return err
 	})
 	return jobs, err

@@ -1,5 +1,6 @@
 -- One text for SQLite and PostgreSQL, in the grammar of PostgreSQL. SQLite matches $n by its number. Casts tell the
--- generator, and PostgreSQL, the type of what has none.
+-- generator, and PostgreSQL, the type of what has none. A LIMIT is always cast: SQLite looks at a bare one while it plans, and
+-- then plans anew at each execution.
 
 -- name: ReserveIDs :one
 UPDATE ids SET last = last + sqlc.arg(n) WHERE name = sqlc.arg(name) RETURNING last;
@@ -221,7 +222,7 @@ DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.tas
 -- name: Dequeue :many
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= sqlc.arg(now) AND a.lease_until <= sqlc.arg(now)
-	ORDER BY a.due, a.id LIMIT sqlc.arg(n) FOR UPDATE SKIP LOCKED
+	ORDER BY a.due, a.id LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED
 )
 UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until)
 WHERE id IN (SELECT free.id FROM free) RETURNING id, generation;
@@ -257,7 +258,7 @@ SELECT
 
 -- name: ListDue :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND due <= sqlc.arg(now)
-ORDER BY due, id LIMIT sqlc.arg(n);
+ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: CountHeld :many
 SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS moving,
@@ -302,7 +303,7 @@ SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting'
 
 -- name: ListReady :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due <= sqlc.arg(now)
-ORDER BY due, id LIMIT sqlc.arg(n);
+ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: GetJob :one
 SELECT * FROM jobs WHERE id = $1;
@@ -376,7 +377,7 @@ SELECT * FROM grants WHERE owner = $1 AND issuer = $2;
 SELECT * FROM grants WHERE owner = $1 ORDER BY created, id;
 
 -- name: ListForeignGrants :many
-SELECT * FROM grants WHERE key <> sqlc.arg(key) ORDER BY id LIMIT sqlc.arg(n);
+SELECT * FROM grants WHERE key <> sqlc.arg(key) ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: KeepGrant :exec
 INSERT INTO grants (id, owner, issuer, kind, key, sealed, created, renewed, expires)

@@ -29,7 +29,7 @@ func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant
 
 // ForeignGrants gives grants that are not sealed with a key.
 func (s *Store) ForeignGrants(ctx context.Context, key string, n int) ([]dispatch.Grant, error) {
-	rows, err := s.queries(s.read).ListForeignGrants(ctx, key, int32(n))
+	rows, err := s.queries(s.read).ListForeignGrants(ctx, key, int64(n))
 	return grantsOf(rows), fail("ForeignGrants", err)
 }
 

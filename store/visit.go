@@ -16,7 +16,7 @@ func (s *Store) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases [
 		if err != nil {
 			return err
 		}
-		rows, err := q.Dequeue(ctx, now+ttl.Microseconds(), now, int32(n))
+		rows, err := q.Dequeue(ctx, now+ttl.Microseconds(), now, int64(n))
 		if err != nil {
 			return err
 		}

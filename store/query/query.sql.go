@@ -510,7 +510,7 @@ func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
 const dequeue = `-- name: Dequeue :many
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= $2 AND a.lease_until <= $2
-	ORDER BY a.due, a.id LIMIT $3 FOR UPDATE SKIP LOCKED
+	ORDER BY a.due, a.id LIMIT CAST($3 AS BIGINT) FOR UPDATE SKIP LOCKED
 )
 UPDATE accounts SET generation = generation + 1, lease_until = $1
 WHERE id IN (SELECT free.id FROM free) RETURNING id, generation
@@ -521,7 +521,7 @@ type DequeueRow struct {
 	Generation int64
 }
 
-func (q *Queries) Dequeue(ctx context.Context, until int64, now int64, n int32) ([]DequeueRow, error) {
+func (q *Queries) Dequeue(ctx context.Context, until int64, now int64, n int64) ([]DequeueRow, error) {
 	rows, err := q.db.QueryContext(ctx, dequeue, until, now, n)
 	if err != nil {
 		return nil, err
@@ -1210,14 +1210,14 @@ func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
 
 const listDue = `-- name: ListDue :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
-ORDER BY due, id LIMIT $4
+ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
 type ListDueParams struct {
 	Account dispatch.Account
 	Step    string
 	Now     int64
-	N       int32
+	N       int64
 }
 
 func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error) {
@@ -1356,10 +1356,10 @@ func (q *Queries) ListFailed(ctx context.Context, task dispatch.TaskID) ([]Job, 
 }
 
 const listForeignGrants = `-- name: ListForeignGrants :many
-SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE key <> $1 ORDER BY id LIMIT $2
+SELECT id, owner, issuer, kind, key, sealed, created, renewed, expires, version FROM grants WHERE key <> $1 ORDER BY id LIMIT CAST($2 AS BIGINT)
 `
 
-func (q *Queries) ListForeignGrants(ctx context.Context, key string, n int32) ([]Grant, error) {
+func (q *Queries) ListForeignGrants(ctx context.Context, key string, n int64) ([]Grant, error) {
 	rows, err := q.db.QueryContext(ctx, listForeignGrants, key, n)
 	if err != nil {
 		return nil, err
@@ -1538,14 +1538,14 @@ func (q *Queries) ListPlatforms(ctx context.Context) ([]Platform, error) {
 
 const listReady = `-- name: ListReady :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
-ORDER BY due, id LIMIT $4
+ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
 type ListReadyParams struct {
 	Account dispatch.Account
 	Line    string
 	Now     int64
-	N       int32
+	N       int64
 }
 
 func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, error) {
@@ -2357,7 +2357,8 @@ UPDATE ids SET last = last + $1 WHERE name = $2 RETURNING last
 `
 
 // One text for SQLite and PostgreSQL, in the grammar of PostgreSQL. SQLite matches $n by its number. Casts tell the
-// generator, and PostgreSQL, the type of what has none.
+// generator, and PostgreSQL, the type of what has none. A LIMIT is always cast: SQLite looks at a bare one while it plans, and
+// then plans anew at each execution.
 func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, error) {
 	row := q.db.QueryRowContext(ctx, reserveIDs, n, name)
 	var last int64

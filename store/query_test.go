@@ -1,0 +1,21 @@
+package store_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+)
+
+// SQLite plans a statement anew at each execution if its limit is a bare argument: two thirds of a look at an agenda.
+func TestLimitsAreCast(t *testing.T) {
+	text, err := os.ReadFile("query.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bare := regexp.MustCompile(`LIMIT (sqlc\.|\$)[^\s)]*`).FindAll(text, -1); bare != nil {
+		t.Errorf("not cast: %q", bare)
+	}
+	if cast := regexp.MustCompile(`LIMIT CAST\(`).FindAll(text, -1); len(cast) < 5 {
+		t.Errorf("only %d limits were found", len(cast))
+	}
+}
