@@ -19,6 +19,13 @@ type flown struct {
 	answers []answer
 }
 
+// slotAhead is how far away a slot may be that a visit takes: so long it has to get ready when its account has booked one.
+const slotAhead = 2 * time.Second
+
+// inTurn is how long before the slot of a reading the next is asked for: so accounts get theirs one after the other, and one
+// that is alone still loses none.
+const inTurn = 250 * time.Millisecond
+
 // steps takes the most urgent steps, as many as may be under way at once and the platform's rate allows.
 func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 	var steps []flight
@@ -52,9 +59,13 @@ func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Served, err
 	if v.Limits.Pace == 0 {
 		return Served{Given: true}, nil
 	}
-	s, err := v.Store.Take(ctx, Ask{Account: v.account, Pace: v.Limits.Pace, Purpose: p, Ahead: min(nearby, v.Limits.Send/8), Due: due})
-	if err == nil && !s.Given {
+	s, err := v.Store.Take(ctx, Ask{Account: v.account, Pace: v.Limits.Pace, Purpose: p, Ahead: min(slotAhead, v.Limits.Send/8), Due: due})
+	switch {
+	case err != nil:
+	case !s.Given:
 		v.shut[p] = time.Now().Add(s.Wait)
+	case p == Reading:
+		v.shut[p] = time.Now().Add(s.Wait - inTurn)
 	}
 	v.queued = v.queued || p == Reading && (s.Wait > 0 || !s.Given)
 	return s, err

@@ -27,7 +27,7 @@ func (p *platformAt) ask(a Account, purpose Purpose) Served {
 	}
 	booked, ahead := &time.Time{}, enterWithin
 	if purpose != Calling {
-		booked, ahead = &p.booked[a][purpose], nearby
+		booked, ahead = &p.booked[a][purpose], slotAhead
 	}
 	s, _ := p.Serve(Ask{Account: a, Pace: p.pace, Purpose: purpose, Ahead: ahead}, booked, p.now)
 	if s.Given {
@@ -104,7 +104,7 @@ func TestAMissedSlotIsMadeGood(t *testing.T) {
 		p.ask(Account(rune('a'+i)), Reading)
 	}
 	s := p.ask("late", Reading)
-	p.now = p.now.Add(s.Wait + nearby + 150*time.Millisecond)
+	p.now = p.now.Add(s.Wait + slotAhead + 150*time.Millisecond)
 	for i := range 500 {
 		p.ask(Account(rune('a'+500+i)), Reading)
 	}

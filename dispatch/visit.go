@@ -201,11 +201,16 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	return nil
 }
 
-// enqueueLearn puts the statuses that someone waits for before those that are only due.
+// enqueueLearn puts the statuses that someone waits for before those that are only due. Where a rate bounds readings, all
+// that is due to who waits goes together, the oldest first: else some of it would be read early, and the rest late.
 func (v *visit) enqueueLearn() {
+	waits := map[UserID]bool{}
+	for _, j := range v.agenda.Learn {
+		waits[j.Owner] = waits[j.Owner] || j.Awaited && v.Limits.Pace > 0
+	}
 	for _, j := range v.agenda.Learn {
 		c := learn
-		if j.Awaited {
+		if j.Awaited || waits[j.Owner] {
 			c = awaited
 		}
 		v.turns.due[c] = append(v.turns.due[c], j)
@@ -263,7 +268,13 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 
 // rest is how long to wait for an answer or a wake.
 func (v *visit) rest(err error) time.Duration {
-	if err != nil || v.flying > 0 {
+	if err != nil {
+		return repair
+	}
+	if v.flying > 0 { // for the next reading, if there is room
+		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.Limits.Requests {
+			return min(repair, next)
+		}
 		return repair
 	}
 	return max(v.due().Sub(v.now()), time.Millisecond)

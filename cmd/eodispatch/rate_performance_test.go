@@ -1,0 +1,401 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+const (
+	jobsEach  = 20
+	freshness = 10 * time.Second
+	watchFor  = time.Minute // after every account had its turn
+)
+
+// BenchmarkPerformanceOfTheRate measures how old the statuses get that many clients watch, where the platform's rate does not
+// suffice to keep all of them fresh, and whether the rate is kept. The platform answers after 50 ms.
+func BenchmarkPerformanceOfTheRate(b *testing.B) {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "each account with 20 jobs and a client\tneeded\trequests a second: mean, most\tbound\tage of what clients were sent: p99, most\tratio, aim 1.2"+
+		"\tbetween two readings: p99, most\tratio\ta call meanwhile: median, most")
+	for _, c := range []crowd{
+		{name: "openEO, 1,000 accounts, 50/s, SQLite", protocol: config.OpenEO, accounts: 1000, rate: 50, aged: time.Hour, databases: sqlite},
+		{name: "openEO, 1,000 accounts, 50/s, PostgreSQL, 2 replicas", protocol: config.OpenEO, accounts: 1000, rate: 50, databases: replicas},
+		{name: "OGC without listing, 100 accounts, 100/s, SQLite", protocol: config.OGCProcess, accounts: 100, rate: 100, aged: time.Hour, databases: sqlite},
+	} {
+		b.Run(c.name, func(b *testing.B) { fmt.Fprintf(table, "%s\t%s\n", c.name, c.run(b)) })
+	}
+}
+
+// crowd is many users who each watch their jobs at one platform.
+type crowd struct {
+	name      string
+	protocol  config.Protocol
+	accounts  int
+	rate      int
+	aged      time.Duration // how long the jobs have been there when the watching begins
+	databases func(*testing.B, dispatch.Clock) []*store.Store
+}
+
+// shifted is a clock that can be put forward.
+type shifted struct{ by atomic.Int64 }
+
+func (s *shifted) Now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
+
+func sqlite(b *testing.B, c dispatch.Clock) []*store.Store {
+	return []*store.Store{opened(b, "sqlite:"+filepath.Join(b.TempDir(), "crowd.db"), c)}
+}
+
+func replicas(b *testing.B, c dispatch.Clock) []*store.Store {
+	url := postgres.Database(b)
+	return []*store.Store{opened(b, url, c), opened(b, url, c)}
+}
+
+func opened(b *testing.B, dsn string, c dispatch.Clock) *store.Store {
+	s, err := store.Open(b.Context(), dsn, c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// measured is a simulated platform that notes when it was asked, and when each thing was read.
+type measured struct {
+	http.Handler
+	listing bool
+
+	mu    sync.Mutex
+	asked []time.Time
+	read  map[string]time.Time
+	gaps  []time.Duration
+}
+
+func (m *measured) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	jobs := strings.Contains(r.URL.Path, "/jobs")
+	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/jobs") && !m.listing {
+		http.NotFound(w, r)
+		return
+	}
+	if jobs {
+		m.note(r.Header.Get("Authorization") + " " + r.URL.Path)
+	}
+	m.Handler.ServeHTTP(w, r)
+}
+
+func (m *measured) note(what string) {
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, now)
+	if before, known := m.read[what]; known {
+		m.gaps = append(m.gaps, now.Sub(before))
+	}
+	m.read[what] = now
+}
+
+// begin forgets what was asked before, but for when each thing was last read.
+func (m *measured) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked, m.gaps = nil, nil
+}
+
+// kept gives the requests a second: on average, and the most in any second.
+func (m *measured) kept() (mean float64, most int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slices.SortFunc(m.asked, time.Time.Compare)
+	first := 0
+	for i, at := range m.asked {
+		for at.Sub(m.asked[first]) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return float64(len(m.asked)-1) / m.asked[len(m.asked)-1].Sub(m.asked[0]).Seconds(), most
+}
+
+// bearers takes every token for the user of its name.
+type bearers struct{}
+
+func (bearers) Verify(_ context.Context, token dispatch.Secret) (identity.Caller, error) {
+	return identity.Caller{User: dispatch.UserID(token.Reveal())}, nil
+}
+
+func (bearers) Token(_ context.Context, a dispatch.Account) (dispatch.Token, error) {
+	return dispatch.Token{Secret: dispatch.Secret(a.Identity())}, nil
+}
+
+func (bearers) Refused(dispatch.Account, dispatch.Token) {}
+
+// replica is one process of the broker, but in this one.
+type replica struct {
+	*dispatch.Broker
+	work *engine.Engine
+}
+
+func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.Duration) replica {
+	access := config.Platform{Name: "p", Protocol: c.protocol, Endpoint: endpoint, Access: dispatch.AccessUser, TokenPrefix: "oidc/sim"}
+	access.Limits = config.PlatformLimits{Requests: 8, Send: 30 * time.Second, Rate: config.Pace(pace), Jobs: 1000}
+	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{access}})
+	name, err := s.Installation(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	r := replica{Broker: &dispatch.Broker{Store: s, Tokens: bearers{}, Backends: backends, Installation: name, Log: log}}
+	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, Woken: r.Woken, Heard: r.Heard})
+	r.Engine = r.work
+	return r
+}
+
+// working runs engines until it is told to stop.
+func working(b *testing.B, all []replica) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	var running sync.WaitGroup
+	for _, r := range all {
+		running.Go(func() { r.work.Run(ctx) })
+	}
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	b.Cleanup(stop)
+	return stop
+}
+
+func user(i int) dispatch.UserID { return dispatch.UserID("user" + strconv.Itoa(i)) }
+
+// run gives a row of the table.
+func (c crowd) run(b *testing.B) string {
+	m, faults := c.platform()
+	server := httptest.NewServer(m)
+	defer server.Close()
+	clock := &shifted{}
+	stores := c.databases(b, clock)
+	jobs := c.submit(b, c.replica(b, stores[0], server.URL, 0))
+
+	clock.by.Store(int64(c.aged))
+	faults.Set(simulator.Fault{Latency: answered})
+	m.begin()
+	var all []replica
+	for _, s := range stores {
+		all = append(all, c.replica(b, s, server.URL, time.Second/time.Duration(c.rate)))
+	}
+	stop := working(b, all)
+	round := time.Duration(c.requests()) * time.Second / time.Duration(c.rate)
+	ages, calls := c.watch(b, all, jobs, clock, m, round)
+	stop()
+
+	bound := max(freshness, round)
+	ratio := func(d time.Duration) float64 { return float64(d) / float64(bound) }
+	mean, most := m.kept()
+	slices.Sort(ages)
+	slices.Sort(m.gaps)
+	slices.Sort(calls)
+	last := func(all []time.Duration) (p99, most time.Duration) {
+		return all[len(all)*99/100].Round(10 * time.Millisecond), all[len(all)-1].Round(10 * time.Millisecond)
+	}
+	age99, oldest := last(ages)
+	gap99, longest := last(m.gaps)
+	return fmt.Sprintf("%d\t%.1f, %d\t%v\t%v, %v\t%.2f\t%v, %v\t%.2f\t%v, %v", c.requests(), mean, most, bound, age99, oldest, ratio(oldest),
+		gap99, longest, ratio(longest), calls[len(calls)/2].Round(time.Millisecond), calls[len(calls)-1].Round(time.Millisecond))
+}
+
+// requests is how many it takes to read everything once.
+func (c crowd) requests() int {
+	if c.protocol == config.OpenEO {
+		return c.accounts
+	}
+	return c.accounts * jobsEach
+}
+
+func (c crowd) platform() (*measured, *simulator.Faults) {
+	life := simulator.Life{Run: 10 * time.Hour}
+	m := &measured{listing: c.protocol == config.OpenEO, read: map[string]time.Time{}}
+	if m.listing {
+		p := &simulator.OpenEO{Life: life}
+		m.Handler = p
+		return m, &p.Faults
+	}
+	p := &simulator.OGC{Life: life, Check: func(token string) (string, error) { return token, nil }}
+	m.Handler = p
+	return m, &p.Faults
+}
+
+// submit brings everybody's jobs to the platform, as fast as it goes, and gives the first of each.
+func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
+	backend := r.Backends[0]
+	service := dispatch.Service{Endpoint: backend.Endpoint, Application: "ndvi_composite"}
+	parameters := json.RawMessage(`{"spatial_extent": ` + demoArea + `, "temporal_extent": ` + demoSpan + `}`)
+	if c.protocol == config.OGCProcess {
+		service.Application, parameters = ogcProcess, json.RawMessage(`{"bbox": `+demoBox+`}`)
+	}
+	body, err := json.Marshal(dispatch.Request{Title: "watched", Label: backend.Label, Format: "json", Service: service, Parameters: parameters})
+	if err != nil {
+		b.Fatal(err)
+	}
+	base, err := backend.Platform.Base(service)
+	if err != nil {
+		b.Fatal(err)
+	}
+	jobs := make([]dispatch.JobID, c.accounts)
+	var all sync.WaitGroup
+	for part := range 16 {
+		all.Go(func() {
+			for i := part; i < c.accounts; i += 16 {
+				job := dispatch.Job{Owner: user(i), Account: backend.Account(user(i)), Base: base, Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}
+				drafts := slices.Repeat([]dispatch.Draft{{Job: job, Body: body}}, jobsEach)
+				if err := start(b.Context(), r, drafts); err != nil {
+					b.Error(err)
+				}
+				jobs[i] = drafts[0].ID
+			}
+		})
+	}
+	all.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return jobs
+}
+
+// start keeps jobs and starts them, as a visit would.
+func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
+	if _, err := r.Store.Accept(ctx, dispatch.Key{}, nil, drafts); err != nil {
+		return err
+	}
+	token, err := r.Tokens.Token(ctx, drafts[0].Account)
+	if err != nil {
+		return err
+	}
+	jobs := make([]dispatch.Job, len(drafts))
+	for i, d := range drafts {
+		request, err := r.Store.Request(ctx, d.ID)
+		if err != nil {
+			return err
+		}
+		s := dispatch.Submission{Tag: d.Tag(r.Installation), Request: request}
+		for step := (dispatch.Step{}); !step.Started; s.Ref = step.Ref {
+			if step, err = r.Backends[0].Platform.Submit(ctx, token, s); err != nil {
+				return err
+			}
+		}
+		jobs[i] = d.Job
+		jobs[i].Ref, jobs[i].Phase, jobs[i].Status, jobs[i].Checked = s.Ref, dispatch.Started, dispatch.Submitted, d.Created
+	}
+	saved, err := r.Store.Save(ctx, jobs)
+	if err == nil && len(saved) < len(jobs) {
+		err = fmt.Errorf("%d of %d jobs were kept", len(saved), len(jobs))
+	}
+	return err
+}
+
+// watch has a client for each user look on, and gives how old the oldest status was in each message that a client was sent,
+// and how long a call took that somebody made now and then. It begins when everything was read once.
+func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *shifted, m *measured, round time.Duration) (ages, calls []time.Duration) {
+	ctx, cancel := context.WithCancel(b.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	var mu sync.Mutex
+	counts := false
+	for part, r := range all {
+		a := api.New(api.Config{Broker: r.Broker, Verifier: bearers{}, Log: slog.New(slog.DiscardHandler), Freshness: freshness})
+		server := httptest.NewServer(a)
+		defer server.Close()
+		defer a.Close()
+		for i := part; i < c.accounts; i += len(all) {
+			watching.Go(func() {
+				c.look(ctx, b, server.URL, user(i), func(oldest time.Time) {
+					mu.Lock()
+					defer mu.Unlock()
+					if counts {
+						ages = append(ages, clock.Now().Sub(oldest))
+					}
+				})
+			})
+		}
+	}
+	begin := time.Now().Add(round * 3 / 2)
+	<-time.After(time.Until(begin))
+	m.begin()
+	mu.Lock()
+	counts = true
+	mu.Unlock()
+	for n := 0; time.Since(begin) < max(watchFor, 2*round); n++ {
+		called := time.Now()
+		if _, err := all[0].Logs(ctx, user(n%c.accounts), jobs[n%c.accounts]); err != nil && !dispatch.Is(err, dispatch.Unsupported) {
+			b.Error(err)
+		}
+		calls = append(calls, time.Since(called))
+		<-time.After(time.Until(called.Add(time.Second)))
+	}
+	cancel()
+	mu.Lock()
+	defer mu.Unlock()
+	counts = false
+	return ages, calls
+}
+
+// look reads a user's stream, and tells when the oldest status in each message was checked.
+func (c crowd) look(ctx context.Context, b *testing.B, address string, u dispatch.UserID, tell func(time.Time)) {
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(address, "http")+"/job_status", &websocket.DialOptions{
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + string(u)}}})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(-1)
+	for {
+		_, text, err := conn.Read(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.Error(err)
+			}
+			return
+		}
+		var said struct {
+			Data struct {
+				Jobs []struct{ Checked time.Time } `json:"processing_jobs"`
+			}
+		}
+		if err := json.Unmarshal(text, &said); err != nil {
+			b.Error(err)
+		}
+		if len(said.Data.Jobs) != jobsEach {
+			continue
+		}
+		oldest := said.Data.Jobs[0].Checked
+		for _, j := range said.Data.Jobs {
+			if j.Checked.Before(oldest) {
+				oldest = j.Checked
+			}
+		}
+		tell(oldest)
+	}
+}
