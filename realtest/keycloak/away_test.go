@@ -289,20 +289,26 @@ func (p *person) takesLeaveBack(t *testing.T, s *Server) {
 	}
 }
 
-// TestLinksAreRefused: what the user sees who does not agree, and who comes as another.
-func TestLinksAreRefused(t *testing.T) {
-	s := Start(t)
-	must(t, s.AddUser("apex", "edda"))
+// vaulted is c with a vault in memory and new keys.
+func vaulted(t *testing.T, c identity.TokensConfig) identity.TokensConfig {
+	t.Helper()
 	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
 	must(t, err)
 	kept, err := store.Open(t.Context(), "sqlite::memory:", wallClock{})
 	must(t, err)
 	t.Cleanup(func() { must(t, kept.Close()) })
-	c := settings("keycloak-broker")
 	c.Vault, c.Keys = kept, ring
+	return c
+}
+
+// TestLinksAreRefused: what the user sees who does not agree, and who comes as another.
+func TestLinksAreRefused(t *testing.T) {
+	s := Start(t)
+	must(t, s.AddUser("apex", "edda"))
+	c := vaulted(t, settings("keycloak-broker"))
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	signIns := tokens.SignIns(Callback, ring)
+	signIns := tokens.SignIns(Callback, c.Keys)
 	comes := func(p identity.Purpose, b *Browser) error {
 		b.Logins = map[string]string{"apex": "edda"}
 		address, remember, err := signIns.Begin(t.Context(), p)
@@ -319,7 +325,7 @@ func TestLinksAreRefused(t *testing.T) {
 	query.Del("iss") // Keycloak says that it names itself (RFC 9207)
 	_, err = signIns.Finish(t.Context(), query, remember)
 	wants(t, err, dispatch.Invalid, "This page is only for the way back")
-	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", ring).Begin(t.Context(), identity.Purpose{Platform: "P"})
+	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(), identity.Purpose{Platform: "P"})
 	must(t, err)
 	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest || !strings.Contains(at.Text, "redirect_uri") {
 		t.Errorf("an address that is not registered: %+v %v", at, err)
@@ -334,13 +340,8 @@ func TestSessionGrant(t *testing.T) {
 	must(t, s.AddUser("apex", "finn"))
 	must(t, s.AddUser("platform", "finn-p"))
 	must(t, s.Link("finn"))
-	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
-	must(t, err)
-	kept, err := store.Open(t.Context(), "sqlite::memory:", wallClock{})
-	must(t, err)
-	t.Cleanup(func() { must(t, kept.Close()) })
-	c := settings("keycloak-broker")
-	c.Vault, c.Keys, c.SessionGrants = kept, ring, true
+	c := vaulted(t, settings("keycloak-broker"))
+	c.SessionGrants = true
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
 	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: http.DefaultClient, Development: true})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/store"
 )
 
 // TestSetUpAsWritten does the steps of docs/identity.md with clients and providers of its own, that have nothing but what is
@@ -131,13 +130,8 @@ func TestSetUpAsWritten(t *testing.T) {
 	works("jwt-grant")
 
 	// Users who are away, and the link page.
-	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
-	must(t, err)
-	kept, err := store.Open(t.Context(), "sqlite::memory:", wallClock{})
-	must(t, err)
-	t.Cleanup(func() { must(t, kept.Close()) })
-	c := of("keycloak-broker")
-	c.Vault, c.Keys, c.SessionGrants = kept, ring, true
+	c := vaulted(t, of("keycloak-broker"))
+	c.SessionGrants = true
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
 	issuer := dispatch.UserID(Apex + " ")
@@ -157,7 +151,7 @@ func TestSetUpAsWritten(t *testing.T) {
 	}
 	kinds(dispatch.SessionGrant)
 	must(t, s.Client("steps-api", nil, Object{"standardFlowEnabled": true, "redirectUris": []string{Callback}}))
-	signIns := tokens.SignIns(Callback, ring)
+	signIns := tokens.SignIns(Callback, c.Keys)
 	for _, purpose := range []identity.Purpose{{Platform: "P"}, {Away: true, User: ines}} {
 		address, remember, err := signIns.Begin(t.Context(), purpose)
 		must(t, err)
