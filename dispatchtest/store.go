@@ -1859,26 +1859,31 @@ func (t storeTest) pages() {
 		}
 		return ids, last
 	}
-	var read []dispatch.JobID
-	for after := (dispatch.Place{}); ; {
-		ids, last := page(dispatch.Page{After: after, Limit: 3})
-		if read = append(read, ids...); len(ids) == 0 {
-			break
-		}
-		after = last
-		if len(read) == 3 { // a new one comes first, and what goes shifts nothing
-			t.acceptFor(ann, shared)
-			_, err := t.s.Cancel(ctx, ann, read[0], true)
-			t.must(err)
-		}
-	}
-	t.equal(read, all)
+	t.equal(inParts(3, page, func(first dispatch.JobID) { // a new one comes first, and what goes shifts nothing
+		t.acceptFor(ann, shared)
+		_, err := t.s.Cancel(ctx, ann, first, true)
+		t.must(err)
+	}), all)
 	ids, _ := page(dispatch.Page{Limit: 9, Statuses: []dispatch.Status{dispatch.Running, dispatch.Queued}})
 	t.equal(ids, []dispatch.JobID{all[3], all[6]})
 	ids, _ = page(dispatch.Page{Limit: 9, Accounts: []dispatch.Account{"q/shared", "r/shared"}})
 	t.equal(ids, []dispatch.JobID{all[1], all[3], all[5]})
 	ids, _ = page(dispatch.Page{Limit: 9, Since: t.load(all[3]).Updated.Add(-time.Minute)})
 	t.equal(ids, []dispatch.JobID{all[3], all[6]}[:len(ids)])
+}
+
+// inParts reads a list to its end, some at a time. After the first part change is called, with the first of the list.
+func inParts[ID any](some int, page func(dispatch.Page) ([]ID, dispatch.Place), change func(first ID)) (read []ID) {
+	for after := (dispatch.Place{}); ; {
+		ids, last := page(dispatch.Page{After: after, Limit: some})
+		if len(ids) == 0 {
+			return read
+		}
+		read, after = append(read, ids...), last
+		if len(read) == some {
+			change(read[0])
+		}
+	}
 }
 
 // taskPages reads tasks and the jobs of one in parts, while they change.
@@ -1906,20 +1911,11 @@ func (t storeTest) taskPages() {
 		}
 		return ids, last
 	}
-	var read []dispatch.TaskID
-	for after := (dispatch.Place{}); ; {
-		ids, last := tasks(dispatch.Page{After: after, Limit: 2})
-		if read = append(read, ids...); len(ids) == 0 {
-			break
-		}
-		after = last
-		if len(read) == 2 { // a new one comes first, and what goes shifts nothing
-			t.acceptTask(ann, 1)
-			_, err := t.s.CancelTask(ctx, ann, read[0])
-			t.must(err)
-		}
-	}
-	t.equal(read, all)
+	t.equal(inParts(2, tasks, func(first dispatch.TaskID) { // likewise
+		t.acceptTask(ann, 1)
+		_, err := t.s.CancelTask(ctx, ann, first)
+		t.must(err)
+	}), all)
 	all = all[1:]
 	failed := []dispatch.TaskID{all[0], all[2], all[4]}
 	for limit := range 4 {
