@@ -172,7 +172,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	if err != nil {
 		return r, err
 	}
-	if r.Phase != Started {
+	if r.Phase != Started || fresh == AsKnown {
 		return b.presentOne(ctx, r, AsKnown)
 	}
 	if err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil {
@@ -230,28 +230,32 @@ func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time
 // awaited reports whether a fresher status of j is on its way.
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
-// admit says of statuses that were asked for, and not told in time, that their platform does not answer; unless it told
-// others of the account meanwhile: then it is only slow. One that does not find a job has answered.
-func admit(records []Record, fresh time.Duration, now time.Time) []Record {
+// admit marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or one that a
+// client waits for has been due for readWithin. A platform that told the status of another job of the account lately, or
+// that does not find a job, is only slow. All times compared are of the store's clock.
+func admit(records []Record, fresh time.Duration) []Record {
 	if fresh == AsKnown {
 		fresh = 2 * readWithin
 	}
-	late := now.Add(-fresh - readWithin/2)
 	answers := map[Account]bool{}
 	for _, r := range records {
+		late := r.Read.Add(-fresh - readWithin/2)
 		answers[r.Account] = answers[r.Account] || r.Phase == Started && r.Checked.After(late)
 	}
 	for i, r := range records {
-		if r.Phase == Started && r.Looks == 0 && (r.Awaited || r.Tries > 0) && !answers[r.Account] && r.Attention == None {
+		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late()) && !answers[r.Account] && r.Attention == None {
 			records[i].Attention = Unreachable
 		}
 	}
 	return records
 }
 
+// late reports whether a client waits for a status that has been due for readWithin.
+func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
+
 // present adds to records what there is to say of them at the moment.
 func (b *Broker) present(ctx context.Context, records []Record, fresh time.Duration) ([]Record, error) {
-	return b.queued(ctx, admit(records, fresh, time.Now()))
+	return b.queued(ctx, admit(records, fresh))
 }
 
 func (b *Broker) presentOne(ctx context.Context, r Record, fresh time.Duration) (Record, error) {

@@ -81,5 +81,6 @@ func (r Request) PlatformOptions() json.RawMessage {
 type Record struct {
 	Job
 	Request Request
-	Ahead   *int // how many of its account are submitted before it, as things are; nil: it does not wait. Store never fills it in
+	Read    time.Time // when the store gave it, by the store's clock, as all times of the job
+	Ahead   *int      // how many of its account are submitted before it, as things are; nil: it does not wait. Store never fills it in
 }

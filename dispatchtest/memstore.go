@@ -268,7 +268,7 @@ func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 		j.Attention = dispatch.ServiceChanged
 	}
 	request, err := s.request(r)
-	return dispatch.Record{Job: j, Request: request}, err
+	return dispatch.Record{Job: j, Request: request, Read: now}, err
 }
 
 func (s *MemStore) request(r *row) (q dispatch.Request, err error) {

@@ -277,13 +277,13 @@ func (t storeTest) requests() {
 	t.s = t.db.Restart()
 	record, err := t.s.Record(t.Context(), ann, single.ID)
 	t.must(err)
-	t.equal(record, dispatch.Record{Job: single, Request: request()})
+	t.equal(record, dispatch.Record{Job: single, Request: request(), Read: t.look().Now})
 	for i, j := range jobs {
 		want, err := task.For(i+1, j.Body)
 		t.must(err)
 		record, err := t.s.Record(t.Context(), ann, j.ID)
 		t.must(err)
-		t.equal(record, dispatch.Record{Job: j.Job, Request: want})
+		t.equal(record, dispatch.Record{Job: j.Job, Request: want, Read: t.look().Now})
 		got, err := t.s.Request(t.Context(), j.ID)
 		t.must(err)
 		t.equal(got, want)
@@ -292,7 +292,8 @@ func (t storeTest) requests() {
 	newer := t.accept()
 	list, err := t.s.Records(t.Context(), ann, dispatch.Page{})
 	t.must(err)
-	t.equal(list, []dispatch.Record{{Job: newer, Request: request()}, {Job: single, Request: request()}})
+	now := t.look().Now
+	t.equal(list, []dispatch.Record{{Job: newer, Request: request(), Read: now}, {Job: single, Request: request(), Read: now}})
 }
 
 func (t storeTest) owners() {

@@ -44,7 +44,7 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 	}
 	request, err := requestOf(j, row.Body, row.Shared, row.Dimension)
 	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
-	return dispatch.Record{Job: j, Request: request}, err
+	return dispatch.Record{Job: j, Request: request, Read: at(now)}, err
 }
 
 // held shows on a job that was not started why its account submits nothing.

@@ -125,7 +125,7 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, now int64) (dis
 	}
 	r, err := t.For(j.Number, json.RawMessage(row.Body))
 	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
-	return dispatch.Record{Job: j, Request: r}, err
+	return dispatch.Record{Job: j, Request: r, Read: at(now)}, err
 }
 
 // CancelTask cancels and hides all jobs of a task, and hides the task.
