@@ -554,6 +554,11 @@ func TestARemovedPlatform(t *testing.T) {
 
 		busy.Store(false)
 		again := open(s, backend("a", dispatch.AccessShared, p))
+		fresh := again.accept(t)
+		time.Sleep(time.Second)
+		if r := again.now(t, fresh.ID); r.Status != dispatch.Running {
+			t.Errorf("a new job is %s %q though its platform is back", r.Status, r.Attention)
+		}
 		time.Sleep(15 * time.Minute)
 		for _, id := range []dispatch.JobID{started.ID, waiting.ID} {
 			if r := again.now(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None {

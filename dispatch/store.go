@@ -61,9 +61,12 @@ type Store interface {
 	// [Record]. It gives the owner of each task, and job without one, that looks different since.
 	Redefine(ctx context.Context, o Origin, hash string) ([]UserID, error)
 
-	// Dequeue gives out accounts that are due and that nobody holds, n at most, each leased for ttl. It also tells how
-	// long until the next account will be due that it did not give out: an hour at most.
-	Dequeue(ctx context.Context, n int, ttl time.Duration) ([]Lease, time.Duration, error)
+	// Dequeue gives out accounts that are due and that nobody holds, as many as there is room for, each leased for ttl. It
+	// also tells how long until the next account will be due that it did not give out: an hour at most. Accounts that are
+	// due already count for that only if their platform was given room.
+	Dequeue(ctx context.Context, r Room, ttl time.Duration) ([]Lease, time.Duration, error)
+	// Serve notes that a process serves these platforms at present.
+	Serve(ctx context.Context, platforms []string) error
 	// Renew extends a lease to ttl from now, also one that ran out if nobody took the account since. Conflict when
 	// another did.
 	Renew(ctx context.Context, l Lease, ttl time.Duration) error
@@ -190,6 +193,13 @@ type Usage struct {
 	Lately  int      // jobs submitted lately
 	Jobs    int      // all that are kept
 	Costs   *float64 // of those of which the platform told them, in its own unit; nil: of none
+}
+
+// Room says how many accounts a process can visit now.
+type Room struct {
+	Platforms map[string]int // accounts of each platform that the process knows
+	Others    int            // accounts of all other platforms together
+	Unserved  time.Duration  // accounts of other platforms are given out only if no process has served the platform for so long
 }
 
 // Lease is the right to act for an account until it runs out. The generation moves whenever an account is taken or

@@ -171,6 +171,9 @@ func (v *visit) look(ctx context.Context) (err error) {
 	}
 	v.turns.due = [classes][]Job{cancel: v.agenda.Cancel, settle: v.agenda.Settle}
 	v.enqueueLearn()
+	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
+		return v.Store.Hold(ctx, v.account, 0, None, "")
+	}
 	if v.agenda.Now.Before(v.agenda.Hold) {
 		return nil
 	}

@@ -29,6 +29,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"drop":    p.cancelTask,
 			"retry":   p.retryTask,
 			"dequeue": p.dequeue,
+			"serve":   p.serve,
 			"renew":   p.renew,
 			"release": p.release,
 			"intend":  p.intend,
@@ -176,14 +177,23 @@ func (p *pair) await(r *rapid.T) {
 	both(p, r, func(s dispatch.Store) (bool, error) { return s.Awaited(p.Context(), u, scope) })
 }
 
+func (p *pair) serve(r *rapid.T) {
+	names := rapid.SampledFrom([][]string{nil, {"p"}, {"q"}, {"q", "p"}}).Draw(r, "platforms")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Serve(p.Context(), names) })
+}
+
 func (p *pair) dequeue(r *rapid.T) {
 	n, ttl := rapid.IntRange(1, 3).Draw(r, "n"), time.Second+spans.Draw(r, "ttl")
+	room := dispatch.Room{Others: n, Unserved: spans.Draw(r, "unserved")}
+	if rapid.Bool().Draw(r, "known") {
+		room.Platforms = map[string]int{"p": n - 1}
+	}
 	type given struct {
 		Leases map[dispatch.Account]dispatch.Lease
 		Wait   time.Duration
 	}
 	got := both(p, r, func(s dispatch.Store) (g given, err error) {
-		leases, wait, err := s.Dequeue(p.Context(), n, ttl)
+		leases, wait, err := s.Dequeue(p.Context(), room, ttl)
 		g = given{map[dispatch.Account]dispatch.Lease{}, wait}
 		for _, l := range leases {
 			g.Leases[l.Account] = l

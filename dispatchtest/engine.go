@@ -223,7 +223,7 @@ func (t engineTest) overlap() {
 func (t engineTest) dead() {
 	t.accept()
 	const ttl = 900 * time.Millisecond
-	old, _, err := t.s.Dequeue(t.Context(), 9, ttl) // by a process that then dies
+	old, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, ttl) // by a process that then dies
 	t.must(err)
 	taken := time.Now()
 	v, begun, end := t.reporting()
@@ -256,7 +256,7 @@ func (t engineTest) stop() {
 	}
 	end <- t.seen()
 	<-ended
-	if leases, _, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) != 1 || leases[0].Account != "q/shared" {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 || leases[0].Account != "q/shared" {
 		t.Errorf("left behind: %v, %v", leases, err)
 	}
 }

@@ -31,6 +31,7 @@ type MemStore struct {
 	tables   map[string]*dispatch.Timetable // by platform
 	defined  map[owned]*definition
 	heard    map[string]dispatch.Standing // of platforms
+	served   map[string]time.Time         // when a process last noted that it serves a platform
 }
 
 // owned is a task, or a job without one.
@@ -79,7 +80,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Timetable{},
-		defined: map[owned]*definition{}, heard: map[string]dispatch.Standing{},
+		defined: map[owned]*definition{}, heard: map[string]dispatch.Standing{}, served: map[string]time.Time{},
 	}
 }
 
@@ -658,27 +659,67 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-func (s *MemStore) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	if err := ctx.Err(); err != nil { // nobody would heed the leases
 		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatchtest.Dequeue", Err: err}
 	}
 	now, unlock := s.lock()
 	defer unlock()
 	wait = time.Hour
-	for _, name := range s.queue() {
+	given := map[string]int{}
+	for _, name := range s.byPlatform(s.queue(), now) {
 		acc := s.accounts[name]
+		n, counted := s.roomFor(room, name.Platform(), now)
 		switch {
 		case acc.until.After(now):
 			wait = min(wait, acc.until.Sub(now))
-		case acc.due.After(now), len(leases) == n:
-			wait = min(wait, max(0, acc.due.Sub(now)))
+		case acc.due.After(now):
+			wait = min(wait, acc.due.Sub(now))
+		case n <= 0:
+		case given[counted] == n:
+			wait = 0
 		default:
+			given[counted]++
 			acc.generation++
 			acc.until = now.Add(ttl)
 			leases = append(leases, dispatch.Lease{Account: name, Generation: acc.generation})
 		}
 	}
 	return leases, wait, nil
+}
+
+// byPlatform orders a queue by platform, that of the account first that is due longest.
+func (s *MemStore) byPlatform(queue []dispatch.Account, now time.Time) []dispatch.Account {
+	first := map[string]time.Time{}
+	for _, name := range slices.Backward(queue) {
+		if acc := s.accounts[name]; !acc.until.After(now) {
+			first[name.Platform()] = acc.due
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b dispatch.Account) int {
+		return cmp.Or(first[a.Platform()].Compare(first[b.Platform()]), cmp.Compare(a.Platform(), b.Platform()))
+	})
+	return queue
+}
+
+// roomFor gives how many accounts may be given out together with a platform's, and what they are counted as.
+func (s *MemStore) roomFor(room dispatch.Room, platform string, now time.Time) (n int, counted string) {
+	if n, known := room.Platforms[platform]; known {
+		return n, platform
+	}
+	if seen, noted := s.served[platform]; noted && seen.After(now.Add(-room.Unserved)) {
+		return 0, ""
+	}
+	return room.Others, ""
+}
+
+func (s *MemStore) Serve(_ context.Context, platforms []string) error {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, platform := range platforms {
+		s.served[platform] = now
+	}
+	return nil
 }
 
 // queue gives the accounts that have a visit planned, in the order in which they are due.

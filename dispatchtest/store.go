@@ -44,6 +44,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"a key used by many at once", storeTest.parallelKeys},
 		{"each due account is given out once", storeTest.dequeue},
 		{"how long until the next", storeTest.next},
+		{"accounts are given out by platform", storeTest.room},
 		{"a lapsed lease is given out again", storeTest.lapse},
 		{"an old lease changes nothing", storeTest.fence},
 		{"a wake during a visit is not lost", storeTest.wakes},
@@ -194,7 +195,7 @@ func (t storeTest) load(id dispatch.JobID) dispatch.Job {
 // lease takes the account.
 func (t storeTest) lease() dispatch.Lease {
 	t.Helper()
-	leases, _, err := t.s.Dequeue(t.Context(), 100, time.Minute)
+	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 100}, time.Minute)
 	t.must(err)
 	for _, l := range leases {
 		if l.Account == shared {
@@ -482,7 +483,7 @@ func (t storeTest) dequeue() {
 	for _, h := range t.handles(16) {
 		all.Go(func() {
 			for {
-				leases, _, err := h.Dequeue(t.Context(), 1+rand.IntN(9), time.Minute)
+				leases, _, err := h.Dequeue(t.Context(), dispatch.Room{Others: 1 + rand.IntN(9)}, time.Minute)
 				if err != nil {
 					t.Error(err)
 				}
@@ -498,7 +499,7 @@ func (t storeTest) dequeue() {
 		})
 	}
 	all.Wait()
-	leases, _, err := t.s.Dequeue(t.Context(), accounts, time.Minute) // those that another skipped because it was being taken
+	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: accounts}, time.Minute) // those that another skipped because it was being taken
 	t.must(err)
 	for _, l := range leases {
 		times[l.Account]++
@@ -513,11 +514,44 @@ func (t storeTest) dequeue() {
 	}
 }
 
+// room: a process is given as many accounts of each platform as it has room for, and those of an unknown platform only
+// when no process has served that for a while.
+func (t storeTest) room() {
+	for i := range 4 {
+		for _, platform := range []string{"p", "pp", "full", "new", "gone"} {
+			t.acceptFor(ann, dispatch.Account(fmt.Sprintf("%s/%d", platform, i)))
+		}
+	}
+	t.must(t.s.Serve(t.Context(), []string{"new", "gone"}))
+	t.db.Pass(5 * time.Minute)
+	t.must(t.s.Serve(t.Context(), []string{"new"}))
+	given := func(r dispatch.Room) (map[string]int, time.Duration) {
+		leases, wait, err := t.s.Dequeue(t.Context(), r, time.Hour)
+		t.must(err)
+		n := map[string]int{}
+		for _, l := range leases {
+			n[l.Account.Platform()]++
+		}
+		return n, wait
+	}
+	r := dispatch.Room{Platforms: map[string]int{"p": 3, "pp": 9, "full": 0}, Others: 2, Unserved: 2 * time.Minute}
+	got, wait := given(r)
+	t.equal(got, map[string]int{"p": 3, "pp": 4, "gone": 2})
+	t.equal(wait, time.Duration(0))
+	r.Platforms["p"], r.Others = 0, 0
+	got, wait = given(r)
+	t.equal(got, map[string]int{})
+	t.equal(wait, time.Hour)
+	t.db.Pass(2 * time.Minute)
+	got, _ = given(dispatch.Room{Others: 20, Unserved: 2 * time.Minute})
+	t.equal(got, map[string]int{"p": 1, "full": 4, "new": 4, "gone": 2})
+}
+
 func (t storeTest) next() {
 	ctx := t.Context()
 	wait := func(n, given int, want time.Duration) {
 		t.Helper()
-		leases, got, err := t.s.Dequeue(ctx, n, time.Minute)
+		leases, got, err := t.s.Dequeue(ctx, dispatch.Room{Others: n}, time.Minute)
 		t.must(err)
 		if got != want || len(leases) != given {
 			t.Errorf("%d given, %v until the next; want %d, %v", len(leases), got, given, want)
@@ -527,7 +561,7 @@ func (t storeTest) next() {
 	t.accept()
 	t.db.Pass(time.Millisecond)
 	t.acceptFor(ann, "q/shared")
-	first, got, err := t.s.Dequeue(ctx, 1, 30*time.Second)
+	first, got, err := t.s.Dequeue(ctx, dispatch.Room{Others: 1}, 30*time.Second)
 	t.must(err)
 	if len(first) != 1 || first[0].Account != shared || got != 0 {
 		t.Errorf("given %v, %v until the next, which is due", first, got)
@@ -545,7 +579,7 @@ func (t storeTest) lapse() {
 	t.db.Pass(59 * time.Second)
 	t.must(t.s.Renew(t.Context(), l, time.Minute))
 	t.db.Pass(59 * time.Second)
-	if leases, _, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) > 0 {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) > 0 {
 		t.Errorf("given out while it was held: %v, %v", leases, err)
 	}
 	t.db.Pass(2 * time.Second)
@@ -573,7 +607,7 @@ func (t storeTest) fence() {
 	stale(old)
 	t.must(t.s.Release(t.Context(), l, 0, time.Time{}))
 	stale(l)
-	if leases, _, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) != 1 {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 {
 		t.Errorf("released with a wake it had not seen: %v, %v", leases, err)
 	}
 }
@@ -591,7 +625,7 @@ func (t storeTest) wakes() {
 	t.must(t.s.Release(t.Context(), l, seen, t.look().Now.Add(time.Hour)))
 	l = t.lease()
 	t.must(t.s.Release(t.Context(), l, t.look().Wakes, time.Time{}))
-	if leases, wait, err := t.s.Dequeue(t.Context(), 9, time.Minute); err != nil || len(leases) > 0 || wait != time.Hour {
+	if leases, wait, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) > 0 || wait != time.Hour {
 		t.Errorf("given out without a wake: %v, %v, %v", leases, wait, err)
 	}
 }
@@ -935,7 +969,7 @@ func (t storeTest) intend() {
 	t.equal(t.load(want.ID), want)
 	t.equal(t.load(created.ID), wish)
 	t.db.Pass(40 * time.Second) // longer than the first lease
-	if leases, _, err := t.s.Dequeue(ctx, 9, time.Minute); err != nil || len(leases) > 0 {
+	if leases, _, err := t.s.Dequeue(ctx, dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) > 0 {
 		t.Errorf("an intent did not renew the lease: %v, %v", leases, err)
 	}
 }
@@ -1256,7 +1290,7 @@ func (t storeTest) planned() {
 	for range 2 {
 		as, err := t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, 10*time.Second, 4*time.Second)
 		t.must(err)
-		leases, wait, err := t.s.Dequeue(ctx, 9, time.Minute)
+		leases, wait, err := t.s.Dequeue(ctx, dispatch.Room{Others: 9}, time.Minute)
 		t.must(err)
 		if len(as)+len(leases) > 0 || wait != 2*time.Second {
 			t.Errorf("woken %v, visited %v, the next in %v", as, leases, wait)

@@ -26,6 +26,11 @@ type Config struct {
 
 	Visits int           // at once; 0: 1,000
 	Lease  time.Duration // of a new visit, until it renews; 0: 45 s
+
+	// Platforms that this process knows. They share Visits evenly, with at least 100 each, so that one that does not answer
+	// delays no other. Accounts of other platforms are visited only when no process has served their platform for
+	// [Unserved]. None: accounts of all platforms are visited.
+	Platforms []string
 }
 
 // Hints carry news between the processes that share a database.
@@ -61,6 +66,7 @@ type Engine struct {
 	mu      sync.Mutex
 	running map[dispatch.Account]int
 	visits  sync.WaitGroup
+	since   time.Time // since when the store has answered; belongs to Run
 }
 
 var _ dispatch.Engine = (*Engine)(nil)
@@ -81,7 +87,9 @@ func (e *Engine) Run(ctx context.Context) {
 	var hints sync.WaitGroup
 	if e.Hints != nil {
 		hints.Go(func() { e.Hints.Run(ctx, e.hear) })
+		hints.Go(func() { e.serve(ctx) })
 	}
+	e.since = time.Now()
 	for ctx.Err() == nil {
 		e.wait(ctx, e.take(ctx))
 	}
@@ -142,8 +150,8 @@ func (e *Engine) wait(ctx context.Context, d time.Duration) {
 
 // take begins the visits that are due, as many as there is room for, and returns how long until there are more.
 func (e *Engine) take(ctx context.Context) time.Duration {
-	room := e.Visits - e.count()
-	if room <= 0 {
+	room, any := e.room()
+	if !any {
 		return sweep // the end of a visit looks
 	}
 	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // cut off, leases would be left behind
@@ -151,6 +159,7 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 	until := time.Now().Add(e.Lease)
 	leases, wait, err := e.Store.Dequeue(asking, room, e.Lease)
 	if err != nil {
+		e.since = time.Now()
 		e.Log.WarnContext(ctx, "what is due is not known", "err", err)
 		return repair
 	}
@@ -199,13 +208,4 @@ func (e *Engine) visiting(a dispatch.Account) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.running[a] > 0
-}
-
-func (e *Engine) count() (n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, visits := range e.running {
-		n += visits
-	}
-	return n
 }

@@ -213,11 +213,11 @@ type flaky struct {
 	failures int
 }
 
-func (s *flaky) Dequeue(ctx context.Context, n int, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
+func (s *flaky) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration, error) {
 	if s.failures--; s.failures >= 0 {
 		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Dequeue", Text: "The database does not answer."}
 	}
-	return s.Store.Dequeue(ctx, n, ttl)
+	return s.Store.Dequeue(ctx, r, ttl)
 }
 
 func TestAStoreThatDoesNotAnswerIsAskedAgain(t *testing.T) {

@@ -248,9 +248,9 @@ func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, wit
 	return a, n, err
 }
 
-func (s *storeOf) Dequeue(ctx ctxt, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *storeOf) Dequeue(ctx ctxt, r dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	s.beside()
-	leases, wait, err = s.Store.Dequeue(ctx, n, ttl)
+	leases, wait, err = s.Store.Dequeue(ctx, r, ttl)
 	s.beside()
 	return leases, wait, err
 }

@@ -219,17 +219,29 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owne
 -- name: PurgeTasks :exec
 DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 
+-- name: DuePlatforms :many
+-- The platforms of accounts that are due and that nobody holds, that of the longest due first. On SQLite strpos is instr.
+SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM accounts
+WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg(now) GROUP BY 1 ORDER BY min(due), 1;
+
 -- name: Dequeue :many
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= sqlc.arg(now) AND a.lease_until <= sqlc.arg(now)
+		AND substr(a.id, 1, length(CAST(sqlc.arg(prefix) AS TEXT))) = CAST(sqlc.arg(prefix) AS TEXT)
 	ORDER BY a.due, a.id LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED
 )
 UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until)
 WHERE id IN (SELECT free.id FROM free) RETURNING id, generation;
 
 -- name: NextFree :one
--- The earliest due of the accounts that nobody holds; 0: there is none.
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT);
+-- The earliest due in the future of the accounts that nobody holds; 0: there is none.
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
+
+-- name: Serve :exec
+INSERT INTO served (platform, seen) VALUES (sqlc.arg(platform), sqlc.arg(now)) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen;
+
+-- name: ListServed :many
+SELECT platform FROM served WHERE seen > CAST(sqlc.arg(since) AS BIGINT) ORDER BY platform;
 
 -- name: NextLapse :one
 -- The earliest end of a lease, for the case that its holder died; 0: there is none.

@@ -119,12 +119,15 @@ func (w oneWriter) ExecContext(ctx context.Context, q string, args ...any) (sql.
 }
 
 func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
-	q = strings.Replace(q, "FOR UPDATE SKIP LOCKED", "", 1)
+	q = inSQLite.Replace(q)
 	if s := w.statement(ctx, q); s != nil {
 		return s.QueryContext(ctx, args...)
 	}
 	return w.on.QueryContext(ctx, q, args...)
 }
+
+// inSQLite replaces what SQLite does not have or names differently.
+var inSQLite = strings.NewReplacer("FOR UPDATE SKIP LOCKED", "", "strpos(", "instr(")
 
 func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
 	if s := w.statement(ctx, q); s != nil {

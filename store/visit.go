@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -10,25 +11,117 @@ import (
 )
 
 // Dequeue gives out accounts that are due and that nobody holds.
-func (s *Store) Dequeue(ctx context.Context, n int, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	err = s.in(ctx, s.visit, "Dequeue", func(q tx, now int64) error {
+		d := dequeue{q: q, room: room, now: now, until: now + ttl.Microseconds()}
 		lapse, err := q.NextLapse(ctx, now) // before there are the new leases
 		if err != nil {
 			return err
 		}
-		rows, err := q.Dequeue(ctx, now+ttl.Microseconds(), now, int64(n))
+		if err := d.take(ctx); err != nil {
+			return err
+		}
+		more, err := d.more(ctx)
 		if err != nil {
 			return err
 		}
-		leases = make([]dispatch.Lease, len(rows))
-		for i, r := range rows {
-			leases[i] = dispatch.Lease{Account: r.ID, Generation: r.Generation}
-		}
 		free, err := q.NextFree(ctx, now)
-		wait = min(until(now, lapse), until(now, free))
+		if leases, wait = d.leases, min(until(now, lapse), until(now, free)); more {
+			wait = 0
+		}
 		return err
 	})
 	return leases, wait, err
+}
+
+// dequeue is one call of Dequeue.
+type dequeue struct {
+	q          tx
+	room       dispatch.Room
+	now, until int64
+	due        []string        // platforms with accounts that are due
+	served     map[string]bool // platforms that another process serves; nil: not read yet
+	leases     []dispatch.Lease
+}
+
+// take leases the accounts that are due, as many of each platform as there is room for.
+func (d *dequeue) take(ctx context.Context) (err error) {
+	if d.due, err = d.q.DuePlatforms(ctx, d.now); err != nil {
+		return err
+	}
+	others := d.room.Others
+	for _, platform := range d.due {
+		n, known := d.room.Platforms[platform]
+		if !known {
+			if n, err = d.orphans(ctx, platform, others); err != nil {
+				return err
+			}
+		}
+		if n <= 0 {
+			continue
+		}
+		taken, err := d.lease(ctx, platform, n)
+		if err != nil {
+			return err
+		}
+		if !known {
+			others -= taken
+		}
+	}
+	return nil
+}
+
+func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error) {
+	rows, err := d.q.Dequeue(ctx, query.DequeueParams{Until: d.until, Now: d.now, Prefix: platform + "/", N: int64(n)})
+	for _, r := range rows {
+		d.leases = append(d.leases, dispatch.Lease{Account: r.ID, Generation: r.Generation})
+	}
+	return len(rows), err
+}
+
+// orphans gives n for a platform that no process serves, and 0 for any other.
+func (d *dequeue) orphans(ctx context.Context, platform string, n int) (int, error) {
+	if d.served == nil {
+		names, err := d.q.ListServed(ctx, d.now-d.room.Unserved.Microseconds())
+		if err != nil {
+			return 0, err
+		}
+		d.served = map[string]bool{}
+		for _, name := range names {
+			d.served[name] = true
+		}
+	}
+	if d.served[platform] {
+		return 0, nil
+	}
+	return n, nil
+}
+
+// more reports whether accounts were left that are due: because there was no more room, or because another process was just
+// taking them.
+func (d *dequeue) more(ctx context.Context) (bool, error) {
+	if len(d.due) == 0 {
+		return false, nil
+	}
+	left, err := d.q.DuePlatforms(ctx, d.now)
+	for _, platform := range left {
+		if n, known := d.room.Platforms[platform]; n > 0 || !known && d.room.Others > 0 && !d.served[platform] {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// Serve notes that a process serves platforms.
+func (s *Store) Serve(ctx context.Context, platforms []string) error {
+	return s.in(ctx, s.visit, "Serve", func(q tx, now int64) error {
+		for _, platform := range slices.Sorted(slices.Values(platforms)) { // one order, so that two processes do not deadlock
+			if err := q.Serve(ctx, platform, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 const longestWait = time.Hour

@@ -73,7 +73,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, SignInWithin: settings.Identity.GiveUpAfter, GiveUpAfter: settings.GiveUpAfter, StalledAfter: settings.StalledAfter}
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
-		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard})
+		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
@@ -95,6 +95,13 @@ func hints(settings *config.Config, log *slog.Logger) engine.Hints {
 		return engine.NewPostgres(address, log)
 	}
 	return nil
+}
+
+func namesOf(backends []*dispatch.Backend) (names []string) {
+	for _, b := range backends {
+		names = append(names, b.Name)
+	}
+	return names
 }
 
 func longestLease(backends []*dispatch.Backend) (longest time.Duration) {

@@ -510,19 +510,32 @@ func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
 const dequeue = `-- name: Dequeue :many
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= $2 AND a.lease_until <= $2
-	ORDER BY a.due, a.id LIMIT CAST($3 AS BIGINT) FOR UPDATE SKIP LOCKED
+		AND substr(a.id, 1, length(CAST($3 AS TEXT))) = CAST($3 AS TEXT)
+	ORDER BY a.due, a.id LIMIT CAST($4 AS BIGINT) FOR UPDATE SKIP LOCKED
 )
 UPDATE accounts SET generation = generation + 1, lease_until = $1
 WHERE id IN (SELECT free.id FROM free) RETURNING id, generation
 `
+
+type DequeueParams struct {
+	Until  int64
+	Now    int64
+	Prefix string
+	N      int64
+}
 
 type DequeueRow struct {
 	ID         dispatch.Account
 	Generation int64
 }
 
-func (q *Queries) Dequeue(ctx context.Context, until int64, now int64, n int64) ([]DequeueRow, error) {
-	rows, err := q.db.QueryContext(ctx, dequeue, until, now, n)
+func (q *Queries) Dequeue(ctx context.Context, arg DequeueParams) ([]DequeueRow, error) {
+	rows, err := q.db.QueryContext(ctx, dequeue,
+		arg.Until,
+		arg.Now,
+		arg.Prefix,
+		arg.N,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -534,6 +547,35 @@ func (q *Queries) Dequeue(ctx context.Context, until int64, now int64, n int64) 
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const duePlatforms = `-- name: DuePlatforms :many
+SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM accounts
+WHERE due > 0 AND due <= $1 AND lease_until <= $1 GROUP BY 1 ORDER BY min(due), 1
+`
+
+// The platforms of accounts that are due and that nobody holds, that of the longest due first. On SQLite strpos is instr.
+func (q *Queries) DuePlatforms(ctx context.Context, now int64) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, duePlatforms, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var platform string
+		if err := rows.Scan(&platform); err != nil {
+			return nil, err
+		}
+		items = append(items, platform)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -1722,6 +1764,33 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 	return items, nil
 }
 
+const listServed = `-- name: ListServed :many
+SELECT platform FROM served WHERE seen > CAST($1 AS BIGINT) ORDER BY platform
+`
+
+func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, listServed, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var platform string
+		if err := rows.Scan(&platform); err != nil {
+			return nil, err
+		}
+		items = append(items, platform)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTaskJobs = `-- name: ListTaskJobs :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
@@ -2127,12 +2196,12 @@ func (q *Queries) NextDue(ctx context.Context, account dispatch.Account) (NextDu
 }
 
 const nextFree = `-- name: NextFree :one
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT)
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > $1 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT)
 `
 
-// The earliest due of the accounts that nobody holds; 0: there is none.
-func (q *Queries) NextFree(ctx context.Context, leaseUntil int64) (int64, error) {
-	row := q.db.QueryRowContext(ctx, nextFree, leaseUntil)
+// The earliest due in the future of the accounts that nobody holds; 0: there is none.
+func (q *Queries) NextFree(ctx context.Context, now int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, nextFree, now)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -2364,6 +2433,15 @@ func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, 
 	var last int64
 	err := row.Scan(&last)
 	return last, err
+}
+
+const serve = `-- name: Serve :exec
+INSERT INTO served (platform, seen) VALUES ($1, $2) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen
+`
+
+func (q *Queries) Serve(ctx context.Context, platform string, now int64) error {
+	_, err := q.db.ExecContext(ctx, serve, platform, now)
+	return err
 }
 
 const useKey = `-- name: UseKey :execrows

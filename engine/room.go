@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	// Unserved is how long no process must have served a platform before its accounts are visited by processes that do not
+	// know it, which show its jobs that it is not configured. It is longer than a rolling change of the configuration takes
+	// to restart one process.
+	Unserved = 5 * time.Minute
+
+	beat       = time.Minute // between two notes of what a process serves
+	perUnknown = 10          // visits at once of accounts at unknown platforms
+	fewest     = 100         // visits at once of each platform, at least
+)
+
+// room is how many visits can begin now; any is false when none can.
+func (e *Engine) room() (r dispatch.Room, any bool) {
+	running, total := e.byPlatform()
+	if len(e.Platforms) == 0 {
+		r.Others = e.Visits - total
+		return r, r.Others > 0
+	}
+	each := max(e.Visits/len(e.Platforms), min(e.Visits, fewest))
+	r.Platforms = make(map[string]int, len(e.Platforms))
+	for _, name := range e.Platforms {
+		free := each - running[name]
+		r.Platforms[name] = free
+		any = any || free > 0
+		total -= running[name]
+	}
+	r.Others, r.Unserved = e.orphans(total)
+	return r, any || r.Others > 0
+}
+
+// orphans is how many accounts of unknown platforms can be visited, and how long no process must have served those. Where
+// there are other processes, the store must have answered for that time: else they could not have noted what they serve.
+func (e *Engine) orphans(running int) (n int, unserved time.Duration) {
+	switch {
+	case e.Hints == nil:
+		return perUnknown - running, 0
+	case time.Since(e.since) < Unserved:
+		return 0, Unserved
+	}
+	return perUnknown - running, Unserved
+}
+
+// serve notes, now and then, which platforms this process serves.
+func (e *Engine) serve(ctx context.Context) {
+	for ctx.Err() == nil && len(e.Platforms) > 0 {
+		asking, stop := context.WithTimeout(ctx, answer)
+		err := e.Store.Serve(asking, e.Platforms)
+		stop()
+		next := beat
+		if err != nil && ctx.Err() == nil {
+			next = repair
+			e.Log.WarnContext(ctx, "cannot note which platforms this process serves", "error", err)
+		}
+		select {
+		case <-time.After(next):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// byPlatform counts the visits that run here.
+func (e *Engine) byPlatform() (visits map[string]int, total int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	visits = map[string]int{}
+	for a, n := range e.running {
+		visits[a.Platform()] += n
+		total += n
+	}
+	return visits, total
+}

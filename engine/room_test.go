@@ -1,0 +1,147 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/engine"
+)
+
+// deaf are hints that never arrive.
+type deaf struct{}
+
+func (deaf) Tell(engine.News)                             {}
+func (deaf) Run(ctx context.Context, _ func(engine.News)) { <-ctx.Done() }
+
+func wake(t *testing.T, s dispatch.Store, a dispatch.Account) {
+	t.Helper()
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: dispatch.Job{Account: a}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// visited counts visits by platform; each takes as long as its platform does.
+type visited struct {
+	store dispatch.Store
+	takes map[string]time.Duration
+
+	mu        sync.Mutex
+	done      map[string]int
+	now, most map[string]int
+}
+
+func (v *visited) visit(ctx context.Context, l dispatch.Lease) error {
+	name := l.Account.Platform()
+	v.mu.Lock()
+	v.now[name]++
+	v.most[name] = max(v.most[name], v.now[name])
+	v.mu.Unlock()
+	time.Sleep(v.takes[name])
+	v.mu.Lock()
+	v.now[name]--
+	v.done[name]++
+	v.mu.Unlock()
+	return v.store.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
+}
+
+func newVisited(s dispatch.Store, takes map[string]time.Duration) *visited {
+	return &visited{store: s, takes: takes, done: map[string]int{}, now: map[string]int{}, most: map[string]int{}}
+}
+
+func run(t *testing.T, c engine.Config) (stop func()) {
+	c.Log = slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		engine.New(c).Run(ctx)
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// A platform that does not answer, with more accounts than there can be visits, does not delay another's.
+func TestASilentPlatformDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := dispatchtest.NewMemStore(wall{})
+		for i := range 500 {
+			wake(t, s, dispatch.Account(fmt.Sprintf("silent/%d", i)))
+		}
+		v := newVisited(s, map[string]time.Duration{"silent": 30 * time.Second, "quick": 10 * time.Millisecond})
+		stop := run(t, engine.Config{Store: s, Visit: v.visit, Visits: 200, Platforms: []string{"silent", "quick"}})
+		time.Sleep(time.Second)
+		for i := range 50 {
+			wake(t, s, dispatch.Account(fmt.Sprintf("quick/%d", i)))
+		}
+		time.Sleep(4 * time.Second)
+		v.mu.Lock()
+		if v.done["quick"] != 50 || v.most["silent"] != 100 {
+			t.Errorf("%d of 50 visits of the quick platform after 4 s, beside %d of the silent one", v.done["quick"], v.most["silent"])
+		}
+		v.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		stop()
+		if v.done["silent"] != 500 {
+			t.Errorf("%d of 500 visits of the silent platform", v.done["silent"])
+		}
+	})
+}
+
+// During a rolling change of the configuration a process that does not know a new platform leaves its accounts alone. When no
+// process has served the platform for some minutes, it visits them, so that their jobs say so.
+func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := dispatchtest.NewMemStore(wall{})
+		old, fresh := newVisited(s, nil), newVisited(s, nil)
+		stopOld := run(t, engine.Config{Store: s, Visit: old.visit, Hints: deaf{}, Platforms: []string{"p"}})
+		defer stopOld()
+		time.Sleep(time.Hour)
+		both := engine.Config{Store: s, Visit: fresh.visit, Hints: deaf{}, Platforms: []string{"p", "x"}}
+		stop := run(t, both)
+		time.Sleep(time.Second)
+		for i := range 20 {
+			wake(t, s, dispatch.Account(fmt.Sprintf("x/%d", i)))
+			time.Sleep(10 * time.Second)
+		}
+		stop() // it is restarted
+		wake(t, s, "x/late")
+		time.Sleep(3 * time.Minute)
+		if old.done["x"] != 0 {
+			t.Errorf("%d visits by a process that does not know the platform", old.done["x"])
+		}
+		stop = run(t, both)
+		time.Sleep(5 * time.Second)
+		if fresh.done["x"] != 21 {
+			t.Errorf("%d of 21 visits by the process that knows the platform", fresh.done["x"])
+		}
+		stop()
+		wake(t, s, "x/orphan")
+		time.Sleep(engine.Unserved + 5*time.Second)
+		if old.done["x"] != 1 {
+			t.Errorf("%d visits of an account whose platform no process serves any more", old.done["x"])
+		}
+	})
+}
+
+// A process that is alone says at once that a platform is not configured any more.
+func TestAProcessThatIsAloneVisitsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := dispatchtest.NewMemStore(wall{})
+		v := newVisited(s, nil)
+		for i := range 30 {
+			wake(t, s, dispatch.Account(fmt.Sprintf("gone/%d", i)))
+		}
+		stop := run(t, engine.Config{Store: s, Visit: v.visit, Platforms: []string{"p"}})
+		time.Sleep(10 * time.Second)
+		stop()
+		if v.done["gone"] != 30 || v.most["gone"] > 10 {
+			t.Errorf("%d of 30 visits, %d at once", v.done["gone"], v.most["gone"])
+		}
+	})
+}
