@@ -556,7 +556,7 @@ func TestARemovedPlatform(t *testing.T) {
 		again := open(s, backend("a", dispatch.AccessShared, p))
 		fresh := again.accept(t)
 		time.Sleep(time.Second)
-		if r := again.now(t, fresh.ID); r.Status != dispatch.Running {
+		if r := again.now(t, fresh.ID); r.Phase != dispatch.Started {
 			t.Errorf("a new job is %s %q though its platform is back", r.Status, r.Attention)
 		}
 		time.Sleep(15 * time.Minute)
