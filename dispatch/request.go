@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -83,4 +84,38 @@ type Record struct {
 	Request Request
 	Read    time.Time // when the store gave it, by the store's clock, as all times of the job
 	Ahead   *int      // how many of its account are submitted before it, as things are; nil: it does not wait. Store never fills it in
+
+	// What a page tells whose Most is not 0.
+	Size  int             // bytes of the request as it is kept, or for a task's job of its value
+	Cut   bool            // Request, or Value, is not whole: it has more than Most bytes
+	Value json.RawMessage // of the task's dimension
+}
+
+// HeadOf reads what a request that is kept as JSON says before its parameters. The text may be cut off anywhere: what is not
+// whole is left out.
+func HeadOf(text string) (r Request) {
+	d := json.NewDecoder(strings.NewReader(text))
+	if _, err := d.Token(); err != nil {
+		return r
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return r
+		}
+		switch name {
+		case "title":
+			err = d.Decode(&r.Title)
+		case "label":
+			err = d.Decode(&r.Label)
+		case "service":
+			err = d.Decode(&r.Service)
+		default:
+			return r
+		}
+		if err != nil {
+			return r
+		}
+	}
+	return r
 }

@@ -149,6 +149,12 @@ type Page struct {
 	Statuses []Status
 	Accounts []Account
 	Since    time.Time // they look different since
+
+	// Most bounds how much of a page's requests is read, in bytes. 0: all. A request with more bytes is cut off behind so many
+	// characters, so that at most what stands before its parameters is known; if Most is negative none is read. Of the jobs of a
+	// task, unless Most is 0, Record.Value is read in place of Request.Parameters and Request.Options, and what has more bytes is
+	// left out.
+	Most int
 }
 
 // AccountsAt are those that a user can have at platforms.

@@ -108,6 +108,13 @@ func (t Task) For(n int, v json.RawMessage) (Request, error) {
 	return r, nil
 }
 
+// HeadFor gives the request of the task's job number n without its parameters and options.
+func (t Task) HeadFor(n int) Request {
+	r := t.Request
+	r.Title, r.Parameters, r.Options = t.titleOf(n), nil, nil
+	return r
+}
+
 // ValueOf is the value that one of the task's jobs has, of its request; nil if it has none.
 func (t Task) ValueOf(r Request) json.RawMessage {
 	var parameters map[string]json.RawMessage

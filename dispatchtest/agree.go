@@ -293,7 +293,8 @@ func (p *pair) pass(r *rapid.T) {
 // compare looks at everything that can be seen.
 func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
-	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed, dispatch.Accepted}}).Draw(r, "statuses")}
+	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed, dispatch.Accepted}}).Draw(r, "statuses"),
+		Most: rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, page) })
@@ -303,6 +304,9 @@ func (p *pair) compare(r *rapid.T) {
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
+			})
 		}
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {

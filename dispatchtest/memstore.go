@@ -291,12 +291,49 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, record)
+		records = append(records, s.bounded(record, r, p))
 	}
 	slices.SortFunc(records, func(a, b dispatch.Record) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
 	})
 	return limited(records, p), nil
+}
+
+// bounded leaves out of a record what a page does not read.
+func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) dispatch.Record {
+	if p.Most == 0 {
+		return record
+	}
+	record.Size, record.Cut = len(r.body), len(r.body) > p.Most
+	switch {
+	case r.Task != 0:
+		t := s.tasks[r.Task]
+		t.Request = head(t.Request, p)
+		if record.Request = t.HeadFor(r.Number); !record.Cut {
+			record.Value = r.body
+		}
+	case record.Cut:
+		record.Request = dispatch.HeadOf(cut(string(r.body), p))
+	}
+	return record
+}
+
+// head gives of a task's request what a page reads.
+func head(r dispatch.Request, p dispatch.Page) dispatch.Request {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(r) // it was decoded
+	if body := strings.TrimSuffix(text.String(), "\n"); p.Most != 0 && len(body) > p.Most {
+		return dispatch.HeadOf(cut(body, p))
+	}
+	return r
+}
+
+// cut gives the first characters of a text, as many as a page reads.
+func cut(text string, p dispatch.Page) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), max(p.Most, 0))])
 }
 
 // fits reports whether a job is one of those that are wanted, wherever it is in the list.
@@ -487,7 +524,9 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 	records := []dispatch.TaskRecord{}
 	for id := range s.tasks {
 		if t, err := s.task(u, id); err == nil && s.wanted(t, p) {
-			records = append(records, s.counted(t))
+			record := s.counted(t)
+			record.Request = head(record.Request, p)
+			records = append(records, record)
 		}
 	}
 	slices.SortFunc(records, func(a, b dispatch.TaskRecord) int {
@@ -547,7 +586,7 @@ func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.Ta
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, record)
+		records = append(records, s.bounded(record, r, p))
 	}
 	return limited(records, p), nil
 }

@@ -73,6 +73,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"what a listing can tell about", storeTest.listable},
 		{"pages", storeTest.pages},
 		{"pages of tasks and of a task", storeTest.taskPages},
+		{"pages of large requests", storeTest.largePages},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
 		{"a task is deleted", storeTest.cancelTask},
@@ -1988,6 +1989,65 @@ func (t storeTest) taskPages() {
 	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2}, Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
+}
+
+// largePages reads lists of requests too large to be read at once.
+func (t storeTest) largePages() {
+	ctx := t.Context()
+	large := dispatch.Request{Title: "é \"quoted\"", Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://p.example", Application: "a"},
+		Parameters: json.RawMessage(`{"x":"` + strings.Repeat("é", 4000) + `"}`), Format: "json"}
+	small := large
+	small.Parameters = json.RawMessage(`{"x":1}`)
+	for _, r := range []dispatch.Request{large, small} {
+		d := draft(ann, shared)
+		d.Body = must(json.Marshal(r))
+		_, err := t.s.Accept(ctx, dispatch.Key{}, nil, []dispatch.Draft{d})
+		t.must(err)
+		t.db.Pass(time.Millisecond)
+	}
+	head := large
+	head.Parameters, head.Format = nil, ""
+	records, err := t.s.Records(ctx, ann, dispatch.Page{Most: 1000})
+	t.must(err)
+	t.equal([]dispatch.Request{records[0].Request, records[1].Request}, []dispatch.Request{small, head})
+	t.equal([]bool{records[0].Cut, records[1].Cut}, []bool{false, true})
+	if is := len(must(json.Marshal(large))); records[1].Size != is {
+		t.Errorf("the large request has %d bytes, not %d", records[1].Size, is)
+	}
+	records, err = t.s.Records(ctx, ann, dispatch.Page{Most: -1})
+	t.must(err)
+	t.equal([]dispatch.Request{records[0].Request, records[1].Request}, []dispatch.Request{{}, {}})
+
+	value := json.RawMessage(`"` + strings.Repeat("v", 2000) + `"`)
+	task := &dispatch.Task{Owner: ann, Account: shared, Request: large, Dimension: "d"}
+	drafts := []dispatch.Draft{draft(ann, shared), draft(ann, shared)}
+	for i, v := range []json.RawMessage{json.RawMessage("7"), value} {
+		drafts[i].Number, drafts[i].Body = i+1, v
+	}
+	_, err = t.s.Accept(ctx, dispatch.Key{}, task, drafts)
+	t.must(err)
+	jobs, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{Most: 1000})
+	t.must(err)
+	head.Title = "é \"quoted\" - Processing Job 2"
+	t.equal(jobs[1].Request, head)
+	t.equal([]json.RawMessage{jobs[0].Value, jobs[1].Value}, []json.RawMessage{json.RawMessage("7"), nil})
+	t.equal([]bool{jobs[0].Cut, jobs[1].Cut}, []bool{false, true})
+	tasks, err := t.s.Tasks(ctx, ann, dispatch.Page{Most: 1000})
+	t.must(err)
+	head.Title = large.Title
+	t.equal(tasks[0].Request, head)
+	whole, err := t.s.Request(ctx, jobs[1].ID)
+	t.must(err)
+	want, err := task.For(2, value)
+	t.must(err)
+	t.equal(whole, want)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // numbers are the jobs of a part of a task.

@@ -59,7 +59,7 @@ func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now
 func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
 	created, before := from(p.After)
 	rows, err := s.queries(s.read).ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before,
-		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: most(p.Limit)})
+		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 	if err != nil {
 		return nil, fail("Records", err)
 	}
@@ -69,13 +69,26 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page)
 	}
 	records := make([]dispatch.Record, len(rows))
 	for i, row := range rows {
-		records[i], err = recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
-			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice, Changed: row.Changed}, now)
-		if err != nil {
+		if records[i], err = listedOf(row, p.Most, now); err != nil {
 			return nil, fail("Records", err)
 		}
 	}
 	return records, nil
+}
+
+// listedOf gives a job of a page that reads so many bytes of a request.
+func listedOf(row query.ListRecordsRow, most int, now int64) (dispatch.Record, error) {
+	if most == 0 || row.Size <= int64(most) {
+		r, err := recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
+			HoldAttention: row.HoldAttention, HoldNotice: row.HoldNotice, Changed: row.Changed}, now)
+		if most != 0 {
+			r.Size = int(row.Size)
+		}
+		return r, err
+	}
+	j, err := jobOf(row.Job)
+	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
+	return dispatch.Record{Job: j, Request: dispatch.HeadOf(row.Body), Read: at(now), Size: int(row.Size), Cut: true}, err
 }
 
 // from is where a list that is ordered newest first begins after a place.

@@ -81,8 +81,11 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.id = $1 AND jobs.owner = $2;
 
 -- name: ListRecords :many
--- Lists of texts hold each between bars; an empty one holds all.
-SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+-- Lists of texts hold each between bars; an empty one holds all. Of bodies with more bytes than most, unless it is 0, only the
+-- first characters are read, so that a page has a bounded size.
+SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = sqlc.arg(owner) AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST(sqlc.arg(created) AS BIGINT)
@@ -145,7 +148,11 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
 		OR id = sqlc.arg(id));
 
 -- name: ListTasks :many
-SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
+	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
 	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
@@ -154,8 +161,12 @@ FROM tasks WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.cr
 ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: GetTask :one
-SELECT sqlc.embed(tasks), EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE id = $1 AND tasks.owner = $2 AND NOT hidden;
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
+	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
 
 -- name: CountTasks :many
 -- Of those that were created between two times.
@@ -173,7 +184,9 @@ FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status;
 
 -- name: ListTaskJobs :many
-SELECT sqlc.embed(jobs), requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+-- A value with more bytes than most, unless that is 0, is left out.
+SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = sqlc.arg(task) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 	AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)

@@ -35,11 +35,11 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	created, before := from(p.After)
 	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: barred(p.Accounts),
-		Since: micros(p.Since), N: most(p.Limit)})
+		Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	counts, err := q.CountTasks(ctx, u, rows[len(rows)-1].Task.Created, rows[0].Task.Created)
+	counts, err := q.CountTasks(ctx, u, rows[len(rows)-1].Created, rows[0].Created)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 	}
 	records := make([]dispatch.TaskRecord, len(rows))
 	for i, row := range rows {
-		if records[i], err = taskOf(row.Task, row.Changed, of[row.Task.ID]); err != nil {
+		if records[i], err = taskOf(query.GetTaskRow(row), p.Most, of[row.ID]); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 // Task gives a task to its owner.
 func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRecord, err error) {
 	err = s.in(ctx, s.read, "Task", func(q tx, _ int64) error {
-		row, err := q.GetTask(ctx, id, u)
+		row, err := q.GetTask(ctx, 0, id, u)
 		if err != nil {
 			return err
 		}
@@ -67,16 +67,17 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 		if err != nil {
 			return err
 		}
-		r, err = taskOf(row.Task, row.Changed, counts)
+		r, err = taskOf(row, 0, counts)
 		return err
 	})
 	return r, err
 }
 
-func taskOf(row query.Task, changed bool, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
+// taskOf gives a task of a page that reads so many bytes of a request.
+func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
 	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
 		Dimension: row.Dimension, Created: at(row.Created), Hidden: row.Hidden}}
-	if changed {
+	if row.Changed {
 		r.Attention = dispatch.ServiceChanged
 	}
 	live, updated := 0.0, row.Created
@@ -88,28 +89,32 @@ func taskOf(row query.Task, changed bool, counts []query.CountTaskRow) (dispatch
 		}
 	}
 	r.Progress, r.Updated = r.Counts.Progress(live), at(updated)
+	if most != 0 && row.Size > int64(most) {
+		r.Request = dispatch.HeadOf(row.Request)
+		return r, nil
+	}
 	return r, json.Unmarshal([]byte(row.Request), &r.Request)
 }
 
 // TaskJobs gives a task's jobs by their numbers.
 func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
 	err = s.in(ctx, s.read, "TaskJobs", func(q tx, now int64) error {
-		task, err := q.GetTask(ctx, id, u)
+		task, err := q.GetTask(ctx, int64(p.Most), id, u)
 		if err != nil {
 			return err
 		}
-		shared, err := taskOf(task.Task, task.Changed, nil)
+		shared, err := taskOf(task, p.Most, nil)
 		if err != nil {
 			return err
 		}
 		rows, err := q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
-			Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: most(p.Limit)})
+			Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		if err != nil {
 			return err
 		}
 		records = make([]dispatch.Record, len(rows))
 		for i, row := range rows {
-			if records[i], err = jobOfTask(shared, row, now); err != nil {
+			if records[i], err = jobOfTask(shared, row, p.Most, now); err != nil {
 				return err
 			}
 		}
@@ -118,13 +123,20 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 	return records, err
 }
 
-func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, now int64) (dispatch.Record, error) {
+func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now int64) (dispatch.Record, error) {
 	j, err := jobOf(row.Job)
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	r, err := t.For(j.Number, json.RawMessage(row.Body))
 	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
+	if most != 0 {
+		r := dispatch.Record{Job: j, Request: t.HeadFor(j.Number), Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
+		if !r.Cut {
+			r.Value = json.RawMessage(row.Body)
+		}
+		return r, nil
+	}
+	r, err := t.For(j.Number, json.RawMessage(row.Body))
 	return dispatch.Record{Job: j, Request: r, Read: at(now)}, err
 }
 

@@ -68,13 +68,3 @@ type Platform struct {
 	Failed   int64
 	Failure  string
 }
-
-type Task struct {
-	ID        dispatch.TaskID
-	Owner     dispatch.UserID
-	Account   dispatch.Account
-	Request   string
-	Dimension string
-	Hidden    bool
-	Created   int64
-}

@@ -932,26 +932,38 @@ func (q *Queries) GetSlots(ctx context.Context, id dispatch.Account) (GetSlotsRo
 }
 
 const getTask = `-- name: GetTask :one
-SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE id = $1 AND tasks.owner = $2 AND NOT hidden
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
+	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE tasks.id = $2 AND tasks.owner = $3 AND NOT tasks.hidden
 `
 
 type GetTaskRow struct {
-	Task    Task
-	Changed bool
+	ID        dispatch.TaskID
+	Owner     dispatch.UserID
+	Account   dispatch.Account
+	Dimension string
+	Hidden    bool
+	Created   int64
+	Request   string
+	Size      int64
+	Changed   bool
 }
 
-func (q *Queries) GetTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (GetTaskRow, error) {
-	row := q.db.QueryRowContext(ctx, getTask, iD, owner)
+func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, owner dispatch.UserID) (GetTaskRow, error) {
+	row := q.db.QueryRowContext(ctx, getTask, most, iD, owner)
 	var i GetTaskRow
 	err := row.Scan(
-		&i.Task.ID,
-		&i.Task.Owner,
-		&i.Task.Account,
-		&i.Task.Request,
-		&i.Task.Dimension,
-		&i.Task.Hidden,
-		&i.Task.Created,
+		&i.ID,
+		&i.Owner,
+		&i.Account,
+		&i.Dimension,
+		&i.Hidden,
+		&i.Created,
+		&i.Request,
+		&i.Size,
 		&i.Changed,
 	)
 	return i, err
@@ -1658,18 +1670,21 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.owner = $1 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($2 AS BIGINT)
-	AND (jobs.created < CAST($2 AS BIGINT) OR jobs.id < CAST($3 AS BIGINT))
-	AND jobs.updated > CAST($4 AS BIGINT)
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
-	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
-ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($7 AS BIGINT)
+WHERE jobs.owner = $2 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($3 AS BIGINT)
+	AND (jobs.created < CAST($3 AS BIGINT) OR jobs.id < CAST($4 AS BIGINT))
+	AND jobs.updated > CAST($5 AS BIGINT)
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.status || '|', '') <> CAST($6 AS TEXT))
+	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || jobs.account || '|', '') <> CAST($7 AS TEXT))
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($8 AS BIGINT)
 `
 
 type ListRecordsParams struct {
+	Most       int64
 	Owner      dispatch.UserID
 	Created    int64
 	Before     int64
@@ -1682,15 +1697,18 @@ type ListRecordsParams struct {
 type ListRecordsRow struct {
 	Job           Job
 	Body          string
+	Size          int64
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
 	Changed       bool
 }
 
-// Lists of texts hold each between bars; an empty one holds all.
+// Lists of texts hold each between bars; an empty one holds all. Of bodies with more bytes than most, unless it is 0, only the
+// first characters are read, so that a page has a bounded size.
 func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]ListRecordsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listRecords,
+		arg.Most,
 		arg.Owner,
 		arg.Created,
 		arg.Before,
@@ -1746,6 +1764,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Deadline,
 			&i.Job.Duration,
 			&i.Body,
+			&i.Size,
 			&i.Hold,
 			&i.HoldAttention,
 			&i.HoldNotice,
@@ -1792,16 +1811,18 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, requests.body, accounts.hold, accounts.hold_attention, accounts.hold_notice
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($2 AS BIGINT)
-	AND jobs.updated > CAST($3 AS BIGINT)
-	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || jobs.status || '|', '') <> CAST($4 AS TEXT))
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.account || '|', '') <> CAST($5 AS TEXT))
-ORDER BY jobs.number LIMIT CAST($6 AS BIGINT)
+WHERE jobs.task = $2 AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
+	AND jobs.updated > CAST($4 AS BIGINT)
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
+ORDER BY jobs.number LIMIT CAST($7 AS BIGINT)
 `
 
 type ListTaskJobsParams struct {
+	Most       int64
 	Task       dispatch.TaskID
 	After      int64
 	Since      int64
@@ -1813,13 +1834,16 @@ type ListTaskJobsParams struct {
 type ListTaskJobsRow struct {
 	Job           Job
 	Body          string
+	Size          int64
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
 }
 
+// A value with more bytes than most, unless that is 0, is left out.
 func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]ListTaskJobsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listTaskJobs,
+		arg.Most,
 		arg.Task,
 		arg.After,
 		arg.Since,
@@ -1874,6 +1898,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Deadline,
 			&i.Job.Duration,
 			&i.Body,
+			&i.Size,
 			&i.Hold,
 			&i.HoldAttention,
 			&i.HoldNotice,
@@ -1892,16 +1917,21 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 }
 
 const listTasks = `-- name: ListTasks :many
-SELECT tasks.id, tasks.owner, tasks.account, tasks.request, tasks.dimension, tasks.hidden, tasks.created, EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
-FROM tasks WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created <= CAST($2 AS BIGINT)
-	AND (tasks.created < CAST($2 AS BIGINT) OR tasks.id < CAST($3 AS BIGINT))
-	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || tasks.account || '|', '') <> CAST($4 AS TEXT))
-	AND (CAST($5 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
-		AND NOT jobs.hidden AND jobs.updated > CAST($5 AS BIGINT)))
-ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST($6 AS BIGINT)
+SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
+	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
+	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
+	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || tasks.account || '|', '') <> CAST($5 AS TEXT))
+	AND (CAST($6 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0
+		AND NOT jobs.hidden AND jobs.updated > CAST($6 AS BIGINT)))
+ORDER BY tasks.created DESC, tasks.id DESC LIMIT CAST($7 AS BIGINT)
 `
 
 type ListTasksParams struct {
+	Most       int64
 	Owner      dispatch.UserID
 	Created    int64
 	Before     int64
@@ -1911,12 +1941,20 @@ type ListTasksParams struct {
 }
 
 type ListTasksRow struct {
-	Task    Task
-	Changed bool
+	ID        dispatch.TaskID
+	Owner     dispatch.UserID
+	Account   dispatch.Account
+	Dimension string
+	Hidden    bool
+	Created   int64
+	Request   string
+	Size      int64
+	Changed   bool
 }
 
 func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTasksRow, error) {
 	rows, err := q.db.QueryContext(ctx, listTasks,
+		arg.Most,
 		arg.Owner,
 		arg.Created,
 		arg.Before,
@@ -1932,13 +1970,14 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 	for rows.Next() {
 		var i ListTasksRow
 		if err := rows.Scan(
-			&i.Task.ID,
-			&i.Task.Owner,
-			&i.Task.Account,
-			&i.Task.Request,
-			&i.Task.Dimension,
-			&i.Task.Hidden,
-			&i.Task.Created,
+			&i.ID,
+			&i.Owner,
+			&i.Account,
+			&i.Dimension,
+			&i.Hidden,
+			&i.Created,
+			&i.Request,
+			&i.Size,
 			&i.Changed,
 		); err != nil {
 			return nil, err
