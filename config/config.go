@@ -30,7 +30,7 @@ type Config struct {
 
 	// GiveUpAfter is how long a job is tried for that the platform turns away, or that cannot be found out about.
 	GiveUpAfter time.Duration `yaml:"give_up_after" default:"24h"`
-	// StalledAfter is how long a job that its platform always says the same of takes a slot, and until its owner is told.
+	// StalledAfter is how long a platform may say the same of a job until its owner is told, and PlatformLimits.FreeStalled frees its slot.
 	StalledAfter time.Duration `yaml:"stalled_after" default:"6h"`
 
 	// Notes are what an operator should be told at the start though it is no error.
@@ -144,6 +144,8 @@ type PlatformLimits struct {
 	Rate     Pace          `yaml:"rate"`                 // of requests, of all accounts together; absent: none
 	MinPoll  time.Duration `yaml:"min_poll" default:"2s"`
 	Send     time.Duration `yaml:"send" default:"30s"` // how long one request may take
+
+	FreeStalled bool `yaml:"free_stalled" default:"false"` // a job that has not moved for StalledAfter takes no slot, see dispatch.Job.FreesSlot
 }
 
 // Applications says where the documents may lie that users name by URL.

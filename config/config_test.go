@@ -40,7 +40,7 @@ platforms:
     exchange: {driver: keycloak-requested-issuer, alias: cdse, link_life: 30m}
     token_prefix: oidc/CDSE
     issuer: https://identity.example.org/realms/CDSE
-    limits: {jobs: 3, requests: 4, rate: 10/s, min_poll: 5s, send: 20s}
+    limits: {jobs: 3, requests: 4, rate: 10/s, min_poll: 5s, send: 20s, free_stalled: true}
     submit: at_least_once
   - name: processes
     protocol: ogc-api-processes
@@ -91,7 +91,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Aliases: []string{"https://openeofed.example.org"}, Access: dispatch.AccessUser,
 			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse", LinkLife: 30 * time.Minute},
 			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
-			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second},
+			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second, FreeStalled: true},
 			Submit: AtLeastOnce,
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,

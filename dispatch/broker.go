@@ -30,7 +30,7 @@ type Broker struct {
 	UserDaily    int           // how many jobs a user may submit in a day; 0: any number
 	SignInWithin time.Duration // how long waiting jobs wait for their user; 0: 14 days
 	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
-	StalledAfter time.Duration // how long a job that does not move takes a slot, and until its owner is told; 0: six hours
+	StalledAfter time.Duration // how long a job may stay as it is until its owner is told, and Limits.FreeStalled frees its slot; 0: six hours
 
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, or the owner did something; before shown
@@ -347,10 +347,20 @@ func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, 
 
 // agendaOf is what is due for an account.
 func (b *Broker) agendaOf(ctx context.Context, a Account, n int) (Agenda, error) {
-	return b.Store.Agenda(ctx, a, n, b.stalledAfter())
+	var stalled time.Duration
+	if backend := b.named(a.Platform()); backend != nil {
+		stalled = b.freesAfter(backend)
+	}
+	return b.Store.Agenda(ctx, a, n, stalled)
 }
 
-func (b *Broker) stalledAfter() time.Duration { return cmp.Or(b.StalledAfter, stalledAfter) }
+// freesAfter is how long a job of a backend must be stalled until its slot is free; 0: it never is.
+func (b *Broker) freesAfter(backend *Backend) time.Duration {
+	if !backend.Limits.FreeStalled {
+		return 0
+	}
+	return cmp.Or(b.StalledAfter, stalledAfter)
+}
 
 // named is the backend of that name, nil if there is none.
 func (b *Broker) named(platform string) *Backend {

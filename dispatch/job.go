@@ -55,6 +55,12 @@ func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 // Holds reports whether a job in phase p takes one of its account's slots: from the intent to create until it has ended.
 func (p Phase) Holds() bool { return p != Waiting && p != Ended }
 
+// FreesSlot reports whether the slot of j counts as free where the operator chose to free the slots of jobs that are stalled: it has
+// started, has not moved for the time of stalled, and its platform does not say that it runs. 0: never.
+func (j Job) FreesSlot(stalled time.Duration, now time.Time) bool {
+	return stalled > 0 && j.Phase == Started && j.Status != Running && !j.Moved.After(now.Add(-stalled))
+}
+
 // Inert reports whether nothing of a job in phase p runs, and no request about it is under way: what its account's hold stops.
 func (p Phase) Inert() bool { return p == Waiting || p == Created }
 

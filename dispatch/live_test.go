@@ -358,21 +358,3 @@ func TestWhatFinishedInTimeIsNotCanceled(t *testing.T) {
 		}
 	})
 }
-
-// A job that hangs takes no slot once it has not moved for as long as the operator says.
-func TestTheOperatorSaysWhatStalls(t *testing.T) {
-	p := &script{}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
-		h.StalledAfter = time.Hour
-		h.Backends[0].Limits.Jobs = 1
-		first, second := h.accept(t), h.accept(t)
-		time.Sleep(59 * time.Minute)
-		if j := h.now(t, second.ID); j.Phase != dispatch.Waiting || h.now(t, first.ID).Attention != dispatch.None {
-			t.Fatalf("the second is %s before the first stalls", j.Phase)
-		}
-		time.Sleep(5 * time.Minute)
-		if j := h.now(t, second.ID); j.Phase != dispatch.Started || h.now(t, first.ID).Attention != dispatch.Stalled {
-			t.Errorf("the second is %s, the first says %q", j.Phase, h.now(t, first.ID).Attention)
-		}
-	})
-}

@@ -64,10 +64,12 @@ type Prospect struct {
 // many. No platform is asked for it.
 func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overall Standing, within Quota, err error) {
 	accounts := []Account{""}
+	stalled := map[Account]time.Duration{}
 	for _, backend := range b.Backends {
 		accounts = append(accounts, backend.Account(u))
+		stalled[backend.Account(u)] = b.freesAfter(backend)
 	}
-	standings, err := b.Store.Standings(ctx, u, accounts, b.stalledAfter())
+	standings, err := b.Store.Standings(ctx, u, accounts, stalled)
 	if err != nil {
 		return nil, overall, within, err
 	}

@@ -179,6 +179,9 @@ type Limits struct {
 	Pace     time.Duration // between two requests, over all accounts and replicas; 0: none
 	Send     time.Duration // how long a request may take
 	MinPoll  time.Duration // between two questions for the same status
+
+	// FreeStalled frees the slots of stalled jobs, see [Job.FreesSlot]. The platform may then have more than Jobs at once.
+	FreeStalled bool
 }
 
 // free is how many jobs may be brought to the platform now, with so many there: as many as can be sent at once, and where

@@ -74,7 +74,8 @@ type Store interface {
 	// seen. Conflict when the lease is not ours any more.
 	Release(ctx context.Context, l Lease, wakes int64, due time.Time) error
 
-	// Agenda is what is due for an account. A job that has not moved for the time of stalled takes no slot.
+	// Agenda is what is due for an account. Every job whose phase holds a slot is counted in Agenda.Held; if stalled is not 0,
+	// those that are stalled for that time are not, see [Job.FreesSlot].
 	Agenda(ctx context.Context, a Account, n int, stalled time.Duration) (Agenda, error)
 	// Lines gives all lines of an account with waiting jobs, due or not, and how many wait.
 	Lines(context.Context, Account) ([]Line, error)
@@ -107,9 +108,9 @@ type Store interface {
 
 	// Answered notes that a platform just answered; with a failure, that it did not, and why.
 	Answered(ctx context.Context, platform, failure string) error
-	// Standings gives how accounts stand for one who uses them, in the order given. A job that has not moved for the time
-	// of stalled takes no slot.
-	Standings(ctx context.Context, u UserID, accounts []Account, stalled time.Duration) ([]Standing, error)
+	// Standings gives how accounts stand for one who uses them, in the order given. Slots are counted as in Agenda, with the
+	// account's entry in stalled; most accounts have none.
+	Standings(ctx context.Context, u UserID, accounts []Account, stalled map[Account]time.Duration) ([]Standing, error)
 
 	// Installation is a text of letters and digits that is this store's alone, made when the store was.
 	Installation(context.Context) (string, error)

@@ -251,6 +251,9 @@ func (p *pair) save(r *rapid.T) {
 	j := rapid.SampledFrom(p.known).Draw(r, "job")
 	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
 	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")), j.Created.Add(spans.Draw(r, "checked"))
+	if j.Phase == dispatch.Started {
+		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}).Draw(r, "status")
+	}
 	if j.Phase == dispatch.Ended {
 		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
 	}
@@ -310,7 +313,8 @@ func (p *pair) compare(r *rapid.T) {
 		}
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
-		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
+		both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
+		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
 		for _, l := range g.Lines {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
@@ -319,7 +323,7 @@ func (p *pair) compare(r *rapid.T) {
 	}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Standing, error) {
-			return s.Standings(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, stalledAfter)
+			return s.Standings(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
 		})
 	}
 	for id := range dispatch.JobID(min(p.jobs, 20)) {

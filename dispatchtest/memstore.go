@@ -946,7 +946,7 @@ func (s *MemStore) Answered(_ context.Context, platform, failure string) error {
 	return nil
 }
 
-func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled time.Duration) (all []dispatch.Standing, err error) {
+func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, a := range accounts {
@@ -956,7 +956,7 @@ func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []di
 			is.Hold, is.Why, is.Notice = acc.hold, acc.why, acc.notice
 		}
 		for _, r := range s.jobs {
-			is = s.stands(is, u, r.Job, now, stalled)
+			is = s.stands(is, u, r.Job, now, stalled[a])
 		}
 		all = append(all, is)
 	}
@@ -969,7 +969,7 @@ func (s *MemStore) stands(is dispatch.Standing, u dispatch.UserID, j dispatch.Jo
 		is.Queue++
 	}
 	here := j.Account == is.Account
-	if here && j.Phase.Holds() && j.Moved.After(now.Add(-stalled)) {
+	if here && j.Phase.Holds() && !j.FreesSlot(stalled, now) {
 		is.Held++
 	}
 	if j.Owner != u || !here && is.Account != "" {
@@ -1023,7 +1023,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	}
 	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why}
 	for _, j := range s.byDue(a) {
-		if j.Phase.Holds() && j.Moved.After(now.Add(-stalled)) {
+		if j.Phase.Holds() && !j.FreesSlot(stalled, now) {
 			g.Held++
 		}
 		if j.Phase == dispatch.Started {

@@ -15,7 +15,7 @@ import (
 // Agenda reads the wakes before the jobs: a change that comes in between is seen, or is a wake that was not.
 func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
 	err = s.in(ctx, s.read, "Agenda", func(q tx, now int64) error {
-		l := look{q: q, account: a, now: now, stalled: now - stalled.Microseconds()}
+		l := look{q: q, account: a, now: now, stalled: before(now, stalled)}
 		g = dispatch.Agenda{Now: at(now)}
 		return cmp.Or(l.row(ctx, &g), l.dues(ctx, &g), l.steps(ctx, n, &g), l.lines(ctx, &g))
 	})
@@ -27,7 +27,15 @@ type look struct {
 	q       tx
 	account dispatch.Account
 	now     int64
-	stalled int64 // what has not moved since takes no slot
+	stalled int64 // what is stalled since takes no slot
+}
+
+// before is the time a span ago; 0, which is before everything, where the span is 0.
+func before(now int64, span time.Duration) int64 {
+	if span <= 0 {
+		return 0
+	}
+	return now - span.Microseconds()
 }
 
 func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
@@ -63,7 +71,7 @@ func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
 		return err
 	}
 	for _, h := range rows {
-		g.Held += int(h.Moving)
+		g.Held += int(h.Held - h.Freed)
 		g.Active += int(h.Active)
 	}
 	names, err := l.q.ListLines(ctx, l.account, l.now)

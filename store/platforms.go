@@ -20,7 +20,7 @@ func (s *Store) Answered(ctx context.Context, platform, failure string) error {
 }
 
 // Standings gives how accounts stand for one who uses them.
-func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled time.Duration) (all []dispatch.Standing, err error) {
+func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
 	err = s.in(ctx, s.read, "Standings", func(q tx, now int64) error {
 		queues, err := q.CountQueues(ctx)
 		if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dis
 		}
 		all = make([]dispatch.Standing, len(accounts))
 		for i, a := range accounts {
-			l := look{q: q, account: a, now: now, stalled: now - stalled.Microseconds()}
+			l := look{q: q, account: a, now: now, stalled: before(now, stalled[a])}
 			if all[i], err = l.standing(ctx, u); err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standin
 	}
 	held, err := l.q.CountHeld(ctx, l.stalled, l.account)
 	for _, h := range held {
-		s.Held += int(h.Moving)
+		s.Held += int(h.Held - h.Freed)
 		if h.Owner == u {
 			s.Active += int(h.Held)
 		}

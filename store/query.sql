@@ -286,7 +286,9 @@ SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) A
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: CountHeld :many
-SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS moving,
+-- freed as by dispatch.Job.FreesSlot
+SELECT owner, task, count(*) AS held,
+	CAST(SUM(CASE WHEN phase = 'started' AND status <> 'running' AND moved <= sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS freed,
 	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
 

@@ -193,7 +193,7 @@ func entitled(u *config.Users) func(context.Context) bool {
 }
 
 func limits(l config.PlatformLimits) dispatch.Limits {
-	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send, MinPoll: l.MinPoll}
+	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send, MinPoll: l.MinPoll, FreeStalled: l.FreeStalled}
 }
 
 // trusted lists the servers that the operator named, which may have private addresses.

@@ -249,7 +249,8 @@ func (q *Queries) CountAwaited(ctx context.Context, arg CountAwaitedParams) (int
 }
 
 const countHeld = `-- name: CountHeld :many
-SELECT owner, task, count(*) AS held, CAST(SUM(CASE WHEN moved > $1 THEN 1 ELSE 0 END) AS BIGINT) AS moving,
+SELECT owner, task, count(*) AS held,
+	CAST(SUM(CASE WHEN phase = 'started' AND status <> 'running' AND moved <= $1 THEN 1 ELSE 0 END) AS BIGINT) AS freed,
 	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = $2 AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task
 `
@@ -258,10 +259,11 @@ type CountHeldRow struct {
 	Owner  dispatch.UserID
 	Task   dispatch.TaskID
 	Held   int64
-	Moving int64
+	Freed  int64
 	Active int64
 }
 
+// freed as by dispatch.Job.FreesSlot
 func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch.Account) ([]CountHeldRow, error) {
 	rows, err := q.db.QueryContext(ctx, countHeld, stalled, account)
 	if err != nil {
@@ -275,7 +277,7 @@ func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch
 			&i.Owner,
 			&i.Task,
 			&i.Held,
-			&i.Moving,
+			&i.Freed,
 			&i.Active,
 		); err != nil {
 			return nil, err

@@ -1,0 +1,152 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// lasting answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it has at once: from
+// the moment a submission arrives.
+type lasting struct {
+	*script
+	runs time.Duration
+
+	mu          sync.Mutex
+	ends        map[string]time.Time // by tag; zero while the submission is being answered
+	taken, most int
+}
+
+func newLasting(runs time.Duration) *lasting {
+	l := &lasting{script: &script{}, runs: runs, ends: map[string]time.Time{}}
+	l.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		l.arrived(s.Tag)
+		time.Sleep(3 * time.Second)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.ends[s.Tag] = time.Now().Add(l.runs)
+		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+	}
+	return l
+}
+
+func (l *lasting) arrived(tag string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ends[tag] = time.Time{}
+	l.taken++
+	n := 0
+	for _, end := range l.ends {
+		if end.IsZero() || time.Now().Before(end) {
+			n++
+		}
+	}
+	l.most = max(l.most, n)
+}
+
+func (l *lasting) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().Before(l.ends[r.ID]) {
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}
+	return dispatch.Report{Status: dispatch.Finished}, nil
+}
+
+func (l *lasting) counts() (taken, most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken, l.most
+}
+
+// inBoth runs a test in its own time on the model and on SQLite.
+func inBoth(t *testing.T, test func(*testing.T, dispatch.Store)) {
+	t.Run("model", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, dispatchtest.NewMemStore(clock{})) })
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := store.Open(t.Context(), "sqlite::memory:", clock{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			test(t, s)
+		})
+	})
+}
+
+// The platform never has more jobs of an account than limits.jobs, however long jobs have waited or run, by two replicas together;
+// and no slot stays unused.
+func TestLimitsHoldForDays(t *testing.T) {
+	for _, c := range []struct {
+		runs, watched time.Duration
+		jobs, taken   int
+	}{
+		{runs: 10 * time.Minute, watched: 9 * time.Hour, jobs: 110, taken: 95},
+		{runs: 24 * time.Hour, watched: 25 * time.Hour, jobs: 12, taken: 4},
+	} {
+		t.Run(fmt.Sprint(c.runs), func(t *testing.T) {
+			inBoth(t, func(t *testing.T, s dispatch.Store) {
+				p := newLasting(c.runs)
+				b := backend("a", dispatch.AccessShared, p)
+				b.Limits.Jobs, b.Limits.Requests = 2, 8
+				one, two := open(s, b), open(s, b)
+				defer one.stop()
+				defer two.stop()
+				one.task(t, c.jobs)
+				time.Sleep(c.watched)
+				if taken, most := p.counts(); most != 2 || taken < c.taken {
+					t.Errorf("the platform took %d jobs, want %d at least, and had %d at once, want 2", taken, c.taken, most)
+				}
+			})
+		})
+	}
+}
+
+// A job that its platform calls queued for ever keeps its slot, and its owner is told; limits.free_stalled gives the slot to
+// the next job. A job that runs keeps its slot even so.
+func TestStalledJobsKeepTheirSlotsByDefault(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		says  dispatch.Status
+		frees bool
+		next  dispatch.Phase
+		held  int
+	}{
+		{"queued", dispatch.Queued, false, dispatch.Waiting, 1},
+		{"queued, freed", dispatch.Queued, true, dispatch.Started, 1},
+		{"running, freed", dispatch.Running, true, dispatch.Waiting, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBoth(t, func(t *testing.T, s dispatch.Store) {
+				p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: c.says}, nil }}
+				b := backend("a", dispatch.AccessShared, p)
+				b.Limits.Jobs, b.Limits.FreeStalled = 1, c.frees
+				h := open(s, b)
+				defer h.stop()
+				h.StalledAfter = time.Hour
+				first, second := h.accept(t), h.accept(t)
+				time.Sleep(59 * time.Minute)
+				if j := h.now(t, second.ID); j.Phase != dispatch.Waiting || h.now(t, first.ID).Attention != dispatch.None {
+					t.Errorf("before the first stalls the second is %s", j.Phase)
+				}
+				time.Sleep(30 * time.Minute)
+				if j := h.now(t, second.ID); j.Phase != c.next || h.now(t, first.ID).Attention != dispatch.Stalled {
+					t.Errorf("the second is %s, want %s; the first says %q", j.Phase, c.next, h.now(t, first.ID).Attention)
+				}
+				all, _, _, err := h.Platforms(t.Context(), "ann")
+				if err != nil || len(all) != 1 || all[0].Held != c.held {
+					t.Errorf("%+v %v: want %d slots in use", all, err, c.held)
+				}
+			})
+		})
+	}
+}
