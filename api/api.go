@@ -53,6 +53,8 @@ type Broker interface {
 	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
 	// Watch tells when something looks different to the user.
 	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
+	// WatchJob tells when one of the user's jobs may look different.
+	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
 	// Answers tells when anything about the user's jobs was saved; before Watch does.
 	Answers(dispatch.UserID) (saved <-chan struct{}, stop func())
 	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
@@ -150,6 +152,7 @@ type api struct {
 	readings  readings
 	reading   chan struct{} // so many at once, each to its end: when thousands look, not all are to wait for the last
 	sockets   sockets
+	waits     sockets // requests that wait for a change
 	streaming gathering
 	life      context.Context
 	stop      context.CancelCauseFunc

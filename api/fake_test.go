@@ -56,6 +56,8 @@ type world struct {
 
 	expires  time.Time // of every token
 	watchers map[chan struct{}]dispatch.UserID
+	only     map[<-chan struct{}]dispatch.JobID // what watchers of one job watch
+	reads    int                                // of single jobs
 }
 
 func newWorld() *world {
@@ -117,6 +119,7 @@ func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fr
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note(fresh)
+	w.reads++
 	if r, ok := w.jobs[id]; ok && r.Owner == u {
 		return r, nil
 	}
@@ -282,6 +285,17 @@ func (w *world) Watch(u dispatch.UserID) (<-chan struct{}, func()) {
 	}
 }
 
+func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{}, func()) {
+	changed, stop := w.Watch(u)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.only == nil {
+		w.only = map[<-chan struct{}]dispatch.JobID{}
+	}
+	w.only[changed] = id
+	return changed, stop
+}
+
 // Answers says that something was saved whenever it is asked: tests write into the world directly.
 func (w *world) Answers(dispatch.UserID) (<-chan struct{}, func()) {
 	c := make(chan struct{})
@@ -298,7 +312,7 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	r.Updated = r.Updated.Add(time.Second)
 	w.jobs[id] = r
 	for c, u := range w.watchers {
-		if u == r.Owner {
+		if one, single := w.only[c]; u == r.Owner && (!single || one == id) {
 			select {
 			case c <- struct{}{}:
 			default:

@@ -53,12 +53,15 @@ func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob],
 	if err != nil {
 		return nil, err
 	}
-	p, faults := in.patience()
-	if len(faults) > 0 {
-		return nil, invalid(faults)
+	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.WatchJob(user(ctx), id) })
+	if err != nil {
+		return nil, err
 	}
-	see := func(fresh time.Duration) (dispatch.Record, error) { return a.Broker.Read(ctx, user(ctx), id, fresh) }
-	r, err := awaitChange(ctx, a, p, see, func(r dispatch.Record) (uint64, bool) { return jobLook(r), !r.Status.Final() })
+	defer w.leave()
+	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
+		return a.Broker.Read(ctx, user(ctx), id, fresh)
+	}
+	r, err := awaitChange(ctx, a, w, see, func(r dispatch.Record) string { return etag(jobLook(r)) })
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +148,30 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	if !paged {
 		return a.shared(ctx, in, t)
 	}
-	if err := a.Broker.Freshen(ctx, u, t.scope(), a.Freshness); err != nil {
-		return nil, err
-	}
-	list, more, to, err := a.listPart(ctx, u, want, q)
+	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (any, string, error) {
+		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
+			return nil, "", err
+		}
+		list, more, to, err := a.listPart(ctx, u, want, q)
+		return list, a.next(u, address.Path, query, more, to), err
+	})
+}
+
+// awaitPart gives a part of a list, and the address of the next, once it has changed or the client need not wait longer.
+func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context, fresh time.Duration) (shown any, next string, err error)) (*encodedStatus, error) {
+	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(user(ctx)) })
 	if err != nil {
 		return nil, err
 	}
-	return part(list, a.next(u, address.Path, query, more, to))
+	defer w.leave()
+	see := func(ctx context.Context, fresh time.Duration) (*encodedStatus, error) {
+		shown, next, err := read(ctx, fresh)
+		if err != nil {
+			return nil, err
+		}
+		return part(shown, next)
+	}
+	return awaitChange(ctx, a, w, see, func(s *encodedStatus) string { return s.ETag })
 }
 
 // encodedStatus is a status read whose body is JSON already.
@@ -165,23 +184,28 @@ type encodedStatus struct {
 }
 
 func part(body any, next string) (*encodedStatus, error) {
+	tag, err := partTag(body, next != "")
+	if err != nil {
+		return nil, err
+	}
 	text, err := encoded(body)
-	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", Link: next, Body: text}, err
+	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: tag, Link: next, Body: text}, err
 }
 
 // shared gives a whole topic, as fresh as can be had in a moment, as it was encoded for all who ask.
 func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus, error) {
-	patient, faults := in.patience()
-	if len(faults) > 0 {
-		return nil, invalid(faults)
+	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.user) })
+	if err != nil {
+		return nil, err
 	}
-	see := func(fresh time.Duration) (*picture, error) {
+	defer w.leave()
+	see := func(ctx context.Context, fresh time.Duration) (*picture, error) {
 		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
 			return nil, err
 		}
 		return a.look(ctx, t)
 	}
-	p, err := awaitChange(ctx, a, patient, see, func(p *picture) (uint64, bool) { return p.look, p.live })
+	p, err := awaitChange(ctx, a, w, see, func(p *picture) string { return etag(p.look) })
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (a *api) routes() {
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	register(a, huma.Operation{OperationID: "get_unit_job", Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
 		Summary: "How a job stands", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: []*huma.Param{idParam, waitParam}, Responses: a.errors(401, 404, 422, 503)}, a.readJob)
+		Parameters: []*huma.Param{idParam, waitParam, knownParam}, Responses: withNotModified(a.errors(401, 404, 422, 429, 503))}, a.readJob)
 	register(a, huma.Operation{OperationID: "cancel_unit_job", Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: []string{"jobs"},
 		Summary: "Cancel a job", Description: "The job is canceled on its platform if it has not ended, and stays in the list. Repeating it does nothing more.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.cancelJob)
@@ -55,7 +55,7 @@ func (a *api) routes() {
 		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
 	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
 		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
-		Parameters: append([]*huma.Param{filterParam, waitParam}, pageParams...), Responses: withBody[JobsStatusResponse](a, a.errors(401, 422, 503))}, a.listJobs)
+		Parameters: append([]*huma.Param{filterParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
 	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
 		Summary: "What a job logged", Description: "On its platform, oldest first, in pages: the header Link names the next.",
 		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
@@ -88,7 +88,7 @@ func (a *api) routes() {
 		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
 	register(a, huma.Operation{OperationID: "get_upscale_task", Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "How a task and its jobs stand", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: append([]*huma.Param{taskParam, waitParam}, pageParams...), Responses: withBody[UpscalingTask](a, a.errors(401, 404, 422, 503))}, a.readTask)
+		Parameters: append([]*huma.Param{taskParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[UpscalingTask](a, a.errors(401, 404, 422, 429, 503)))}, a.readTask)
 	register(a, huma.Operation{OperationID: "delete_upscale_task", Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
 		Summary: "Cancel and remove a task and its jobs",
 		Description: "None of them is shown any more. Jobs that wait are not submitted, those that run are canceled on their platform. " +
@@ -134,7 +134,11 @@ var (
 	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Entries to pass over",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Default: 0}}
 	waitParam = &huma.Param{Name: "wait", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber},
-		Description: "Seconds, 60 at most, to wait for a change: of what is found, or with If-None-Match of what has that ETag."}
+		Description: "Seconds, 60 at most, to wait for a change of what this request shows: from now on, or with If-None-Match from what has that ETag. " +
+			"Only the latter misses no change between two requests. A user has as many requests that wait at once as streams, limits.streams of them; the next are answered with 429."}
+	knownParam = &huma.Param{Name: "If-None-Match", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+		Description: "ETags that the client has. If one of them still holds, after wait if that is given, the answer is 304 without a body. " +
+			"An ETag changes with what is shown, but for checked and queue_position."}
 	pageParams = []*huma.Param{
 		{Name: "limit", In: "query", Description: "How many at most, 1000 at most; the header Link leads to the next ones.",
 			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}},
@@ -249,6 +253,13 @@ func withBody[T any](a *api, all map[string]*huma.Response) map[string]*huma.Res
 	all["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
 		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}}, "ETag": {Schema: &huma.Schema{Type: huma.TypeString}},
 			"Link": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "To the next part"}}}
+	return all
+}
+
+// withNotModified describes the answer to a client that has what is shown.
+func withNotModified(all map[string]*huma.Response) map[string]*huma.Response {
+	all["304"] = &huma.Response{Description: "What the client has still holds",
+		Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	return all
 }
 

@@ -161,8 +161,8 @@ func (a *api) listPart(ctx context.Context, u dispatch.UserID, want filter, q pa
 }
 
 // taskPart gives a task with a part of its jobs, by their numbers.
-func (a *api) taskPart(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, q pageQuery) (part UpscalingTask, more bool, to bookmark, err error) {
-	t, jobs, err := a.Broker.ReadTaskPage(ctx, u, id, q.after(q.at.Task), a.Freshness)
+func (a *api) taskPart(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, q pageQuery, fresh time.Duration) (part UpscalingTask, more bool, to bookmark, err error) {
+	t, jobs, err := a.Broker.ReadTaskPage(ctx, u, id, q.after(q.at.Task), fresh)
 	if err != nil {
 		return part, false, to, err
 	}

@@ -102,7 +102,7 @@ func jobLook(r dispatch.Record) uint64 {
 
 func taskLook(r dispatch.TaskRecord) uint64 {
 	counts, _ := json.Marshal(r.Counts) // of texts and numbers
-	return digest(int64(r.ID), int64(r.Progress*1e6), string(counts))
+	return digest(int64(r.ID), int64(r.Progress*1e6), string(counts), string(r.Attention))
 }
 
 func digest(id, n int64, texts ...string) uint64 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -47,11 +48,10 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	case !paged:
 		return a.shared(ctx, in, topic{user: u, task: id})
 	}
-	some, more, to, err := a.taskPart(ctx, u, id, q)
-	if err != nil {
-		return nil, aboutTask(err)
-	}
-	return part(some, a.next(u, address.Path, query, more, to))
+	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (any, string, error) {
+		some, more, to, err := a.taskPart(ctx, u, id, q, fresh)
+		return some, a.next(u, address.Path, query, more, to), aboutTask(err)
+	})
 }
 
 func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {

@@ -2,60 +2,162 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"math"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 const longestWait = time.Minute
 
-// patience is how long a client waits for a change, and from which looks: those that it knows, or if it does not say
-// those that it finds.
-type patience struct {
-	wait  time.Duration
-	known string // an ETag, "" for none
+var errTooManyWaits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many requests that wait for a change.", header: retryAfter(10 * time.Second)}
+
+// errNotModified is answered to a client that has what is asked for (RFC 9110 section 15.4.5).
+var errNotModified = refusal{status: http.StatusNotModified, code: "NOT_MODIFIED"}
+
+// waiting is how a client wants to be told of changes: after how long at the latest, and what it has already.
+type waiting struct {
+	wait    time.Duration
+	known   validators
+	header  http.Header     // of the response
+	changed <-chan struct{} // what is shown may have changed; nil for a request that does not wait
+	leave   func()          // must be called at the end
 }
 
-// patience reads wait, in seconds, and If-None-Match. What is out of bounds is brought within.
-func (r *request) patience() (p patience, faults []dispatch.Fault) {
-	u := r.http.URL()
-	if query := u.Query(); query.Has("wait") {
-		seconds, err := strconv.ParseFloat(query.Get("wait"), 64)
-		if math.IsNaN(seconds) || err != nil && !errors.Is(err, strconv.ErrRange) {
-			return p, []dispatch.Fault{{Loc: []any{"query", "wait"}, Type: "float_parsing",
-				Msg: "Input should be a valid number, unable to parse string as a number"}}
-		}
-		p.wait = time.Duration(min(max(seconds, 0), longestWait.Seconds()) * float64(time.Second))
+// await reads wait, in seconds from 0 to 60, and If-None-Match. A request that waits takes one of the places that its user
+// has for that, and watches.
+func (a *api) await(ctx context.Context, in *request, watch func() (changed <-chan struct{}, stop func())) (waiting, error) {
+	wait, faults := in.wait()
+	if len(faults) > 0 {
+		return waiting{}, invalid(faults)
 	}
-	p.known = r.http.Header("If-None-Match")
-	return p, nil
+	r, response := humago.Unwrap(in.http)
+	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")), leave: func() {}}
+	if wait <= 0 {
+		return w, nil
+	}
+	leave, err := a.waits.enter(user(ctx), a.Limits.Sockets)
+	if err != nil {
+		return w, errTooManyWaits
+	}
+	changed, stop := watch()
+	w.changed, w.leave = changed, func() {
+		stop()
+		leave()
+	}
+	return w, nil
+}
+
+func (r *request) wait() (time.Duration, []dispatch.Fault) {
+	u := r.http.URL()
+	query := u.Query()
+	if !query.Has("wait") {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseFloat(query.Get("wait"), 64)
+	if math.IsNaN(seconds) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, []dispatch.Fault{{Loc: []any{"query", "wait"}, Type: "float_parsing",
+			Msg: "Input should be a valid number, unable to parse string as a number"}}
+	}
+	return time.Duration(min(max(seconds, 0), longestWait.Seconds()) * float64(time.Second)), nil
+}
+
+// validators are the entity tags of If-None-Match without their weakness, which does not count there (RFC 9110 section
+// 13.1.2), or the one validator *.
+type validators []string
+
+// parseValidators reads a list of entity tags up to the first that is none.
+func parseValidators(lines []string) (all validators) {
+	rest := strings.Join(lines, ",")
+	if strings.TrimSpace(rest) == "*" {
+		return validators{"*"}
+	}
+	for {
+		rest = strings.TrimPrefix(strings.TrimLeft(rest, " \t,"), "W/")
+		tag, after, ok := strings.Cut(strings.TrimPrefix(rest, `"`), `"`)
+		if !ok || !strings.HasPrefix(rest, `"`) {
+			return all
+		}
+		all, rest = append(all, `"`+tag+`"`), after
+	}
+}
+
+func (v validators) match(tag string) bool {
+	return slices.Contains(v, "*") || slices.Contains(v, strings.TrimPrefix(tag, "W/"))
 }
 
 // etag is a weak validator (RFC 9110 section 8.8.1): it leaves out when the platform was asked.
 func etag(look uint64) string { return `W/"` + strconv.FormatUint(look, 36) + `"` }
 
-// awaitChange gives what see sees, fresh, as soon as it looks different from what is known, or when the time is over.
-// state tells the looks, and whether they can change.
-func awaitChange[T any](ctx context.Context, a *api, p patience, see func(fresh time.Duration) (T, error), state func(T) (look uint64, live bool)) (T, error) {
-	changed, stop := a.Broker.Watch(user(ctx))
-	defer stop()
-	end := time.Now().Add(p.wait)
-	seen, err := see(a.Freshness)
-	for known := p.known; err == nil; {
-		look, live := state(seen)
-		if known == "" {
-			known = etag(look)
+// partTag is the ETag of a part of a list. Whether there is a next part counts.
+func partTag(shown any, more bool) (string, error) {
+	switch part := shown.(type) {
+	case JobsStatusResponse:
+		part.ProcessingJobs = steady(part.ProcessingJobs)
+		shown = part
+	case UpscalingTask:
+		part.Jobs = steady(part.Jobs)
+		shown = part
+	}
+	h := fnv.New64a()
+	err := json.NewEncoder(h).Encode([]any{shown, more})
+	return etag(h.Sum64()), err
+}
+
+// steady leaves out of jobs what changes no ETag: when the platform was asked, and the place in the queue.
+func steady(jobs []ProcessingJobSummary) []ProcessingJobSummary {
+	all := slices.Clone(jobs)
+	for i := range all {
+		all[i].Checked, all[i].QueuePosition = nil, nil
+	}
+	return all
+}
+
+// awaitChange gives what see shows as soon as its ETag is another than the client's, or if the client sent none, than at
+// first; or when the time is over or the service stops. If the client's still holds then, the error is a 304.
+func awaitChange[T any](ctx context.Context, a *api, w waiting, see func(ctx context.Context, fresh time.Duration) (T, error), tag func(T) string) (T, error) {
+	end := time.Now().Add(w.wait)
+	shown, err := seeOrStop(ctx, a, see, a.Freshness)
+	known := w.known
+	for err == nil {
+		now := tag(shown)
+		if known == nil {
+			known = validators{strings.TrimPrefix(now, "W/")}
 		}
 		left := time.Until(end)
-		if left <= 0 || !live || etag(look) != known {
+		if left <= 0 || !known.match(now) || ctx.Err() != nil || a.life.Err() != nil {
 			break
 		}
-		seen, err = see(a.afterChange(ctx, changed, left))
+		shown, err = seeOrStop(ctx, a, see, a.afterChange(ctx, w.changed, left))
 	}
-	return seen, err
+	if err == nil && w.known.match(tag(shown)) {
+		w.header.Set("ETag", tag(shown))
+		w.header.Set("Cache-Control", revalidate)
+		return shown, errNotModified
+	}
+	return shown, err
+}
+
+// seeOrStop calls see. If the service stops while it waits for a platform, it gives what is known.
+func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, time.Duration) (T, error), fresh time.Duration) (T, error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(a.life, cancel)
+	defer stop()
+	shown, err := see(asking, fresh)
+	if err != nil && a.life.Err() != nil {
+		return see(ctx, dispatch.AsKnown)
+	}
+	return shown, err
 }
 
 // afterChange returns when there may be something new, with the freshness to look with: as known after a signal, else
@@ -68,6 +170,8 @@ func (a *api) afterChange(ctx context.Context, changed <-chan struct{}, left tim
 		return dispatch.AsKnown
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-a.life.Done():
+		return dispatch.AsKnown
 	}
 	return a.Freshness
 }

@@ -159,7 +159,7 @@ type Limits struct {
 	Values    int  `yaml:"values" default:"10000"`              // of one task
 	UserJobs  int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
 	UserDaily int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
-	Streams   int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process
+	Streams   int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
 }
 
 // Compat is what older clients need.

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	decideWithin = 10 * time.Second // how long Accept waits for the platform's word
-	readWithin   = 5 * time.Second  // how long Read and List wait for fresher statuses
-	resultsFresh = 10 * time.Second // how old a status may be from which there are no results yet
+	decideWithin = 10 * time.Second   // how long Accept waits for the platform's word
+	readWithin   = 5 * time.Second    // how long Read and List wait for fresher statuses
+	lately       = 5 * readWithin / 2 // a platform that answered within this time is there
+	resultsFresh = 10 * time.Second   // how old a status may be from which there are no results yet
 	minPoll      = 2 * time.Second
 	elsewhere    = time.Second // how often a waiter looks for what another replica saved
 )
@@ -35,6 +36,8 @@ type Broker struct {
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, or the owner did something; before shown
 	shown    signals[UserID]  // something looks different to the owner
+	shownJob signals[JobID]   // a job looks different to its owner
+	shownAll signals[UserID]  // any of the owner's jobs may look different
 	woken    signals[Account] // there is something new for a visit in this process
 	denials  denials
 	refused  rows // submissions that were turned away
@@ -74,7 +77,7 @@ func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Dr
 	if err == nil && first == (Repeated{}) {
 		b.queues.forget(drafts[0].Account)
 		b.wake(drafts[0].Account)
-		b.show(u)
+		b.showJob(u, drafts[0].ID)
 		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
 	}
 	if Is(err, Conflict) {
@@ -140,7 +143,7 @@ func (b *Broker) decided(ctx context.Context, u UserID, id JobID) (Record, error
 		return r, err
 	}
 	if ctx.Err() != nil || !r.refused() {
-		return b.presentOne(ctx, r, AsKnown)
+		return b.presentOne(ctx, r)
 	}
 	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
 		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "err", err)
@@ -173,7 +176,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 		return r, err
 	}
 	if r.Phase != Started || fresh == AsKnown {
-		return b.presentOne(ctx, r, AsKnown)
+		return b.presentOne(ctx, r)
 	}
 	if err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil {
 		return r, err
@@ -182,7 +185,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	if err != nil {
 		return r, err
 	}
-	return b.presentOne(ctx, r, fresh)
+	return b.presentOne(ctx, r)
 }
 
 // AsKnown is a freshness for which no platform is asked.
@@ -197,7 +200,7 @@ func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Rec
 	if err != nil {
 		return nil, err
 	}
-	return b.present(ctx, records, fresh)
+	return b.present(ctx, records)
 }
 
 // Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
@@ -232,15 +235,12 @@ func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
 // admit marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or one that a
 // client waits for has been due for readWithin. A platform that told the status of another job of the account lately, or
-// that does not find a job, is only slow. All times compared are of the store's clock.
-func admit(records []Record, fresh time.Duration) []Record {
-	if fresh == AsKnown {
-		fresh = 2 * readWithin
-	}
+// that does not find a job, is only slow. All times compared are of the store's clock, and how fresh the reader wanted the
+// statuses does not matter: else readers would be told different things of the same job.
+func admit(records []Record) []Record {
 	answers := map[Account]bool{}
 	for _, r := range records {
-		late := r.Read.Add(-fresh - readWithin/2)
-		answers[r.Account] = answers[r.Account] || r.Phase == Started && r.Checked.After(late)
+		answers[r.Account] = answers[r.Account] || r.Phase == Started && r.Read.Sub(r.Checked) < lately
 	}
 	for i, r := range records {
 		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late()) && !answers[r.Account] && r.Attention == None {
@@ -254,12 +254,12 @@ func admit(records []Record, fresh time.Duration) []Record {
 func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
 
 // present adds to records what there is to say of them at the moment.
-func (b *Broker) present(ctx context.Context, records []Record, fresh time.Duration) ([]Record, error) {
-	return b.queued(ctx, admit(records, fresh))
+func (b *Broker) present(ctx context.Context, records []Record) ([]Record, error) {
+	return b.queued(ctx, admit(records))
 }
 
-func (b *Broker) presentOne(ctx context.Context, r Record, fresh time.Duration) (Record, error) {
-	records, err := b.present(ctx, []Record{r}, fresh)
+func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
+	records, err := b.present(ctx, []Record{r})
 	return records[0], err
 }
 
@@ -334,7 +334,7 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 	}
 	if err == nil {
 		b.audit(ctx, "cancel", u, j, 1)
-		b.show(u)
+		b.showJob(u, id)
 	}
 	return j, err
 }

@@ -11,7 +11,7 @@ func (b *Broker) ListPage(ctx context.Context, u UserID, p Page) ([]Record, erro
 	if err != nil {
 		return nil, err
 	}
-	return b.present(ctx, records, AsKnown)
+	return b.present(ctx, records)
 }
 
 // ReadTaskPage gives a task and a part of its jobs.
@@ -27,6 +27,6 @@ func (b *Broker) ReadTaskPage(ctx context.Context, u UserID, id TaskID, p Page, 
 	if err != nil {
 		return TaskRecord{}, nil, err
 	}
-	jobs, err = b.present(ctx, jobs, fresh)
+	jobs, err = b.present(ctx, jobs)
 	return t, jobs, err
 }

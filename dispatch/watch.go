@@ -6,6 +6,18 @@ import "context"
 // wherever that happened. The signal carries no data. Who watches reads after Watch, and again after each signal.
 func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
 
+// WatchJob tells when one of a user's jobs may look different. It is not told of the user's other jobs, so that many who
+// each watch another job do not all read when one of them changes. What another process did to a whole task may be told
+// only by Watch.
+func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	stopJob, stopAll := b.shownJob.add(id, c), b.shownAll.add(u, c)
+	return c, func() {
+		stopJob()
+		stopAll()
+	}
+}
+
 // Answers likewise tells when anything about a user's jobs was saved, also that a platform said the same again.
 func (b *Broker) Answers(u UserID) (saved <-chan struct{}, stop func()) { return b.changed.watch(u) }
 
@@ -16,17 +28,27 @@ func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
 	var owners []UserID
 	if !was.Updated.Equal(j.Updated) {
 		b.shown.signal(j.Owner)
+		b.shownJob.signal(j.ID)
 		owners = []UserID{j.Owner}
 	}
 	b.Engine.Tell([]JobID{j.ID}, owners)
 	b.log(ctx, was, j, err)
 }
 
-// show tells everywhere that something looks different to a user, who did it.
+// show tells everywhere that something looks different to a user: any of their jobs.
 func (b *Broker) show(u UserID) {
 	b.changed.signal(u)
 	b.shown.signal(u)
+	b.shownAll.signal(u)
 	b.Engine.Tell(nil, []UserID{u})
+}
+
+// showJob likewise tells of one job.
+func (b *Broker) showJob(u UserID, id JobID) {
+	b.changed.signal(u)
+	b.shown.signal(u)
+	b.shownJob.signal(id)
+	b.Engine.Tell([]JobID{id}, []UserID{u})
 }
 
 // Heard takes what another process told by Engine.Tell. Nothing at all: something may have been missed.
@@ -35,13 +57,18 @@ func (b *Broker) Heard(saved []JobID, shown []UserID) {
 		b.saved.all()
 		b.changed.all()
 		b.shown.all()
+		b.shownJob.all()
 	}
 	for _, id := range saved {
 		b.saved.signal(id)
+		b.shownJob.signal(id)
 	}
 	for _, u := range shown {
 		b.changed.signal(u)
 		b.shown.signal(u)
+		if len(saved) == 0 { // else it is mostly of these jobs
+			b.shownAll.signal(u)
+		}
 	}
 }
 
