@@ -33,6 +33,9 @@ type Broker struct {
 	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
 	StalledAfter time.Duration // how long a job may stay as it is until its owner is told, and Limits.FreeStalled frees its slot; 0: six hours
 
+	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
+	Nonce func(Job) string
+
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, or the owner did something; before shown
 	shown    signals[UserID]  // something looks different to the owner

@@ -98,7 +98,7 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 	var jobs []Job
 	for _, f := range flights {
 		if f.submit {
-			jobs = append(jobs, f.jobs...)
+			jobs = append(jobs, v.tagged(f.jobs[0]))
 		}
 	}
 	if len(jobs) == 0 {

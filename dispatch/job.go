@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -135,6 +134,7 @@ type Job struct {
 	Phase   Phase
 	Turn    int       // how often the phase has changed: an answer tells which turn it was asked in
 	Attempt int       // how often a create was begun
+	Nonces  Nonces    // the random parts of the attempts' tags
 	SendBy  time.Time // when the request begun last is certainly over
 	Ref     Ref
 	Strays  []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
@@ -161,25 +161,12 @@ type Job struct {
 	Moved    time.Time // when phase or status last changed
 	Version  int64     // Save refuses any other
 
+	// Unmoved is for how long statuses in a row have shown a start in doubt without effect: the sum of the pauses between them.
+	Unmoved time.Duration
+
 	// Result is a STAC Collection that came in the answer to the submission, to be kept with the next Save. Store
 	// never fills it in; see Store.Result.
 	Result []byte
-}
-
-// Tag marks this attempt at the platform, so that it can be recognised in a listing. The installation is a short text of
-// letters and digits that no other broker has, so that two that share an account leave each other's jobs alone.
-func (j Job) Tag(installation string) string {
-	return fmt.Sprintf("%s.%d.%d", installation, j.ID, j.Attempt)
-}
-
-// parseTag is the inverse of [Job.Tag]; ok is false for a tag of another installation.
-func parseTag(installation, tag string) (id JobID, attempt int, ok bool) {
-	own, found := strings.CutPrefix(tag, installation+".")
-	if !found {
-		return 0, 0, false
-	}
-	_, err := fmt.Sscanf(own, "%d.%d", &id, &attempt)
-	return id, attempt, err == nil
 }
 
 // Intend gives the job as it must be committed before its next request leaves: the next intent in its life.
@@ -190,7 +177,7 @@ func (j Job) Intend(sendBy time.Time) Job {
 	case Created:
 		j.Phase = Starting
 	}
-	j.Turn, j.Looks = j.Turn+1, 0
+	j.Turn, j.Looks, j.Unmoved = j.Turn+1, 0, 0
 	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
 	return j
 }
@@ -203,7 +190,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	return Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Desired: j.Desired, Hidden: j.Hidden,
-		MaxDuration: j.MaxDuration, Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Strays: j.Strays, Past: j.Past, Status: Accepted,
+		MaxDuration: j.MaxDuration, Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Strays: j.Strays, Past: j.Past, Status: Accepted,
 		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 	}
 }

@@ -165,14 +165,14 @@ func (m *match) add(l Listed) {
 		m.put(j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: l.Ref, Report: l.Report})
 		return
 	}
-	id, attempt, tagged := parseTag(m.installation, l.Tag)
-	j, ours := m.byID[id]
+	t, tagged := parseTag(m.installation, l.Tag)
+	j, ours := m.byID[t.job]
 	switch {
-	case !tagged || !ours:
-	case attempt == j.Attempt && j.Phase == Creating:
-		m.put(j, Outcome{Asked: AskSearch, Attempt: attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
+	case !tagged || !ours || !t.marks(j):
+	case t.attempt == j.Attempt && j.Phase == Creating:
+		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
 	case !l.Report.Status.Final(): // of an earlier attempt: a stray
-		m.answers = append(m.answers, answer{j, Outcome{Asked: AskSearch, Attempt: attempt, Turn: -1, Ref: l.Ref}})
+		m.answers = append(m.answers, answer{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: -1, Ref: l.Ref}})
 	}
 }
 

@@ -417,7 +417,7 @@ func settled(was, j Job, now time.Time) Job {
 		j = ended(j, Canceled, None, "")
 	}
 	if j.Phase != was.Phase {
-		j.Turn, j.Looks = was.Turn+1, 0
+		j.Turn, j.Looks, j.Unmoved = was.Turn+1, 0, 0
 		switch {
 		case j.Phase == Waiting:
 			j.Status = Accepted

@@ -51,7 +51,7 @@ func (h *history) start(name string) *process {
 	p.Broker = &dispatch.Broker{
 		Store: store, Engine: e, Tokens: dispatchtest.Tokens{Link: link},
 		Backends:     []*dispatch.Backend{backend("p", dispatch.AccessShared), backend("q", dispatch.AccessUser)},
-		Installation: installation, Log: slog.New(slog.DiscardHandler),
+		Installation: installation, Log: slog.New(slog.DiscardHandler), Nonce: h.nonce,
 	}
 	go func() {
 		defer close(p.done)

@@ -15,11 +15,11 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 	j := dispatch.Job{
 		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
 		Desired: r.Desired, Hidden: r.Hidden,
-		Phase: r.Phase, Turn: r.Turn, Attempt: r.Attempt, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
+		Phase: r.Phase, Turn: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
 		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
 		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
 		MaxDuration: span(r.MaxDuration), Deadline: at(r.Deadline), Duration: span(r.Duration),
-		Due: at(r.Due), Looks: r.Looks, Tries: r.Tries, Awaited: r.Awaited,
+		Due: at(r.Due), Looks: r.Looks, Unmoved: span(r.Unmoved), Tries: r.Tries, Awaited: r.Awaited,
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
 	j.Refused = at(r.Refused)

@@ -23,6 +23,7 @@ var columns = []column{
 	{"phase", "TEXT", func(j dispatch.Job) any { return j.Phase }},
 	{"turn", "BIGINT", func(j dispatch.Job) any { return j.Turn }},
 	{"attempt", "BIGINT", func(j dispatch.Job) any { return j.Attempt }},
+	{"nonces", "TEXT", func(j dispatch.Job) any { return j.Nonces }},
 	{"send_by", "BIGINT", func(j dispatch.Job) any { return micros(j.SendBy) }},
 	{"ref_base", "TEXT", func(j dispatch.Job) any { return j.Ref.Base }},
 	{"ref_id", "TEXT", func(j dispatch.Job) any { return j.Ref.ID }},
@@ -40,6 +41,7 @@ var columns = []column{
 	{"duration", "BIGINT", func(j dispatch.Job) any { return j.Duration.Microseconds() }},
 	{"due", "BIGINT", func(j dispatch.Job) any { return micros(j.Due) }},
 	{"looks", "BIGINT", func(j dispatch.Job) any { return j.Looks }},
+	{"unmoved", "BIGINT", func(j dispatch.Job) any { return j.Unmoved.Microseconds() }},
 	{"tries", "BIGINT", func(j dispatch.Job) any { return j.Tries }},
 	{"awaited", "BOOLEAN", func(j dispatch.Job) any { return j.Awaited }},
 	{"updated", "BIGINT", func(j dispatch.Job) any { return micros(j.Updated) }},
@@ -125,6 +127,6 @@ func storedAs(j dispatch.Job) dispatch.Job {
 	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure} {
 		*text = clean(*text)
 	}
-	j.Duration = j.Duration.Truncate(time.Microsecond)
+	j.Duration, j.Unmoved = j.Duration.Truncate(time.Microsecond), j.Unmoved.Truncate(time.Microsecond)
 	return j
 }

@@ -60,11 +60,15 @@ type Job struct {
 	MaxDuration int64
 	Deadline    int64
 	Duration    int64
+	Nonces      dispatch.Nonces
+	Unmoved     int64
 }
 
 type Platform struct {
-	Name     string
-	Answered int64
-	Failed   int64
-	Failure  string
+	Name         string
+	Answered     int64
+	Failed       int64
+	Failure      string
+	PromptStarts int64
+	StartLag     int64
 }

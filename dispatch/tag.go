@@ -1,0 +1,95 @@
+package dispatch
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxNonces is how many attempts of a job keep their random part. Attempts before them are not recognised any more: what
+// a platform made of them stays there, not started where it has two steps.
+const maxNonces = 32
+
+// Nonces are the random parts of the tags of a job's attempts, oldest first, written "ATTEMPT:NONCE" and joined by spaces.
+// They make sure that a tag is never used twice, even when ids are given out again after the database was set back.
+type Nonces string
+
+// of returns the random part of an attempt; "" for an attempt that was made by a version without them.
+func (n Nonces) of(attempt int) string {
+	prefix := strconv.Itoa(attempt) + ":"
+	for part := range strings.FieldsSeq(string(n)) {
+		if nonce, found := strings.CutPrefix(part, prefix); found {
+			return nonce
+		}
+	}
+	return ""
+}
+
+// with returns n with the random part of one more attempt, and without the oldest beyond maxNonces.
+func (n Nonces) with(attempt int, nonce string) Nonces {
+	parts := append(strings.Fields(string(n)), strconv.Itoa(attempt)+":"+nonce)
+	return Nonces(strings.Join(parts[max(0, len(parts)-maxNonces):], " "))
+}
+
+// newNonce returns 40 random bits as eight letters and digits.
+func newNonce(Job) string { return strings.ToLower(rand.Text()[:8]) }
+
+// Tag marks this attempt at the platform, so that it can be recognised in a listing. The installation is a short text of
+// letters and digits that no other broker has, so that two that share an account leave each other's jobs alone. An attempt
+// without a random part, made by an earlier version, has a tag without one.
+func (j Job) Tag(installation string) string {
+	tag := fmt.Sprintf("%s.%d.%d", installation, j.ID, j.Attempt)
+	if nonce := j.Nonces.of(j.Attempt); nonce != "" {
+		tag += "." + nonce
+	}
+	return tag
+}
+
+// tag is a parsed [Job.Tag].
+type tag struct {
+	job     JobID
+	attempt int
+	nonce   string
+}
+
+// parseTag is the inverse of [Job.Tag]; ok is false for a tag of another installation.
+func parseTag(installation, text string) (t tag, ok bool) {
+	own, found := strings.CutPrefix(text, installation+".")
+	if !found {
+		return t, false
+	}
+	parts := strings.Split(own, ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return t, false
+	}
+	id, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return t, false
+	}
+	if t.attempt, err = strconv.Atoi(parts[1]); err != nil {
+		return t, false
+	}
+	if t.job = JobID(id); len(parts) == 3 {
+		t.nonce = parts[2]
+	}
+	return t, true
+}
+
+// marks reports whether t is the tag of an attempt that j has made.
+func (t tag) marks(j Job) bool {
+	return t.job == j.ID && t.attempt <= j.Attempt && t.nonce == j.Nonces.of(t.attempt)
+}
+
+// tagged returns a job that is about to be created with the random part of its next attempt, which [Job.Intend] begins.
+func (v *visit) tagged(j Job) Job {
+	if j.Phase != Waiting {
+		return j
+	}
+	nonce := v.Nonce
+	if nonce == nil {
+		nonce = newNonce
+	}
+	j.Nonces = j.Nonces.with(j.Attempt+1, nonce(j))
+	return j
+}

@@ -1,0 +1,74 @@
+package history
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+)
+
+type twoStep = dispatchtest.TwoStep
+
+// losing is a two-step platform that loses so many requests which create: they have no effect and get no answer.
+type losing struct {
+	twoStep
+	creates *atomic.Int32
+}
+
+func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	if s.Ref == (dispatch.Ref{}) && l.creates.Add(-1) >= 0 {
+		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "losing", Text: "no answer"}
+	}
+	return l.twoStep.Submit(ctx, t, s)
+}
+
+// A database that was set back gives out ids again. A create in doubt must then not adopt the run that the same id had
+// before, nor cancel it as a stray: it belongs to another job, perhaps another user's.
+func TestACreateInDoubtLeavesAnothersRunAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
+		first := h.start("one")
+		time.Sleep(time.Second)
+		lost, err := first.Accept(t.Context(), "ann", request(), dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		first.stop()
+		<-first.done
+
+		h.store, h.jobs = dispatchtest.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{} // as it was before the job came
+		h.seed++                                                                               // chance does not repeat
+		creates := new(atomic.Int32)
+		creates.Store(1)
+		h.platform = func(l dispatchtest.Link) dispatch.Platform { return losing{dispatchtest.TwoStep{Link: l}, creates} }
+		second := h.start("two")
+		h.procs = []*process{second}
+		time.Sleep(time.Second)
+		again, err := second.Accept(t.Context(), "bob", request(), dispatch.Key{})
+		if err != nil || again.ID != lost.ID {
+			t.Fatalf("Accept = job %d, %v; want id %d again", again.ID, err, lost.ID)
+		}
+		time.Sleep(time.Hour)
+		again, err = second.Read(t.Context(), "bob", again.ID, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range h.world.Runs() {
+			switch {
+			case r.Ref == again.Ref && r.Ref == (dispatch.Ref{ID: "p1"}):
+				t.Errorf("bob's job adopted ann's run %s", r.Ref)
+			case r.Ref.ID == "p1" && (r.Dropped || !r.Stopped.IsZero()):
+				t.Errorf("ann's run was canceled")
+			}
+		}
+		if again.Phase != dispatch.Ended || again.Ref == (dispatch.Ref{}) {
+			t.Errorf("bob's job is %s %s with ref %q", again.Phase, again.Status, again.Ref)
+		}
+		h.end()
+	})
+}
