@@ -47,8 +47,9 @@ type Broker struct {
 	noted    noted
 	queues   queues
 	listings listings
-	calls    slots // outside visits
-	syncs    slots
+	calls    slots     // outside visits
+	syncs    slots     // synchronous runs of each platform
+	ownSyncs userSlots // and of each user there
 	results  keptCollections
 }
 

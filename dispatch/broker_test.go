@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -356,43 +355,6 @@ func TestWhatAPlatformCannot(t *testing.T) {
 		wantKind(t, err, dispatch.Unsupported)
 		_, err = h.RunSync(t.Context(), "ann", request("a"))
 		wantKind(t, err, dispatch.Unsupported)
-	})
-}
-
-// Runs that a client waits for take a place until their body is closed, and no more than there are.
-func TestRunsAreBounded(t *testing.T) {
-	p := &talking{run: func(tok dispatch.Token) (*dispatch.SyncResult, error) {
-		if !strings.HasSuffix(tok.Secret.Reveal(), "!") {
-			return nil, failure(dispatch.SignInRequired)
-		}
-		return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("bytes"))}, nil
-	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
-		var open []*dispatch.SyncResult
-		for range 100 {
-			r, err := h.RunSync(t.Context(), "ann", request("a"))
-			if err != nil {
-				wantKind(t, err, dispatch.Busy)
-				break
-			}
-			open = append(open, r)
-		}
-		if len(open) == 0 || len(open) == 100 || h.purse.refused != 1 {
-			t.Fatalf("%d runs at once, %d tokens refused", len(open), h.purse.refused)
-		}
-		if body, err := io.ReadAll(open[0].Body); string(body) != "bytes" || err != nil {
-			t.Errorf("%q, %v", body, err)
-		}
-		open[0].Body.Close()
-		open[0].Body.Close()
-		r, err := h.RunSync(t.Context(), "ann", request("a"))
-		if err != nil {
-			t.Fatalf("after one was closed: %v", err)
-		}
-		if _, err := h.RunSync(t.Context(), "ann", request("a")); !dispatch.Is(err, dispatch.Busy) {
-			t.Errorf("a body closed twice makes two places: %v", err)
-		}
-		r.Body.Close()
 	})
 }
 

@@ -2,14 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"io"
 	"sync"
 	"time"
 )
 
 const (
 	callsAtOnce  = 8                // outside visits, for each platform
-	syncsAtOnce  = 8                // likewise, runs for which a client waits
 	callWithin   = time.Minute      // not for a run
 	enterWithin  = 10 * time.Second // how long a call waits for its turn
 	tokenWithin  = 10 * time.Second
@@ -79,51 +77,6 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 		return err
 	}
 	return nil
-}
-
-// RunSync runs a request while the client waits. Nothing is kept of it.
-func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
-	backend, err := b.Backend(r.Service, r.Label)
-	if err != nil {
-		return nil, err
-	}
-	if err := backend.admit(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := backend.Platform.Base(r.Service); err != nil {
-		return nil, err
-	}
-	if err := b.check(ctx, u, backend, r.complete(), nil); err != nil {
-		return nil, err
-	}
-	runner, can := backend.Platform.(SyncRunner)
-	if !can {
-		return nil, &Error{Kind: Unsupported, Op: "dispatch.RunSync", Text: "This platform runs nothing while a client waits; submit a job instead."}
-	}
-	leave, err := b.syncs.enter(ctx, backend.Name, syncsAtOnce)
-	if err != nil {
-		return nil, err
-	}
-	result, err := withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (*SyncResult, error) {
-		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
-	})
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	result.Body = &leaving{result.Body, leave}
-	return result, nil
-}
-
-// leaving is the body of a run, which takes its place until it is closed.
-type leaving struct {
-	io.ReadCloser
-	leave func()
-}
-
-func (l *leaving) Close() error {
-	defer l.leave()
-	return l.ReadCloser.Close()
 }
 
 // call asks an account's platform something outside its visits.

@@ -43,7 +43,8 @@ type (
 	Canceler interface {
 		Cancel(context.Context, Token, Ref) error
 	}
-	// SyncRunner runs a request while the client waits. The caller closes the result's Body.
+	// SyncRunner runs a request while the client waits. The caller closes the result's Body. When ctx ends, the run is
+	// canceled where the platform can. A result beside an error has no Body, and tells only the Ref.
 	SyncRunner interface {
 		RunSync(context.Context, Token, Submission) (*SyncResult, error)
 	}
@@ -93,6 +94,7 @@ type Listed struct {
 type SyncResult struct {
 	ContentType string
 	Body        io.ReadCloser
+	Ref         Ref // of the platform job that was made of the run; zero where there is none
 }
 
 // LogEntry is one line that a platform logged about a job.

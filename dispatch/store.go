@@ -32,6 +32,15 @@ type Store interface {
 	// Usage counts the owner's jobs at each account, deleted ones too until they are purged; Usage.Lately are those
 	// submitted within d.
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
+	// BeginSyncRun keeps a synchronous run and fills in its id and time. It is under way until it is ended, or was not
+	// renewed for lapse. LimitReached as in Accept; Usage and quotas count it like a job.
+	BeginSyncRun(ctx context.Context, r *SyncRun, lapse time.Duration, within ...Quota) error
+	// RenewSyncRun says that a run is still under way.
+	RenewSyncRun(ctx context.Context, id JobID, lapse time.Duration) error
+	// EndSyncRun keeps how a run ended, and when. One that has ended stays as it is.
+	EndSyncRun(context.Context, SyncRun) error
+	// SyncRuns returns the owner's synchronous runs, newest first. One that was not renewed in time is Unknown.
+	SyncRuns(context.Context, UserID, Page) ([]SyncRun, error)
 	// Result gives the STAC Collection that was kept with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)
 	// Document gives the document that defined a job's service when it was accepted; nil if none was kept.
@@ -114,7 +123,8 @@ type Store interface {
 
 	// Installation is a text of letters and digits that is this store's alone, made when the store was.
 	Installation(context.Context) (string, error)
-	// Purge forgets hidden jobs that ended longer than keep ago without strays, and keys older than [KeyLife].
+	// Purge forgets hidden jobs that ended longer than keep ago without strays, keys older than [KeyLife], and
+	// synchronous runs older than [SyncRunLife].
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping is nil when the store answers.
 	Ping(context.Context) error

@@ -30,6 +30,7 @@ type MemStore struct {
 	accounts map[dispatch.Account]*account
 	tables   map[string]*dispatch.Timetable // by platform
 	defined  map[owned]*definition
+	runs     []*syncRun                   // synchronous, by id
 	heard    map[string]dispatch.Standing // of platforms
 	served   map[string]time.Time         // when a process last noted that it serves a platform
 }
@@ -652,6 +653,8 @@ func (s *MemStore) admit(u dispatch.UserID, n int, within []dispatch.Quota, now 
 				lately++
 			}
 		}
+		running, begun := s.countRuns(u, q, now)
+		live, lately = live+running, lately+begun
 		if err := q.Admit(live, lately, n); err != nil {
 			return err
 		}
@@ -685,6 +688,7 @@ func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) 
 			*use.Costs += *r.Costs
 		}
 	}
+	s.addRuns(by, u, now, d)
 	for _, a := range slices.Sorted(maps.Keys(by)) {
 		all = append(all, *by[a])
 	}
@@ -1005,6 +1009,10 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 			delete(s.tasks, id)
 		}
 	}
+	s.runs = slices.DeleteFunc(s.runs, func(r *syncRun) bool {
+		old := now.Add(-dispatch.SyncRunLife)
+		return r.Created.Before(old) && r.lapses.Before(old)
+	})
 	for k, used := range s.keys {
 		if now.Sub(used.at) >= dispatch.KeyLife {
 			delete(s.keys, k)

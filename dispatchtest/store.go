@@ -60,6 +60,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"hold", storeTest.hold},
 		{"give up", storeTest.giveUp},
 		{"usage", storeTest.usage},
+		{"synchronous runs", storeTest.syncRuns},
 		{"how accounts stand", storeTest.standings},
 		{"the rate is kept by many", storeTest.rate},
 		{"what people wait for is not behind the readings", storeTest.kept},

@@ -231,6 +231,9 @@ func TestRunSyncThatBecomesAJob(t *testing.T) {
 				defer cancel()
 				got, err := p.RunSync(ctx, token, dispatch.Submission{Request: dispatch.Request{
 					Service: dispatch.Service{Endpoint: "https://x.example", Application: "p"}, Parameters: []byte(`{}`)}})
+				if got == nil || got.Ref.ID != "a" {
+					t.Errorf("the run does not name its job: %+v", got)
+				}
 				if c.text != "" {
 					wantKind(t, err, c.kind)
 					wantText(t, err, c.text)

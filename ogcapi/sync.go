@@ -24,8 +24,8 @@ const (
 
 // RunSync executes while the caller waits, and streams what the process gives: the bytes of a single output, or one
 // JSON document of several; results that are all given by reference come as a STAC Collection. A server may make a job of it nonetheless, and must where the process knows no other way;
-// then RunSync follows the job until it ends, and streams its results. When ctx ends before, it dismisses the job, which
-// nobody else knows of. ctx must live until the result is read.
+// then RunSync follows the job until it ends, and streams its results; the Ref of the result, also of one beside an error,
+// names that job. When ctx ends before, the job is dismissed. ctx must live until the result is read.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
 	at, err := p.locate(s.Service)
 	if err != nil {
@@ -80,20 +80,30 @@ func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *ups
 	a.Stream.Close()
 	step, err := p.step(ctx, t, at, a, err)
 	if err != nil {
-		return nil, err
+		return &dispatch.SyncResult{Ref: step.Ref}, err
 	}
+	result, err := p.follow(ctx, t, step.Ref)
+	if result == nil {
+		result = &dispatch.SyncResult{}
+	}
+	result.Ref = step.Ref
+	return result, err
+}
+
+// follow waits until a job has ended, and streams its results.
+func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult, error) {
 	for pause := firstLook; ; pause = min(2*pause, rarestLook) {
-		report, err := p.Status(ctx, t, step.Ref)
+		report, err := p.Status(ctx, t, ref)
 		switch {
 		case err != nil && !passes(err):
 			return nil, err
 		case report.Status == dispatch.Finished:
-			return p.streamResults(ctx, t, step.Ref)
+			return p.streamResults(ctx, t, ref)
 		case report.Status.Final():
 			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: ended(report)}
 		}
 		if err := waitFor(ctx, pause); err != nil {
-			p.abandon(ctx, t, step.Ref)
+			p.abandon(ctx, t, ref)
 			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not end in time.", Err: err}
 		}
 	}

@@ -220,5 +220,8 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 			usage[i].Costs = &r.Costs
 		}
 	}
+	if err == nil {
+		usage, err = s.withSyncRuns(ctx, usage, u, now, now-d.Microseconds())
+	}
 	return usage, fail("Usage", err)
 }

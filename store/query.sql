@@ -442,3 +442,44 @@ SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT
 	CAST(SUM(CASE WHEN created > CAST(sqlc.arg(since) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
 	count(*) AS jobs, CAST(COALESCE(SUM(costs), 0) AS DOUBLE PRECISION) AS costs, count(costs) AS priced
 FROM jobs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
+
+-- name: BeginSyncRun :exec
+INSERT INTO sync_runs (id, owner, account, request, status, lapses, created) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: RenewSyncRun :execrows
+UPDATE sync_runs SET lapses = sqlc.arg(lapses) WHERE id = sqlc.arg(id) AND ended = 0;
+
+-- name: EndSyncRun :exec
+UPDATE sync_runs SET status = sqlc.arg(status), ref_base = sqlc.arg(ref_base), ref_id = sqlc.arg(ref_id), failure = sqlc.arg(failure),
+	ended = sqlc.arg(now)
+WHERE id = sqlc.arg(id) AND ended = 0;
+
+-- name: ListSyncRuns :many
+-- One whose process was lost ended when it lapsed.
+SELECT * FROM (
+	SELECT id, owner, account, request, ref_base, ref_id, failure, created,
+		CAST(CASE WHEN ended = 0 AND lapses <= CAST(sqlc.arg(now) AS BIGINT) THEN 'unknown' ELSE status END AS TEXT) AS status,
+		CAST(CASE WHEN ended = 0 AND lapses <= CAST(sqlc.arg(now) AS BIGINT) THEN lapses ELSE ended END AS BIGINT) AS ended
+	FROM sync_runs
+	WHERE owner = sqlc.arg(owner) AND created <= CAST(sqlc.arg(created) AS BIGINT)
+		AND (created < CAST(sqlc.arg(created) AS BIGINT) OR id < CAST(sqlc.arg(before) AS BIGINT))
+) AS runs
+WHERE CASE WHEN ended = 0 THEN created ELSE ended END > CAST(sqlc.arg(since) AS BIGINT)
+	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
+	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+ORDER BY created DESC, id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: CountSyncRuns :one
+-- As CountOwned.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM sync_runs l WHERE l.owner = sqlc.arg(owner) AND l.ended = 0 AND l.lapses > CAST(sqlc.arg(now) AS BIGINT)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(live) AS BIGINT)) AS a) AS live,
+	(SELECT count(*) FROM (SELECT 1 FROM sync_runs d WHERE d.owner = sqlc.arg(owner) AND d.created > sqlc.arg(since)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(daily) AS BIGINT)) AS b) AS lately;
+
+-- name: ListSyncUsage :many
+SELECT account, CAST(SUM(CASE WHEN ended = 0 AND lapses > CAST(sqlc.arg(now) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS live,
+	CAST(SUM(CASE WHEN created > CAST(sqlc.arg(since) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately, count(*) AS runs
+FROM sync_runs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
+
+-- name: PurgeSyncRuns :exec
+DELETE FROM sync_runs WHERE created < sqlc.arg(before) AND lapses < sqlc.arg(before);

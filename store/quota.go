@@ -21,7 +21,12 @@ func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, withi
 		if err != nil {
 			return err
 		}
-		if err := quota.Admit(int(has.Live), int(has.Lately), n); err != nil {
+		runs, err := q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: now, Account: string(quota.Account), Live: int64(quota.Live),
+			Since: now - dispatch.Day.Microseconds(), Daily: int64(quota.Daily)})
+		if err != nil {
+			return err
+		}
+		if err := quota.Admit(int(has.Live+runs.Live), int(has.Lately+runs.Lately), n); err != nil {
 			return err
 		}
 	}

@@ -258,6 +258,6 @@ func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Serve
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return s.in(ctx, s.write, "Purge", func(q tx, now int64) error {
 		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
-			q.PurgeTokens(ctx, now))
+			q.PurgeTokens(ctx, now), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()))
 	})
 }

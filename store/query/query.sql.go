@@ -130,6 +130,33 @@ func (q *Queries) AwaitJob(ctx context.Context, arg AwaitJobParams) ([]AwaitJobR
 	return items, nil
 }
 
+const beginSyncRun = `-- name: BeginSyncRun :exec
+INSERT INTO sync_runs (id, owner, account, request, status, lapses, created) VALUES ($1, $2, $3, $4, $5, $6, $7)
+`
+
+type BeginSyncRunParams struct {
+	ID      dispatch.JobID
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Request string
+	Status  dispatch.Status
+	Lapses  int64
+	Created int64
+}
+
+func (q *Queries) BeginSyncRun(ctx context.Context, arg BeginSyncRunParams) error {
+	_, err := q.db.ExecContext(ctx, beginSyncRun,
+		arg.ID,
+		arg.Owner,
+		arg.Account,
+		arg.Request,
+		arg.Status,
+		arg.Lapses,
+		arg.Created,
+	)
+	return err
+}
+
 const cancelJob = `-- name: CancelJob :one
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST($1 AS BIGINT) <= $2 THEN $2
@@ -362,6 +389,42 @@ func (q *Queries) CountQueues(ctx context.Context) ([]CountQueuesRow, error) {
 	return items, nil
 }
 
+const countSyncRuns = `-- name: CountSyncRuns :one
+SELECT (SELECT count(*) FROM (SELECT 1 FROM sync_runs l WHERE l.owner = $1 AND l.ended = 0 AND l.lapses > CAST($2 AS BIGINT)
+		AND (CAST($3 AS TEXT) = '' OR l.account = CAST($3 AS TEXT)) LIMIT CAST($4 AS BIGINT)) AS a) AS live,
+	(SELECT count(*) FROM (SELECT 1 FROM sync_runs d WHERE d.owner = $1 AND d.created > $5
+		AND (CAST($3 AS TEXT) = '' OR d.account = CAST($3 AS TEXT)) LIMIT CAST($6 AS BIGINT)) AS b) AS lately
+`
+
+type CountSyncRunsParams struct {
+	Owner   dispatch.UserID
+	Now     int64
+	Account string
+	Live    int64
+	Since   int64
+	Daily   int64
+}
+
+type CountSyncRunsRow struct {
+	Live   int64
+	Lately int64
+}
+
+// As CountOwned.
+func (q *Queries) CountSyncRuns(ctx context.Context, arg CountSyncRunsParams) (CountSyncRunsRow, error) {
+	row := q.db.QueryRowContext(ctx, countSyncRuns,
+		arg.Owner,
+		arg.Now,
+		arg.Account,
+		arg.Live,
+		arg.Since,
+		arg.Daily,
+	)
+	var i CountSyncRunsRow
+	err := row.Scan(&i.Live, &i.Lately)
+	return i, err
+}
+
 const countTask = `-- name: CountTask :many
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
 	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
@@ -588,6 +651,33 @@ func (q *Queries) DuePlatforms(ctx context.Context, now int64) ([]string, error)
 		return nil, err
 	}
 	return items, nil
+}
+
+const endSyncRun = `-- name: EndSyncRun :exec
+UPDATE sync_runs SET status = $1, ref_base = $2, ref_id = $3, failure = $4,
+	ended = $5
+WHERE id = $6 AND ended = 0
+`
+
+type EndSyncRunParams struct {
+	Status  dispatch.Status
+	RefBase string
+	RefID   string
+	Failure string
+	Now     int64
+	ID      dispatch.JobID
+}
+
+func (q *Queries) EndSyncRun(ctx context.Context, arg EndSyncRunParams) error {
+	_, err := q.db.ExecContext(ctx, endSyncRun,
+		arg.Status,
+		arg.RefBase,
+		arg.RefID,
+		arg.Failure,
+		arg.Now,
+		arg.ID,
+	)
+	return err
 }
 
 const eraseGrant = `-- name: EraseGrant :execrows
@@ -1834,6 +1924,130 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 	return items, nil
 }
 
+const listSyncRuns = `-- name: ListSyncRuns :many
+SELECT id, owner, account, request, ref_base, ref_id, failure, created, status, ended FROM (
+	SELECT id, owner, account, request, ref_base, ref_id, failure, created,
+		CAST(CASE WHEN ended = 0 AND lapses <= CAST($1 AS BIGINT) THEN 'unknown' ELSE status END AS TEXT) AS status,
+		CAST(CASE WHEN ended = 0 AND lapses <= CAST($1 AS BIGINT) THEN lapses ELSE ended END AS BIGINT) AS ended
+	FROM sync_runs
+	WHERE owner = $2 AND created <= CAST($3 AS BIGINT)
+		AND (created < CAST($3 AS BIGINT) OR id < CAST($4 AS BIGINT))
+) AS runs
+WHERE CASE WHEN ended = 0 THEN created ELSE ended END > CAST($5 AS BIGINT)
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || status || '|', '') <> CAST($6 AS TEXT))
+	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || account || '|', '') <> CAST($7 AS TEXT))
+ORDER BY created DESC, id DESC LIMIT CAST($8 AS BIGINT)
+`
+
+type ListSyncRunsParams struct {
+	Now        int64
+	Owner      dispatch.UserID
+	Created    int64
+	Before     int64
+	Since      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
+
+type ListSyncRunsRow struct {
+	ID      dispatch.JobID
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Request string
+	RefBase string
+	RefID   string
+	Failure string
+	Created int64
+	Status  string
+	Ended   int64
+}
+
+// One whose process was lost ended when it lapsed.
+func (q *Queries) ListSyncRuns(ctx context.Context, arg ListSyncRunsParams) ([]ListSyncRunsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listSyncRuns,
+		arg.Now,
+		arg.Owner,
+		arg.Created,
+		arg.Before,
+		arg.Since,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSyncRunsRow
+	for rows.Next() {
+		var i ListSyncRunsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Account,
+			&i.Request,
+			&i.RefBase,
+			&i.RefID,
+			&i.Failure,
+			&i.Created,
+			&i.Status,
+			&i.Ended,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSyncUsage = `-- name: ListSyncUsage :many
+SELECT account, CAST(SUM(CASE WHEN ended = 0 AND lapses > CAST($1 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS live,
+	CAST(SUM(CASE WHEN created > CAST($2 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately, count(*) AS runs
+FROM sync_runs WHERE owner = $3 GROUP BY account ORDER BY account
+`
+
+type ListSyncUsageRow struct {
+	Account dispatch.Account
+	Live    int64
+	Lately  int64
+	Runs    int64
+}
+
+func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, owner dispatch.UserID) ([]ListSyncUsageRow, error) {
+	rows, err := q.db.QueryContext(ctx, listSyncUsage, now, since, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSyncUsageRow
+	for rows.Next() {
+		var i ListSyncUsageRow
+		if err := rows.Scan(
+			&i.Account,
+			&i.Live,
+			&i.Lately,
+			&i.Runs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTaskJobs = `-- name: ListTaskJobs :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.nonces, jobs.unmoved, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
@@ -2354,6 +2568,15 @@ func (q *Queries) PurgeKeys(ctx context.Context, created int64) error {
 	return err
 }
 
+const purgeSyncRuns = `-- name: PurgeSyncRuns :exec
+DELETE FROM sync_runs WHERE created < $1 AND lapses < $1
+`
+
+func (q *Queries) PurgeSyncRuns(ctx context.Context, before int64) error {
+	_, err := q.db.ExecContext(ctx, purgeSyncRuns, before)
+	return err
+}
+
 const purgeTasks = `-- name: PurgeTasks :exec
 DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
 `
@@ -2485,6 +2708,18 @@ func (q *Queries) RenewGrant(ctx context.Context, arg RenewGrantParams) (Grant, 
 		&i.Version,
 	)
 	return i, err
+}
+
+const renewSyncRun = `-- name: RenewSyncRun :execrows
+UPDATE sync_runs SET lapses = $1 WHERE id = $2 AND ended = 0
+`
+
+func (q *Queries) RenewSyncRun(ctx context.Context, lapses int64, iD dispatch.JobID) (int64, error) {
+	result, err := q.db.ExecContext(ctx, renewSyncRun, lapses, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const reserveIDs = `-- name: ReserveIDs :one

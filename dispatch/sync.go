@@ -1,0 +1,254 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	platformRuns = 16               // synchronous runs under way at each platform
+	userRuns     = 4                // of each user at each platform, so that one user cannot take all slots
+	runRenewed   = 30 * time.Second // how often a run under way is confirmed in the store
+	runLapses    = 2 * time.Minute  // a run that was not confirmed for so long lost its process
+	runSaved     = 10 * time.Second // how long recording the end of a run may take
+)
+
+// SyncRunLife is how long a synchronous run is kept after it began.
+const SyncRunLife = 30 * 24 * time.Hour
+
+// SyncRun is a synchronous run: a request whose client waits for the result. Its id comes from the sequence of jobs. It
+// counts in its owner's quotas and usage, and takes no part in visits. Its result is not kept.
+type SyncRun struct {
+	ID      JobID
+	Owner   UserID
+	Account Account
+	Request Request
+	Status  Status // Running until it has ended; then Finished, Failed or Canceled; Unknown if its process was lost
+	Ref     Ref    // the platform job that was made of it, where there is one
+	Failure string // why it failed; safe to show
+	Created time.Time
+	Ended   time.Time // zero while it runs
+}
+
+// Record returns the run as its owner sees a job.
+func (r SyncRun) Record() Record {
+	j := Job{ID: r.ID, Owner: r.Owner, Account: r.Account, Desired: WantRun, Phase: Started, Status: r.Status, Ref: r.Ref, Failure: r.Failure,
+		Created: r.Created, Updated: r.Created, Moved: r.Created}
+	if !r.Ended.IsZero() {
+		j.Phase, j.Updated, j.Moved, j.Duration = Ended, r.Ended, r.Ended, r.Ended.Sub(r.Created)
+	}
+	return Record{Job: j, Request: r.Request, Read: cmp.Or(r.Ended, r.Created)}
+}
+
+// SyncRuns returns a user's synchronous runs, newest first.
+func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, error) {
+	runs, err := b.Store.SyncRuns(ctx, u, p)
+	records := make([]Record, len(runs))
+	for i, r := range runs {
+		records[i] = r.Record()
+	}
+	return records, err
+}
+
+// RunSync runs a request while the client waits. The run is recorded before anything is sent: it counts in the user's
+// quotas and usage, and shows in [Broker.SyncRuns]. When ctx ends before the result was read to its end, the run is
+// canceled where the platform can. LimitReached when the user has too many, Busy when the platform has.
+func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
+	backend, runner, err := b.syncRunner(ctx, u, r)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := b.enterSync(ctx, backend, u)
+	if err != nil {
+		return nil, err
+	}
+	run, err := b.beginRun(ctx, SyncRun{Owner: u, Account: backend.Account(u), Request: r.complete(), Status: Running})
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	run.left = leave
+	result, err := withToken(ctx, b, backend, run.Account, func(ctx context.Context, t Token) (*SyncResult, error) {
+		return runner.RunSync(ctx, t, Submission{Request: run.Request})
+	})
+	if result != nil {
+		run.Ref = result.Ref
+	}
+	if err != nil {
+		run.end(ctx, err)
+		return nil, err
+	}
+	result.Body = &runBody{ReadCloser: result.Body, ctx: ctx, run: run}
+	return result, nil
+}
+
+// syncRunner checks a request as far as that is possible before anything is sent.
+func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (*Backend, SyncRunner, error) {
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := backend.admit(ctx); err != nil {
+		return nil, nil, err
+	}
+	if _, err := backend.Platform.Base(r.Service); err != nil {
+		return nil, nil, err
+	}
+	if err := b.check(ctx, u, backend, r.complete(), nil); err != nil {
+		return nil, nil, err
+	}
+	runner, can := backend.Platform.(SyncRunner)
+	if !can {
+		return nil, nil, &Error{Kind: Unsupported, Op: "dispatch.RunSync", Text: "This platform has no synchronous runs. Submit a job instead."}
+	}
+	return backend, runner, nil
+}
+
+// enterSync takes one of the user's slots for synchronous runs at a platform, and one of the platform's.
+func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (leave func(), err error) {
+	leaveOwn, ok := b.ownSyncs.enter(userAt{u, backend.Name}, userRuns)
+	if !ok {
+		return nil, &Error{Kind: LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
+			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.", userRuns, backend.Name)}
+	}
+	leaveAll, err := b.syncs.enter(ctx, backend.Name, platformRuns)
+	if err != nil {
+		leaveOwn()
+		return nil, err
+	}
+	return func() { leaveAll(); leaveOwn() }, nil
+}
+
+// userAt is a user at a platform.
+type userAt struct {
+	user     UserID
+	platform string
+}
+
+// userSlots counts what users have under way. The zero value is ready.
+type userSlots struct {
+	mu    sync.Mutex
+	taken map[userAt]int
+}
+
+// enter takes one of n slots, or reports false when all are taken. leave may be repeated.
+func (s *userSlots) enter(who userAt, n int) (leave func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[who] >= n {
+		return nil, false
+	}
+	set(&s.taken, who, s.taken[who]+1)
+	return sync.OnceFunc(func() { s.leave(who) }), true
+}
+
+func (s *userSlots) leave(who userAt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[who]--; s.taken[who] == 0 {
+		delete(s.taken, who)
+	}
+}
+
+// syncRun is a recorded run under way.
+type syncRun struct {
+	SyncRun
+	broker *Broker
+	left   func() // gives its slots back
+	stop   context.CancelFunc
+	once   sync.Once
+}
+
+// beginRun records a run, and confirms it until it ends.
+func (b *Broker) beginRun(ctx context.Context, r SyncRun) (*syncRun, error) {
+	if err := b.Store.BeginSyncRun(ctx, &r, runLapses, b.quotas(r.Account)...); err != nil {
+		return nil, err
+	}
+	b.audit(ctx, "run", r.Owner, Job{ID: r.ID, Account: r.Account}, 1)
+	run := &syncRun{SyncRun: r, broker: b}
+	var under context.Context
+	under, run.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go run.confirm(under)
+	return run, nil
+}
+
+// confirm tells the store now and then that the run goes on.
+func (r *syncRun) confirm(ctx context.Context) {
+	ticker := time.NewTicker(runRenewed)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses); err != nil && ctx.Err() == nil {
+			r.broker.Log.WarnContext(ctx, "renewing a synchronous run failed", "job", int64(r.ID), "error", err)
+		}
+	}
+}
+
+// end records how the run ended, once, and gives its slots back.
+func (r *syncRun) end(ctx context.Context, err error) {
+	r.once.Do(func() {
+		defer r.left()
+		r.stop()
+		r.Status, r.Failure = outcomeOf(ctx, err)
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), runSaved)
+		defer cancel()
+		if err := r.broker.Store.EndSyncRun(saving, r.SyncRun); err != nil {
+			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed", "job", int64(r.ID), "error", err)
+		}
+		r.broker.Log.InfoContext(ctx, "audit", "action", "run ended", "user", string(r.Owner), "account", string(r.Account),
+			slog.Int64("job", int64(r.ID)), "status", string(r.Status))
+	})
+}
+
+// outcomeOf is the status of a run that ended with err, and what its owner is told.
+func outcomeOf(ctx context.Context, err error) (Status, string) {
+	switch {
+	case err == nil:
+		return Finished, ""
+	case ctx.Err() != nil, errors.Is(err, errClosedEarly):
+		return Canceled, ""
+	}
+	return Failed, TextFor(err)
+}
+
+var errClosedEarly = errors.New("the result was not read to its end")
+
+// runBody is the result of a run, whose end is the end of the run.
+type runBody struct {
+	io.ReadCloser
+	ctx  context.Context
+	run  *syncRun
+	read bool // to its end
+}
+
+func (b *runBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == io.EOF:
+		b.read = true
+	case err != nil:
+		b.run.end(b.ctx, err)
+	}
+	return n, err
+}
+
+// Close ends the run: as finished only if its result was read to its end.
+func (b *runBody) Close() error {
+	err := b.ReadCloser.Close()
+	if b.read {
+		b.run.end(b.ctx, nil)
+	} else {
+		b.run.end(b.ctx, errClosedEarly)
+	}
+	return err
+}
