@@ -176,6 +176,17 @@ func (g *gathering) start(f func()) bool {
 	return true
 }
 
+// enter counts one more until it leaves, and reports false when it is too late for that.
+func (g *gathering) enter() (leave func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, false
+	}
+	g.wg.Add(1)
+	return sync.OnceFunc(g.wg.Done), true
+}
+
 // close waits for all that was started.
 func (g *gathering) close() {
 	g.mu.Lock()
@@ -184,7 +195,8 @@ func (g *gathering) close() {
 	g.wg.Wait()
 }
 
-// API serves everything. Its streams outlast the server that they came by: Close ends them.
+// API serves everything. Its streams outlast the server that they came by: Close ends them, has all requests answered that
+// wait for a change, and returns once synchronous runs have ended too.
 type API interface {
 	http.Handler
 	Close()

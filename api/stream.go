@@ -445,7 +445,7 @@ func (s *stream) ping(ctx context.Context) error {
 	return s.socket.Ping(ctx)
 }
 
-// Close ends all streams, and waits until their clients were told.
+// Close ends all streams and waits, and returns when the clients of streams were told, and synchronous runs have ended.
 func (a *api) Close() {
 	a.stop(errClosing)
 	a.streaming.close()

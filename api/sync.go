@@ -16,6 +16,16 @@ import (
 // chunkTime is how long a client may take to receive one piece of a stream.
 const chunkTime = time.Minute
 
+// lastChunkTime is that when the service stops.
+const lastChunkTime = 5 * time.Second
+
+func (a *api) chunkTime() time.Duration {
+	if a.life.Err() != nil {
+		return lastChunkTime
+	}
+	return chunkTime
+}
+
 // runSync gives the platform's result as it comes: its bytes, its Content-Type, of any length.
 func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, error) {
 	body, err := a.readBody(in)
@@ -26,13 +36,21 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
+	leave, ok := a.streaming.enter()
+	if !ok {
+		return nil, errStopping
+	}
 	result, err := a.Broker.RunSync(ctx, user(ctx), req)
 	_, w := humago.Unwrap(in.http)
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have outlasted the server's
 	if err != nil {
+		leave()
 		return nil, aboutRequest(err)
 	}
-	return &huma.StreamResponse{Body: func(ctx huma.Context) { a.stream(ctx, result) }}, nil
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		defer leave()
+		a.stream(ctx, result)
+	}}, nil
 }
 
 // stream passes on what comes as it comes. A stream that breaks ends in a broken connection: the client must not take a
@@ -43,19 +61,21 @@ func (a *api) stream(ctx huma.Context, result *dispatch.SyncResult) {
 	w.Header().Set("Content-Type", cmp.Or(result.ContentType, "application/octet-stream"))
 	w.Header().Set("Content-Security-Policy", "sandbox") // if it is a page, it is not ours
 	w.WriteHeader(http.StatusOK)
-	if err := pass(w, result.Body); err != nil {
+	if err := a.pass(w, result.Body); err != nil {
 		a.Log.WarnContext(ctx.Context(), "stream broken", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-func pass(w http.ResponseWriter, from io.Reader) error {
+func (a *api) pass(w http.ResponseWriter, from io.Reader) error {
 	c := http.NewResponseController(w)
+	stop := context.AfterFunc(a.life, func() { c.SetWriteDeadline(time.Now().Add(lastChunkTime)) })
+	defer stop()
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(piece)
 		if n > 0 {
-			c.SetWriteDeadline(time.Now().Add(chunkTime))
+			c.SetWriteDeadline(time.Now().Add(a.chunkTime()))
 			if _, err := w.Write(piece[:n]); err != nil {
 				return err
 			}

@@ -75,17 +75,33 @@ func all(work <-chan struct{}, end func()) <-chan struct{} {
 	return both
 }
 
-// shut lets requests and visits that were begun run to their ends.
+// lastAnswers is how long clients have to take their answers once all work has ended. A POST waits for its platform's word
+// for up to 10 s.
+const lastAnswers = 12 * time.Second
+
+// shut lets requests and visits that were begun run to their ends. For clients that do not take their answers it does not
+// wait: that they are cut off is no error.
 func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	stopWork()
-	err := server.Shutdown(ctx)
+	answered := make(chan error, 1)
+	go func() { answered <- server.Shutdown(ctx) }()
 	select {
 	case <-done:
-		return err
 	case <-ctx.Done():
 		return fmt.Errorf("not everything ended within %v; what was begun is found out at the next start", grace)
+	}
+	late := time.NewTimer(lastAnswers)
+	defer late.Stop()
+	select {
+	case err := <-answered:
+		if errors.Is(err, context.DeadlineExceeded) {
+			return server.Close()
+		}
+		return err
+	case <-late.C:
+		return server.Close()
 	}
 }
 
