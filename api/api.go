@@ -153,6 +153,7 @@ type api struct {
 	reading   chan struct{} // so many at once, each to its end: when thousands look, not all are to wait for the last
 	sockets   sockets
 	waits     sockets // requests that wait for a change
+	refusals  tokenRefusals
 	streaming gathering
 	life      context.Context
 	stop      context.CancelCauseFunc

@@ -2,8 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -59,8 +63,54 @@ func (a *api) verified(ctx context.Context, token string) (identity.Caller, erro
 		a.Log.WarnContext(ctx, "token not verified", "error", err)
 		return identity.Caller{}, errNoIssuer
 	case err != nil:
-		a.Log.DebugContext(ctx, "token refused", "error", err)
-		return identity.Caller{}, errNoToken
+		a.refusals.log(ctx, a.Log, err)
+		if errors.Is(err, identity.ErrExpired) {
+			return identity.Caller{}, errOldToken
+		}
+		return identity.Caller{}, errBadToken
 	}
 	return caller, nil
+}
+
+const (
+	refusalEvery  = time.Second // between two log lines for one reason
+	refusalsKnown = 100         // reasons that are counted apart
+)
+
+// tokenRefusals logs why tokens are refused, so that an operator sees a wrong setting at once, and a flood of bad tokens
+// does not fill the log: one line a second at most for each reason, with the number of refusals since the last. The zero value is ready.
+type tokenRefusals struct {
+	mu sync.Mutex
+	of map[string]*tally
+}
+
+type tally struct {
+	logged time.Time
+	since  int
+}
+
+func (t *tokenRefusals) log(ctx context.Context, log *slog.Logger, err error) {
+	if n := t.count(err.Error(), time.Now()); n > 0 {
+		log.InfoContext(ctx, "token refused", "error", err, "refused", n)
+	}
+}
+
+// count returns how many refusals a line is to report; 0: no line yet.
+func (t *tokenRefusals) count(reason string, now time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil || t.of[reason] == nil && len(t.of) >= refusalsKnown {
+		t.of = map[string]*tally{}
+	}
+	if t.of[reason] == nil {
+		t.of[reason] = &tally{}
+	}
+	is := t.of[reason]
+	is.since++
+	if now.Sub(is.logged) < refusalEvery {
+		return 0
+	}
+	n := is.since
+	is.logged, is.since = now, 0
+	return n
 }

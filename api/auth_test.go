@@ -1,10 +1,18 @@
 package api
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
 )
 
 // What stands in a URL ends in logs (RFC 9700, section 4.3.2), and two headers leave open which is meant.
@@ -30,4 +38,49 @@ func TestATokenIsTakenFromTheOneHeader(t *testing.T) {
 	for _, scheme := range []string{"Bearer ", "bearer "} { // RFC 9110, section 11.1
 		failed(t, request("/unit_jobs/1/cancel", "", scheme+token), 404, "JOB_NOT_FOUND")
 	}
+}
+
+// refusing verifies no token, for a reason.
+type refusing struct{ reason error }
+
+func (v refusing) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
+	return identity.Caller{}, fmt.Errorf("%w: %w", identity.ErrUnauthenticated, v.reason)
+}
+
+// TestAuthenticate_SaysThatATokenHasExpired, so that a client renews it (RFC 6750, section 3.1).
+func TestAuthenticate_SaysThatATokenHasExpired(t *testing.T) {
+	for reason, challenge := range map[error]string{
+		identity.ErrExpired:            `Bearer error="invalid_token", error_description="The token has expired"`,
+		errors.New("another audience"): `Bearer error="invalid_token"`,
+	} {
+		c := newWorld().config()
+		c.Verifier = refusing{reason}
+		a := ask(New(c), "GET", "/unit_jobs/1", "")
+		message := failed(t, a, 401, "AUTHENTICATION_FAILED").Message
+		if got := a.Header().Get("WWW-Authenticate"); got != challenge || strings.Contains(message, "expired") != errors.Is(reason, identity.ErrExpired) {
+			t.Errorf("%v: %q, %q", reason, got, message)
+		}
+	}
+}
+
+// TestAuthenticate_LogsWhyTokensAreRefused at info level, one line a second for each reason, with their number.
+func TestAuthenticate_LogsWhyTokensAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		c.Verifier = refusing{errors.New("the token is for another audience")}
+		h := New(c)
+		lines := func() int { return strings.Count(w.log.String(), `"msg":"token refused"`) }
+		for range 50 {
+			ask(h, "GET", "/unit_jobs/1", "")
+		}
+		if n := lines(); n != 1 || !strings.Contains(w.log.String(), "another audience") {
+			t.Errorf("%d lines for 50 refusals in a second: %s", n, w.log.String())
+		}
+		time.Sleep(time.Second)
+		ask(h, "GET", "/unit_jobs/1", "")
+		if n := lines(); n != 2 || !strings.Contains(w.log.String(), `"refused":50`) {
+			t.Errorf("%d lines: %s", n, w.log.String())
+		}
+	})
 }

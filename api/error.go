@@ -71,6 +71,9 @@ var (
 	errNoDocument = refusal{status: http.StatusNotFound, code: "DOCUMENT_NOT_FOUND", message: "No document was kept for this job: its platform keeps the service itself, or it could not be read."}
 	errNoJob      = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
 	errNoToken    = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.", header: map[string]string{"WWW-Authenticate": "Bearer"}}
+	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid here.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
+	errOldToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token has expired. Get a new one and repeat the request.",
+		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
 	errNoPath     = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
 	errNoHealth   = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
 	errNoIssuer   = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}

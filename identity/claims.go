@@ -151,7 +151,7 @@ func (c claims) checkParties(config Config) error {
 func (c claims) checkTimes(now time.Time) error {
 	switch {
 	case !now.Before(c.expires.Add(skew)): // also when there is no exp
-		return errors.New("the token has expired")
+		return ErrExpired
 	case c.notBefore.After(now.Add(skew)):
 		return errors.New("the token is not valid yet")
 	case c.issued.After(now.Add(skew)):

@@ -59,6 +59,9 @@ func unauthenticated(cause error) error {
 		Text: "The request carries no valid token.", Err: fmt.Errorf("%w: %w", ErrUnauthenticated, cause)}
 }
 
+// ErrExpired is wrapped by the error for a token that is good but for its end.
+var ErrExpired = errors.New("the token has expired")
+
 // Verifier verifies access tokens of one issuer. It is safe for concurrent use.
 type Verifier struct {
 	config Config
@@ -106,8 +109,8 @@ func (c Config) check() error {
 	return errors.Join(faults...)
 }
 
-// Verify says who the bearer of the token is. Every token that is not good gives the same error, which wraps
-// [ErrUnauthenticated]; when the issuer's keys cannot be had, the error is Unavailable.
+// Verify says who the bearer of the token is. The error for a token that is not good wraps [ErrUnauthenticated], and
+// [ErrExpired] for one that was good; when the issuer's keys cannot be had, the error is Unavailable.
 func (v *Verifier) Verify(ctx context.Context, token dispatch.Secret) (Caller, error) {
 	if len(token) > maxToken {
 		return Caller{}, unauthenticated(errors.New("the token is too long"))
