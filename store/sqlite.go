@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"slices"
@@ -30,6 +31,9 @@ func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, err
 	lock, err := lockFile(file)
 	if err != nil {
 		return nil, err
+	}
+	if err := ownerOnly(file); err != nil {
+		return nil, errors.Join(naming(file, fail("Open", err)), lock.Close())
 	}
 	s := &Store{now: func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }}
 	s.parameter = func(int) string { return "?" } // the driver looks names up, each among all
@@ -91,6 +95,27 @@ func lockFile(file string) (*os.File, error) {
 			lock.Close())
 	}
 	return lock, nil
+}
+
+// ownerOnly keeps other users of the machine from the database: its file, which is made if there is none, its log and
+// its index have mode 0600. SQLite gives new logs the mode of the file.
+func ownerOnly(file string) error {
+	if file == memory {
+		return nil
+	}
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := made.Close(); err != nil {
+		return err
+	}
+	for _, name := range []string{file, file + "-wal", file + "-shm"} {
+		if err := os.Chmod(name, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // naming says which file an error is about.

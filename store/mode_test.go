@@ -1,0 +1,38 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+type wall struct{}
+
+func (wall) Now() time.Time { return time.Now() }
+
+// TestSQLite_FilesAreTheOwnersOnly: also those that an earlier version made for everybody to read.
+func TestSQLite_FilesAreTheOwnersOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "eodispatch.db")
+	for _, made := range []string{"new", "open to all"} {
+		s, err := Open(t.Context(), "sqlite:"+file, wall{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.take(t.Context(), "job", 1); err != nil { // so that there is a log
+			t.Fatal(err)
+		}
+		for _, name := range []string{file, file + "-wal", file + "-shm", file + ".lock"} {
+			is, err := os.Stat(name)
+			if err != nil || is.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %s: %v, %v", made, filepath.Base(name), is.Mode(), err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
