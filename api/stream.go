@@ -272,12 +272,18 @@ func (s *stream) hear(cancel context.CancelCauseFunc) {
 
 var (
 	errGone    = errors.New("the client has gone")
+	errSilent  = errors.New("the client does not respond")
 	errClosing = errors.New("the service is stopping")
 )
 
 // run says how things stand until the client goes, the token ends, what is watched is gone, or the service stops.
 func (s *stream) run(ctx context.Context) {
 	err := s.tell(ctx)
+	if errors.Is(err, errSilent) { // it would not take a last message either
+		s.socket.CloseNow()
+		s.Log.DebugContext(ctx, "stream closed", "error", err)
+		return
+	}
 	code, reason := s.closing(ctx, err)
 	if !errors.Is(context.Cause(ctx), errGone) && code != websocket.StatusGoingAway {
 		s.say(context.WithoutCancel(ctx), message("error", s.topic.task, nil, reason))
@@ -433,16 +439,23 @@ func (s *stream) show(ctx context.Context, p *picture, always bool) (err error) 
 }
 
 func (s *stream) say(ctx context.Context, text []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	return within(ctx, writeWithin, func(ctx context.Context) error { return s.socket.Write(ctx, websocket.MessageText, text) })
+}
+
+// within calls ask, and gives errSilent if the client did not do its part in time.
+func within(ctx context.Context, d time.Duration, ask func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	return s.socket.Write(ctx, websocket.MessageText, text)
+	err := ask(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
 }
 
 // ping finds out whether the client is still there.
 func (s *stream) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pongWithin)
-	defer cancel()
-	return s.socket.Ping(ctx)
+	return within(ctx, pongWithin, s.socket.Ping)
 }
 
 // Close ends all streams and waits, and returns when the clients of streams were told, and synchronous runs have ended.
