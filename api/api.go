@@ -98,7 +98,7 @@ type Config struct {
 	PublicURL                   string   // the address clients use; "" leaves it out of the document
 	CORSOrigins                 []string // exact origins; none: no browser page of another origin may call
 
-	Secret    dispatch.Secret // signs cursors, the same in all processes; "": one of this process alone
+	Secret    dispatch.Secret // signs cursors, the same in all processes that share a database; "": one of this process alone
 	Freshness time.Duration   // how old a status may be; 10 s
 	Limits    Limits
 	Compat    Compat

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -14,10 +15,16 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
+	ctx = allow(ctx, callWithin+time.Duration(len(jobs))*perJob)
 	a := acceptance{key: k, task: t, jobs: jobs}
 	if err := s.number(ctx, &a); err != nil {
 		return r, fail("Accept", err)
 	}
+	end, err := s.counting(ctx, "Accept", jobs[0].Owner, within)
+	if err != nil {
+		return r, err
+	}
+	defer end()
 	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
 		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.Repeated{}) {
 			return err

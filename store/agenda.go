@@ -14,7 +14,7 @@ import (
 
 // Agenda reads the wakes before the jobs: a change that comes in between is seen, or is a wake that was not.
 func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
-	err = s.in(ctx, s.read, "Agenda", func(q tx, now int64) error {
+	err = s.in(ctx, s.look, "Agenda", func(q tx, now int64) error {
 		l := look{q: q, account: a, now: now, stalled: before(now, stalled)}
 		g = dispatch.Agenda{Now: at(now)}
 		return cmp.Or(l.row(ctx, &g), l.dues(ctx, &g), l.steps(ctx, n, &g), l.lines(ctx, &g))
@@ -138,7 +138,7 @@ func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line
 
 // Ready gives the first waiting jobs of a line that are due.
 func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
-	err = s.in(ctx, s.read, "Ready", func(q tx, now int64) error {
+	err = s.in(ctx, s.look, "Ready", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int64(n)}))
 		return err
 	})
@@ -147,7 +147,7 @@ func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, 
 
 // Listable gives the account's jobs below a base that a listing can tell about.
 func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
-	jobs, err := jobsOf(s.queries(s.read).Listable(ctx, a, base))
+	jobs, err := jobsOf(s.queries(s.look).Listable(ctx, a, base))
 	return jobs, fail("Listable", err)
 }
 

@@ -49,6 +49,9 @@ func meaning(err error) (dispatch.Kind, string) {
 	return dispatch.Internal, ""
 }
 
+// stateReadOnly is the SQLSTATE of a server that may not write: a standby, or a primary that was demoted.
+const stateReadOnly = "25006"
+
 // sqliteMeaning of a result code, https://www.sqlite.org/rescode.html
 func sqliteMeaning(code int) (dispatch.Kind, string) {
 	switch code & 0xff { // without the extension
@@ -69,7 +72,7 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 	switch {
 	case state == "53100":
 		return dispatch.Unavailable, full
-	case state == "25006":
+	case state == stateReadOnly:
 		return dispatch.Unavailable, readOnly
 	case strings.HasPrefix(state, "28"), state == "3D000":
 		return dispatch.Misconfigured, "The database refuses us: its name, the user or the password is wrong."
@@ -99,7 +102,9 @@ func unanswered(err error) bool {
 
 // committed judges the answer to a commit: where there is none, it may have been done.
 func committed(err error) error {
-	if err == nil || !unanswered(err) || errors.Is(err, context.Canceled) {
+	e, refused := errors.AsType[*pgconn.PgError](err)
+	ended := refused && strings.HasPrefix(e.Code, "57") // also while it waits for a standby, when it has committed already
+	if err == nil || !ended && !unanswered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "store.Commit", Err: err,

@@ -25,7 +25,7 @@ func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error
 	if err != nil {
 		return nil, fail("Lock", err)
 	}
-	if _, err := tx.ExecContext(ctx, takeLock, name); err != nil {
+	if _, err := tx.ExecContext(allow(ctx, lockWithin), takeLock, name); err != nil {
 		_ = tx.Rollback() // the error is that of the wait
 		return nil, fail("Lock", err)
 	}

@@ -58,6 +58,7 @@ func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now
 // Records gives the owner's jobs that belong to no task, newest first.
 func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
 	created, before := from(p.After)
+	ctx = allow(ctx, listWithin)
 	rows, err := s.queries(s.read).ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before,
 		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 	if err != nil {

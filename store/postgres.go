@@ -14,48 +14,77 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// How many connections are kept for what keeps leases, and for those who hold or wait for a lock.
-const leasing, locking = 8, 8
+// How many connections are kept for visits, for those who hold or wait for a lock, and for Ping. Clients' writes and clients'
+// reads have as many each as pool_max_conns of the address says; by default the number of CPUs, and at least 4.
+const visiting, locking, pinging = 8, 6, 2
 
-func openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
-	s := &Store{now: postgresNow, parameter: func(n int) string { return "$" + strconv.Itoa(n) }, ready: func(context.Context, *sql.DB) {},
-		adapt: func(_ *sql.DB, on query.DBTX) query.DBTX { return on }}
-	var pools []*pgxpool.Pool
+func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
+	s.remote, s.now, s.ready = true, postgresNow, func(context.Context, *sql.DB) {}
+	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
+	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
+	var pools pools
 	s.close = func() error {
-		err := closeAll(s.write, s.visit, s.locks)
-		for _, p := range pools {
-			p.Close()
-		}
+		err := closeAll(s.write, s.read, s.visit, s.locks, s.ping)
+		pools.close()
 		return err
 	}
 	for _, use := range []struct {
 		db **sql.DB
 		n  int32
-	}{{&s.write, 0}, {&s.visit, leasing}, {&s.locks, locking}} {
-		p, err := pool(ctx, dsn, use.n)
+	}{{&s.write, 0}, {&s.read, 0}, {&s.visit, visiting}, {&s.locks, locking}, {&s.ping, pinging}} {
+		p, err := pools.open(ctx, dsn, use.n)
 		if err != nil {
 			return nil, errors.Join(fail("Open", err), s.close())
 		}
-		pools = append(pools, p)
 		*use.db = stdlib.OpenDBFromPool(p)
 	}
-	s.read = s.write
-	if err := s.migrate(ctx); err != nil {
+	s.look = s.visit
+	if err := s.migrate(allow(ctx, upkeepWithin)); err != nil {
 		return nil, errors.Join(fail("Open", err), s.close())
 	}
 	return s, nil
 }
 
-// pool of at most n connections; 0: what the address says.
-func pool(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, error) {
+// pools are the connections to one database. One pool for each use keeps a use that waits, for a standby or for a lock, from
+// holding up the others.
+type pools []*pgxpool.Pool
+
+// open adds a pool of at most n connections; 0: what the address says.
+func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, misspelt(err)
 	}
 	if n > 0 {
 		c.MaxConns = n
+		c.MinConns, c.MinIdleConns = min(c.MinConns, n), min(c.MinIdleConns, n)
 	}
-	return pgxpool.NewWithConfig(ctx, c)
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = connectWithin
+	}
+	if c.PingTimeout == 0 {
+		c.PingTimeout = pingWithin
+	}
+	c.ConnConfig.DialFunc = dialer(c.ConnConfig.ConnectTimeout)
+	c.ConnConfig.Tracer = deadlines{demoted: p.reset}
+	opened, err := pgxpool.NewWithConfig(ctx, c)
+	if err == nil {
+		*p = append(*p, opened)
+	}
+	return opened, err
+}
+
+// reset closes all connections, those in use when they are given back: they lead to a server that is no longer the primary.
+func (p *pools) reset() {
+	for _, pool := range *p {
+		pool.Reset()
+	}
+}
+
+func (p *pools) close() {
+	for _, pool := range *p {
+		pool.Close()
+	}
 }
 
 // migrate lets one replica after the other bring the tables up to date.

@@ -381,6 +381,26 @@ WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST(sqlc.arg(pref
 -- name: NameInstallation :exec
 INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING;
 
+-- name: MakeSetting :exec
+-- The first value stays.
+INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
+
+-- name: WriteSetting :exec
+INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: GetSetting :one
+SELECT value FROM settings WHERE name = $1;
+
+-- name: RaiseIDs :execrows
+-- Ids go on behind the last that is in use.
+UPDATE ids SET last = CAST(sqlc.arg(last) AS BIGINT) WHERE name = sqlc.arg(name) AND last < CAST(sqlc.arg(last) AS BIGINT);
+
+-- name: LastJob :one
+SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM jobs;
+
+-- name: LastTask :one
+SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks;
+
 -- name: GetInstallation :one
 SELECT name FROM installation;
 

@@ -7,12 +7,27 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
+// quotaLock is the name of the lock that whoever counts a user's jobs holds.
+func quotaLock(u dispatch.UserID) string { return "jobs of " + string(u) }
+
+// counting waits until nobody else in this process counts a user's jobs, before a connection is taken: other processes are
+// waited for with one, in admit. It gives the way to end.
+func (s *Store) counting(ctx context.Context, op string, u dispatch.UserID, within []dispatch.Quota) (end func(), err error) {
+	if s.locks == nil || len(within) == 0 {
+		return func() {}, nil
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	end, err = s.turns.take(ctx, quotaLock(u))
+	return end, fail(op, err)
+}
+
 // admit is nil if an owner may have n jobs more. Whoever asks the same for this owner waits until the transaction ends.
 func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, within []dispatch.Quota, now int64) error {
 	if len(within) == 0 {
 		return nil
 	}
-	if err := s.queue(ctx, q, "jobs of "+string(u)); err != nil {
+	if err := s.queue(ctx, q, quotaLock(u)); err != nil {
 		return err
 	}
 	for _, quota := range within {

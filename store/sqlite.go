@@ -27,7 +27,7 @@ const (
 
 // openSQLite opens a file. Writers share one connection, so that they queue in this process and never meet a busy
 // database; readers have their own, and do not wait for a writer's disk.
-func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, error) {
+func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, error) {
 	lock, err := lockFile(file)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, err
 	if err := ownerOnly(file); err != nil {
 		return nil, errors.Join(naming(file, fail("Open", err)), lock.Close())
 	}
-	s := &Store{now: func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }}
+	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
 	s.parameter = func(int) string { return "?" } // the driver looks names up, each among all
 	prepared := map[*sql.DB]*statements{}
 	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
@@ -47,6 +47,7 @@ func openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, err
 	if err == nil && file != memory {
 		s.read, err = sqliteDB(file, "deferred", readers)
 	}
+	s.look, s.ping = s.read, s.read
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
 		err = s.prepare(ctx, goose.DialectSQLite3)

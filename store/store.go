@@ -21,29 +21,38 @@ import (
 type Store struct {
 	write *sql.DB // what clients change
 	visit *sql.DB // what keeps leases: a renewal must not queue behind clients
-	read  *sql.DB
+	look  *sql.DB // what visits read
+	read  *sql.DB // what clients read
+	ping  *sql.DB
 	locks *sql.DB                                          // what only waits for and holds locks; nil where no other process can be
 	now   func(context.Context, query.DBTX) (int64, error) // microseconds, the clock of the database
 	adapt func(*sql.DB, query.DBTX) query.DBTX             // makes the queries this database's; they run on the second
 	ready func(context.Context, *sql.DB)                   // called before each transaction
 	close func() error
 
+	remote bool // the database is a server, which may not answer
+	turns  turns
+
 	parameter func(n int) string // see tx
 
 	ids          map[string]*block
 	installation string
+	cursorKey    dispatch.Secret
+	program      string // the version of the program
 }
 
 var _ dispatch.Store = (*Store)(nil)
 
 // Open opens the database that dsn names, and brings its tables up to date: "sqlite:FILE", "sqlite::memory:", or
 // "postgres://…". On SQLite time is the clock's, and a second process is refused; PostgreSQL's own clock is everyone's.
-func Open(ctx context.Context, dsn string, c dispatch.Clock) (*Store, error) {
+// program is the version of the program, for who opens the database with an older one: that is Misconfigured.
+func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) (*Store, error) {
+	s := &Store{program: strings.Join(program, " ")}
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
-		return openSQLite(ctx, file, c)
+		return s.openSQLite(ctx, file, c)
 	}
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
-		return openPostgreSQL(ctx, dsn)
+		return s.openPostgreSQL(ctx, dsn)
 	}
 	return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
 		Text: "The database must be given as sqlite:FILE or postgres://USER@HOST/NAME."}
@@ -62,7 +71,7 @@ func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...g
 	if err != nil {
 		return err
 	}
-	if _, err := p.Up(ctx); err != nil {
+	if err := s.update(ctx, p); err != nil {
 		return err
 	}
 	s.ids = map[string]*block{"job": {}, "task": {}}
@@ -70,7 +79,14 @@ func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...g
 	if err := q.NameInstallation(ctx, strings.ToLower(rand.Text()[:10])); err != nil {
 		return err
 	}
-	s.installation, err = q.GetInstallation(ctx)
+	if s.installation, err = q.GetInstallation(ctx); err != nil {
+		return err
+	}
+	if err := q.MakeSetting(ctx, cursorKey, rand.Text()); err != nil {
+		return err
+	}
+	key, err := q.GetSetting(ctx, cursorKey)
+	s.cursorKey = dispatch.Secret(key)
 	return err
 }
 
@@ -79,12 +95,17 @@ func (s *Store) Close() error { return s.close() }
 
 // Ping is nil when the database answers.
 func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := s.bounded(allow(ctx, pingWithin))
+	defer cancel()
 	var one int
-	return fail("Ping", s.read.QueryRowContext(ctx, `SELECT 1`).Scan(&one)) // of no table: nothing to generate
+	return fail("Ping", s.ping.QueryRowContext(ctx, `SELECT 1`).Scan(&one)) // of no table: nothing to generate
 }
 
 // Installation is a text of letters and digits that is this database's alone.
 func (s *Store) Installation(context.Context) (string, error) { return s.installation, nil }
+
+// CursorKey is a random text that is this database's alone, by which all processes that use it sign the cursors of lists.
+func (s *Store) CursorKey() dispatch.Secret { return s.cursorKey }
 
 func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.adapt(db, db)) }
 
@@ -100,6 +121,8 @@ const attempts = 5
 
 // in runs f in a transaction with the store's time, and commits if f returns no error. It may run f again.
 func (s *Store) in(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	var err error
 	for range attempts {
 		if err = s.once(ctx, db, f); !retryable(err) {

@@ -12,6 +12,7 @@ import (
 // Tasks gives the owner's tasks, newest first. What their statuses are is not known to the database: those that are not
 // wanted are passed over.
 func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.TaskRecord, err error) {
+	ctx = allow(ctx, listWithin)
 	q := s.queries(s.read) // no transaction, which takes longer than to see that there are none
 	for {
 		some, err := someTasks(ctx, q, u, p)
@@ -98,7 +99,7 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 
 // TaskJobs gives a task's jobs by their numbers.
 func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
-	err = s.in(ctx, s.read, "TaskJobs", func(q tx, now int64) error {
+	err = s.in(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
 		task, err := q.GetTask(ctx, int64(p.Most), id, u)
 		if err != nil {
 			return err
@@ -142,7 +143,7 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now i
 
 // CancelTask cancels and hides all jobs of a task, and hides the task.
 func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
-	err = s.in(ctx, s.write, "CancelTask", func(q tx, now int64) error {
+	err = s.in(allow(ctx, listWithin), s.write, "CancelTask", func(q tx, now int64) error {
 		if a, err = q.HideTask(ctx, id, u); err != nil {
 			return err
 		}
@@ -159,6 +160,12 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 
 // RetryTask puts the failed jobs of a task back to waiting.
 func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
+	ctx = allow(ctx, listWithin)
+	end, err := s.counting(ctx, "RetryTask", u, within)
+	if err != nil {
+		return "", 0, err
+	}
+	defer end()
 	err = s.in(ctx, s.write, "RetryTask", func(q tx, now int64) error {
 		if a, err = q.LockTask(ctx, id, u); err != nil {
 			return err

@@ -154,7 +154,7 @@ func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due 
 
 // Load gives a job to a visit, whoever owns it.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
-	row, err := s.queries(s.read).GetJob(ctx, id)
+	row, err := s.queries(s.look).GetJob(ctx, id)
 	if err != nil {
 		return dispatch.Job{}, fail("Load", err)
 	}
@@ -164,7 +164,7 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 
 // Request gives a visit what a job's owner asked for.
 func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
-	row, err := s.queries(s.read).GetRequest(ctx, id)
+	row, err := s.queries(s.look).GetRequest(ctx, id)
 	if err != nil {
 		return dispatch.Request{}, fail("Request", err)
 	}
@@ -256,7 +256,7 @@ func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Serve
 // Purge forgets hidden jobs that ended longer than keep ago, documents that none uses, and keys and tokens that are too
 // old to count.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
-	return s.in(ctx, s.write, "Purge", func(q tx, now int64) error {
+	return s.in(allow(ctx, upkeepWithin), s.write, "Purge", func(q tx, now int64) error {
 		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
 			q.PurgeTokens(ctx, now), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()))
 	})

@@ -52,7 +52,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	if err != nil {
 		return nil, err
 	}
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	b.Engine, access.broker = work, b
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
-		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: settings.Identity.ClientSecret,
+		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams},
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},

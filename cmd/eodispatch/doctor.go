@@ -142,7 +142,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 // askDatabase opens the database, which also brings its tables up to date, and tries the vault's keys. An SQLite file that a
 // broker has open is fine.
 func askDatabase(ctx context.Context, settings *config.Config) error {
-	s, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
+	s, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
 	switch {
 	case dispatch.Is(err, dispatch.Conflict):
 		return nil

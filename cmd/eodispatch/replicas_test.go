@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -95,5 +96,42 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 				t.Errorf("the platform was asked %d times, the provider %d times", asked, got)
 			}
 		})
+	}
+}
+
+// TestReplicasTakeEachOthersCursors, also where no secret is configured from which a key could be made.
+func TestReplicasTakeEachOthersCursors(t *testing.T) {
+	w := startWorld(t)
+	tables := postgres.Database(t)
+	var clients []client
+	for range 2 {
+		p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
+			"EODISPATCH_DATABASE="+tables, fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, w.OpenEOURL))
+		t.Cleanup(func() { p.stop(t) })
+		clients = append(clients, as(w, p.address, "alice", nil))
+	}
+	for range 3 {
+		if _, err := clients[0].submit(t.Context(), openEORequest(w)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, clients[0].broker+"/jobs_status?limit=2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+clients[0].token)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	_, cursor, found := strings.Cut(response.Header.Get("Link"), "cursor=")
+	cursor, _, _ = strings.Cut(cursor, ">")
+	cursor, _, _ = strings.Cut(cursor, "&")
+	if !found {
+		t.Fatalf("%s: %v", response.Status, response.Header)
+	}
+	if err := clients[1].call(t.Context(), http.MethodGet, "/jobs_status?limit=2&cursor="+cursor, nil, new(any)); err != nil {
+		t.Error(err)
 	}
 }

@@ -40,7 +40,7 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
+	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
 	if err != nil {
 		return err
 	}

@@ -1015,6 +1015,17 @@ func (q *Queries) GetResult(ctx context.Context, iD dispatch.JobID, owner dispat
 	return body, err
 }
 
+const getSetting = `-- name: GetSetting :one
+SELECT value FROM settings WHERE name = $1
+`
+
+func (q *Queries) GetSetting(ctx context.Context, name string) (string, error) {
+	row := q.db.QueryRowContext(ctx, getSetting, name)
+	var value string
+	err := row.Scan(&value)
+	return value, err
+}
+
 const getSlots = `-- name: GetSlots :one
 SELECT reading_slot, acting_slot FROM accounts WHERE id = $1
 `
@@ -1342,6 +1353,28 @@ INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET 
 func (q *Queries) KeepResult(ctx context.Context, job dispatch.JobID, body string) error {
 	_, err := q.db.ExecContext(ctx, keepResult, job, body)
 	return err
+}
+
+const lastJob = `-- name: LastJob :one
+SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM jobs
+`
+
+func (q *Queries) LastJob(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, lastJob)
+	var last int64
+	err := row.Scan(&last)
+	return last, err
+}
+
+const lastTask = `-- name: LastTask :one
+SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks
+`
+
+func (q *Queries) LastTask(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, lastTask)
+	var last int64
+	err := row.Scan(&last)
+	return last, err
 }
 
 const leaveToken = `-- name: LeaveToken :exec
@@ -2436,6 +2469,16 @@ func (q *Queries) LockTimetable(ctx context.Context, platform string) (LockTimet
 	return i, err
 }
 
+const makeSetting = `-- name: MakeSetting :exec
+INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
+`
+
+// The first value stays.
+func (q *Queries) MakeSetting(ctx context.Context, name string, value string) error {
+	_, err := q.db.ExecContext(ctx, makeSetting, name, value)
+	return err
+}
+
 const nameInstallation = `-- name: NameInstallation :exec
 INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING
 `
@@ -2593,6 +2636,19 @@ DELETE FROM tokens WHERE expires <= $1
 func (q *Queries) PurgeTokens(ctx context.Context, expires int64) error {
 	_, err := q.db.ExecContext(ctx, purgeTokens, expires)
 	return err
+}
+
+const raiseIDs = `-- name: RaiseIDs :execrows
+UPDATE ids SET last = CAST($1 AS BIGINT) WHERE name = $2 AND last < CAST($1 AS BIGINT)
+`
+
+// Ids go on behind the last that is in use.
+func (q *Queries) RaiseIDs(ctx context.Context, last int64, name string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, raiseIDs, last, name)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const redefine = `-- name: Redefine :many
@@ -2817,6 +2873,15 @@ func (q *Queries) WakeToRead(ctx context.Context, now int64, iD dispatch.Account
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const writeSetting = `-- name: WriteSetting :exec
+INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+`
+
+func (q *Queries) WriteSetting(ctx context.Context, name string, value string) error {
+	_, err := q.db.ExecContext(ctx, writeSetting, name, value)
+	return err
 }
 
 const writeSlots = `-- name: WriteSlots :exec

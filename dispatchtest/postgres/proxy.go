@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Proxy passes connections on to a server, and can stop passing anything without closing them: so a server looks that
+// vanished from the network without a reset.
+type Proxy struct {
+	URL string // of the database behind it
+
+	network, server string
+
+	mu     sync.Mutex
+	silent bool
+	conns  map[net.Conn]bool
+	calls  int
+}
+
+// NewProxy starts one in front of a database. It ends with the test.
+func NewProxy(t testing.TB, database string) *Proxy {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{network: "tcp", server: u.Host, conns: map[net.Conn]bool{}}
+	query := u.Query()
+	if folder := query.Get("host"); folder != "" {
+		p.network, p.server = "unix", filepath.Join(folder, ".s.PGSQL.5432")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	query.Del("host")
+	query.Set("sslmode", "disable")
+	u.Host, u.RawQuery = l.Addr().String(), query.Encode()
+	p.URL = u.String()
+	go p.accept(l)
+	t.Cleanup(func() { _ = l.Close(); p.Cut() })
+	return p
+}
+
+// Silence lets nothing pass any more on the connections that there are. With alsoNew, nothing passes on new ones either.
+func (p *Proxy) Silence(alsoNew bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = false
+	}
+	p.silent = alsoNew
+}
+
+// Resume lets new connections pass. Those that were silenced stay silent.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = false
+}
+
+// Cut closes all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+// Connections is how many have been made so far.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+func (p *Proxy) accept(l net.Listener) {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go p.pass(client)
+	}
+}
+
+func (p *Proxy) pass(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial(p.network, p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.mu.Lock()
+	p.conns[client] = !p.silent
+	p.calls++
+	p.mu.Unlock()
+	defer p.forget(client)
+	ended := make(chan struct{}, 2)
+	copied := func(to, from net.Conn) {
+		_, _ = io.Copy(gated{p, client, to}, from)
+		ended <- struct{}{}
+	}
+	go copied(server, client)
+	go copied(client, server)
+	<-ended
+}
+
+func (p *Proxy) forget(client net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, client)
+}
+
+// gated writes to a connection as long as its client is passed.
+type gated struct {
+	proxy  *Proxy
+	client net.Conn
+	to     net.Conn
+}
+
+func (g gated) Write(b []byte) (int, error) {
+	g.proxy.mu.Lock()
+	open := g.proxy.conns[g.client]
+	g.proxy.mu.Unlock()
+	if !open {
+		return len(b), nil // swallowed
+	}
+	return g.to.Write(b)
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// How long the database may take. Every statement on PostgreSQL has one of these bounds, whatever the caller's context says.
+const (
+	callWithin    = 10 * time.Second // a statement, and a transaction of a few statements
+	listWithin    = time.Minute      // whole lists, and changes of all jobs of a task
+	lockWithin    = 30 * time.Second // a lock that another process holds
+	upkeepWithin  = 15 * time.Minute // migrations and Purge
+	pingWithin    = 3 * time.Second  // Ping, and the check of a connection that was idle
+	connectWithin = 5 * time.Second  // a new connection, where the address sets no connect_timeout
+	leaveWithin   = 3 * time.Second  // the end of a connection that was given up: it counts in its pool until then
+	perJob        = time.Millisecond // in addition, for each job that is accepted at once
+)
+
+type allowanceKey struct{}
+
+// allow gives the calls under ctx so much time instead of callWithin.
+func allow(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, allowanceKey{}, d)
+}
+
+func allowed(ctx context.Context) time.Duration {
+	if d, ok := ctx.Value(allowanceKey{}).(time.Duration); ok {
+		return d
+	}
+	return callWithin
+}
+
+// bounded ends with the time that is allowed. SQLite has no bound: a statement there waits for the disk of this machine, which
+// nothing can interrupt, and a context that can end costs a goroutine for each statement.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !s.remote {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, allowed(ctx))
+}
+
+// deadlines is the tracer of all connections to PostgreSQL. It bounds each statement and each wait for a connection, so that
+// no caller can forget to; and it finds connections to a server that has become read-only.
+type deadlines struct {
+	demoted func() // called when a server refused to write
+}
+
+var (
+	_ pgx.QueryTracer       = deadlines{}
+	_ pgxpool.AcquireTracer = deadlines{}
+)
+
+type cancelKey struct{}
+
+func start(ctx context.Context) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, allowed(ctx))
+	return context.WithValue(ctx, cancelKey{}, cancel)
+}
+
+func end(ctx context.Context) {
+	if cancel, ok := ctx.Value(cancelKey{}).(context.CancelFunc); ok {
+		cancel()
+	}
+}
+
+// TraceQueryStart is of pgx.QueryTracer.
+func (deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return start(ctx)
+}
+
+// TraceQueryEnd is of pgx.QueryTracer.
+func (d deadlines) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	end(ctx)
+	if e, ok := errors.AsType[*pgconn.PgError](data.Err); ok && e.Code == stateReadOnly {
+		d.demoted()
+	}
+}
+
+// TraceAcquireStart is of pgxpool.AcquireTracer.
+func (deadlines) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	return start(ctx)
+}
+
+// TraceAcquireEnd is of pgxpool.AcquireTracer.
+func (deadlines) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireEndData) {
+	end(ctx)
+}
+
+// dialer connects within a time, and notices a server that has vanished without a reset: by keepalives while it waits for an
+// answer, and by the kernel's bound on what is not acknowledged.
+func dialer(within time.Duration) pgconn.DialFunc {
+	d := &net.Dialer{Timeout: within, Control: boundUnacknowledged,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3}}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return &conn{Conn: c, first: true}, nil
+	}
+}
+
+// conn is a connection whose server must answer the first time within the deadline that was set when it was made: also to a
+// request to cancel, which has a connection of its own. When it is given up, pgx waits for the server to close it; conn
+// bounds that wait to leaveWithin.
+type conn struct {
+	net.Conn
+	mu    sync.Mutex
+	first bool // nothing was read yet, and nobody else set a deadline
+}
+
+// Read is of net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.first {
+			c.first = false
+			return n, errors.Join(err, c.Conn.SetDeadline(time.Time{}))
+		}
+	}
+	return n, err
+}
+
+// SetDeadline is of net.Conn. pgx sets deadlines in the past, to interrupt, and one ahead when it gives the connection up.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.first = false
+	if latest := time.Now().Add(leaveWithin); t.After(latest) {
+		t = latest
+	}
+	return c.Conn.SetDeadline(t)
+}

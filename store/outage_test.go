@@ -1,0 +1,210 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// TestASilentServerHoldsNobody: connections that pass nothing any more, while new ones work. Every call returns within the
+// bound of a statement, also when its context has none, and soon all work again.
+func TestASilentServerHoldsNobody(t *testing.T) {
+	proxy := postgres.NewProxy(t, postgres.Database(t))
+	s := open(t, proxy.URL, nil)
+	lease := leased(t, s)
+	useAll(t, s)
+	proxy.Silence(false)
+	began := time.Now()
+	calls := map[string]func(context.Context) error{
+		"Renew": func(ctx context.Context) error { return s.Renew(ctx, lease, time.Minute) },
+		"Agenda": func(ctx context.Context) error {
+			_, err := s.Agenda(ctx, "p/shared", 10, time.Hour)
+			return err
+		},
+		"Records": func(ctx context.Context) error {
+			_, err := s.Usage(ctx, "ann", time.Hour)
+			return err
+		},
+		"Accept": func(ctx context.Context) error {
+			_, err := s.Accept(ctx, dispatch.Key{}, nil, drafts(1))
+			return err
+		},
+		"Ping": s.Ping,
+	}
+	var all sync.WaitGroup
+	for name, call := range calls {
+		for range 6 {
+			all.Go(func() {
+				err := call(context.Background())
+				if took := time.Since(began); took > 13*time.Second || name == "Ping" && took > 5*time.Second {
+					t.Errorf("%s returned after %v", name, took)
+				}
+				if err != nil && !dispatch.Is(err, dispatch.Unavailable) && !dispatch.Is(err, dispatch.Uncertain) {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	for name, call := range calls {
+		for {
+			err := call(context.Background())
+			if err == nil {
+				break
+			}
+			if time.Since(began) > 25*time.Second {
+				t.Fatalf("%s after %v: %v", name, time.Since(began), err)
+			}
+		}
+	}
+	t.Logf("all work after %v", time.Since(began).Round(time.Millisecond))
+}
+
+// leased gives the lease of an account with a job.
+func leased(t *testing.T, s *store.Store) dispatch.Lease {
+	t.Helper()
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err != nil {
+		t.Fatal(err)
+	}
+	leases, _, err := s.Dequeue(t.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Minute)
+	if err != nil || len(leases) != 1 {
+		t.Fatalf("%d leases, %v", len(leases), err)
+	}
+	return leases[0]
+}
+
+// useAll makes the connections that a store keeps.
+func useAll(t *testing.T, s *store.Store) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			_, written := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1))
+			_, read := s.Usage(t.Context(), "ann", time.Hour)
+			_, looked := s.Agenda(t.Context(), "p/shared", 10, time.Hour)
+			for _, err := range []error{written, read, looked, s.Ping(t.Context())} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestAServerThatTakesConnectionsAndIsSilent is given up within connect_timeout, by a store that is opened too.
+func TestAServerThatTakesConnectionsAndIsSilent(t *testing.T) {
+	proxy := postgres.NewProxy(t, postgres.Database(t))
+	proxy.Silence(true)
+	began := time.Now()
+	_, err := store.Open(context.Background(), proxy.URL+"&connect_timeout=1", nil)
+	if !dispatch.Is(err, dispatch.Unavailable) || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
+// TestALockHeldOutsideHoldsUpNobodyElse: somebody holds the lock of one user's quota. That user's submits wait; reads, visits,
+// other users' submits and Ping do not.
+func TestALockHeldOutsideHoldsUpNobodyElse(t *testing.T) {
+	dsn := postgres.Database(t)
+	s, other := open(t, dsn, nil), open(t, dsn, nil)
+	lease := leased(t, s)
+	unlock, err := other.Lock(t.Context(), "jobs of ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range 20 {
+		waiting.Go(func() { _, _ = s.Accept(ctx, dispatch.Key{}, nil, drafts(1), dispatch.Quota{Live: 1000}) })
+	}
+	defer waiting.Wait()
+	defer stop()
+	awaitWaiter(t, dsn)
+	bob := drafts(1)
+	bob[0].Owner = "bob"
+	began := time.Now()
+	_, submitted := s.Accept(t.Context(), dispatch.Key{}, nil, bob, dispatch.Quota{Live: 1000})
+	_, read := s.Records(t.Context(), "ann", dispatch.Page{})
+	for what, err := range map[string]error{"submit": submitted, "read": read, "renew": s.Renew(t.Context(), lease, time.Minute), "ping": s.Ping(t.Context())} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the others took %v", took)
+	}
+	unlock()
+}
+
+// TestVisitsDoNotQueueBehindClients: eight tasks of 10,000 jobs are accepted at once, and agendas are read meanwhile.
+func TestVisitsDoNotQueueBehindClients(t *testing.T) {
+	s := open(t, postgres.Database(t), nil)
+	leased(t, s)
+	var accepting sync.WaitGroup
+	done := make(chan struct{})
+	for i := range 8 {
+		accepting.Go(func() {
+			jobs := drafts(10_000)
+			for k := range jobs {
+				jobs[k].Account, jobs[k].Owner = dispatch.Account(fmt.Sprintf("q%d/shared", i)), dispatch.UserID(fmt.Sprint(i))
+			}
+			task := &dispatch.Task{Owner: jobs[0].Owner, Account: jobs[0].Account, Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+			if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	go func() { accepting.Wait(); close(done) }()
+	longest, reads := time.Duration(0), 0
+	for working := true; working; reads++ {
+		began := time.Now()
+		if _, err := s.Agenda(t.Context(), "p/shared", 10, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, time.Since(began))
+		select {
+		case <-done:
+			working = false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	t.Logf("%d agendas, the slowest took %v", reads, longest)
+	if longest > time.Second {
+		t.Errorf("an agenda took %v", longest)
+	}
+}
+
+// TestAServerThatBecameReadOnly is left: its connections are thrown away, and new ones are made.
+func TestAServerThatBecameReadOnly(t *testing.T) {
+	dsn := postgres.Database(t)
+	proxy := postgres.NewProxy(t, dsn)
+	s := open(t, proxy.URL, nil)
+	useAll(t, s)
+	name := dsn[strings.LastIndex(dsn, "/")+1:]
+	name, _, _ = strings.Cut(name, "?")
+	postgres.Exec(t, dsn, `ALTER DATABASE `+name+` SET default_transaction_read_only = on`)
+	proxy.Cut() // the next connections are to a server that cannot write
+	deadline := time.Now().Add(10 * time.Second)
+	var err error
+	for !strings.Contains(fmt.Sprint(err), "25006") && time.Now().Before(deadline) {
+		_, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1))
+	}
+	if !dispatch.Is(err, dispatch.Unavailable) || dispatch.TextFor(err) != "The database cannot be written." {
+		t.Fatal(err)
+	}
+	postgres.Exec(t, strings.Replace(dsn, name, "postgres", 1), `ALTER DATABASE `+name+` SET default_transaction_read_only = off`)
+	for range 3 { // a connection that was in use meanwhile may be met once
+		if _, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err == nil {
+			return
+		}
+	}
+	t.Errorf("it stays with the server that cannot write: %v", err)
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Names of settings.
+const (
+	cursorKey  = "cursor key"
+	migratedBy = "migrated by" // the version of the program that brought the tables up to date last
+)
+
+// update brings the tables up to date. It refuses a schema that is newer than the program: what the tables mean there is not
+// known here. A program that is running while a newer one updates the tables goes on, see docs/upgrade.md.
+func (s *Store) update(ctx context.Context, p *goose.Provider) error {
+	current, known, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if current > known {
+		return s.tooNew(ctx, current, known)
+	}
+	done, err := p.Up(ctx)
+	if err != nil || len(done) == 0 || s.program == "" {
+		return err
+	}
+	return s.queries(s.write).WriteSetting(ctx, migratedBy, s.program)
+}
+
+func (s *Store) tooNew(ctx context.Context, current, known int64) error {
+	by, err := s.queries(s.write).GetSetting(ctx, migratedBy)
+	needed := "the version that brought it up to date"
+	if err == nil {
+		needed = by
+	}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open", Text: fmt.Sprintf(
+		"The database has schema %d, and this program knows schemas up to %d. Start eodispatch %s, or a newer one.", current, known, needed)}
+}
