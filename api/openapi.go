@@ -44,7 +44,7 @@ func (a *api) routes() {
 		Summary: "Cancel a job", Description: "The job is canceled on its platform if it has not ended, and stays in the list. Repeating it does nothing more.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.cancelJob)
 	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
-		Summary: "The results of a job", Description: "A STAC Collection; null while there is none yet.",
+		Summary: "The results of a job", Description: "A STAC Collection; null while the job has not ended. Where the platform calls the job finished and does not give its results yet, the answer is 503, PLATFORM_BUSY.",
 		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
 	register(a, huma.Operation{OperationID: "delete_unit_job", Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
 		Summary: "Cancel and remove a job", Description: "The job is canceled on its platform if it has not ended.",

@@ -23,7 +23,7 @@ type Collection struct{ json.RawMessage }
 // Schema implements [huma.SchemaProvider].
 func (Collection) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
-		Description: "A STAC Collection; null while there is none yet",
+		Description: "A STAC Collection; null while the job has not ended",
 		Properties: map[string]*huma.Schema{
 			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
 			"stac_version": {Type: huma.TypeString},

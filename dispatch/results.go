@@ -9,16 +9,19 @@ import (
 	"time"
 )
 
-// Results gives the results of a job as a STAC Collection, nil while there are none yet. A job that failed or was
-// canceled has none: Conflict, with the reason.
+// Results gives the results of a job as a STAC Collection, nil while it has not ended. A job that failed or was canceled
+// has none: Conflict, with the reason. Those of a finished job that its platform does not give yet: Busy.
 func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
-	r, err := b.Read(ctx, u, id, resultsFresh)
+	r, err := b.Store.Record(ctx, u, id)
+	if err == nil && !r.Status.Final() {
+		r, err = b.Read(ctx, u, id, min(resultsFresh, b.gap(r.Account.Platform())))
+	}
 	if err != nil {
 		return nil, err
 	}
 	switch r.Status {
 	case Finished:
-		return b.collection(ctx, u, r.Job)
+		return b.collection(ctx, u, r)
 	case Failed:
 		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + r.Failure}
 	case Canceled:
@@ -27,7 +30,13 @@ func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessa
 	return nil, nil
 }
 
-func (b *Broker) collection(ctx context.Context, u UserID, j Job) (json.RawMessage, error) {
+const (
+	resultsLag    = time.Hour // how much later than its end a job's results may come
+	resultsWithin = 5 * time.Second
+	resultsEvery  = time.Second
+)
+
+func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMessage, error) {
 	results, err := b.Store.Result(ctx, u, j.ID)
 	if err != nil {
 		return nil, err
@@ -36,16 +45,31 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Job) (json.RawMessa
 		b.results.keep(j.resultKey(), results)
 		return results, nil
 	}
-	results, err = call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
-		return p.Results(ctx, t, j.Ref)
-	})
+	for end := time.Now().Add(resultsWithin); ; {
+		results, err = call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
+			return p.Results(ctx, t, j.Ref)
+		})
+		if !Is(err, Conflict) || time.Now().Add(resultsEvery).After(end) || nap(ctx, resultsEvery) != nil {
+			break
+		}
+	}
 	switch {
-	case Is(err, Conflict): // it says finished in one place and not yet in another
-		return nil, nil
+	case Is(err, Conflict):
+		return nil, j.resultsLate(err)
 	case err == nil:
 		b.results.keep(j.resultKey(), results)
 	}
 	return results, err
+}
+
+// resultsLate is the error of a job that its platform calls finished in one place and not in another: Busy, and after an
+// hour BadUpstream, so that what never comes does not hold up the results of other jobs.
+func (r Record) resultsLate(err error) error {
+	if r.Read.Sub(r.Moved) > resultsLag {
+		return &Error{Kind: BadUpstream, Op: "dispatch.Results", Text: "The platform called the job finished, and gives no results: " + TextFor(err), Err: err}
+	}
+	return &Error{Kind: Busy, Op: "dispatch.Results", Text: "The job has finished, but its platform does not give the results yet. Ask again later.",
+		Err: err, RetryAfter: comeBackSoon}
 }
 
 // Part is what one finished job of a task gave.
@@ -183,7 +207,7 @@ func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 // readPart asks for the results of one job. An error that stays is the part's.
 func (b *Broker) readPart(ctx context.Context, u UserID, p *Part) error {
 	var err error
-	p.Collection, err = b.collection(ctx, u, p.Job)
+	p.Collection, err = b.collection(ctx, u, p.Record)
 	switch {
 	case err == nil:
 		return nil

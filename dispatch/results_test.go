@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
 )
 
 // The tests of this file sleep in bubbles of testing/synctest, which with makes.
@@ -241,4 +243,56 @@ func TestOutlineOfResults(t *testing.T) {
 			time.Sleep(time.Hour)
 		}
 	})
+}
+
+// A job that has ended has results, also for who asks for nothing but these, and so has its task. A platform that gives
+// them some seconds later is waited for; if they come later still, the answer says so.
+func TestResultsAreThereWithTheEnd(t *testing.T) {
+	for _, late := range []time.Duration{0, 3 * time.Second, 10 * time.Minute, 2 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			end := time.Now().Add(10*time.Minute + 700*time.Millisecond)
+			p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+				if time.Now().Before(end) {
+					return dispatch.Report{Status: dispatch.Running}, nil
+				}
+				return dispatch.Report{Status: dispatch.Finished}, nil
+			}, results: func(dispatch.Token) (json.RawMessage, error) {
+				if time.Now().Before(end.Add(late)) {
+					return nil, failure(dispatch.Conflict)
+				}
+				return json.RawMessage(`{"id":"c"}`), nil
+			}}
+			h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+			defer h.stop()
+			job := h.accept(t)
+			task := h.acceptTask(t, "1")
+			time.Sleep(time.Until(end))
+			time.Sleep(2500 * time.Millisecond)
+			c, err := h.Results(t.Context(), "ann", job.ID)
+			if late < time.Minute {
+				if string(c) != `{"id":"c"}` || err != nil {
+					t.Errorf("results %v late: %s, %v", late, c, err)
+				}
+			} else {
+				wantKind(t, err, dispatch.Busy)
+			}
+			if r, err := h.Read(t.Context(), "ann", job.ID, dispatch.AsKnown); err != nil || r.Status != dispatch.Finished {
+				t.Fatalf("%s, %v", r.Status, err)
+			}
+			if _, _, err := h.ReadTask(t.Context(), "ann", task, time.Second); err != nil {
+				t.Fatal(err)
+			}
+			g, err := h.TaskResults(t.Context(), "ann", task, dispatch.Mark{}, 10)
+			if late < time.Minute && (err != nil || len(g.Parts) != 1 || g.Parts[0].Collection == nil) {
+				t.Errorf("task's results %v late: %+v, %v", late, g.Parts, err)
+			} else if late > time.Minute {
+				wantKind(t, err, dispatch.Busy)
+			}
+			time.Sleep(61 * time.Minute)
+			g, err = h.TaskResults(t.Context(), "ann", task, dispatch.Mark{}, 10)
+			if err != nil || len(g.Parts) != 1 || (g.Parts[0].Err != nil) != (late > time.Hour) || (g.Parts[0].Collection != nil) != (late < time.Hour) {
+				t.Errorf("an hour later, of results %v late: %+v, %v", late, g.Parts, err)
+			}
+		})
+	}
 }
