@@ -38,12 +38,24 @@ type Vault interface {
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)
 	// Grants gives all of a user's.
 	Grants(context.Context, UserID) ([]Grant, error)
-	// KeepGrant keeps a new grant in place of the one that its owner had there.
+	// KeepGrant keeps a new grant in place of the one that its owner had there. An offline grant ends a withdrawal, and
+	// with it what is yet to be revoked: its owner gave the permission again, and a provider may revoke all grants that a
+	// user gave a client when it is asked to revoke one (Keycloak does).
 	KeepGrant(context.Context, Grant) error
 	// RenewGrant keeps what is sealed and the times of a grant that has not changed since it was read; else Conflict.
 	RenewGrant(context.Context, Grant) (Grant, error)
 	// EraseGrant forgets a grant; NotFound, also for another's.
 	EraseGrant(ctx context.Context, u UserID, id string) error
+	// Withdraw takes a grant out of use, because its owner took the permission back: it is to be revoked, and
+	// HasWithdrawn holds from now on. NotFound, also for another's.
+	Withdraw(ctx context.Context, u UserID, id string) error
+	// HasWithdrawn reports whether the user took back their permission at a provider and has not given it again.
+	HasWithdrawn(ctx context.Context, u UserID, issuer string) (bool, error)
+	// Revocations returns grants that the provider is yet to revoke, oldest first, n at most. Of the times only Created
+	// is set: since when.
+	Revocations(ctx context.Context, n int) ([]Grant, error)
+	// EraseRevocation forgets one that is revoked.
+	EraseRevocation(ctx context.Context, id string) error
 	// ForeignGrants gives grants that are not sealed with a key, n at most.
 	ForeignGrants(ctx context.Context, key string, n int) ([]Grant, error)
 

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	noSessions   = time.Hour      // until a provider that gives no session grants is asked again
+	noSessions   = time.Hour      // until a provider that gave a user no session grant is asked again for that user
+	maxRefused   = 10_000         // users for whom that is remembered
 	offlineRests = 24 * time.Hour // until an offline grant is used to keep it: providers forget those that are not used
 )
 
@@ -36,7 +37,7 @@ type grants struct {
 	turns keyed
 
 	mu      sync.Mutex
-	refused time.Time // when the provider last gave no session grant
+	refused *lru[dispatch.UserID, time.Time] // when the provider last gave a user no session grant
 }
 
 // leave is what is sealed of a grant.
@@ -215,20 +216,27 @@ func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Gran
 	if row, err = g.vault.Grant(ctx, u, g.client.provider.issuer); err != nil {
 		return row, l, err
 	}
+	l, err = g.open(row)
+	return row, l, err
+}
+
+// open reads what is sealed in a grant.
+func (g *grants) open(row dispatch.Grant) (l leave, err error) {
 	text, err := g.ring.open(row.Sealed, placeOf(row)...)
 	if err != nil {
-		return row, l, err
+		return l, err
 	}
 	if json.Unmarshal([]byte(text.Reveal()), &l) != nil {
-		return row, l, misconfigured(errors.New("a grant in the vault cannot be read"))
+		return l, misconfigured(errors.New("a grant in the vault cannot be read"))
 	}
-	return row, l, nil
+	return l, nil
 }
 
 // fromSession keeps a grant from the session that a user's own token is of, where the provider gives one (Keycloak's
 // standard token exchange, refresh token of the same session). It fails in silence: the user is asked for when it counts.
+// A user who took their permission back is left alone until they give it again.
 func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispatch.Secret) {
-	if !g.sessions || g.lately() {
+	if !g.sessions || g.refusedLately(u) {
 		return
 	}
 	unlock, err := g.lock(ctx, u)
@@ -236,6 +244,9 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 		return
 	}
 	defer unlock()
+	if withdrawn, err := g.vault.HasWithdrawn(ctx, u, g.client.provider.issuer); withdrawn || err != nil {
+		return
+	}
 	_, _, session := whose(token)
 	row, l, err := g.read(ctx, u)
 	if err == nil && (row.Kind == dispatch.OfflineGrant || l.Session == session) || err != nil && !dispatch.Is(err, dispatch.NotFound) {
@@ -243,16 +254,19 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 	}
 	if err := g.askSession(ctx, u, token); err != nil {
 		g.mu.Lock()
-		g.refused = g.now()
+		g.refused.put(u, g.now())
 		g.mu.Unlock()
-		g.log.InfoContext(ctx, "no session grant", "err", err, "again_after", noSessions)
+		g.log.InfoContext(ctx, "no session grant", "user", string(u), "error", err, "again_after", noSessions.String())
 	}
 }
 
-func (g *grants) lately() bool {
+// refusedLately reports whether the provider gave this user no session grant a short while ago. It says nothing of
+// others: one user's odd session must not cost them theirs.
+func (g *grants) refusedLately(u dispatch.UserID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.refused.IsZero() && g.now().Sub(g.refused) < noSessions
+	at, refused := g.refused.get(u)
+	return refused && g.now().Sub(at) < noSessions
 }
 
 func (g *grants) askSession(ctx context.Context, u dispatch.UserID, token dispatch.Secret) error {
@@ -307,27 +321,6 @@ func (g *grants) due(ctx context.Context, u dispatch.UserID) bool {
 	return row.Expires.Sub(now) < row.Expires.Sub(row.Renewed)/2
 }
 
-// revoke takes a grant back: at the provider (RFC 7009), and here in any case.
-func (g *grants) revoke(ctx context.Context, u dispatch.UserID, id string) error {
-	unlock, err := g.lock(ctx, u)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	row, l, err := g.read(ctx, u)
-	if dispatch.Is(err, dispatch.NotFound) || row.ID != id {
-		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such grant."}
-	}
-	if err == nil {
-		err = g.client.revoke(ctx, dispatch.Secret(l.Refresh))
-	}
-	if erased := g.vault.EraseGrant(context.WithoutCancel(ctx), u, id); erased != nil {
-		return erased
-	}
-	g.log.InfoContext(ctx, "audit", "action", "revoke", "user", string(u), "kind", string(row.Kind), "grant", id, "at_provider", err == nil, "err", err)
-	return nil
-}
-
 // lock keeps others from a user's grant, in this process and in all.
 func (g *grants) lock(ctx context.Context, u dispatch.UserID) (unlock func(), err error) {
 	leave, err := g.turns.enter(ctx, string(u))
@@ -352,25 +345,6 @@ func (c exchangeClient) form(ctx context.Context, form url.Values) (answer, erro
 		return answer{}, err
 	}
 	return c.post(ctx, address, form)
-}
-
-// revoke asks the provider to take a refresh token no more (RFC 7009).
-func (c exchangeClient) revoke(ctx context.Context, token dispatch.Secret) error {
-	at, err := c.provider.endpoints(ctx)
-	switch {
-	case err != nil:
-		return unavailable(err)
-	case at.Revocation == "":
-		return misconfigured(errors.New("the provider has no revocation endpoint"))
-	}
-	a, err := c.post(ctx, at.Revocation, url.Values{"token": {token.Reveal()}, "token_type_hint": {"refresh_token"}})
-	switch {
-	case err != nil:
-		return unavailable(err)
-	case a.status != http.StatusOK:
-		return a.failed("identity.Revoke", a.refusal(token, c.Secret))
-	}
-	return nil
 }
 
 // keyed lets one after the other do something about the same key.

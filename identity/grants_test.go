@@ -367,6 +367,93 @@ func TestRevoking(t *testing.T) {
 	}
 }
 
+// TestSessionGrants_OneUsersRefusalIsTheirOwn: an odd session of one user costs no other their grant.
+func TestSessionGrants_OneUsersRefusalIsTheirOwn(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens(sessions)
+	u := s.comes(tokens, "alice")
+	s.idp.NoSessionGrants = true
+	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+		t.Fatal(err)
+	}
+	s.idp.NoSessionGrants = false
+	carol := s.comes(tokens, "carol")
+	if _, err := tokens.Token(t.Context(), of(carol)); err != nil {
+		t.Fatal(err)
+	}
+	if grants, err := tokens.Grants(t.Context(), carol); err != nil || len(grants) != 1 {
+		t.Errorf("another's grant: %+v, %v", grants, err)
+	}
+}
+
+// TestRevoke_StaysUntilGivenAgain: the user's next session brings no new grant, in no process; their consent does.
+func TestRevoke_StaysUntilGivenAgain(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens(sessions)
+	u := s.comes(tokens, "alice")
+	use := func(want int) {
+		t.Helper()
+		if _, err := tokens.Token(t.Context(), of(u)); err != nil {
+			t.Fatal(err)
+		}
+		if grants, err := tokens.Grants(t.Context(), u); err != nil || len(grants) != want {
+			t.Fatalf("%+v, %v; want %d", grants, err, want)
+		}
+	}
+	use(1)
+	grants, _ := tokens.Grants(t.Context(), u)
+	if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s.idp.Logout(simulator.BrokerRealm, "alice")
+		s.comes(tokens, "alice")
+		use(0)
+		tokens = s.tokens(sessions)
+		s.pass(2 * noSessions)
+		s.comes(tokens, "alice")
+		use(0)
+	}
+	s.agrees(tokens, "alice")
+	use(1)
+}
+
+// TestRevoke_IsRepeatedUntilTheProviderDidIt, unless the permission was given again meanwhile.
+func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		s := newStage(t)
+		tokens := s.tokens()
+		u := s.agrees(tokens, "alice")
+		grants, err := tokens.Grants(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.idp.Faults.Add(simulator.Fault{Status: 500, Times: 2})
+		if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := tokens.RevokeAll(t.Context()); err == nil {
+			t.Error("a provider that fails is not told")
+		}
+		if n := s.idp.Leaves("alice"); n != 1 {
+			t.Fatalf("%d grants at the provider that failed", n)
+		}
+		if again {
+			s.agrees(tokens, "alice")
+		}
+		tokens = s.tokens() // after a restart
+		for range 2 {
+			if err := tokens.RevokeAll(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		grants, err = tokens.Grants(t.Context(), u)
+		if again && (err != nil || len(grants) != 1) || !again && s.idp.Leaves("alice") != 0 {
+			t.Errorf("given again %v: %d grants at the provider, %+v here, %v", again, s.idp.Leaves("alice"), grants, err)
+		}
+	}
+}
+
 // TestRevokingWhileTheProviderIsDown erases what is here.
 func TestRevokingWhileTheProviderIsDown(t *testing.T) {
 	s := newStage(t)

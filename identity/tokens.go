@@ -89,7 +89,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
 	t.log = b.Log
 	if c.Vault != nil && c.Keys != nil {
-		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants,
+		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log, sessions: c.SessionGrants, refused: newLRU[dispatch.UserID, time.Time](maxRefused),
 			gate: &gate{now: c.Now, log: b.Log.With("grants_of", c.Issuer), lanes: make(chan struct{}, abreast)}}
 		t.subjects.grants, b.grants = t.grants, t.grants
 	}
@@ -282,7 +282,7 @@ func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 	if t.grants == nil {
 		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such grant."}
 	}
-	if err := t.grants.revoke(ctx, u, id); err != nil {
+	if err := t.grants.withdraw(ctx, u, id); err != nil {
 		return err
 	}
 	t.subjects.forget(u)
@@ -292,6 +292,14 @@ func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 		}
 	}
 	return nil
+}
+
+// RevokeAll revokes at the identity provider what users took back while that could not be done.
+func (t *Tokens) RevokeAll(ctx context.Context) error {
+	if t.grants == nil {
+		return nil
+	}
+	return t.grants.revokeAll(ctx)
 }
 
 // Keep uses what would end if it were not used: the grant of an account's user, and where the provider keeps a link to

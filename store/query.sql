@@ -441,6 +441,32 @@ WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) RETURNING *;
 -- name: EraseGrant :execrows
 DELETE FROM grants WHERE id = $1 AND owner = $2;
 
+-- name: KeepRevocation :execrows
+INSERT INTO revocations (id, owner, issuer, kind, key, sealed, created)
+SELECT g.id, g.owner, g.issuer, g.kind, g.key, g.sealed, CAST(sqlc.arg(now) AS BIGINT) FROM grants g
+WHERE g.owner = sqlc.arg(owner) AND g.id = sqlc.arg(id) ON CONFLICT (id) DO NOTHING;
+
+-- name: EraseRevocations :exec
+DELETE FROM revocations WHERE owner = $1 AND issuer = $2;
+
+-- name: EraseWithdrawn :one
+DELETE FROM grants WHERE id = $1 AND owner = $2 RETURNING issuer;
+
+-- name: ListRevocations :many
+SELECT * FROM revocations ORDER BY created, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: EraseRevocation :exec
+DELETE FROM revocations WHERE id = $1;
+
+-- name: NoteWithdrawal :exec
+INSERT INTO withdrawals (owner, issuer) VALUES ($1, $2) ON CONFLICT (owner, issuer) DO NOTHING;
+
+-- name: EndWithdrawal :exec
+DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2;
+
+-- name: HasWithdrawn :one
+SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS withdrawn;
+
 -- name: LeaveToken :exec
 INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires;

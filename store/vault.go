@@ -35,8 +35,58 @@ func (s *Store) ForeignGrants(ctx context.Context, key string, n int) ([]dispatc
 
 // KeepGrant keeps a new grant in place of the one that its owner had there.
 func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
-	return fail("KeepGrant", s.queries(s.write).KeepGrant(ctx, query.KeepGrantParams{ID: g.ID, Owner: g.Owner, Issuer: g.Issuer,
-		Kind: g.Kind, Key: g.Key, Sealed: g.Text, Created: micros(g.Created), Renewed: micros(g.Renewed), Expires: micros(g.Expires)}))
+	return s.in(ctx, s.write, "KeepGrant", func(q tx, _ int64) error {
+		if g.Kind == dispatch.OfflineGrant {
+			if err := q.EndWithdrawal(ctx, g.Owner, g.Issuer); err != nil {
+				return err
+			}
+			if err := q.EraseRevocations(ctx, g.Owner, g.Issuer); err != nil {
+				return err
+			}
+		}
+		return q.KeepGrant(ctx, query.KeepGrantParams{ID: g.ID, Owner: g.Owner, Issuer: g.Issuer,
+			Kind: g.Kind, Key: g.Key, Sealed: g.Text, Created: micros(g.Created), Renewed: micros(g.Renewed), Expires: micros(g.Expires)})
+	})
+}
+
+// Withdraw takes a grant out of use, because its owner took the permission back.
+func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) error {
+	return s.in(ctx, s.write, "Withdraw", func(q tx, now int64) error {
+		rows, err := q.KeepRevocation(ctx, now, u, id)
+		if err != nil {
+			return err
+		}
+		if rows == 0 {
+			return noGrant("Withdraw", sql.ErrNoRows)
+		}
+		issuer, err := q.EraseWithdrawn(ctx, id, u)
+		if err != nil {
+			return err
+		}
+		return q.NoteWithdrawal(ctx, u, issuer)
+	})
+}
+
+// HasWithdrawn reports whether the user took back their permission and has not given it again.
+func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer string) (bool, error) {
+	withdrawn, err := s.queries(s.read).HasWithdrawn(ctx, u, issuer)
+	return withdrawn, fail("HasWithdrawn", err)
+}
+
+// Revocations returns grants that the provider is yet to revoke.
+func (s *Store) Revocations(ctx context.Context, n int) ([]dispatch.Grant, error) {
+	rows, err := s.queries(s.read).ListRevocations(ctx, int64(n))
+	grants := make([]dispatch.Grant, len(rows))
+	for i, r := range rows {
+		grants[i] = dispatch.Grant{ID: r.ID, Owner: r.Owner, Issuer: r.Issuer, Kind: r.Kind, Created: at(r.Created),
+			Sealed: dispatch.Sealed{Key: r.Key, Text: r.Sealed}}
+	}
+	return grants, fail("Revocations", err)
+}
+
+// EraseRevocation forgets one that is revoked.
+func (s *Store) EraseRevocation(ctx context.Context, id string) error {
+	return fail("EraseRevocation", s.queries(s.write).EraseRevocation(ctx, id))
 }
 
 // RenewGrant keeps what is sealed and the times of a grant that has not changed.

@@ -109,3 +109,55 @@ func TestWorkingAccounts(t *testing.T) {
 		}
 	})
 }
+
+// TestWithdraw_LeavesTheGrantToRevoke, until it is revoked or given again, for its owner only.
+func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		withdrawn := func(u dispatch.UserID, want bool, left ...string) {
+			t.Helper()
+			is, err := s.HasWithdrawn(ctx, u, "https://idp")
+			ok(err)
+			rows, err := s.Revocations(ctx, 10)
+			ok(err)
+			var ids []string
+			for _, r := range rows {
+				if ids = append(ids, r.ID); r.Text != "sealed "+r.ID || r.Key != "k1" || r.Created.IsZero() || r.Issuer != "https://idp" {
+					t.Errorf("revocation %+v", r)
+				}
+			}
+			if is != want || !cmp.Equal(ids, left) {
+				t.Errorf("%s has withdrawn: %v; to revoke: %v", u, is, ids)
+			}
+		}
+		ok(s.KeepGrant(ctx, grant("a1", "ann")))
+		ok(s.KeepGrant(ctx, grant("b1", "bob")))
+		for _, id := range []string{"b1", "none"} {
+			if err := s.Withdraw(ctx, "ann", id); !dispatch.Is(err, dispatch.NotFound) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		withdrawn("ann", false)
+		ok(s.Withdraw(ctx, "ann", "a1"))
+		if _, err := s.Grant(ctx, "ann", "https://idp"); !dispatch.Is(err, dispatch.NotFound) {
+			t.Errorf("a withdrawn grant: %v", err)
+		}
+		ok(s.Withdraw(ctx, "bob", "b1"))
+		withdrawn("ann", true, "a1", "b1")
+		ok(s.EraseRevocation(ctx, "b1"))
+		withdrawn("bob", true, "a1")
+		session := grant("a2", "ann")
+		session.Kind = dispatch.SessionGrant
+		ok(s.KeepGrant(ctx, session))
+		withdrawn("ann", true, "a1") // only consent gives it again
+		ok(s.KeepGrant(ctx, grant("a3", "ann")))
+		withdrawn("ann", false)
+		withdrawn("bob", true)
+	})
+}

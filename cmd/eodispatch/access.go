@@ -127,6 +127,9 @@ func (a *access) keep(ctx context.Context) {
 }
 
 func (a *access) keepAll(ctx context.Context) {
+	if err := a.RevokeAll(ctx); err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "revoking permissions at the identity provider failed", "error", err)
+	}
 	accounts, err := a.vault.Working(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.log.WarnContext(ctx, "no link is kept alive", "err", err)

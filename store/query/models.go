@@ -72,3 +72,13 @@ type Platform struct {
 	PromptStarts int64
 	StartLag     int64
 }
+
+type Revocation struct {
+	ID      string
+	Owner   dispatch.UserID
+	Issuer  string
+	Kind    dispatch.GrantKind
+	Key     string
+	Sealed  string
+	Created int64
+}

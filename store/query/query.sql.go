@@ -680,6 +680,15 @@ func (q *Queries) EndSyncRun(ctx context.Context, arg EndSyncRunParams) error {
 	return err
 }
 
+const endWithdrawal = `-- name: EndWithdrawal :exec
+DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2
+`
+
+func (q *Queries) EndWithdrawal(ctx context.Context, owner dispatch.UserID, issuer string) error {
+	_, err := q.db.ExecContext(ctx, endWithdrawal, owner, issuer)
+	return err
+}
+
 const eraseGrant = `-- name: EraseGrant :execrows
 DELETE FROM grants WHERE id = $1 AND owner = $2
 `
@@ -690,6 +699,35 @@ func (q *Queries) EraseGrant(ctx context.Context, iD string, owner dispatch.User
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const eraseRevocation = `-- name: EraseRevocation :exec
+DELETE FROM revocations WHERE id = $1
+`
+
+func (q *Queries) EraseRevocation(ctx context.Context, id string) error {
+	_, err := q.db.ExecContext(ctx, eraseRevocation, id)
+	return err
+}
+
+const eraseRevocations = `-- name: EraseRevocations :exec
+DELETE FROM revocations WHERE owner = $1 AND issuer = $2
+`
+
+func (q *Queries) EraseRevocations(ctx context.Context, owner dispatch.UserID, issuer string) error {
+	_, err := q.db.ExecContext(ctx, eraseRevocations, owner, issuer)
+	return err
+}
+
+const eraseWithdrawn = `-- name: EraseWithdrawn :one
+DELETE FROM grants WHERE id = $1 AND owner = $2 RETURNING issuer
+`
+
+func (q *Queries) EraseWithdrawn(ctx context.Context, iD string, owner dispatch.UserID) (string, error) {
+	row := q.db.QueryRowContext(ctx, eraseWithdrawn, iD, owner)
+	var issuer string
+	err := row.Scan(&issuer)
+	return issuer, err
 }
 
 const findToken = `-- name: FindToken :one
@@ -1175,6 +1213,17 @@ func (q *Queries) HasDocument(ctx context.Context, hash string) (bool, error) {
 	return kept, err
 }
 
+const hasWithdrawn = `-- name: HasWithdrawn :one
+SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS withdrawn
+`
+
+func (q *Queries) HasWithdrawn(ctx context.Context, owner dispatch.UserID, issuer string) (bool, error) {
+	row := q.db.QueryRowContext(ctx, hasWithdrawn, owner, issuer)
+	var withdrawn bool
+	err := row.Scan(&withdrawn)
+	return withdrawn, err
+}
+
 const hideJob = `-- name: HideJob :one
 UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, nonces, unmoved
 `
@@ -1353,6 +1402,20 @@ INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET 
 func (q *Queries) KeepResult(ctx context.Context, job dispatch.JobID, body string) error {
 	_, err := q.db.ExecContext(ctx, keepResult, job, body)
 	return err
+}
+
+const keepRevocation = `-- name: KeepRevocation :execrows
+INSERT INTO revocations (id, owner, issuer, kind, key, sealed, created)
+SELECT g.id, g.owner, g.issuer, g.kind, g.key, g.sealed, CAST($1 AS BIGINT) FROM grants g
+WHERE g.owner = $2 AND g.id = $3 ON CONFLICT (id) DO NOTHING
+`
+
+func (q *Queries) KeepRevocation(ctx context.Context, now int64, owner dispatch.UserID, iD string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, keepRevocation, now, owner, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const lastJob = `-- name: LastJob :one
@@ -1916,6 +1979,41 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.HoldAttention,
 			&i.HoldNotice,
 			&i.Changed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRevocations = `-- name: ListRevocations :many
+SELECT id, owner, issuer, kind, key, sealed, created FROM revocations ORDER BY created, id LIMIT CAST($1 AS BIGINT)
+`
+
+func (q *Queries) ListRevocations(ctx context.Context, n int64) ([]Revocation, error) {
+	rows, err := q.db.QueryContext(ctx, listRevocations, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Revocation
+	for rows.Next() {
+		var i Revocation
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.Issuer,
+			&i.Kind,
+			&i.Key,
+			&i.Sealed,
+			&i.Created,
 		); err != nil {
 			return nil, err
 		}
@@ -2560,6 +2658,15 @@ ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.fa
 
 func (q *Queries) NoteSilence(ctx context.Context, name string, failed int64, failure string) error {
 	_, err := q.db.ExecContext(ctx, noteSilence, name, failed, failure)
+	return err
+}
+
+const noteWithdrawal = `-- name: NoteWithdrawal :exec
+INSERT INTO withdrawals (owner, issuer) VALUES ($1, $2) ON CONFLICT (owner, issuer) DO NOTHING
+`
+
+func (q *Queries) NoteWithdrawal(ctx context.Context, owner dispatch.UserID, issuer string) error {
+	_, err := q.db.ExecContext(ctx, noteWithdrawal, owner, issuer)
 	return err
 }
 

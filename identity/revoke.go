@@ -1,0 +1,108 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	revocationsAtOnce = 100                 // that one round of revoking takes up
+	revocationLasts   = 30 * 24 * time.Hour // after which a revocation that the provider refuses is given up
+)
+
+// withdraw takes a grant out of use, and has it revoked at the provider (RFC 7009): now, or by a later round.
+func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) error {
+	unlock, err := g.lock(ctx, u)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	row, err := g.vault.Grant(ctx, u, g.client.provider.issuer)
+	if err != nil && !dispatch.Is(err, dispatch.NotFound) {
+		return err
+	}
+	if err != nil || row.ID != id {
+		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such permission."}
+	}
+	if err := g.vault.Withdraw(context.WithoutCancel(ctx), u, id); err != nil {
+		return err
+	}
+	err = g.revoke(ctx, row)
+	g.log.InfoContext(ctx, "audit", "action", "revoke", "user", string(u), "kind", string(row.Kind), "grant", id, "at_provider", err == nil, "error", err)
+	return nil
+}
+
+// revokeAll revokes at the provider what is yet to be revoked. It stops at the first failure that may pass.
+func (g *grants) revokeAll(ctx context.Context) error {
+	rows, err := g.vault.Revocations(ctx, revocationsAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		err := g.revokeLater(ctx, row)
+		switch {
+		case err == nil:
+		case g.now().Sub(row.Created) > revocationLasts:
+			g.log.ErrorContext(ctx, "revoking a permission at the identity provider was given up", "user", string(row.Owner), "grant", row.ID, "error", err)
+			if err := g.vault.EraseRevocation(ctx, row.ID); err != nil {
+				return err
+			}
+		case dispatch.Is(err, dispatch.Unavailable):
+			return err
+		}
+	}
+	return nil
+}
+
+// revokeLater is revoke for a grant that was withdrawn a while ago, unless its owner gave the permission again since.
+func (g *grants) revokeLater(ctx context.Context, row dispatch.Grant) error {
+	unlock, err := g.lock(ctx, row.Owner)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	withdrawn, err := g.vault.HasWithdrawn(ctx, row.Owner, row.Issuer)
+	if err != nil || !withdrawn {
+		return err
+	}
+	if err = g.revoke(ctx, row); err == nil {
+		g.log.InfoContext(ctx, "audit", "action", "revoked", "user", string(row.Owner), "kind", string(row.Kind), "grant", row.ID)
+	}
+	return err
+}
+
+// revoke has the provider take a grant no more, and forgets it.
+func (g *grants) revoke(ctx context.Context, row dispatch.Grant) error {
+	l, err := g.open(row)
+	if err != nil {
+		return err
+	}
+	if err := g.client.revoke(ctx, dispatch.Secret(l.Refresh)); err != nil {
+		return err
+	}
+	return g.vault.EraseRevocation(context.WithoutCancel(ctx), row.ID)
+}
+
+// revoke asks the provider to take a refresh token no more (RFC 7009).
+func (c exchangeClient) revoke(ctx context.Context, token dispatch.Secret) error {
+	at, err := c.provider.endpoints(ctx)
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case at.Revocation == "":
+		return misconfigured(errors.New("the provider has no revocation endpoint"))
+	}
+	a, err := c.post(ctx, at.Revocation, url.Values{"token": {token.Reveal()}, "token_type_hint": {"refresh_token"}})
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case a.status != http.StatusOK:
+		return a.failed("identity.Revoke", a.refusal(token, c.Secret))
+	}
+	return nil
+}
