@@ -396,7 +396,8 @@ SELECT value FROM settings WHERE name = $1;
 UPDATE ids SET last = CAST(sqlc.arg(last) AS BIGINT) WHERE name = sqlc.arg(name) AND last < CAST(sqlc.arg(last) AS BIGINT);
 
 -- name: LastJob :one
-SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM jobs;
+-- Synchronous runs take their ids from the sequence of jobs.
+SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs) AS ids;
 
 -- name: LastTask :one
 SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks;

@@ -1419,9 +1419,10 @@ func (q *Queries) KeepRevocation(ctx context.Context, now int64, owner dispatch.
 }
 
 const lastJob = `-- name: LastJob :one
-SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM jobs
+SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs) AS ids
 `
 
+// Synchronous runs take their ids from the sequence of jobs.
 func (q *Queries) LastJob(ctx context.Context) (int64, error) {
 	row := q.db.QueryRowContext(ctx, lastJob)
 	var last int64
