@@ -5,13 +5,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"iter"
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -23,18 +26,18 @@ type Broker interface {
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
 	// Read gives a job whose status is no older than fresh, or the last known one where the platform does not answer.
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
-	// List gives the user's jobs that belong to no task, newest first, as fresh as Read.
-	List(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error)
 	// AcceptTask keeps a task with a job for each value of the dimension, all or none.
 	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
-	// ReadTask gives a task and its jobs by their numbers, as fresh as Read.
-	ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error)
-	// ReadTaskPage gives a task and a part of its jobs, likewise.
-	ReadTaskPage(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error)
-	// ListTasks gives a part of the user's tasks, newest first, as fresh as Read.
-	ListTasks(ctx context.Context, u dispatch.UserID, p dispatch.Page, fresh time.Duration) ([]dispatch.TaskRecord, error)
-	// ListAll gives what ListTasks and List give, in the time of one.
-	ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error)
+	// Task gives a task as it is known.
+	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// Tasks reads the user's tasks that fit a page, newest first, as they are known.
+	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
+	// Jobs reads the user's jobs that belong to no task and fit a page, newest first, as they are known.
+	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	// TaskJobs reads the jobs of a task that fit a page, by their numbers, as they are known.
+	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	// Request gives the whole request of a record that was read with a part of it.
+	Request(context.Context, dispatch.Record) (dispatch.Request, error)
 	// TaskOutline gives all finished jobs of a task, and what is known of their results.
 	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.Gathered, error)
 	// TaskResults gives the results of finished jobs of a task behind a mark, n at most, in the order in which they finished.
@@ -45,8 +48,6 @@ type Broker interface {
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// RetryTask has the failed jobs of a task carried out anew.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// ListPage gives a part of what List gives, as it is known.
-	ListPage(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error)
 	// Cancel has a job canceled that stays visible.
 	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
 	// Freshen waits a moment until these statuses are no older than fresh.
@@ -154,6 +155,8 @@ type api struct {
 	sockets   sockets
 	waits     sockets // requests that wait for a change
 	refusals  tokenRefusals
+	rendering *semaphore.Weighted // bytes, see renderMemory
+	heldNow   *atomic.Int64       // bytes of pictures, see heldTogether
 	streaming gathering
 	life      context.Context
 	stop      context.CancelCauseFunc
@@ -207,7 +210,8 @@ const readingAtOnce = 16
 
 // New gives an API.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile(), reading: make(chan struct{}, readingAtOnce)}
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile(), reading: make(chan struct{}, readingAtOnce),
+		rendering: semaphore.NewWeighted(renderMemory), heldNow: new(atomic.Int64)}
 	a.cursorKey = cursorKey(a.Secret, rand.Text())
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())

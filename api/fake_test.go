@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -180,10 +181,76 @@ func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskI
 	return t, jobs, nil
 }
 
+func (w *world) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	t, _, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	return t, err
+}
+
+func (w *world) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
+	list, err := w.ListTasks(ctx, u, p, dispatch.AsKnown)
+	return sequence(list, err)
+}
+
+func (w *world) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	list, err := w.ListPage(ctx, u, p)
+	return sequence(w.bounded(list, p), err)
+}
+
+func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	_, list, err := w.ReadTaskPage(ctx, u, id, p, dispatch.AsKnown)
+	return sequence(w.bounded(list, p), err)
+}
+
+func sequence[T any](list []T, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range list {
+			if !yield(v, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// bounded leaves out of records what a page does not read.
+func (w *world) bounded(list []dispatch.Record, p dispatch.Page) []dispatch.Record {
+	list = slices.Clone(list)
+	for i, r := range list {
+		text, _ := json.Marshal(r.Request)
+		r.Size = len(text)
+		if r.Task != 0 {
+			t := w.tasks[r.Task]
+			r.Value = t.ValueOf(r.Request)
+			r.Size, r.Request = len(r.Value), t.HeadFor(r.Number)
+		}
+		if r.Cut = r.Size > cmp.Or(p.Most, dispatch.PartMost); r.Cut {
+			r.Value, r.Request = nil, dispatch.HeadOf(string(text[:min(len(text), max(p.Most, 0))]))
+		}
+		list[i] = r
+	}
+	return list
+}
+
+func (w *world) Request(_ context.Context, r dispatch.Record) (dispatch.Request, error) {
+	if err := w.broken(); err != nil {
+		return dispatch.Request{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	is, there := w.jobs[r.ID]
+	if !there {
+		return dispatch.Request{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.Request"}
+	}
+	return is.Request, nil
+}
+
 func (w *world) ReadTaskPage(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, fresh time.Duration) (t dispatch.TaskRecord, jobs []dispatch.Record, err error) {
 	t, all, err := w.ReadTask(ctx, u, id, fresh)
 	for _, r := range all {
-		if fits(r, p) && int64(r.Number) > p.After.ID && len(jobs) < p.Limit {
+		if fits(r, p) && int64(r.Number) > p.After.ID && (p.Limit == 0 || len(jobs) < p.Limit) {
 			jobs = append(jobs, r)
 		}
 	}
@@ -212,15 +279,6 @@ func (w *world) ListTasks(_ context.Context, u dispatch.UserID, p dispatch.Page,
 	return list, nil
 }
 
-func (w *world) ListAll(ctx context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, []dispatch.Record, error) {
-	tasks, err := w.ListTasks(ctx, u, dispatch.Page{}, fresh)
-	if err != nil {
-		return nil, nil, err
-	}
-	jobs, err := w.List(ctx, u, fresh)
-	return tasks, jobs, err
-}
-
 func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
 	_, _, err := w.ReadTask(ctx, u, id, 0)
 	if err == nil {
@@ -244,7 +302,7 @@ func (w *world) note(fresh time.Duration) {
 func (w *world) ListPage(ctx context.Context, u dispatch.UserID, p dispatch.Page) (page []dispatch.Record, err error) {
 	all, err := w.List(ctx, u, dispatch.AsKnown)
 	for _, r := range all {
-		if len(page) < p.Limit && p.After.Before(r.Created, int64(r.ID)) && fits(r, p) {
+		if (p.Limit == 0 || len(page) < p.Limit) && p.After.Before(r.Created, int64(r.ID)) && fits(r, p) {
 			page = append(page, r)
 		}
 	}
@@ -329,6 +387,7 @@ func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.
 	g.Task = t
 	for _, j := range jobs {
 		if j.Status == dispatch.Finished {
+			j.Value = t.ValueOf(j.Request)
 			g.Parts = append(g.Parts, dispatch.Part{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
 		}
 	}

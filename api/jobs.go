@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -123,18 +126,6 @@ func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
 	return &nothing{}, a.Broker.Delete(ctx, user(ctx), id)
 }
 
-// list is what a user has.
-func (a *api) list(tasks []dispatch.TaskRecord, jobs []dispatch.Record) JobsStatusResponse {
-	list := JobsStatusResponse{make([]UpscalingTaskSummary, len(tasks)), make([]ProcessingJobSummary, len(jobs))}
-	for i, t := range tasks {
-		list.UpscalingTasks[i] = a.taskSummary(t)
-	}
-	for i, r := range jobs {
-		list.ProcessingJobs[i] = a.summary(r)
-	}
-	return list
-}
-
 // listJobs gives the list, or the part of it that is asked for.
 func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error) {
 	address := in.http.URL()
@@ -144,52 +135,49 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	if faults = append(faults, bad...); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	t := topic{user: u, want: want}
+	t := topic{user: u, want: want, bare: !switchOf(query, "parameters", true, &faults)}
+	if len(faults) > 0 {
+		return nil, invalid(faults)
+	}
 	if !paged {
 		return a.shared(ctx, in, t)
 	}
-	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (any, string, error) {
+	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
 		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
 			return nil, "", err
 		}
-		list, more, to, err := a.listPart(ctx, u, want, q)
-		return list, a.next(u, address.Path, query, more, to), err
+		part, err := a.listPart(ctx, t, q)
+		if err != nil {
+			return nil, "", err
+		}
+		return part, a.next(u, address.Path, query, part.more, part.to), nil
 	})
 }
 
 // awaitPart gives a part of a list, and the address of the next, once it has changed or the client need not wait longer.
-func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context, fresh time.Duration) (shown any, next string, err error)) (*encodedStatus, error) {
+func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context, fresh time.Duration) (part *listPart, next string, err error)) (*encodedStatus, error) {
 	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(user(ctx)) })
 	if err != nil {
 		return nil, err
 	}
 	defer w.leave()
 	see := func(ctx context.Context, fresh time.Duration) (*encodedStatus, error) {
-		shown, next, err := read(ctx, fresh)
+		part, next, err := read(ctx, fresh)
 		if err != nil {
 			return nil, err
 		}
-		return part(shown, next)
+		return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(part.look), Link: next, Body: a.body(part.write)}, nil
 	}
 	return awaitChange(ctx, a, w, see, func(s *encodedStatus) string { return s.ETag })
 }
 
-// encodedStatus is a status read whose body is JSON already.
+// encodedStatus is a status read whose body is written as it is read.
 type encodedStatus struct {
 	CacheControl string `header:"Cache-Control"`
 	ContentType  string `header:"Content-Type"`
 	ETag         string `header:"ETag"`
 	Link         string `header:"Link"`
-	Body         []byte
-}
-
-func part(body any, next string) (*encodedStatus, error) {
-	tag, err := partTag(body, next != "")
-	if err != nil {
-		return nil, err
-	}
-	text, err := encoded(body)
-	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: tag, Link: next, Body: text}, err
+	Body         func(huma.Context)
 }
 
 // shared gives a whole topic, as fresh as can be had in a moment, as it was encoded for all who ask.
@@ -209,20 +197,8 @@ func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus,
 	if err != nil {
 		return nil, err
 	}
-	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.look), Body: p.body}, nil
-}
-
-// listed reads what is wanted and no more, as it is known.
-func (a *api) listed(ctx context.Context, u dispatch.UserID, want filter) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
-	switch {
-	case want.upscaling && want.processing:
-		return a.Broker.ListAll(ctx, u, dispatch.AsKnown)
-	case want.upscaling:
-		tasks, err = a.Broker.ListTasks(ctx, u, dispatch.Page{}, dispatch.AsKnown)
-	default:
-		jobs, err = a.Broker.List(ctx, u, dispatch.AsKnown)
-	}
-	return tasks, jobs, err
+	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.look),
+		Body: a.body(func(ctx context.Context, w io.Writer) error { return a.pictureBody(ctx, w, p) })}, nil
 }
 
 // jobID reads the path. An integer that no job can have is the id of no job.

@@ -147,6 +147,8 @@ var (
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enumOf(statuses)}}},
 		{Name: "platform", In: "query", Explode: new(true), Description: "Only what is at one of these.",
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
+		{Name: "parameters", In: "query", Description: "false: jobs come without their parameters, which may be large.",
+			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: true}},
 		{Name: "since", In: "query", Description: "Only what looks different since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
 	}
 	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it everything.",

@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"iter"
 	"net/url"
 	"slices"
 	"strconv"
@@ -126,7 +128,7 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 		return ""
 	}
 	link := url.Values{"cursor": {a.cursor(u, about(path, query), p)}}
-	for _, name := range []string{"limit", "filter", "status", "platform", "since"} {
+	for _, name := range []string{"limit", "filter", "status", "platform", "since", "parameters"} {
 		if query.Has(name) {
 			link[name] = query[name]
 		}
@@ -134,43 +136,165 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 	return "<" + a.PublicURL + path + "?" + link.Encode() + `>; rel="next"`
 }
 
-// listPart gives tasks and jobs together, newest first, from a place on.
-func (a *api) listPart(ctx context.Context, u dispatch.UserID, want filter, q pageQuery) (list JobsStatusResponse, more bool, to bookmark, err error) {
-	tasks, jobs := []dispatch.TaskRecord{}, []dispatch.Record{}
-	if want.processing {
-		jobs, err = a.Broker.ListPage(ctx, u, q.after(q.at.Job))
-	}
-	if want.upscaling && err == nil {
-		tasks, err = a.Broker.ListTasks(ctx, u, q.after(q.at.Task), dispatch.AsKnown)
-	}
+// listPart is a part of a list that was seen, and is yet to be read with its requests.
+type listPart struct {
+	look  uint64 // of all of it, and of whether there is more
+	more  bool
+	to    bookmark
+	write func(ctx context.Context, w io.Writer) error
+}
+
+// see counts what one thing that is shown looks like.
+func (p *listPart) see(look uint64) { p.look = p.look*31 + look }
+
+// listPart sees tasks and jobs together, newest first, from a place on.
+func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
+	tasks, jobs, err := a.sighted(ctx, t, q)
 	if err != nil {
-		return list, false, to, err
+		return nil, err
 	}
-	to = q.at
-	nj, nt := 0, 0
+	part, nj, nt := &listPart{to: q.at}, 0, 0
 	for nj+nt < q.limit && nj+nt < len(jobs)+len(tasks) {
 		if nt == len(tasks) || nj < len(jobs) && !jobs[nj].Created.Before(tasks[nt].Created) {
-			to.Job = dispatch.Place{Created: jobs[nj].Created, ID: int64(jobs[nj].ID)}
+			part.to.Job = dispatch.Place{Created: jobs[nj].Created, ID: int64(jobs[nj].ID)}
+			part.see(jobLook(jobs[nj]))
 			nj++
 		} else {
-			to.Task = dispatch.Place{Created: tasks[nt].Created, ID: int64(tasks[nt].ID)}
+			part.to.Task = dispatch.Place{Created: tasks[nt].Created, ID: int64(tasks[nt].ID)}
+			part.see(taskLook(tasks[nt]))
 			nt++
 		}
 	}
-	return a.list(tasks[:nt], jobs[:nj]), nj+nt < len(jobs)+len(tasks), to, nil
+	if part.more = nj+nt < len(jobs)+len(tasks); part.more {
+		part.see(1)
+	}
+	part.write = func(ctx context.Context, w io.Writer) error {
+		return a.writePart(&renderer{api: a, ctx: ctx, w: w, bare: t.bare}, t, tasks[:nt], nj, q, part.to.Job)
+	}
+	return part, nil
 }
 
-// taskPart gives a task with a part of its jobs, by their numbers.
-func (a *api) taskPart(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, q pageQuery, fresh time.Duration) (part UpscalingTask, more bool, to bookmark, err error) {
-	t, jobs, err := a.Broker.ReadTaskPage(ctx, u, id, q.after(q.at.Task), fresh)
+// sighted reads a part of a list, and one more, without parameters.
+func (a *api) sighted(ctx context.Context, t topic, q pageQuery) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+	if t.want.processing {
+		outline := q.after(q.at.Job)
+		outline.Most = -1
+		if jobs, err = collect(a.Broker.Jobs(ctx, t.user, outline)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !t.want.upscaling {
+		return nil, jobs, nil
+	}
+	for task, err := range a.Broker.Tasks(ctx, t.user, q.after(q.at.Task)) {
+		if err != nil {
+			return nil, nil, err
+		}
+		task.Request.Parameters, task.Request.Options = nil, nil
+		tasks = append(tasks, task)
+	}
+	return tasks, jobs, nil
+}
+
+func collect[T any](all iter.Seq2[T, error]) (list []T, err error) {
+	for v, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// writePart writes a part of a list: its tasks, and n jobs up to a place. What came between meanwhile is left to the next look.
+func (a *api) writePart(r *renderer, t topic, tasks []dispatch.TaskRecord, n int, q pageQuery, last dispatch.Place) error {
+	if err := r.text(beforeLists); err != nil {
+		return err
+	}
+	for _, task := range tasks {
+		if err := r.element(r.taskSummary(task)); err != nil {
+			return err
+		}
+	}
+	if err := r.text(betweenLists); err != nil {
+		return err
+	}
+	if n > 0 {
+		page := q.after(q.at.Job)
+		page.Limit = n
+		if err := r.each(upTo(a.Broker.Jobs(r.ctx, t.user, page), func(j dispatch.Record) bool { return last.Before(j.Created, int64(j.ID)) })); err != nil {
+			return err
+		}
+	}
+	return r.text(afterLists)
+}
+
+// upTo gives what comes before the first that is past the end.
+func upTo(jobs iter.Seq2[dispatch.Record, error], past func(dispatch.Record) bool) iter.Seq2[dispatch.Record, error] {
+	return func(yield func(dispatch.Record, error) bool) {
+		for j, err := range jobs {
+			if err == nil && past(j) || !yield(j, err) {
+				return
+			}
+		}
+	}
+}
+
+// taskPart sees a task with a part of its jobs, by their numbers.
+func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
+	task, err := a.Broker.Task(ctx, t.user, t.task)
 	if err != nil {
-		return part, false, to, err
+		return nil, aboutTask(err)
+	}
+	shared := len(task.Request.Parameters)
+	task.Request.Parameters, task.Request.Options = nil, nil
+	outline := q.after(q.at.Task)
+	outline.Most = -1
+	jobs, err := collect(a.Broker.TaskJobs(ctx, t.user, t.task, outline))
+	if err != nil {
+		return nil, aboutTask(err)
 	}
 	n := min(q.limit, len(jobs))
-	if n > 0 {
-		to.Task.ID = int64(jobs[n-1].Number)
+	p := &picture{topic: t, task: &task}
+	part := &listPart{to: q.at, more: n < len(jobs)}
+	part.see(taskLook(task))
+	for _, j := range jobs[:n] {
+		part.see(jobLook(j))
+		part.to.Task.ID = int64(j.Number)
+		if p.largest = max(p.largest, shared+j.Size); t.bare {
+			p.largest = 0
+		}
 	}
-	return a.task(t, jobs[:n]), n < len(jobs), to, nil
+	if part.more {
+		part.see(1)
+	}
+	part.write = func(ctx context.Context, w io.Writer) error {
+		return a.writeTaskPart(&renderer{api: a, ctx: ctx, w: w, bare: t.bare}, p, n, q, part.to.Task.ID)
+	}
+	return part, nil
+}
+
+func (a *api) writeTaskPart(r *renderer, p *picture, n int, q pageQuery, last int64) error {
+	before, after, err := a.frame(p)
+	if err != nil {
+		return err
+	}
+	if err := r.text(before); err != nil {
+		return err
+	}
+	if n > 0 {
+		release, err := r.shares(p.topic, p.largest)
+		if err != nil {
+			return err
+		}
+		defer release()
+		page := q.after(q.at.Task)
+		page.Limit = n
+		if err := r.each(upTo(a.Broker.TaskJobs(r.ctx, p.topic.user, p.topic.task, page), func(j dispatch.Record) bool { return int64(j.Number) > last })); err != nil {
+			return err
+		}
+	}
+	return r.text(after)
 }
 
 // cursorKey is the same in all processes that share a secret, and in each another where there is none.

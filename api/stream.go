@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -98,7 +99,8 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 	}
 	query := r.URL.Query()
 	want, faults := filterOf(query)
-	s.interval, s.changes = intervalOf(query, &faults), switchOf(query, "changes", &faults)
+	s.interval, s.changes = intervalOf(query, &faults), switchOf(query, "changes", false, &faults)
+	s.topic.bare = !switchOf(query, "parameters", true, &faults)
 	switch {
 	case len(faults) > 0:
 		return nil, invalid(faults)
@@ -197,9 +199,9 @@ func intervalOf(query url.Values, faults *[]dispatch.Fault) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-func switchOf(query url.Values, name string, faults *[]dispatch.Fault) bool {
+func switchOf(query url.Values, name string, otherwise bool, faults *[]dispatch.Fault) bool {
 	if !query.Has(name) {
-		return false
+		return otherwise
 	}
 	on, err := strconv.ParseBool(query.Get(name))
 	if err != nil {
@@ -245,7 +247,7 @@ type stream struct {
 	changes  bool
 	expires  time.Time // of the token; zero: never
 
-	last *picture // that was sent; of a stream of whole lists only what it needs
+	last *picture // that was sent, as picture.seen keeps it
 	sent time.Time
 }
 
@@ -349,7 +351,7 @@ func (s *stream) tell(ctx context.Context) (err error) {
 func (s *stream) mayTell() time.Time {
 	gap := shortestInterval
 	if !s.changes && s.last != nil {
-		gap = min(max(gap, time.Duration(len(s.last.message))*time.Second/fullRate), s.interval)
+		gap = min(max(gap, time.Duration(s.last.size)*time.Second/fullRate), s.interval)
 	}
 	return s.sent.Add(gap)
 }
@@ -387,7 +389,7 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 			return err
 		}
 	}
-	if s.last != nil && !s.last.live && !pending {
+	if s.last != nil && !s.last.live && !pending && (s.changes || s.last.message != nil) {
 		return s.show(ctx, s.last, true)
 	}
 	if err := s.freshen(ctx); err != nil {
@@ -417,25 +419,35 @@ func (s *stream) update(ctx context.Context) error {
 }
 
 // show sends a picture, or its difference from the last. Without always, only if it looks different.
-func (s *stream) show(ctx context.Context, p *picture, always bool) (err error) {
-	text := p.message
-	switch {
-	case s.last == nil:
-	case s.changes:
-		if text, err = p.since(s.last); err != nil {
-			return err
-		}
-	case p.look == s.last.look && !always:
-		text = nil
+func (s *stream) show(ctx context.Context, p *picture, always bool) error {
+	last := s.last
+	s.last = p.seen(s.changes)
+	if last != nil && s.changes {
+		return s.showChanges(ctx, p, last)
 	}
-	if s.last = p; !s.changes {
-		s.last = &picture{message: p.message, look: p.look, live: p.live}
-	}
-	if text == nil {
+	if last != nil && p.look == last.look && !always {
 		return nil
 	}
 	s.sent = time.Now()
-	return s.say(ctx, text)
+	if p.message != nil {
+		return s.say(ctx, p.message)
+	}
+	return s.sayInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error { return s.pictureBody(ctx, w, p) })
+}
+
+func (s *stream) showChanges(ctx context.Context, p, last *picture) error {
+	d, err := p.since(last.items)
+	if err != nil || d.none() {
+		return err
+	}
+	s.sent = time.Now()
+	if d.message != nil {
+		return s.say(ctx, d.message)
+	}
+	return s.sayInPieces(ctx, "changes", func(ctx context.Context, w io.Writer) error {
+		r := &renderer{api: s.api, ctx: ctx, w: w, bare: p.topic.bare}
+		return r.changes(p, d)
+	})
 }
 
 func (s *stream) say(ctx context.Context, text []byte) error {
@@ -451,6 +463,47 @@ func within(ctx context.Context, d time.Duration, ask func(context.Context) erro
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return err
+}
+
+// sayInPieces sends a message whose data is written while it is sent. The client must take each piece in time. A message that
+// cannot be ended ends the stream.
+func (s *stream) sayInPieces(ctx context.Context, kind string, write func(context.Context, io.Writer) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	message, err := s.socket.Writer(ctx, websocket.MessageText)
+	if err != nil {
+		return err
+	}
+	head, tail := enclosing(kind, s.topic.task)
+	out := bufio.NewWriterSize(&frames{message, cancel}, pieceSize)
+	_, _ = out.WriteString(head) // an error stays with out
+	err = write(ctx, out)
+	_, _ = out.WriteString(tail)
+	if err = cmp.Or(err, out.Flush()); err != nil {
+		_ = s.socket.Close(websocket.StatusInternalError, internalText)
+		return err
+	}
+	return message.Close()
+}
+
+// frames sends a message in frames, for each of which the client has writeWithin.
+type frames struct {
+	to     io.Writer
+	cancel context.CancelFunc
+}
+
+// Write implements [io.Writer].
+func (f *frames) Write(b []byte) (n int, err error) {
+	for piece := range slices.Chunk(b, pieceSize) {
+		late := time.AfterFunc(writeWithin, f.cancel)
+		_, err := f.to.Write(piece)
+		late.Stop()
+		if err != nil {
+			return n, err
+		}
+		n += len(piece)
+	}
+	return n, nil
 }
 
 // ping finds out whether the client is still there.

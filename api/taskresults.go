@@ -1,10 +1,10 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -99,15 +99,15 @@ type TileProperties struct {
 type geoJSON struct {
 	ContentType  string `header:"Content-Type"`
 	CacheControl string `header:"Cache-Control"`
-	Body         []byte
+	Body         func(huma.Context)
 }
 
-func writeGeoJSON(v any) (*geoJSON, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return &geoJSON{mediaGeoJSON, revalidate, b.Bytes()}, err
+func (a *api) writeGeoJSON(v any) (*geoJSON, error) {
+	text, err := encoded(v)
+	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})}, err
 }
 
 func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCollection], error) {
@@ -121,7 +121,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	}
 	var extent stac.Extent
 	for _, p := range f.Parts {
-		widen(&extent, f.Task, p)
+		widen(&extent, p)
 	}
 	written, err := json.Marshal(extent)
 	if err != nil {
@@ -139,10 +139,10 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 }
 
 // widen adds a job's tile, and what else is known of its results, to an extent.
-func widen(e *stac.Extent, t dispatch.TaskRecord, p dispatch.Part) {
+func widen(e *stac.Extent, p dispatch.Part) {
 	var own stac.Extent
 	own.Collection(objectOf(p.Collection))
-	if at := placeOf(t.ValueOf(p.Request)); at.box != nil {
+	if at := placeOf(p.Value); at.box != nil {
 		e.AddBox(at.box)
 	} else if own.Box() != nil {
 		e.AddBox(own.Box())
@@ -178,7 +178,7 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	if f.More {
 		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Parts[len(f.Parts)-1].Mark()), mediaGeoJSON, ""})
 	}
-	return writeGeoJSON(page)
+	return a.writeGeoJSON(page)
 }
 
 func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
@@ -197,7 +197,7 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	case err != nil:
 		return nil, err
 	}
-	return writeGeoJSON(itemOf(f.Task, f.Parts[0], a.resultsAt(in, id)))
+	return a.writeGeoJSON(itemOf(f.Task, f.Parts[0], a.resultsAt(in, id)))
 }
 
 // itemOf makes the STAC Item of a finished job.
@@ -205,7 +205,7 @@ func itemOf(t dispatch.TaskRecord, p dispatch.Part, at string) Item {
 	c := objectOf(p.Collection)
 	var extent stac.Extent
 	extent.Collection(c)
-	value := t.ValueOf(p.Request)
+	value := p.Value
 	where := placeOf(value)
 	properties := map[string]any{"title": p.Request.Title, "created": p.Created.UTC(), "updated": p.Updated.UTC()}
 	if where.geometry == nil {
@@ -246,17 +246,52 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 	if err != nil {
 		return nil, err
 	}
-	t, jobs, err := a.Broker.ReadTask(ctx, user(ctx), id, a.Freshness)
+	u := user(ctx)
+	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
+		return nil, err
+	}
+	t, err := a.Broker.Task(ctx, u, id)
 	if err != nil {
 		return nil, aboutTask(err)
 	}
-	tiles := TaskTiles{"FeatureCollection", make([]Tile, len(jobs))}
-	for i, j := range jobs {
-		at := placeOf(t.ValueOf(j.Request))
-		tiles.Features[i] = Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
-			TileProperties{j.Request.Title, string(a.shown(j.Status)), j.Progress, j.Failure}}
+	dimension := dispatch.Task{Dimension: t.Dimension}
+	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(ctx context.Context, w io.Writer) error {
+		r := &renderer{api: a, ctx: ctx, w: w}
+		if err := r.text(`{"type":"FeatureCollection","features":[`); err != nil {
+			return err
+		}
+		for j, err := range a.Broker.TaskJobs(ctx, u, id, dispatch.Page{}) {
+			if err == nil {
+				err = r.tile(dimension, j)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return r.text("]}\n")
+	})}, nil
+}
+
+// tile writes where a job is. One that was purged since it was seen is left out.
+func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
+	if j.Cut {
+		release, err := r.weigh(r.ctx, j.Size)
+		if err != nil {
+			return err
+		}
+		defer release()
+		whole, err := r.Broker.Request(r.ctx, j)
+		if dispatch.Is(err, dispatch.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		j.Value = t.ValueOf(whole)
 	}
-	return writeGeoJSON(tiles)
+	at := placeOf(j.Value)
+	return r.element(Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
+		TileProperties{j.Request.Title, string(r.shown(j.Status)), j.Progress, j.Failure}})
 }
 
 func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id) }

@@ -42,15 +42,22 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	address := in.http.URL()
 	query, u := address.Query(), user(ctx)
 	q, paged, faults := a.pageOf(u, address.Path, query)
+	t := topic{user: u, task: id, bare: !switchOf(query, "parameters", true, &faults)}
 	switch {
 	case len(faults) > 0:
 		return nil, invalid(faults)
 	case !paged:
-		return a.shared(ctx, in, topic{user: u, task: id})
+		return a.shared(ctx, in, t)
 	}
-	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (any, string, error) {
-		some, more, to, err := a.taskPart(ctx, u, id, q, fresh)
-		return some, a.next(u, address.Path, query, more, to), aboutTask(err)
+	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
+		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
+			return nil, "", err
+		}
+		part, err := a.taskPart(ctx, t, q)
+		if err != nil {
+			return nil, "", err
+		}
+		return part, a.next(u, address.Path, query, part.more, part.to), nil
 	})
 }
 

@@ -61,6 +61,7 @@ func TestATasksStatus(t *testing.T) {
 		task := w.tasks[1]
 		task.Counts, task.Progress = dispatch.Counts{dispatch.Submitted: 1, dispatch.Accepted: 2}, 12.5
 		w.tasks[1] = task
+		w.set(1, func(r *dispatch.Record) { r.Status, r.Progress = dispatch.Submitted, new(37.5) })
 		want := UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted", Counts: map[string]int{"submitted": 1, "created": 2}, Progress: &task.Progress}
 		if compat {
 			want.Status, want.Counts = "created", map[string]int{"created": 3}

@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"hash/fnv"
 	"math"
 	"net/http"
 	"slices"
@@ -97,30 +95,6 @@ func (v validators) match(tag string) bool {
 
 // etag is a weak validator (RFC 9110 section 8.8.1): it leaves out when the platform was asked.
 func etag(look uint64) string { return `W/"` + strconv.FormatUint(look, 36) + `"` }
-
-// partTag is the ETag of a part of a list. Whether there is a next part counts.
-func partTag(shown any, more bool) (string, error) {
-	switch part := shown.(type) {
-	case JobsStatusResponse:
-		part.ProcessingJobs = steady(part.ProcessingJobs)
-		shown = part
-	case UpscalingTask:
-		part.Jobs = steady(part.Jobs)
-		shown = part
-	}
-	h := fnv.New64a()
-	err := json.NewEncoder(h).Encode([]any{shown, more})
-	return etag(h.Sum64()), err
-}
-
-// steady leaves out of jobs what changes no ETag: when the platform was asked, and the place in the queue.
-func steady(jobs []ProcessingJobSummary) []ProcessingJobSummary {
-	all := slices.Clone(jobs)
-	for i := range all {
-		all[i].Checked, all[i].QueuePosition = nil, nil
-	}
-	return all
-}
 
 // awaitChange gives what see shows as soon as its ETag is another than the client's, or if the client sent none, than at
 // first; or when the time is over or the service stops. If the client's still holds then, the error is a 304.

@@ -55,7 +55,7 @@ type ProcessingJobSummary struct {
 	Label      string         `json:"label" enum:"openeo,ogc_api_process"`
 	Status     string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
 	Service    ServiceDetails `json:"service"`
-	Parameters Object         `json:"parameters"`
+	Parameters Object         `json:"parameters,omitzero" required:"false" doc:"Left out if the request says parameters=false"`
 
 	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job does not move, or what its owner should know"`
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or was canceled for it"`
@@ -126,12 +126,9 @@ func (a *api) job(r dispatch.Record) ProcessingJob {
 	return ProcessingJob{a.summary(r), r.Created.UTC(), r.Updated.UTC()}
 }
 
-func (a *api) task(t dispatch.TaskRecord, jobs []dispatch.Record) UpscalingTask {
-	shown := UpscalingTask{a.taskSummary(t), ServiceDetails(t.Request.Service), t.Created.UTC(), t.Updated.UTC(), make([]ProcessingJobSummary, len(jobs))}
-	for i, j := range jobs {
-		shown.Jobs[i] = a.summary(j)
-	}
-	return shown
+// task gives a task without its jobs.
+func (a *api) task(t dispatch.TaskRecord) UpscalingTask {
+	return UpscalingTask{a.taskSummary(t), ServiceDetails(t.Request.Service), t.Created.UTC(), t.Updated.UTC(), []ProcessingJobSummary{}}
 }
 
 func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {

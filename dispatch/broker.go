@@ -244,7 +244,7 @@ func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 func admit(records []Record) []Record {
 	answers := map[Account]bool{}
 	for _, r := range records {
-		answers[r.Account] = answers[r.Account] || r.Phase == Started && r.Read.Sub(r.Checked) < lately
+		answers[r.Account] = answers[r.Account] || r.heard()
 	}
 	for i, r := range records {
 		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late()) && !answers[r.Account] && r.Attention == None {
@@ -254,12 +254,15 @@ func admit(records []Record) []Record {
 	return records
 }
 
+// heard reports whether the platform told the status of a started job lately.
+func (r Record) heard() bool { return r.Phase == Started && r.Read.Sub(r.Checked) < lately }
+
 // late reports whether a client waits for a status that has been due for readWithin.
 func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
 
 // present adds to records what there is to say of them at the moment.
 func (b *Broker) present(ctx context.Context, records []Record) ([]Record, error) {
-	return b.queued(ctx, admit(records))
+	return b.queued(ctx, admit(records), queuePlaces{})
 }
 
 func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {

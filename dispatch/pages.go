@@ -2,8 +2,153 @@ package dispatch
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"time"
 )
+
+// A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So whoever reads a list to its
+// end holds a few MiB of it at a time, and no connection to the database while it works with a part.
+const (
+	partSize = 256
+	PartMost = 8 << 10
+)
+
+// Jobs reads the owner's jobs that belong to no task and that p is about, newest first, as they are known. Requests are read as
+// Page.Most says, 0 meaning PartMost; Broker.Request gives the whole of one that is cut. What changes meanwhile is shown as it was
+// when its part was read. It ends with the first error.
+func (b *Broker) Jobs(ctx context.Context, u UserID, p Page) iter.Seq2[Record, error] {
+	read := func(p Page) ([]Record, error) { return b.Store.Records(ctx, u, p) }
+	at := func(r Record) Place { return Place{Created: r.Created, ID: int64(r.ID)} }
+	return (&listRead{Broker: b, read: read, at: at}).records(ctx, p)
+}
+
+// TaskJobs reads the jobs of a task by their numbers likewise.
+func (b *Broker) TaskJobs(ctx context.Context, u UserID, id TaskID, p Page) iter.Seq2[Record, error] {
+	read := func(p Page) ([]Record, error) { return b.Store.TaskJobs(ctx, u, id, p) }
+	at := func(r Record) Place { return Place{ID: int64(r.Number)} }
+	return (&listRead{Broker: b, read: read, at: at}).records(ctx, p)
+}
+
+// Tasks reads the owner's tasks, newest first, likewise.
+func (b *Broker) Tasks(ctx context.Context, u UserID, p Page) iter.Seq2[TaskRecord, error] {
+	read := func(p Page) ([]TaskRecord, error) { return b.Store.Tasks(ctx, u, p) }
+	at := func(t TaskRecord) Place { return Place{Created: t.Created, ID: int64(t.ID)} }
+	return func(yield func(TaskRecord, error) bool) {
+		for part, err := range parts(p, read, at) {
+			for _, t := range part {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(TaskRecord{}, err)
+			}
+		}
+	}
+}
+
+// Task gives a task as it is known.
+func (b *Broker) Task(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+	return b.Store.Task(ctx, u, id)
+}
+
+// Request gives the whole request of a record of a part, whose reader has seen that its owner may.
+func (b *Broker) Request(ctx context.Context, r Record) (Request, error) {
+	return b.Store.Request(ctx, r.ID)
+}
+
+// parts reads a list part by part, until p.Limit records were read, or all.
+func parts[T any](p Page, read func(Page) ([]T, error), at func(T) Place) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		if p.Most == 0 {
+			p.Most = PartMost
+		}
+		left, limited := p.Limit, p.Limit > 0
+		for more := true; more; {
+			p.Limit = partSize
+			if limited {
+				p.Limit = min(partSize, left)
+			}
+			part, err := read(p)
+			if !yield(part, err) || err != nil || len(part) == 0 {
+				return
+			}
+			left -= len(part)
+			more = len(part) == p.Limit && (!limited || left > 0)
+			p.After = at(part[len(part)-1])
+		}
+	}
+}
+
+// listRead is a list on its way from the store to a client.
+type listRead struct {
+	*Broker
+	read   func(Page) ([]Record, error)
+	at     func(Record) Place
+	places queuePlaces
+	heard  map[Account]bool // platforms that were looked for in all parts
+	whole  bool             // the first part is all
+}
+
+// records gives the records of all parts one by one, with what there is to say of them at the moment.
+func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error] {
+	l.places, l.heard = queuePlaces{}, map[Account]bool{}
+	return func(yield func(Record, error) bool) {
+		first := true
+		for part, err := range parts(p, l.read, l.at) {
+			l.whole = first && len(part) < partSize
+			first = false
+			if err == nil {
+				part, err = l.present(ctx, part)
+			}
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			for _, r := range part {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// present adds to a part what there is to say of its records. A platform that told of a job in another part is only slow.
+func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err error) {
+	was := make([]Attention, len(part))
+	for i, r := range part {
+		was[i] = r.Attention
+	}
+	for i, r := range admit(part) {
+		if l.whole || r.Attention == was[i] {
+			continue
+		}
+		heard, known := l.heard[r.Account]
+		if !known {
+			if heard, err = l.hears(r.Account); err != nil {
+				return nil, err
+			}
+			l.heard[r.Account] = heard
+		}
+		if heard {
+			part[i].Attention = was[i]
+		}
+	}
+	return l.queued(ctx, part, l.places)
+}
+
+// hears reports whether the platform of an account told the status of any job of the list lately.
+func (l *listRead) hears(a Account) (bool, error) {
+	live := Page{Most: -1, Accounts: []Account{a}, Statuses: []Status{Accepted, Submitted, Queued, Running, Unknown}}
+	for part, err := range parts(live, l.read, l.at) {
+		if err != nil || slices.ContainsFunc(part, func(r Record) bool { return r.heard() }) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
 
 // ListPage gives a part of what List gives, as it is known.
 func (b *Broker) ListPage(ctx context.Context, u UserID, p Page) ([]Record, error) {

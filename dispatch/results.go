@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -158,17 +159,14 @@ func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered
 	return f, nil
 }
 
-// finished gives a task and its finished jobs.
+// finished gives a task and its finished jobs with their values, which came in one request, and without what they share.
 func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
 	}
-	jobs, err := b.Store.TaskJobs(ctx, u, id, Page{})
-	f.Task = recorded(f.Task, jobs)
+	jobs, err := b.Store.TaskJobs(ctx, u, id, Page{Statuses: []Status{Finished}, Most: math.MaxInt32})
 	for _, j := range jobs {
-		if j.Status == Finished {
-			f.Parts = append(f.Parts, Part{Record: j})
-		}
+		f.Parts = append(f.Parts, Part{Record: j})
 	}
 	slices.SortFunc(f.Parts, func(p, q Part) int { return p.Mark().compare(q.Mark()) })
 	f.Total = len(f.Parts)

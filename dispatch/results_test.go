@@ -125,7 +125,7 @@ func TestResultsOfATask(t *testing.T) {
 			t.Errorf("first page: %s of %d, more: %v", ids(first), first.Total, first.More)
 		}
 		for _, part := range first.Parts {
-			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil || string(first.Task.ValueOf(part.Request)) != part.Ref.ID[1:] {
+			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil || string(part.Value) != part.Ref.ID[1:] {
 				t.Errorf("%s: %s, %v", part.Ref.ID, part.Collection, part.Err)
 			}
 		}

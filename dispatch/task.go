@@ -73,20 +73,43 @@ func (c Counts) Progress(live float64) float64 {
 	return min(100, (100*float64(c.ended())+live)/float64(c.Jobs()))
 }
 
+// Tally counts the jobs of a task while they are read, so that the task is shown as the jobs are that are shown with it.
+type Tally struct {
+	counts  Counts
+	live    float64
+	updated time.Time
+}
+
+// Add counts a job.
+func (y *Tally) Add(j Job) {
+	if y.counts == nil {
+		y.counts = Counts{}
+	}
+	y.counts[j.Status]++
+	y.updated = later(y.updated, j.Updated)
+	if !j.Status.Final() && j.Progress != nil {
+		y.live += *j.Progress
+	}
+}
+
+// Of gives the task whose jobs were counted.
+func (y *Tally) Of(t TaskRecord) TaskRecord {
+	t.Counts = y.counts
+	if t.Counts == nil {
+		t.Counts = Counts{}
+	}
+	t.Updated = later(t.Created, y.updated)
+	t.Progress = t.Counts.Progress(y.live)
+	return t
+}
+
 // recorded gives a task with the counts of these jobs.
 func recorded(r TaskRecord, jobs []Record) TaskRecord {
-	t, live := r.Task, 0.0
-	r.Counts = Counts{}
-	r.Updated = t.Created
+	var y Tally
 	for _, j := range jobs {
-		r.Counts[j.Status]++
-		r.Updated = later(r.Updated, j.Updated)
-		if !j.Status.Final() && j.Progress != nil {
-			live += *j.Progress
-		}
+		y.Add(j.Job)
 	}
-	r.Progress = r.Counts.Progress(live)
-	return r
+	return y.Of(r)
 }
 
 // For gives the request of the task's job number n, from 1, whose value is v. The dimension is none of the task's own

@@ -1,0 +1,206 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	renderMemory = 128 << 20 // bytes that large requests may take while they are read and written, in this process
+	weighWithin  = 30 * time.Second
+	largeText    = 64 << 10 // bytes; a larger request is not copied to be encoded
+	pieceSize    = 64 << 10 // bytes that are sent to a client at once
+	slowest      = 16 << 10 // bytes a second that a client must take, beyond the first chunkTime
+)
+
+var errManyLarge = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
+	message: "Too many large requests are being read at the moment. Ask again in a few seconds, or for a list with parameters=false."}
+
+// weigh waits until requests of so many bytes together may be held in memory, three times over: as the database gives them,
+// decoded, and encoded.
+func (a *api) weigh(ctx context.Context, bytes int) (release func(), err error) {
+	n := min(3*int64(bytes), renderMemory)
+	within, cancel := context.WithTimeout(ctx, weighWithin)
+	defer cancel()
+	if err := a.rendering.Acquire(within, n); err != nil {
+		return nil, cmp.Or(ctx.Err(), error(errManyLarge))
+	}
+	return func() { a.rendering.Release(n) }, nil
+}
+
+// renderer writes jobs and tasks as JSON, one after the other. What it holds is one job, however large a list is.
+type renderer struct {
+	*api
+	ctx     context.Context
+	w       io.Writer
+	task    *dispatch.TaskRecord // whose jobs are written; nil: they belong to no task
+	bare    bool                 // leave parameters out
+	weighed bool                 // the memory for large requests is taken already
+	items   int                  // in the present array
+}
+
+// text writes what stands between the elements of arrays, and begins the next array.
+func (r *renderer) text(s string) error {
+	r.items = 0
+	_, err := io.WriteString(r.w, s)
+	return err
+}
+
+// element writes an element of the present array.
+func (r *renderer) element(v any) error {
+	text, err := encoded(v)
+	if err != nil {
+		return err
+	}
+	return r.separated(text)
+}
+
+func (r *renderer) separated(texts ...[]byte) error {
+	if r.items++; r.items > 1 {
+		texts = slices.Insert(texts, 0, []byte(","))
+	}
+	for _, t := range texts {
+		if _, err := r.w.Write(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// job writes a job. One that was purged since it was seen is left out.
+func (r *renderer) job(j dispatch.Record) error {
+	if !r.weighed && r.loads(j) {
+		release, err := r.weigh(r.ctx, j.Size)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	j, err := r.whole(j)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return r.summarized(r.summary(j))
+}
+
+// loads reports whether more of a job's request is needed than was read.
+func (r *renderer) loads(j dispatch.Record) bool {
+	return j.Cut && (!r.bare || r.task == nil && j.Request.Service.Endpoint == "")
+}
+
+// whole gives a job with all of its request that is written.
+func (r *renderer) whole(j dispatch.Record) (_ dispatch.Record, err error) {
+	switch {
+	case r.loads(j):
+		j.Request, err = r.Broker.Request(r.ctx, j)
+	case r.task != nil && r.bare:
+		j.Request = r.task.HeadFor(j.Number)
+	case r.task != nil:
+		j.Request, err = r.task.For(j.Number, j.Value)
+	}
+	if r.bare {
+		j.Request.Parameters = nil
+	}
+	return j, err
+}
+
+// summarized writes a job. Large parameters are compacted beside the rest, so that no encoder keeps a buffer of their size.
+func (r *renderer) summarized(j ProcessingJobSummary) error {
+	const none = `"parameters":{}`
+	parameters := j.Parameters.RawMessage
+	if len(parameters) <= largeText {
+		return r.element(j)
+	}
+	j.Parameters = Object{json.RawMessage("{}")}
+	text, err := encoded(j)
+	if err != nil {
+		return err
+	}
+	var compact bytes.Buffer
+	compact.Grow(len(parameters))
+	if err := json.Compact(&compact, parameters); err != nil {
+		return err
+	}
+	before, after, _ := bytes.Cut(text, []byte(none)) // within a string the quotes would be escaped
+	return r.separated(before, []byte(none[:len(none)-2]), compact.Bytes(), after)
+}
+
+// body writes a response in pieces. A client that takes too little for too long is cut off; so is one whose response cannot
+// be read to its end, since it must not take a part for the whole.
+func (a *api) body(write func(ctx context.Context, w io.Writer) error) func(huma.Context) {
+	return func(hc huma.Context) {
+		_, w := humago.Unwrap(hc)
+		out := newPieces(w)
+		if err := errors.Join(write(hc.Context(), out), out.flush()); err != nil {
+			a.Log.WarnContext(hc.Context(), "response not written to its end", "error", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// held writes a body that is in memory.
+func (a *api) held(body []byte) func(huma.Context) {
+	return a.body(func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(body)
+		return err
+	})
+}
+
+// pieces sends a response piece by piece. While the client takes them, the response may last as long as it does.
+type pieces struct {
+	w       http.ResponseWriter
+	c       *http.ResponseController
+	buffer  bytes.Buffer
+	written int
+	blocked time.Duration // on the client
+}
+
+func newPieces(w http.ResponseWriter) *pieces {
+	return &pieces{w: w, c: http.NewResponseController(w)}
+}
+
+// Write implements [io.Writer].
+func (p *pieces) Write(b []byte) (int, error) {
+	if p.buffer.Len()+len(b) <= pieceSize {
+		return p.buffer.Write(b)
+	}
+	if err := p.flush(); err != nil {
+		return 0, err
+	}
+	for piece := range slices.Chunk(b, pieceSize) {
+		if err := p.send(piece); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
+
+func (p *pieces) flush() error {
+	defer p.buffer.Reset()
+	return p.send(p.buffer.Bytes())
+}
+
+func (p *pieces) send(piece []byte) error {
+	begin := time.Now()
+	left := chunkTime + time.Duration(p.written)*time.Second/slowest - p.blocked
+	_ = p.c.SetWriteDeadline(begin.Add(min(left, chunkTime))) // a writer without deadlines is a test's
+	_, err := p.w.Write(piece)
+	p.written += len(piece)
+	p.blocked += time.Since(begin)
+	return err
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+type anyToken struct{}
+
+func (anyToken) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
+	return identity.Caller{User: upscaler}, nil
+}
+
+const (
+	largeJobs = 48
+	largeJob  = 1 << 20 // bytes of its parameters
+)
+
+// withLargeJobs serves so many jobs with large parameters, and a task of as many that share such parameters, and gives the
+// address.
+func withLargeJobs(t *testing.T) string {
+	t.Helper()
+	kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kept.Close() })
+	request := dispatch.Request{Title: "large", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", largeJob) + `"}`),
+		Service: dispatch.Service{Endpoint: "https://p.example", Application: "a"}}
+	body, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := dispatch.Job{Owner: upscaler, Account: "p/open", Desired: dispatch.WantRun, Phase: dispatch.Ended, Status: dispatch.Finished}
+	var values []dispatch.Draft
+	for i := range largeJobs {
+		if _, err := kept.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
+			t.Fatal(err)
+		}
+		v := dispatch.Draft{Job: ended, Body: json.RawMessage(`{"west":5,"south":51,"east":5.1,"north":51.1}`)}
+		v.Number = i + 1
+		values = append(values, v)
+	}
+	task := &dispatch.Task{Owner: upscaler, Account: "p/open", Request: request, Dimension: "tile"}
+	if _, err := kept.Accept(t.Context(), dispatch.Key{}, task, values); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	b := &dispatch.Broker{Store: kept, Tokens: noTokens{}, Backends: platforms(&config.Config{}), Installation: "w", Log: log}
+	b.Engine = engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log})
+	handler := api.New(api.Config{Broker: b, Verifier: anyToken{}, Log: log, Health: kept.Ping})
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() { server.Close(); handler.Close() })
+	return server.URL
+}
+
+// peak is how much more memory is in use at most while f runs than before.
+func peak(f func()) (most int64) {
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := inUse()
+	done := make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+				most = max(most, inUse()-before)
+			}
+		}
+	})
+	f()
+	close(done)
+	sampling.Wait()
+	return most
+}
+
+// TestListsTakeLittleMemory reads lists of 48 MiB in every way, each by four clients at once.
+func TestListsTakeLittleMemory(t *testing.T) {
+	address := withLargeJobs(t)
+	const whole, readers, within = largeJobs * largeJob, 4, 48 << 20
+	for path, least := range map[string]int64{
+		"/jobs_status": whole, "/jobs_status?limit=1000": whole, "/jobs_status?parameters=false": largeJobs * 100,
+		"/upscale_tasks/1": whole, "/upscale_tasks/1?limit=1000": whole, "/upscale_tasks/1?parameters=false": largeJobs * 100,
+		"/upscale_tasks/1/tiles": largeJobs * 100, "/upscale_tasks/1/results": 100,
+		"ws:/job_status": whole, "ws:/ws/upscale_tasks/1": whole,
+	} {
+		t.Run(path, func(t *testing.T) {
+			used := peak(func() {
+				var all sync.WaitGroup
+				for range readers {
+					all.Go(func() {
+						n, err := readAll(t.Context(), address, path)
+						if err != nil || n < least || least < whole && n > whole/8 {
+							t.Errorf("read %d bytes, %v", n, err)
+						}
+					})
+				}
+				all.Wait()
+			})
+			if used > within {
+				t.Errorf("%d MiB were in use, more than %d", used>>20, within>>20)
+			}
+		})
+	}
+}
+
+// readAll reads a response, or the first state that a stream tells, and gives its size.
+func readAll(ctx context.Context, address, path string) (int64, error) {
+	header := http.Header{"Authorization": {"Bearer any"}}
+	if stream, ok := strings.CutPrefix(path, "ws:"); ok {
+		return readState(ctx, address+stream, header)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header = header
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("status %s", response.Status)
+	}
+	return io.Copy(io.Discard, response.Body)
+}
+
+func readState(ctx context.Context, address string, header http.Header) (n int64, err error) {
+	socket, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPHeader: header})
+	if err != nil {
+		return 0, err
+	}
+	defer socket.CloseNow()
+	socket.SetReadLimit(-1)
+	for range 3 { // init, loading, status
+		_, message, err := socket.Reader(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if n, err = io.Copy(io.Discard, message); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
