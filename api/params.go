@@ -28,6 +28,7 @@ type Parameter struct {
 	Minimum  *Number `json:"minimum,omitempty"`
 	Maximum  *Number `json:"maximum,omitempty"`
 	Nullable bool    `json:"nullable" doc:"Whether null is a value"`
+	Warning  string  `json:"warning,omitempty" doc:"What of the schema is not understood, so that values are not checked against it; missing: nothing"`
 }
 
 // Any is a JSON value, kept to the byte.
@@ -78,7 +79,7 @@ func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []disp
 
 func wireParameter(p dispatch.Parameter) Parameter {
 	w := Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
-		Default: orNull(p.Default), Options: []Any{}, Schema: orNull(p.Schema), Minimum: (*Number)(p.Minimum), Maximum: (*Number)(p.Maximum), Nullable: p.Nullable}
+		Default: orNull(p.Default), Options: []Any{}, Schema: orNull(p.Schema), Minimum: (*Number)(p.Minimum), Maximum: (*Number)(p.Maximum), Nullable: p.Nullable, Warning: p.Warning}
 	for _, o := range p.Options {
 		w.Options = append(w.Options, Any{o})
 	}

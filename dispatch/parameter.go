@@ -34,6 +34,7 @@ type Parameter struct {
 	Minimum     *json.Number
 	Maximum     *json.Number
 	Schema      json.RawMessage // as the service's document has it
+	Warning     string          // what of the schema is not understood, so that it is not checked; "": all is
 }
 
 // Describer tells what parameters a service takes, in the order of its document. The zero token will do where the

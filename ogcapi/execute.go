@@ -35,7 +35,7 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
 			Text: "This process can only run synchronously: use /sync_jobs."}
 	}
-	body, err := executeBody(s.Request, d, "document")
+	body, err := executeBody(ctx, s.Request, d, "document")
 	if err != nil {
 		return dispatch.Step{}, err
 	}

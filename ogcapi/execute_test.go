@@ -260,7 +260,7 @@ func TestInputs(t *testing.T) {
 		`{"undescribed":[{"a":1}]}`: `{"undescribed":[{"a":1}]}`,
 		`{}`:                        `{}`,
 	} {
-		body, err := executeBody(dispatch.Request{Parameters: json.RawMessage(given), Options: json.RawMessage(`{"validate":false}`)}, d, "")
+		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(given), Options: json.RawMessage(`{"validate":false}`)}, d, "")
 		if err != nil || string(body["inputs"]) != want {
 			t.Errorf("%s\n got %s, %v\nwant %s", given, body["inputs"], err, want)
 		}
@@ -286,7 +286,7 @@ func TestOutputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := executeBody(dispatch.Request{Parameters: json.RawMessage(`{}`), Format: c.format}, d, "document")
+		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{}`), Format: c.format}, d, "document")
 		if err != nil || string(body["outputs"]) != c.want {
 			t.Errorf("%s of %s:\n got %s, %v\nwant %s", c.format, c.outputs, body["outputs"], err, c.want)
 		}
@@ -295,7 +295,7 @@ func TestOutputs(t *testing.T) {
 
 // Options go to the platform; what the broker must say itself wins.
 func TestOptions(t *testing.T) {
-	body, err := executeBody(dispatch.Request{Parameters: json.RawMessage(`{"a":1}`), Options: json.RawMessage(`{"outputs":{"x":{}},"inputs":{},"response":"raw"}`)}, &description{}, "document")
+	body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"a":1}`), Options: json.RawMessage(`{"outputs":{"x":{}},"inputs":{},"response":"raw"}`)}, &description{}, "document")
 	if err != nil || string(marshal(body)) != `{"inputs":{"a":1},"outputs":{"x":{}},"response":"document"}` {
 		t.Error(string(marshal(body)), err)
 	}

@@ -36,7 +36,7 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err != nil || d.set == nil {
 		return err
 	}
-	return d.set.Check(r, dim)
+	return d.set.Check(ctx, r, dim)
 }
 
 // describeInputs reads the inputs of a description, and gives nil for a set where it has none to read.
@@ -45,20 +45,21 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 		return nil, nil
 	}
 	var checked []dispatch.Parameter
+	reader := params.NewReader(context.Background()) // what is read is kept for others, too
 	for _, named := range namedValues(raw) {
-		p, schema := describeInput(named.id, named.value)
+		p, schema := describeInput(reader, named.id, named.value)
 		all = append(all, p)
 		p.Schema = schema
 		checked = append(checked, p)
 	}
-	set = params.NewSet(checked)
+	set = reader.NewSet(checked)
 	set.Unwrap = unwrap
 	return all, set
 }
 
 // describeInput gives one input, and the schema that its value must fit: one that may occur several times takes an array,
 // too (OGC 18-062r2, 7.11.2.1).
-func describeInput(id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage) {
+func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage) {
 	var input struct {
 		Title       string          `json:"title"`
 		Description string          `json:"description"`
@@ -66,7 +67,7 @@ func describeInput(id string, raw json.RawMessage) (p dispatch.Parameter, schema
 		Schema      json.RawMessage `json:"schema"`
 	}
 	_ = json.Unmarshal(raw, &input) // what cannot be read is not said
-	p = params.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: input.Schema,
+	p = reader.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: input.Schema,
 		Optional: input.MinOccurs != nil && input.MinOccurs.String() == "0"})
 	if p.Description == "" {
 		p.Description = input.Title
@@ -80,15 +81,33 @@ func describeInput(id string, raw json.RawMessage) (p dispatch.Parameter, schema
 	default:
 		p.Type = dispatch.Array
 	}
-	return p, marshal(map[string]any{"anyOf": []any{p.Schema, map[string]any{"type": "array", "items": p.Schema}}})
+	return p, repeatable(p.Schema)
+}
+
+// repeatable is a schema for one value, or an array of them. The definitions stay where references look for them.
+func repeatable(schema json.RawMessage) json.RawMessage {
+	both := map[string]any{"anyOf": []any{schema, map[string]any{"type": "array", "items": schema}}}
+	var own struct {
+		Definitions json.RawMessage `json:"definitions"`
+		Defs        json.RawMessage `json:"$defs"`
+	}
+	if json.Unmarshal(schema, &own) == nil {
+		if own.Definitions != nil {
+			both["definitions"] = own.Definitions
+		}
+		if own.Defs != nil {
+			both["$defs"] = own.Defs
+		}
+	}
+	return marshal(both)
 }
 
 // shape gives the inputs in the form that the process asks for.
-func (d *description) shape(r dispatch.Request) (json.RawMessage, error) {
+func (d *description) shape(ctx context.Context, r dispatch.Request) (json.RawMessage, error) {
 	if d.set == nil {
 		return r.Parameters, nil
 	}
-	return d.set.Shape(r)
+	return d.set.Shape(ctx, r)
 }
 
 // unwrap gives what is to be checked of a qualified value, and nothing of a link: only the server can read that.

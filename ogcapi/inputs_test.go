@@ -58,7 +58,7 @@ func TestInputsAreShaped(t *testing.T) {
 		`{` + zone + `"bands":"B02","cloudy":0}`:                                              "",
 		`{"bands":"B02"}`:                                                                     "",
 	} {
-		body, err := executeBody(dispatch.Request{Parameters: json.RawMessage(given)}, d, "")
+		body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(given)}, d, "")
 		switch {
 		case want == "" && !dispatch.Is(err, dispatch.Invalid):
 			t.Errorf("%s was taken: %s %v", given, body["inputs"], err)

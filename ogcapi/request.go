@@ -2,6 +2,7 @@ package ogcapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,12 +13,12 @@ import (
 // executeBody writes the request to execute a process. The members of the request's options become members of it, for
 // what a client knows of this server (outputs, subscriber). response: "" leaves the choice to the server, which by 1.0 is
 // the bytes of a single output.
-func executeBody(r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
+func executeBody(ctx context.Context, r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
 	body := map[string]json.RawMessage{}
 	if options := r.PlatformOptions(); len(options) > 0 && json.Unmarshal(options, &body) != nil || body == nil {
 		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "options")
 	}
-	arguments, err := d.shape(r)
+	arguments, err := d.shape(ctx, r)
 	if err != nil {
 		return nil, err
 	}

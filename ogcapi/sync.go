@@ -39,7 +39,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	if len(d.outputs) > 1 {
 		response = "document"
 	}
-	body, err := executeBody(s.Request, d, response)
+	body, err := executeBody(ctx, s.Request, d, response)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err != nil || proc.set == nil {
 		return err
 	}
-	return proc.set.Check(r, d)
+	return proc.set.Check(ctx, r, d)
 }
 
 func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.Service) (process, error) {

@@ -33,7 +33,7 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	}
 	arguments := r.Parameters
 	if proc.set != nil {
-		if arguments, err = proc.set.Shape(r); err != nil {
+		if arguments, err = proc.set.Shape(ctx, r); err != nil {
 			return order{}, err
 		}
 	}

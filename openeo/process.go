@@ -71,11 +71,12 @@ func (d definition) process() process {
 	if d.Parameters == nil {
 		return proc
 	}
+	reader := parameters.NewReader(context.Background()) // what is read is kept for others, too
 	for _, prm := range d.Parameters {
-		proc.parameters = append(proc.parameters, parameters.Describe(dispatch.Parameter{Name: prm.Name,
+		proc.parameters = append(proc.parameters, reader.Describe(dispatch.Parameter{Name: prm.Name,
 			Description: prm.Description, Optional: prm.Optional, Default: prm.Default, Schema: prm.Schema}))
 	}
-	proc.set = parameters.NewSet(proc.parameters)
+	proc.set = reader.NewSet(proc.parameters)
 	return proc
 }
 

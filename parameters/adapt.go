@@ -1,69 +1,314 @@
 package parameters
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
 
-// adapt makes JSON Schema draft-07 of a schema as openEO or OpenAPI 3.0 has it: alternatives in an array, nullable,
-// exclusive bounds that are true or false, and subtypes that ask for more than their keywords.
-func adapt(doc any) any {
-	switch doc := doc.(type) {
-	case []any:
-		return map[string]any{"anyOf": each(doc)}
-	case map[string]any:
-		return adaptObject(doc)
-	}
-	return doc
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+// adapter makes JSON Schema draft-07 of a schema as openEO or OpenAPI 3.0 has it: alternatives in an array, nullable,
+// exclusive bounds that are true or false, and subtypes that ask for more than their keywords. What has not the form that
+// its keyword needs is left out and becomes a fault, so that the rest can still be checked.
+//
+// References into the document lead to definitions of the new one, one for each target, since the places that they name
+// move. References elsewhere say nothing: nothing is fetched.
+type adapter struct {
+	doc         *document
+	targets     map[*node]string // the name of each target's definition
+	definitions map[string]any
+	faults      []string
 }
 
-func each(docs []any) []any {
-	out := make([]any, len(docs))
-	for i, d := range docs {
-		out[i] = adapt(d)
+func (a *adapter) fault(format string, args ...any) {
+	const most = 20
+	if len(a.faults) < most {
+		a.faults = append(a.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+func (a *adapter) whole() any {
+	root := a.adapt(a.doc.root)
+	return map[string]any{"allOf": []any{root}, "definitions": a.definitions}
+}
+
+func (a *adapter) adapt(n *node) any {
+	if !a.doc.reader.steps.Spend(1) {
+		return true
+	}
+	switch n.kind() {
+	case '[':
+		if len(n.list) == 0 {
+			return true
+		}
+		return map[string]any{"anyOf": a.each(n), costWord: cost(len(n.list))}
+	case '{':
+		return a.object(n)
+	case 't', 'f':
+		return n.kind() == 't'
+	}
+	a.fault("%s is no schema", short(string(n.raw)))
+	return true
+}
+
+func (a *adapter) each(n *node) []any {
+	out := make([]any, len(n.list))
+	for i, item := range n.list {
+		out[i] = a.adapt(item)
 	}
 	return out
 }
 
-func adaptObject(doc map[string]any) any {
+// visitSteps is what it costs to look at one schema for one value.
+const visitSteps = 10
+
+func cost(n int) json.Number { return json.Number(strconv.Itoa(visitSteps + n)) }
+
+func (a *adapter) object(n *node) any {
+	if ref, is := n.members["$ref"].text(); is {
+		return a.reference(ref)
+	}
 	out := map[string]any{}
-	for keyword, value := range doc {
-		switch keyword {
-		case "$schema", "$id", "id", "nullable": // of another document, or said below
-		case "exclusiveMinimum", "exclusiveMaximum":
-			bound := map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}[keyword]
-			if on, flag := value.(bool); !flag {
-				out[keyword] = value
-			} else if on && doc[bound] != nil {
-				out[keyword] = doc[bound]
-			}
-		case "anyOf", "oneOf", "allOf":
-			if list, ok := value.([]any); ok {
-				out[keyword] = each(list)
-			}
-		case "items", "not", "additionalProperties", "contains", "if", "then", "else":
-			out[keyword] = adapt(value)
-		case "properties", "definitions", "$defs", "patternProperties":
-			out[keyword] = adaptMembers(value)
-		default:
-			out[keyword] = value
+	for keyword, value := range n.members {
+		if form, known := keywords[keyword]; known && !form.of(value) {
+			a.fault("%q is not %s", keyword, form.what)
+		} else if known {
+			a.keyword(out, n, keyword, value)
 		}
 	}
 	demand(out)
-	if doc["nullable"] == true {
-		return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}}
+	out[costWord] = cost(len(n.members) + weight(out))
+	if string(n.members["nullable"].rawOrNil()) == "true" {
+		return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}, costWord: cost(2)}
 	}
 	return out
 }
 
-func adaptMembers(value any) any {
-	members, ok := value.(map[string]any)
-	if !ok {
-		return value
+func (n *node) rawOrNil() json.RawMessage {
+	if n == nil {
+		return nil
 	}
-	out := map[string]any{}
-	for name, member := range members {
-		out[name] = adapt(member)
-	}
-	return out
+	return n.raw
 }
+
+// weight is how much more than its keywords it costs to look at a schema.
+func weight(out map[string]any) (n int) {
+	for _, keyword := range []string{"enum", "required", "anyOf", "oneOf", "allOf"} {
+		list, _ := out[keyword].([]any)
+		n += len(list)
+	}
+	return n
+}
+
+func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *node) {
+	switch keyword {
+	case "exclusiveMinimum", "exclusiveMaximum":
+		bound := map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}[keyword]
+		if k := value.kind(); k != 't' && k != 'f' {
+			out[keyword] = value.value()
+		} else if limit := n.members[bound].number(); k == 't' && limit != nil {
+			out[keyword] = *limit
+		}
+	case "anyOf", "oneOf", "allOf":
+		out[keyword] = a.each(value)
+	case "items", "not", "additionalProperties", "contains", "if", "then", "else", "propertyNames", "additionalItems":
+		out[keyword] = a.adapt(value)
+	case "properties", "patternProperties":
+		members := map[string]any{}
+		for name, member := range value.members {
+			members[name] = a.adapt(member)
+		}
+		out[keyword] = members
+	case "enum":
+		out[enumWord(len(value.list))] = value.value()
+	default:
+		out[keyword] = value.value()
+	}
+}
+
+// enumWord is the keyword for so many values: many are looked up, not compared one after the other.
+func enumWord(n int) string {
+	const few = 16
+	if n > few {
+		return valuesWord
+	}
+	return "enum"
+}
+
+// value decodes a node, with its numbers as they are.
+func (n *node) value() any {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(n.raw))
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// reference leads to the definition of a target, which is made when it is named first.
+func (a *adapter) reference(ref string) any {
+	if ref == "" || ref[0] != '#' {
+		return true // of another document
+	}
+	n := a.doc.target(ref)
+	if n == nil {
+		a.fault("the reference %q leads nowhere", short(ref))
+		return true
+	}
+	name, known := a.targets[n]
+	if !known {
+		name = strconv.Itoa(len(a.targets))
+		a.targets[n] = name
+		a.definitions[name] = true // for references to it from within
+		a.definitions[name] = a.adapt(n)
+	}
+	return map[string]any{"$ref": "#/definitions/" + name}
+}
+
+// visits is how many schemas have to be looked at for one value at most: itself, its alternatives, and what they refer to.
+// It is greater than [budget.SchemaVisits] where references lead in a circle.
+func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return 1
+	}
+	if ref, ok := m["$ref"].(string); ok {
+		name := ref[len("#/definitions/"):]
+		if _, ok := known[name]; !ok {
+			known[name] = budget.SchemaVisits.Most // while it is counted: a circle
+			known[name] = a.visits(a.definitions[name], known)
+		}
+		return known[name] + 1
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := m[keyword].([]any)
+		for _, part := range list {
+			n = min(n+a.visits(part, known), budget.SchemaVisits.Most)
+		}
+	}
+	for _, keyword := range []string{"not", "if", "then", "else"} {
+		if part, ok := m[keyword]; ok {
+			n = min(n+a.visits(part, known), budget.SchemaVisits.Most)
+		}
+	}
+	return n + 1
+}
+
+// form is what a keyword's value must be.
+type form struct {
+	what string
+	of   func(*node) bool
+}
+
+var (
+	anyForm    = form{"a value", func(*node) bool { return true }}
+	schemaForm = form{"a schema", isSchema}
+	schemas    = form{"a list of schemas", func(n *node) bool { return len(n.list) > 0 && allOf(n.list, isSchema) }}
+	members    = form{"an object of schemas", func(n *node) bool { return n.kind() == '{' && allMembers(n, isSchema) }}
+	numberForm = form{"a number", func(n *node) bool { return n.number() != nil }}
+	count      = form{"a natural number", isCount}
+	flag       = form{"true or false", func(n *node) bool { return n.kind() == 't' || n.kind() == 'f' }}
+	textForm   = form{"a text", func(n *node) bool { return n.kind() == '"' }}
+	limit      = form{"a number, or true or false", func(n *node) bool { return numberForm.of(n) || flag.of(n) }}
+	expression = form{"a regular expression of ordinary size", isPattern}
+	positive   = form{"a number above 0", isPositive}
+	typeForm   = form{"a type, or a list of types", isType}
+)
+
+// keywords are those that are understood; others say nothing about values.
+var keywords = map[string]form{
+	"type": typeForm, "enum": {"a list of values", func(n *node) bool { return len(n.list) > 0 }}, "const": anyForm,
+	"minimum": numberForm, "maximum": numberForm, "exclusiveMinimum": limit, "exclusiveMaximum": limit, "multipleOf": positive,
+	"minLength": count, "maxLength": count, "minItems": count, "maxItems": count, "minProperties": count, "maxProperties": count,
+	"uniqueItems": flag, "pattern": expression, "format": textForm, "subtype": textForm,
+	"required": {"a list of names", func(n *node) bool { return n.kind() == '[' && len(n.texts()) == len(n.list) }},
+	"anyOf":    schemas, "oneOf": schemas, "allOf": schemas,
+	"items": schemaForm, "additionalItems": schemaForm, "not": schemaForm, "additionalProperties": schemaForm,
+	"contains": schemaForm, "propertyNames": schemaForm, "if": schemaForm, "then": schemaForm, "else": schemaForm,
+	"properties": members, "patternProperties": {"an object of schemas by regular expressions of ordinary size", isPatterns},
+}
+
+func isSchema(n *node) bool {
+	switch n.kind() {
+	case '{', '[', 't', 'f':
+		return true
+	}
+	return false
+}
+
+func allOf(list []*node, is func(*node) bool) bool {
+	for _, n := range list {
+		if !is(n) {
+			return false
+		}
+	}
+	return true
+}
+
+func allMembers(n *node, is func(*node) bool) bool {
+	for _, member := range n.members {
+		if !is(member) {
+			return false
+		}
+	}
+	return true
+}
+
+func isCount(n *node) bool {
+	number := n.number()
+	if number == nil {
+		return false
+	}
+	i, err := number.Int64()
+	return err == nil && i >= 0
+}
+
+func isPositive(n *node) bool {
+	number := n.number()
+	if number == nil {
+		return false
+	}
+	f, err := number.Float64()
+	return err == nil && f > 0
+}
+
+func isPattern(n *node) bool {
+	text, ok := n.text()
+	if !ok {
+		return false
+	}
+	_, err := patternSize(text)
+	return err == nil
+}
+
+func isPatterns(n *node) bool {
+	for text := range n.members {
+		if _, err := patternSize(text); err != nil {
+			return false
+		}
+	}
+	return members.of(n)
+}
+
+func isType(n *node) bool {
+	if one, ok := n.text(); ok {
+		return types[one]
+	}
+	names := n.texts()
+	seen := map[string]bool{}
+	for _, name := range names {
+		if !types[name] || seen[name] {
+			return false
+		}
+		seen[name] = true
+	}
+	return len(names) > 0 && len(names) == len(n.list)
+}
+
+var types = map[string]bool{"null": true, "boolean": true, "integer": true, "number": true, "string": true, "array": true, "object": true}
 
 // demand adds what a subtype or format means where the schema leaves it out (openeo-processes, meta/subtype-schemas.json;
 // OGC 18-062r2, 7.11.2.3).

@@ -173,7 +173,7 @@ func TestShapes(t *testing.T) {
 		{`{"$ref":"https://elsewhere.example.org/schema.json"}`, `{"a":1}`, `{"a":1}`},
 	} {
 		s := NewSet([]dispatch.Parameter{described(c.schema)})
-		got, faults := s.Argument("p", json.RawMessage(c.value), "body")
+		got, faults := s.Argument(nil, "p", json.RawMessage(c.value), "body")
 		switch {
 		case c.want == "" && faults == nil:
 			t.Errorf("%s took %s as %s", c.schema, c.value, got)
@@ -218,12 +218,12 @@ func TestTheAntimeridian(t *testing.T) {
 		"the globe in halves":  {parts(ring("-180", "0"), ring("0", "180")), "-180", "180", "yes"},
 		"long, with positions": {polygon(`[[-179,-18],[0,-18],[179,-18],[179,-16],[0,-16],[-179,-16],[-179,-18]]`), "-179", "179", "yes"},
 	} {
-		got, faults := NewSet([]dispatch.Parameter{described(ogc)}).Argument("p", json.RawMessage(c.value))
+		got, faults := NewSet([]dispatch.Parameter{described(ogc)}).Argument(nil, "p", json.RawMessage(c.value))
 		want := `{"bbox":[` + c.west + `,-18,` + c.east + `,-16]}`
 		if c.west == "" && faults == nil || c.west != "" && (faults != nil || string(got) != want) {
 			t.Errorf("%s: OGC %s %v, want %s", name, got, faults, want)
 		}
-		got, faults = NewSet([]dispatch.Parameter{described(corners)}).Argument("p", json.RawMessage(c.value), "body", 7)
+		got, faults = NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(c.value), "body", 7)
 		want = `{"east":` + c.east + `,"north":-16,"south":-18,"west":` + c.west + `}`
 		switch {
 		case c.openEO != "" && (faults != nil || string(got) != want):
@@ -231,11 +231,11 @@ func TestTheAntimeridian(t *testing.T) {
 		case c.openEO == "" && (len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" || !strings.Contains(faults[0].Msg, "antimeridian")):
 			t.Errorf("%s: openEO took %s: %v", name, got, faults)
 		}
-		if got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument("p", json.RawMessage(c.value)); faults != nil || string(got) != c.value {
+		if got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument(nil, "p", json.RawMessage(c.value)); faults != nil || string(got) != c.value {
 			t.Errorf("%s where GeoJSON is asked for: %s %v", name, got, faults)
 		}
 	}
-	got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument("p", json.RawMessage(`{"west":177.0,"south":-18,"east":-178.50,"north":-16}`))
+	got, faults := NewSet([]dispatch.Parameter{described(geojson)}).Argument(nil, "p", json.RawMessage(`{"west":177.0,"south":-18,"east":-178.50,"north":-16}`))
 	if want := `{"coordinates":[[` + ring("177.0", "180") + `],[` + ring("-180", "-178.50") + `]],"type":"MultiPolygon"}`; faults != nil || string(got) != want {
 		t.Errorf("a box over it as GeoJSON: %s %v", got, faults)
 	}
@@ -249,7 +249,7 @@ func TestArgumentsTellAllFaultsAtOnce(t *testing.T) {
 		Describe(dispatch.Parameter{Name: "burst", Optional: true, Default: json.RawMessage(`null`), Schema: json.RawMessage(`{"type":"integer"}`)}),
 		Describe(dispatch.Parameter{Name: "year", Schema: json.RawMessage(`{"type":"integer"}`)}),
 	})
-	_, faults := s.Arguments(json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`), "year")
+	_, faults := s.Arguments(nil, json.RawMessage(`{"bands":["B02","B99"],"cloud":101,"burst":null,"clouds":3}`), "year")
 	var got []string
 	for _, f := range faults {
 		got = append(got, fmt.Sprint(f.Loc))
@@ -266,7 +266,7 @@ func TestArgumentsTellAllFaultsAtOnce(t *testing.T) {
 func TestArgumentsThatAreRightStayAsTheyAre(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x", Schema: json.RawMessage(`{"type":"number"}`)})})
 	raw := json.RawMessage(`{ "x" : 1.10 }`)
-	if got, faults := s.Arguments(raw, ""); faults != nil || !bytes.Equal(got, raw) {
+	if got, faults := s.Arguments(nil, raw, ""); faults != nil || !bytes.Equal(got, raw) {
 		t.Errorf("%s %v", got, faults)
 	}
 }
@@ -282,7 +282,7 @@ func TestEverySchemaIsDescribed(t *testing.T) {
 		if !slices.Contains(bySpecificity, p.Type) {
 			t.Errorf("%s is a %q", raw, p.Type)
 		}
-		NewSet([]dispatch.Parameter{p}).Argument("p", json.RawMessage(`{"type":"Polygon","coordinates":[[[1,2]]]}`))
+		NewSet([]dispatch.Parameter{p}).Argument(nil, "p", json.RawMessage(`{"type":"Polygon","coordinates":[[[1,2]]]}`))
 	})
 }
 
@@ -316,7 +316,7 @@ func FuzzDescribe(f *testing.F) {
 			return
 		}
 		p := described(string(schema))
-		got, _ := NewSet([]dispatch.Parameter{p}).Argument("p", value)
+		got, _ := NewSet([]dispatch.Parameter{p}).Argument(nil, "p", value)
 		if !json.Valid(got) {
 			t.Errorf("%s became %s", value, got)
 		}
@@ -327,7 +327,7 @@ func BenchmarkTiles(b *testing.B) {
 	s := NewSet([]dispatch.Parameter{described(`{"type":"object","subtype":"bounding-box"}`)})
 	value := json.RawMessage(`{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]]}`)
 	for b.Loop() {
-		if _, faults := s.Argument("p", value, "body"); faults != nil {
+		if _, faults := s.Argument(nil, "p", value, "body"); faults != nil {
 			b.Fatal(faults)
 		}
 	}

@@ -1,8 +1,10 @@
 package parameters
 
 import (
+	"context"
 	"encoding/json"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -10,27 +12,32 @@ import (
 const mostFaults = 100
 
 // Check says what is wrong with the parameters of a request, and with the values of a dimension if there is one: an error
-// of kind Invalid that names every place, or nil.
-func (s *Set) Check(r dispatch.Request, d *dispatch.Dimension) error {
+// of kind Invalid that names every place, or nil. It is Invalid as well where checking costs more than budget.CheckSteps,
+// and Unavailable where ctx ended.
+func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) error {
+	m := meter(ctx, r, d)
 	except := ""
 	if d != nil {
 		except = d.Name
 	}
-	_, faults := s.Arguments(r.Parameters, except)
+	_, faults := s.Arguments(m, r.Parameters, except)
 	if d != nil {
-		faults = append(faults, s.dimension(*d)...)
+		faults = append(faults, s.dimension(m, *d)...)
+	}
+	if err := m.Err(); err != nil {
+		return tooMuch(err)
 	}
 	return invalid(faults)
 }
 
-func (s *Set) dimension(d dispatch.Dimension) (faults []dispatch.Fault) {
+func (s *Set) dimension(m *budget.Meter, d dispatch.Dimension) (faults []dispatch.Fault) {
 	if _, known := s.parameters[d.Name]; !known {
-		_, faults = s.Argument(d.Name, nil, "body", "dimension", "name")
+		_, faults = s.Argument(m, d.Name, nil, "body", "dimension", "name")
 		return faults
 	}
 	for i, value := range d.Values {
-		_, found := s.Argument(d.Name, value, "body", "dimension", "values", i)
-		if faults = append(faults, found...); len(faults) >= mostFaults {
+		_, found := s.Argument(m, d.Name, value, "body", "dimension", "values", i)
+		if faults = append(faults, found...); len(faults) >= mostFaults || m.Err() != nil {
 			break
 		}
 	}
@@ -39,10 +46,14 @@ func (s *Set) dimension(d dispatch.Dimension) (faults []dispatch.Fault) {
 
 // Shape gives the parameters of a request in the form that is asked for. What is wrong with them is an error, unless the
 // client wants them submitted as they are.
-func (s *Set) Shape(r dispatch.Request) (json.RawMessage, error) {
-	shaped, faults := s.Arguments(r.Parameters, "")
+func (s *Set) Shape(ctx context.Context, r dispatch.Request) (json.RawMessage, error) {
+	m := meter(ctx, r, nil)
+	shaped, faults := s.Arguments(m, r.Parameters, "")
 	if !r.Checked() {
 		return shaped, nil
+	}
+	if err := m.Err(); err != nil {
+		return shaped, tooMuch(err)
 	}
 	return shaped, invalid(faults)
 }

@@ -9,38 +9,55 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // Describe fills in what a parameter's schema says: type, options, bounds, whether null is a value, and the default if
-// the parameter has none yet. It finds something for every schema.
-func Describe(p dispatch.Parameter) dispatch.Parameter {
-	var root schema
-	if json.Unmarshal(p.Schema, &root) != nil {
-		root = schema{}
-	}
-	leaves := root.leaves(root, 0)
+// the parameter has none yet. It finds something for every schema; what it does not understand is the parameter's Warning.
+func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {
+	d := r.document(p.Schema)
+	leaves := d.schema(d.root).leaves(0)
 	p.Type = mostSpecific(leaves)
+	o := newOptions(p.Options)
 	for _, l := range leaves {
 		p.Nullable = p.Nullable || l.null()
 		if p.Default == nil {
 			p.Default = l.Default
 		}
-		if l.paramType() == p.Type || l.paramType() == dispatch.Integer && p.Type == dispatch.Double {
-			p = bounded(p, l)
+		if kind := l.paramType(); kind == p.Type || kind == dispatch.Integer && p.Type == dispatch.Double {
+			p = bounded(p, l, o)
 		}
 	}
+	p.Options = o.all
+	_, faults := r.compile(p.Schema)
+	p.Warning = warning(p.Name, faults)
 	return p
 }
 
-func bounded(p dispatch.Parameter, l schema) dispatch.Parameter {
-	for _, option := range l.options() {
-		if !slices.ContainsFunc(p.Options, func(o json.RawMessage) bool { return bytes.Equal(o, option) }) {
-			p.Options = append(p.Options, option)
+// options are values in their order, each once.
+type options struct {
+	all  []json.RawMessage
+	seen map[string]bool
+}
+
+func newOptions(all []json.RawMessage) *options {
+	o := &options{seen: map[string]bool{}}
+	o.add(all)
+	return o
+}
+
+func (o *options) add(more []json.RawMessage) {
+	for _, option := range more {
+		if !o.seen[string(option)] {
+			o.seen[string(option)] = true
+			o.all = append(o.all, option)
 		}
 	}
+}
+
+func bounded(p dispatch.Parameter, l schema, o *options) dispatch.Parameter {
+	o.add(l.options())
 	if p.Minimum == nil {
 		p.Minimum = l.Minimum
 	}
@@ -52,91 +69,54 @@ func bounded(p dispatch.Parameter, l schema) dispatch.Parameter {
 
 // schema is what matters here of a JSON Schema.
 type schema struct {
-	Type             typeNames         `json:"type"`
-	Subtype          string            `json:"subtype"` // openEO
-	Format           string            `json:"format"`
-	Enum             []json.RawMessage `json:"enum"`
-	Const            json.RawMessage   `json:"const"`
-	Default          json.RawMessage   `json:"default"`
-	Minimum          *json.Number      `json:"minimum"`
-	Maximum          *json.Number      `json:"maximum"`
-	Items            *schema           `json:"items"`
-	Properties       map[string]schema `json:"properties"`
-	Required         []string          `json:"required"`
-	AnyOf            []schema          `json:"anyOf"`
-	OneOf            []schema          `json:"oneOf"`
-	AllOf            []schema          `json:"allOf"`
-	Ref              string            `json:"$ref"`
-	Definitions      map[string]schema `json:"definitions"`
-	Defs             map[string]schema `json:"$defs"`
-	Nullable         bool              `json:"nullable"` // OpenAPI 3.0
-	ContentMediaType string            `json:"contentMediaType"`
+	Type             typeNames
+	Subtype          string // openEO
+	Format           string
+	Enum             []json.RawMessage
+	Const            json.RawMessage
+	Default          json.RawMessage
+	Minimum          *json.Number
+	Maximum          *json.Number
+	Items            *schema
+	Properties       map[string]*schema
+	Required         []string
+	AnyOf            []*schema
+	OneOf            []*schema
+	AllOf            []*schema
+	Ref              string
+	Nullable         bool // OpenAPI 3.0
+	ContentMediaType string
 
-	list []schema // of an array of schemas: alternatives
-}
-
-// UnmarshalJSON also takes an array of alternatives, which openEO prefers over anyOf, true and false. What has another
-// form than its keyword should is passed over: one odd keyword does not make the others useless.
-func (s *schema) UnmarshalJSON(raw []byte) error {
-	switch raw[0] {
-	case '[':
-		return json.Unmarshal(raw, &s.list)
-	case '{':
-	default:
-		return nil
-	}
-	type plain schema
-	if json.Unmarshal(raw, (*plain)(s)) == nil {
-		return nil
-	}
-	members := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return err
-	}
-	*s = schema{}
-	for name, value := range members {
-		one, err := json.Marshal(map[string]json.RawMessage{name: value})
-		if err == nil {
-			_ = json.Unmarshal(one, (*plain)(s)) // passed over
-		}
-	}
-	return nil
+	list []*schema // of an array of schemas: alternatives
+	doc  *document
 }
 
 // typeNames is one type, or several.
 type typeNames []string
 
-func (t *typeNames) UnmarshalJSON(raw []byte) error {
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		*t = typeNames{one}
-		return nil
-	}
-	return json.Unmarshal(raw, (*[]string)(t))
-}
-
 // deepest bounds how far alternatives are followed into each other.
 const deepest = 8
 
-// leaves gives the alternatives of a schema, each with one type at most.
-func (s schema) leaves(root schema, depth int) (all []schema) {
-	if depth > deepest {
+// leaves gives the alternatives of a schema, each with one type at most. Each schema that is looked at costs a step.
+func (s schema) leaves(depth int) (all []schema) {
+	if depth > deepest || !s.doc.reader.steps.Spend(1) {
 		return nil
 	}
-	if target, ok := s.local(root); ok {
-		return target.leaves(root, depth+1)
+	if target := s.doc.target(s.Ref); s.Ref != "" && target != nil {
+		return s.doc.schema(target).leaves(depth + 1)
 	}
-	s = s.merged(root, depth)
+	s = s.merged(depth)
 	alternatives := slices.Concat(s.list, s.AnyOf, s.OneOf)
 	if len(alternatives) == 0 || s.known() {
 		return s.byType()
 	}
 	for _, a := range alternatives {
-		if a.Default == nil {
-			a.Default = s.Default
+		one := *a
+		if one.Default == nil {
+			one.Default = s.Default
 		}
-		a.Nullable = a.Nullable || s.Nullable
-		all = append(all, a.leaves(root, depth+1)...)
+		one.Nullable = one.Nullable || s.Nullable
+		all = append(all, one.leaves(depth+1)...)
 	}
 	return all
 }
@@ -159,23 +139,13 @@ func (s schema) byType() (all []schema) {
 	return all
 }
 
-// local resolves a reference into the same document.
-func (s schema) local(root schema) (schema, bool) {
-	if name, ok := strings.CutPrefix(s.Ref, "#/definitions/"); ok {
-		target, ok := root.Definitions[name]
-		return target, ok
-	}
-	if name, ok := strings.CutPrefix(s.Ref, "#/$defs/"); ok {
-		target, ok := root.Defs[name]
-		return target, ok
-	}
-	return s, false
-}
-
 // merged takes in what must hold as well.
-func (s schema) merged(root schema, depth int) schema {
+func (s schema) merged(depth int) schema {
 	for _, part := range s.AllOf {
-		for _, l := range part.leaves(root, depth+1) {
+		for _, l := range part.leaves(depth + 1) {
+			if !s.doc.reader.steps.Spend(len(l.Required)) {
+				return s
+			}
 			s = s.and(l)
 		}
 	}
@@ -207,7 +177,7 @@ func (s schema) and(t schema) schema {
 	if s.Properties == nil {
 		s.Properties = t.Properties
 	}
-	s.Required = append(s.Required, t.Required...)
+	s.Required = slices.Concat(s.Required, t.Required)
 	s.Nullable = s.Nullable || t.Nullable
 	return s
 }
@@ -227,8 +197,14 @@ func (s schema) null() bool {
 
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
+// optionsPerStep is how many values of an enumeration are passed over in one step.
+const optionsPerStep = 16
+
 // options gives the values that are allowed, of an array those of its elements.
 func (s schema) options() []json.RawMessage {
+	if s.doc != nil && !s.doc.reader.steps.Spend(len(s.Enum)/optionsPerStep) {
+		return nil
+	}
 	switch {
 	case s.Const != nil:
 		return []json.RawMessage{s.Const}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -29,25 +30,25 @@ type Set struct {
 type parameter struct {
 	dispatch.Parameter
 	leaves []schema
-	schema *jsonschema.Schema // nil when the document's schema is none: then every value will do
+	schema *compiled // nil when the document's schema is none: then every value will do, and the parameter has a Warning
 }
 
 // NewSet prepares described parameters.
-func NewSet(described []dispatch.Parameter) *Set {
+func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 	s := &Set{parameters: map[string]parameter{}}
-	for _, d := range described {
-		var root schema
-		_ = json.Unmarshal(d.Schema, &root) // what is no schema allows everything
-		s.parameters[d.Name] = parameter{d, root.leaves(root, 0), compile(d.Schema)}
-		s.names = append(s.names, d.Name)
+	for _, p := range described {
+		d := r.document(p.Schema)
+		check, _ := r.compile(p.Schema)
+		s.parameters[p.Name] = parameter{p, d.schema(d.root).leaves(0), check}
+		s.names = append(s.names, p.Name)
 	}
 	return s
 }
 
 // Arguments checks the arguments of a request, a JSON object, against the parameters, and gives them in the shape that is
 // asked for. It names all faults at once, each below "body", "parameters". The parameter except, if not "", is given
-// elsewhere and must be missing here.
-func (s *Set) Arguments(raw json.RawMessage, except string) (json.RawMessage, []dispatch.Fault) {
+// elsewhere and must be missing here. It stops with [mostFaults] faults, and when the meter does.
+func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, except string) (json.RawMessage, []dispatch.Fault) {
 	arguments := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &arguments); err != nil {
 		return raw, []dispatch.Fault{{Loc: []any{"body", "parameters"}, Msg: "The parameters must be a JSON object.", Type: "dict_type"}}
@@ -55,7 +56,10 @@ func (s *Set) Arguments(raw json.RawMessage, except string) (json.RawMessage, []
 	var faults []dispatch.Fault
 	changed := false
 	for _, name := range slices.Sorted(maps.Keys(arguments)) {
-		shaped, found := s.Argument(name, arguments[name], "body", "parameters", name)
+		if len(faults) >= mostFaults || m.Err() != nil {
+			return raw, faults
+		}
+		shaped, found := s.Argument(m, name, arguments[name], "body", "parameters", name)
 		faults = append(faults, found...)
 		changed = changed || !bytes.Equal(shaped, arguments[name])
 		arguments[name] = shaped
@@ -77,20 +81,30 @@ func (s *Set) Arguments(raw json.RawMessage, except string) (json.RawMessage, []
 }
 
 // Argument checks and shapes one value. Faults are placed below loc.
-func (s *Set) Argument(name string, value json.RawMessage, loc ...any) (json.RawMessage, []dispatch.Fault) {
+func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc ...any) (json.RawMessage, []dispatch.Fault) {
 	p, known := s.parameters[name]
 	if !known {
 		return value, []dispatch.Fault{{Loc: loc, Type: "extra_forbidden",
-			Msg: fmt.Sprintf("There is no parameter %q. There are: %s.", name, strings.Join(s.names, ", "))}}
+			Msg: fmt.Sprintf("There is no parameter %q. There are: %s.", short(name), s.list())}}
 	}
 	if inner, wrapped := s.unwrap(value); wrapped {
 		if inner == nil {
 			return value, nil
 		}
-		_, faults := p.take(inner, loc)
+		_, faults := p.take(m, inner, loc)
 		return value, faults
 	}
-	return p.take(value, loc)
+	return p.take(m, value, loc)
+}
+
+// list names the parameters, the first of them where they are many.
+func (s *Set) list() string {
+	const most = 50
+	text := strings.Join(s.names[:min(len(s.names), most)], ", ")
+	if len(s.names) > most {
+		text += ", …"
+	}
+	return text
 }
 
 func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
@@ -100,13 +114,13 @@ func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
 	return s.Unwrap(value)
 }
 
-func (p parameter) take(value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
+func (p parameter) take(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
 		return value, nil // what the document itself gives is right, whatever its schema says
 	}
 	var faults []dispatch.Fault
 	for _, candidate := range p.shapes(value) {
-		found := p.check(candidate, loc)
+		found := p.check(m, candidate, loc)
 		if found == nil {
 			return candidate, nil
 		}
@@ -141,43 +155,66 @@ func marshal(v any) (json.RawMessage, error) {
 
 var english = message.NewPrinter(language.English)
 
-func (p parameter) check(value json.RawMessage, loc []any) (faults []dispatch.Fault) {
+func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (faults []dispatch.Fault) {
 	if p.schema == nil {
+		return nil
+	}
+	if err := budget.Numbers(value); err != nil {
+		return []dispatch.Fault{{Loc: loc, Msg: "A number has " + err.Error() + ".", Type: "value_error"}}
+	}
+	if !m.Spend(1 + len(value)/bytesPerStep) {
 		return nil
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return []dispatch.Fault{{Loc: loc, Msg: "This is not JSON.", Type: "json_invalid"}}
 	}
-	err = p.schema.Validate(v)
+	err = p.schema.validate(v, m)
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return nil
+		return nil // also where the meter stopped, which its owner sees
 	}
-	for _, leaf := range innermost(invalid) {
+	for _, leaf := range innermost(invalid, mostFaults) {
 		faults = append(faults, dispatch.Fault{
 			Loc:  slices.Concat(loc, indexes(leaf.InstanceLocation)),
-			Msg:  fmt.Sprintf("The parameter %q is a %s: %s.", p.Name, p.Type, leaf.ErrorKind.LocalizedString(english)),
+			Msg:  fmt.Sprintf("The parameter %q is a %s: %s.", p.Name, p.Type, shorter(leaf.ErrorKind.LocalizedString(english))),
 			Type: "value_error",
 		})
 	}
 	return faults
 }
 
+// bytesPerStep is how many bytes of a value are decoded in one step.
+const bytesPerStep = 32
+
 // innermost gives the causes that say something. Of alternatives that all fail, it gives those of the one that came
-// furthest, or a user would be told to be null.
-func innermost(e *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
+// furthest, or a user would be told to be null. It gives as many as most at most.
+func innermost(e *jsonschema.ValidationError, most int) (all []*jsonschema.ValidationError) {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
 	}
 	keywords := e.ErrorKind.KeywordPath()
 	if last := len(keywords) - 1; last >= 0 && (keywords[last] == "anyOf" || keywords[last] == "oneOf") {
-		return innermost(slices.MaxFunc(e.Causes, func(a, b *jsonschema.ValidationError) int { return depth(a) - depth(b) }))
+		return innermost(deepestOf(e.Causes), most)
 	}
 	for _, c := range e.Causes {
-		all = append(all, innermost(c)...)
+		if len(all) >= most {
+			break
+		}
+		all = append(all, innermost(c, most-len(all))...)
 	}
 	return all
+}
+
+// deepestOf gives the cause that came furthest, the first of several.
+func deepestOf(causes []*jsonschema.ValidationError) *jsonschema.ValidationError {
+	best, most := causes[0], -1
+	for _, c := range causes {
+		if d := depth(c); d > most {
+			best, most = c, d
+		}
+	}
+	return best
 }
 
 func depth(e *jsonschema.ValidationError) int {
@@ -194,30 +231,4 @@ func indexes(path []string) []any {
 		loc[i] = step
 	}
 	return loc
-}
-
-// anything stands for schemas elsewhere: none is fetched, and what they would say is not checked.
-type anything struct{}
-
-func (anything) Load(string) (any, error) { return map[string]any{}, nil }
-
-// compile gives nil for what is no valid schema.
-func compile(raw json.RawMessage) *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft7)
-	c.AssertFormat()
-	c.UseLoader(anything{})
-	const name = "parameter:/schema"
-	if c.AddResource(name, adapt(doc)) != nil {
-		return nil
-	}
-	s, err := c.Compile(name)
-	if err != nil {
-		return nil
-	}
-	return s
 }

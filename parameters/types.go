@@ -74,7 +74,16 @@ func (s schema) text() dispatch.ParamType {
 }
 
 func (s schema) array() dispatch.ParamType {
-	if s.Items != nil && mostSpecific(s.Items.leaves(*s.Items, 0)) == dispatch.String {
+	if s.Items == nil {
+		return dispatch.Array
+	}
+	items := s.Items.leaves(0)
+	for _, l := range items {
+		if l.is("array") || len(l.Type) == 0 && l.Items != nil {
+			return dispatch.Array // whatever these hold
+		}
+	}
+	if mostSpecific(items) == dispatch.String {
 		return dispatch.ArrayString
 	}
 	return dispatch.Array
@@ -151,7 +160,11 @@ func (s schema) isGeoJSON() bool {
 		strings.Contains(reference, "geojson") {
 		return true
 	}
-	kinds := s.Properties["type"].options()
+	kind := s.Properties["type"]
+	if kind == nil {
+		return false
+	}
+	kinds := kind.options()
 	return len(kinds) > 0 && !slices.ContainsFunc(kinds, func(raw json.RawMessage) bool {
 		var name string
 		return json.Unmarshal(raw, &name) != nil || !slices.Contains(geometries, name)

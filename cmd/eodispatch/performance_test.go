@@ -97,7 +97,7 @@ func checking(b *testing.B) time.Duration {
 	set := parameters.NewSet([]dispatch.Parameter{parameters.Describe(dispatch.Parameter{Name: d.Name,
 		Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)})})
 	begin := time.Now()
-	if err := set.Check(dispatch.Request{Parameters: json.RawMessage("{}")}, &d); err != nil {
+	if err := set.Check(b.Context(), dispatch.Request{Parameters: json.RawMessage("{}")}, &d); err != nil {
 		b.Fatal(err)
 	}
 	return time.Since(begin)

@@ -1,0 +1,132 @@
+// Package budget bounds what an input from outside may cost: how large it may be, and how many steps the work on it may
+// take. Each bound has a name, a default and a unit; docs/security.md lists them.
+package budget
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// Bound is a named limit.
+type Bound struct {
+	Name string // as docs/security.md lists it, for example "schema_nodes"
+	Most int64
+	Unit string // plural, for example "bytes"
+}
+
+// The bounds with their defaults.
+var (
+	// NumberLength is the length of one JSON number.
+	NumberLength = Bound{"number_length", 400, "characters"}
+	// NumberExponent is the absolute value of the exponent of one JSON number.
+	NumberExponent = Bound{"number_exponent", 400, "powers of ten"}
+
+	// SchemaNodes is the number of JSON values in the schemas of one service.
+	SchemaNodes = Bound{"schema_nodes", 20_000, "JSON values"}
+	// SchemaDepth is how deep the JSON of one schema nests.
+	SchemaDepth = Bound{"schema_depth", 64, "levels"}
+	// SchemaSteps is the work of following alternatives and references in the schemas of one service.
+	SchemaSteps = Bound{"schema_steps", 20_000, "steps"}
+	// SchemaVisits is the number of schemas that judge one and the same value.
+	SchemaVisits = Bound{"schema_visits", 1_000, "schemas for one value"}
+	// SchemaPattern is the size of one compiled regular expression in a schema.
+	SchemaPattern = Bound{"schema_pattern", 2_000, "instructions"}
+	// CheckSteps is the work of checking the parameters of one request against their schemas, besides two steps for each
+	// byte of the parameters.
+	CheckSteps = Bound{"check_steps", 4_000_000, "steps"}
+
+	// GraphBytes is the size of one process graph after its parameters have been put in.
+	GraphBytes = Bound{"graph_bytes", 32 << 20, "bytes"}
+
+	// TilesBody is the size of one request to /tiles.
+	TilesBody = Bound{"tiles_body", 1 << 20, "bytes"}
+	// TilesPositions is the number of positions of one area.
+	TilesPositions = Bound{"tiles_positions", 100_000, "positions"}
+	// TilesSteps is the work of checking and cutting one area; it bounds the CPU time to about a second.
+	TilesSteps = Bound{"tiles_steps", 10_000_000, "steps"}
+	// TilesBytes is the size of one answer of /tiles.
+	TilesBytes = Bound{"tiles_bytes", 32 << 20, "bytes"}
+)
+
+// All gives every bound, in the order of docs/security.md.
+func All() []Bound {
+	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, CheckSteps, GraphBytes,
+		TilesBody, TilesPositions, TilesSteps, TilesBytes}
+}
+
+// Exceeded is the error for an input that is larger than a bound allows. Its text is safe to show to a user.
+type Exceeded struct{ Bound Bound }
+
+func (e *Exceeded) Error() string {
+	return fmt.Sprintf("more than %s %s (bound %s)", thousands(e.Bound.Most), e.Bound.Unit, e.Bound.Name)
+}
+
+// thousands writes n with commas between groups of three digits.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Check returns an [*Exceeded] if n is above the bound.
+func (b Bound) Check(n int64) error {
+	if n > b.Most {
+		return &Exceeded{b}
+	}
+	return nil
+}
+
+// Meter counts steps against a bound and stops when a context ends. It is for one goroutine. A nil Meter counts nothing
+// and never stops.
+type Meter struct {
+	ctx   context.Context
+	bound Bound
+	spent int64
+	look  int64 // of spent, when the context is looked at next
+	err   error
+}
+
+// Meter starts to count steps against the bound.
+func (b Bound) Meter(ctx context.Context) *Meter { return &Meter{ctx: ctx, bound: b} }
+
+// lookEvery is how many steps pass before the context is looked at again.
+const lookEvery = 4096
+
+// Spend counts n steps and reports whether the work may go on. Once it has reported false it always does.
+func (m *Meter) Spend(n int) bool {
+	switch {
+	case m == nil:
+		return true
+	case m.err != nil:
+		return false
+	}
+	m.spent += int64(n)
+	if m.spent > m.bound.Most {
+		m.err = &Exceeded{m.bound}
+		return false
+	}
+	if m.spent >= m.look {
+		m.look = m.spent + lookEvery
+		m.err = m.ctx.Err()
+	}
+	return m.err == nil
+}
+
+// Err is why the work must stop: an [*Exceeded], the error of the context, or nil.
+func (m *Meter) Err() error {
+	if m == nil {
+		return nil
+	}
+	return m.err
+}
+
+// Spent is the number of steps so far.
+func (m *Meter) Spent() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.spent
+}

@@ -1,0 +1,83 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+func TestMeterStopsAtItsBound(t *testing.T) {
+	m := budget.Bound{Name: "b", Most: 1_500, Unit: "steps"}.Meter(t.Context())
+	if !m.Spend(1_500) || m.Err() != nil {
+		t.Fatalf("stopped at the bound: %v", m.Err())
+	}
+	if m.Spend(1) || m.Spend(0) {
+		t.Fatal("it goes on beyond the bound")
+	}
+	if got := m.Err().Error(); got != "more than 1,500 steps (bound b)" {
+		t.Fatalf("got %q", got)
+	}
+}
+
+func TestMeterHeedsItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := budget.Bound{Name: "b", Most: 1 << 40}.Meter(ctx)
+	if !m.Spend(1) {
+		t.Fatal("it stops at once")
+	}
+	cancel()
+	steps := 0
+	for ; m.Spend(1) && steps < 1<<20; steps++ {
+	}
+	if !errors.Is(m.Err(), context.Canceled) || steps > 10_000 {
+		t.Fatalf("after %d steps: %v", steps, m.Err())
+	}
+}
+
+func TestNumbersHaveBounds(t *testing.T) {
+	for text, bound := range map[string]string{
+		`{"a":[1e400,-2.5E-400,0,"1e999999"]}`:                   "",
+		`{"a":1e401}`:                                            "number_exponent",
+		`[1,-1E-0999999]`:                                        "number_exponent",
+		`[1e99999999999999999999999999]`:                         "number_exponent",
+		`["\"1e9",1e9999]`:                                       "number_exponent",
+		`[` + strings.Repeat("1", 401) + `]`:                     "number_length",
+		`[` + strings.Repeat("1", 400) + `]`:                     "",
+		`{"text":"` + strings.Repeat("1", 401) + `","e":"1e999"`: "",
+	} {
+		err := budget.Numbers([]byte(text))
+		exceeded, _ := errors.AsType[*budget.Exceeded](err)
+		if bound == "" && err != nil || bound != "" && (exceeded == nil || exceeded.Bound.Name != bound) {
+			t.Errorf("%.40s: got %v, want %q", text, err, bound)
+		}
+	}
+}
+
+func FuzzNumbers(f *testing.F) {
+	for _, seed := range []string{`[1e400]`, `{"a":-0.1e-401}`, `"\\"1`, `1e`, `-`, `["`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := budget.Numbers(text); err != nil && !strings.Contains(err.Error(), "(bound number_") {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
+
+// TestEveryBoundIsDocumented: docs/security.md lists each bound with its default.
+func TestEveryBoundIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range budget.All() {
+		most := strings.TrimPrefix(strings.Split((&budget.Exceeded{Bound: b}).Error(), " "+b.Unit)[0], "more than ")
+		if !strings.Contains(string(text), "| `"+b.Name+"` | "+most+" "+b.Unit+" |") {
+			t.Errorf("docs/security.md has no row | `%s` | %s %s |", b.Name, most, b.Unit)
+		}
+	}
+}

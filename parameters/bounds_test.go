@@ -1,0 +1,154 @@
+package parameters_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/parameters"
+)
+
+// nested is a schema whose every level has a keyword of the wrong form.
+func nested(levels int) string {
+	return strings.Repeat(`{"required":1,"items":`, levels) + "{}" + strings.Repeat("}", levels)
+}
+
+// fan is definitions that each refer to the next several times.
+func fan(keyword string, levels, times int) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/definitions/d0","definitions":{`)
+	for i := range levels {
+		ref := fmt.Sprintf(`{"$ref":"#/definitions/d%d"}`, i+1)
+		fmt.Fprintf(&b, `"d%d":{%q:[%s]},`, i, keyword, strings.TrimSuffix(strings.Repeat(ref+",", times), ","))
+	}
+	fmt.Fprintf(&b, `"d%d":{"type":"string","enum":["a","b"]}}}`, levels)
+	return b.String()
+}
+
+func enum(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"enum":[`)
+	for i := range n {
+		fmt.Fprintf(&b, `"value %d",`, i)
+	}
+	return b.String() + `"last"]}`
+}
+
+func circle() string {
+	return `{"$ref":"#/definitions/a","definitions":{"a":{"allOf":[{"$ref":"#/definitions/b"}]},"b":{"anyOf":[{"$ref":"#/definitions/a"},{"type":"string"}]}}}`
+}
+
+// tree is a recursive schema that looks twice at each level of a value.
+const tree = `{"$ref":"#/definitions/t","definitions":{"t":{"allOf":[{"properties":{"a":{"$ref":"#/definitions/t"}}},{"properties":{"a":{"$ref":"#/definitions/t"}}}]}}}`
+
+func TestCostOfSchemas(t *testing.T) {
+	for name, row := range map[string]struct{ schema, value string }{
+		"1 KB of keywords of the wrong form":   {nested(41), `"x"`},
+		"references that fan out, anyOf":       {fan("anyOf", 30, 2), `"x"`},
+		"references that fan out, allOf":       {fan("allOf", 30, 2), `"x"`},
+		"references that fan out, 1.3 KB":      {fan("oneOf", 8, 8), `"x"`},
+		"references in a circle":               {circle(), `"x"`},
+		"items in a circle":                    {`{"items":{"$ref":"#"}}`, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
+		"a long enumeration":                   {enum(15_000), `"nothing"`},
+		"a value that is looked at 2^60 times": {tree, strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60)},
+		"a pattern of a million instructions":  {`{"pattern":"` + strings.Repeat("(x{1000}y)", 300) + `"}`, `"` + strings.Repeat("x", 100_000) + `"`},
+		"a deep schema":                        {nested(100_000), `"x"`},
+		"a million values":                     {`{"default":[` + strings.Repeat("1,", 500_000) + `1]}`, `"x"`},
+		"huge exponents":                       {`{"enum":[` + strings.Repeat("1e999999,", 200) + `1],"type":"number"}`, `1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			r := parameters.NewReader(t.Context())
+			p := r.Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(row.schema)})
+			set := r.NewSet([]dispatch.Parameter{p})
+			err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.value + `}`)}, nil)
+			t.Logf("%v, %d steps, warning %.200q, error %.200v", time.Since(began), r.Steps(), p.Warning, err)
+			if steps := r.Steps(); steps > 130_000 {
+				t.Errorf("it took %d steps", steps)
+			}
+			if took := time.Since(began); took > 3*time.Second { // about 0.1 s on a quiet machine
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestHugeNumbersAreRefused(t *testing.T) {
+	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(`{"type":"array","items":{"type":"number","maximum":5}}`)}})
+	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 401)} {
+		err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":[` + number + `]}`)}, nil)
+		if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(err.Error(), "(bound number_") {
+			t.Errorf("%.20s: %v", number, err)
+		}
+	}
+}
+
+// TestLocalReferencesAreChecked: a value that does not fit what a reference leads to is a fault.
+func TestLocalReferencesAreChecked(t *testing.T) {
+	for name, row := range map[string]struct{ schema, good, bad string }{
+		"definitions":            {`{"$ref":"#/definitions/n","definitions":{"n":{"type":"integer"}}}`, `1`, `"x"`},
+		"$defs":                  {`{"$ref":"#/$defs/n","$defs":{"n":{"type":"integer"}}}`, `1`, `"x"`},
+		"within properties":      {`{"type":"object","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}`, `{"a":1}`, `{"a":"x"}`},
+		"nullable at the root":   {`{"nullable":true,"type":"object","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}`, `{"a":1}`, `{"a":"x"}`},
+		"from an alternative":    {`[{"type":"integer"},{"type":"array","items":{"$ref":"#/0"}}]`, `[1]`, `["x"]`},
+		"a reference to another": {`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/b"},"b":{"type":"integer"}}}`, `1`, `"x"`},
+		"escaped":                {`{"$ref":"#/definitions/a~1b%25","definitions":{"a/b%":{"type":"integer"}}}`, `1`, `"x"`},
+		"a tree":                 {`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"next":{"$ref":"#"}}}`, `{"n":1,"next":{"n":2}}`, `{"n":1,"next":{}}`},
+		"a long enumeration":     {enum(1_000), `"value 999"`, `"value 1000"`},
+		"a long list of numbers": {`{"enum":[` + strings.Repeat("7,", 30) + `1.50]}`, `15e-1`, `2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := parameters.Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(row.schema)})
+			if p.Warning != "" {
+				t.Errorf("warning %q", p.Warning)
+			}
+			set := parameters.NewSet([]dispatch.Parameter{p})
+			if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.good + `}`)}, nil); err != nil {
+				t.Errorf("%s: %v", row.good, err)
+			}
+			if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.bad + `}`)}, nil); !dispatch.Is(err, dispatch.Invalid) {
+				t.Errorf("%s: %v", row.bad, err)
+			}
+		})
+	}
+}
+
+// TestOddSchemasAreWarnedOf: what is not understood is said, and the rest is checked.
+func TestOddSchemasAreWarnedOf(t *testing.T) {
+	for schema, warned := range map[string]string{
+		`{"type":"integer","required":1}`:                     `"required" is not a list of names`,
+		`{"type":"integer","allOf":[{"$ref":"#/nowhere"}]}`:   `the reference "#/nowhere" leads nowhere`,
+		`{"type":"integer","pattern":"("}`:                    `"pattern" is not a regular expression of ordinary size`,
+		`{"type":"integer","items":{"type":"nonsense"}}`:      `"type" is not a type, or a list of types`,
+		`{"type":"integer","title":5,"examples":[1],"x-a":1}`: ``,
+	} {
+		p := parameters.Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(schema)})
+		if warned == "" && p.Warning != "" || !strings.Contains(p.Warning, warned) {
+			t.Errorf("%s: warning %q", schema, p.Warning)
+		}
+		set := parameters.NewSet([]dispatch.Parameter{p})
+		if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":"x"}`)}, nil); !dispatch.Is(err, dispatch.Invalid) {
+			t.Errorf("%s takes a text: %v", schema, err)
+		}
+	}
+}
+
+func TestChecksHeedTheirContext(t *testing.T) {
+	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(tree)}})
+	ctx := done(t)
+	err := set.Check(ctx, dispatch.Request{Parameters: json.RawMessage(`{"p":{"a":1}}`)}, nil)
+	if !dispatch.Is(err, dispatch.Unavailable) || !errors.Is(err, ctx.Err()) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func done(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,299 @@
+package parameters
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// compiled is a schema that values can be checked against, by many at once.
+type compiled struct {
+	doc any       // draft-07, bounded and checked for its form
+	own sync.Pool // of *validator
+}
+
+// validator is one compiled schema and what its checks cost. It is for one goroutine at a time.
+type validator struct {
+	schema *jsonschema.Schema
+	meter  *budget.Meter
+}
+
+const (
+	schemaURL  = "https://schema.invalid/parameter" // never fetched: references must be resolved against an absolute URL
+	costWord   = "x-cost"
+	valuesWord = "x-values"
+)
+
+// compile gives nil where nothing can be checked. faults say what is not understood of the schema; the rest is checked.
+func (r *Reader) compile(raw json.RawMessage) (*compiled, []string) {
+	d := r.document(raw)
+	if !d.compiled {
+		d.check, d.faults = r.compileOnce(d)
+		d.compiled = true
+	}
+	return d.check, d.faults
+}
+
+func (r *Reader) compileOnce(d *document) (*compiled, []string) {
+	if d.fault != nil {
+		return nil, []string{"it cannot be read: " + d.fault.Error()}
+	}
+	a := &adapter{doc: d, targets: map[*node]string{}, definitions: map[string]any{}}
+	doc := a.whole()
+	if err := r.steps.Err(); err != nil {
+		return nil, append(a.faults, "it is too complex: "+err.Error())
+	}
+	if err := a.visitable(doc); err != nil {
+		return nil, append(a.faults, "its references lead in a circle, or to "+err.Error())
+	}
+	c := &compiled{doc: doc}
+	v, err := c.validator()
+	if err != nil {
+		return nil, append(a.faults, "it is no valid JSON Schema")
+	}
+	c.own.Put(v)
+	return c, a.faults
+}
+
+// visitable checks every schema of an adapted document against [budget.SchemaVisits].
+func (a *adapter) visitable(doc any) error {
+	known := map[string]int64{}
+	if err := budget.SchemaVisits.Check(a.visits(doc, known)); err != nil {
+		return err
+	}
+	for _, definition := range a.definitions {
+		if err := budget.SchemaVisits.Check(a.visits(definition, known)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validator gives one that nobody else uses.
+func (c *compiled) validator() (*validator, error) {
+	if v, ok := c.own.Get().(*validator); ok {
+		return v, nil
+	}
+	v := &validator{}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft7)
+	compiler.AssertFormat()
+	compiler.UseLoader(nothing{})
+	compiler.UseRegexpEngine(v.pattern)
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: anything(), Compile: v.extend})
+	if err := compiler.AddResource(schemaURL, c.doc); err != nil {
+		return nil, err
+	}
+	var err error
+	v.schema, err = compiler.Compile(schemaURL)
+	return v, err
+}
+
+// anything is the schema of the vocabulary, which only this package writes.
+var anything = sync.OnceValue(func() *jsonschema.Schema {
+	compiler := jsonschema.NewCompiler()
+	if compiler.AddResource(schemaURL, true) != nil {
+		return nil
+	}
+	return compiler.MustCompile(schemaURL)
+})
+
+// nothing is fetched.
+type nothing struct{}
+
+func (nothing) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
+
+// validate checks a value; its error is an [*jsonschema.ValidationError], or why the meter stopped.
+func (c *compiled) validate(v any, m *budget.Meter) (err error) {
+	own, err := c.validator()
+	if err != nil {
+		return err
+	}
+	own.meter = m
+	defer func() {
+		own.meter = nil
+		if stop, ok := recover().(stopped); ok {
+			err = stop.reason // the validator is left as it is: it may have been in the middle of something
+			return
+		}
+		c.own.Put(own)
+	}()
+	return own.schema.Validate(v)
+}
+
+// stopped ends a check from within the library, which has no other way out.
+type stopped struct{ reason error }
+
+func (v *validator) spend(n int) {
+	if !v.meter.Spend(n) {
+		panic(stopped{v.meter.Err()})
+	}
+}
+
+// extend compiles the words that adapt adds.
+func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
+	e := extension{of: v}
+	if n, ok := obj[costWord].(json.Number); ok {
+		cost, err := n.Int64()
+		if err != nil {
+			return nil, err
+		}
+		e.cost = int(cost)
+	}
+	if list, ok := obj[valuesWord].([]any); ok {
+		e.examples, e.values = list[:min(len(list), 5)], map[string]bool{}
+		for _, value := range list {
+			e.values[canonical(value)] = true
+		}
+	}
+	return e, nil
+}
+
+// extension counts what looking at a schema costs, and looks up the values of a long enumeration.
+type extension struct {
+	of       *validator
+	cost     int
+	values   map[string]bool
+	examples []any
+}
+
+// Validate implements [jsonschema.SchemaExt].
+func (e extension) Validate(ctx *jsonschema.ValidatorContext, v any) {
+	e.of.spend(e.cost + sizeOf(v))
+	if e.values != nil && !e.values[canonical(v)] {
+		ctx.AddError(&kind.Enum{Got: v, Want: e.examples})
+	}
+}
+
+func sizeOf(v any) int {
+	switch v := v.(type) {
+	case []any:
+		return len(v)
+	case map[string]any:
+		return len(v)
+	case string:
+		return len(v) / 64
+	}
+	return 0
+}
+
+// canonical is a text that is the same for equal JSON values.
+func canonical(v any) string {
+	var b bytes.Buffer
+	writeCanonical(&b, v)
+	return b.String()
+}
+
+func writeCanonical(b *bytes.Buffer, v any) {
+	switch v := v.(type) {
+	case json.Number:
+		if r, ok := new(big.Rat).SetString(v.String()); ok {
+			b.WriteString(r.RatString())
+		}
+	case []any:
+		b.WriteByte('[')
+		for _, item := range v {
+			writeCanonical(b, item)
+			b.WriteByte(',')
+		}
+		b.WriteByte(']')
+	case map[string]any:
+		b.WriteByte('{')
+		for _, name := range sortedNames(v) {
+			fmt.Fprintf(b, "%q:", name)
+			writeCanonical(b, v[name])
+			b.WriteByte(',')
+		}
+		b.WriteByte('}')
+	case string:
+		fmt.Fprintf(b, "%q", v)
+	default:
+		fmt.Fprint(b, v)
+	}
+}
+
+func sortedNames(m map[string]any) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// pattern compiles a regular expression whose matching costs steps.
+func (v *validator) pattern(text string) (jsonschema.Regexp, error) {
+	size, err := patternSize(text)
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(text)
+	return &pattern{re, v, size}, err
+}
+
+// patternSize is the number of instructions of a regular expression.
+func patternSize(text string) (int, error) {
+	if err := budget.SchemaPattern.Check(int64(len(text))); err != nil {
+		return 0, err
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0, err
+	}
+	return len(program.Inst), budget.SchemaPattern.Check(int64(len(program.Inst)))
+}
+
+type pattern struct {
+	*regexp.Regexp
+	of   *validator
+	size int
+}
+
+// perStep is how many instructions of a regular expression are tried in one step, at one byte each.
+const perStep = 16
+
+func (p *pattern) MatchString(s string) bool {
+	if p.of.meter != nil { // not while compiling
+		p.of.spend(1 + len(s)*p.size/perStep)
+	}
+	return p.Regexp.MatchString(s)
+}
+
+// tooMuch is the error for a request that costs more to check than is allowed, or whose time is over.
+func tooMuch(err error) error {
+	if _, over := err.(*budget.Exceeded); !over {
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check", Text: "The request was given up while its parameters were checked.", Err: err}
+	}
+	return dispatch.InvalidBody("parameters.Check", "The parameters cost too much to check: "+err.Error()+
+		". Send fewer or smaller values.", "parameters")
+}
+
+// meter counts the checks of a request: a larger one may cost more.
+func meter(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) *budget.Meter {
+	const perByte = 2
+	size := len(r.Parameters)
+	if d != nil {
+		for _, value := range d.Values {
+			size += len(value)
+		}
+	}
+	bound := budget.CheckSteps
+	bound.Most += int64(perByte * size)
+	return bound.Meter(ctx)
+}

@@ -1,0 +1,362 @@
+package parameters
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Reader reads the schemas of one service. They share the bounds SchemaNodes and SchemaSteps. It is for one goroutine.
+type Reader struct {
+	nodes, steps *budget.Meter
+	read         map[string]*document // by the text of the schema
+}
+
+// NewReader starts to read schemas; the work stops when ctx ends.
+func NewReader(ctx context.Context) *Reader {
+	return &Reader{budget.SchemaNodes.Meter(ctx), budget.SchemaSteps.Meter(ctx), map[string]*document{}}
+}
+
+// Steps is the work so far: JSON values read, and alternatives and references followed.
+func (r *Reader) Steps() int64 { return r.nodes.Spent() + r.steps.Spent() }
+
+// document is a schema that was parsed, and where its references lead.
+type document struct {
+	root    *node
+	reader  *Reader
+	schemas map[*node]*schema
+	fault   error // why it cannot be read; nil: it can
+
+	compiled bool // check and faults are known
+	check    *compiled
+	faults   []string
+}
+
+func (r *Reader) document(raw json.RawMessage) *document {
+	if d := r.read[string(raw)]; d != nil {
+		return d
+	}
+	d := &document{reader: r, schemas: map[*node]*schema{}}
+	d.root, d.fault = parse(raw, r.nodes)
+	if d.fault != nil {
+		d.root = &node{raw: json.RawMessage("{}")}
+	}
+	r.read[string(raw)] = d
+	return d
+}
+
+// node is a JSON value with what it holds, parsed once.
+type node struct {
+	raw     json.RawMessage
+	members map[string]*node // of an object
+	list    []*node          // of an array
+}
+
+func (n *node) kind() byte {
+	if n == nil || len(n.raw) == 0 {
+		return 0
+	}
+	return n.raw[0]
+}
+
+// parse reads a JSON text. Each value in it costs a step.
+func parse(raw json.RawMessage, m *budget.Meter) (*node, error) {
+	if len(raw) == 0 {
+		return &node{raw: json.RawMessage("{}")}, nil
+	}
+	if err := budget.Numbers(raw); err != nil {
+		return nil, err
+	}
+	p := parser{text: raw, tokens: json.NewDecoder(bytes.NewReader(raw)), meter: m}
+	p.tokens.UseNumber()
+	n, err := p.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.tokens.Token(); !errors.Is(err, io.EOF) {
+		return nil, errNoJSON
+	}
+	return n, nil
+}
+
+var errNoJSON = errors.New("it is not JSON")
+
+type parser struct {
+	text   []byte
+	tokens *json.Decoder
+	meter  *budget.Meter
+}
+
+func (p *parser) value(depth int) (*node, error) {
+	if err := budget.SchemaDepth.Check(int64(depth)); err != nil {
+		return nil, err
+	}
+	if !p.meter.Spend(1) {
+		return nil, p.meter.Err()
+	}
+	before := p.tokens.InputOffset()
+	token, err := p.tokens.Token()
+	if err != nil {
+		return nil, errNoJSON
+	}
+	n := &node{}
+	switch token {
+	case json.Delim('{'):
+		err = p.object(n, depth)
+	case json.Delim('['):
+		err = p.array(n, depth)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.raw = bytes.TrimLeft(p.text[before:p.tokens.InputOffset()], " \t\r\n,:")
+	return n, nil
+}
+
+func (p *parser) object(n *node, depth int) error {
+	n.members = map[string]*node{}
+	for p.tokens.More() {
+		name, err := p.tokens.Token()
+		if err != nil {
+			return errNoJSON
+		}
+		member, err := p.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.members[name.(string)] = member // the decoder gives only texts here
+	}
+	return p.end()
+}
+
+func (p *parser) array(n *node, depth int) error {
+	for p.tokens.More() {
+		item, err := p.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.list = append(n.list, item)
+	}
+	return p.end()
+}
+
+func (p *parser) end() error {
+	if _, err := p.tokens.Token(); err != nil {
+		return errNoJSON
+	}
+	return nil
+}
+
+// at follows a reference into the same document, a JSON pointer (RFC 6901) behind "#". It gives nil where that leads
+// nowhere.
+func (d *document) at(ref string) *node {
+	pointer, local := strings.CutPrefix(ref, "#")
+	if pointer, err := url.PathUnescape(pointer); err != nil || !local || pointer != "" && pointer[0] != '/' {
+		return nil
+	} else if pointer == "" {
+		return d.root
+	} else {
+		return d.root.below(strings.Split(pointer[1:], "/"))
+	}
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+func (n *node) below(path []string) *node {
+	for _, step := range path {
+		switch {
+		case n == nil:
+			return nil
+		case n.list != nil:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(n.list) {
+				return nil
+			}
+			n = n.list[i]
+		default:
+			n = n.members[unescape.Replace(step)]
+		}
+	}
+	return n
+}
+
+// mostHops is how many references may follow each other directly.
+const mostHops = 16
+
+// target follows a reference to what is no reference itself; nil where it leads nowhere.
+func (d *document) target(ref string) *node {
+	for range mostHops {
+		n := d.at(ref)
+		if n == nil || !d.reader.steps.Spend(1) {
+			return nil
+		}
+		next, is := n.members["$ref"].text()
+		if !is {
+			return n
+		}
+		ref = next
+	}
+	return nil
+}
+
+func (n *node) text() (s string, ok bool) {
+	return s, n.kind() == '"' && json.Unmarshal(n.raw, &s) == nil
+}
+
+func (n *node) texts() (all []string) {
+	for _, item := range n.list {
+		s, ok := item.text()
+		if !ok {
+			return nil
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (n *node) number() *json.Number {
+	if k := n.kind(); k != '-' && (k < '0' || k > '9') {
+		return nil
+	}
+	number := json.Number(n.raw)
+	return &number
+}
+
+// schema reads the schema that a node is. What has another form than its keyword should is passed over: one odd keyword
+// does not make the others useless.
+func (d *document) schema(n *node) *schema {
+	if s := d.schemas[n]; s != nil {
+		return s
+	}
+	s := &schema{doc: d}
+	d.schemas[n] = s
+	switch n.kind() {
+	case '[':
+		s.list = d.each(n)
+	case '{':
+		d.fill(s, n.members)
+	}
+	return s
+}
+
+func (d *document) fill(s *schema, members map[string]*node) {
+	for name, n := range members {
+		switch name {
+		case "type":
+			s.Type = n.texts()
+			if one, ok := n.text(); ok {
+				s.Type = typeNames{one}
+			}
+		case "subtype":
+			s.Subtype, _ = n.text()
+		case "format":
+			s.Format, _ = n.text()
+		case "$ref":
+			s.Ref, _ = n.text()
+		case "contentMediaType":
+			s.ContentMediaType, _ = n.text()
+		case "enum":
+			s.Enum = n.raws()
+		case "const":
+			s.Const = n.raw
+		case "default":
+			s.Default = n.raw
+		case "minimum":
+			s.Minimum = n.number()
+		case "maximum":
+			s.Maximum = n.number()
+		case "required":
+			s.Required = n.texts()
+		case "nullable":
+			s.Nullable = string(n.raw) == "true"
+		default:
+			d.fillNested(s, name, n)
+		}
+	}
+}
+
+func (d *document) fillNested(s *schema, name string, n *node) {
+	switch name {
+	case "items":
+		if n.kind() != 'n' {
+			s.Items = d.schema(n)
+		}
+	case "properties":
+		if n.members != nil {
+			s.Properties = map[string]*schema{}
+		}
+		for name, member := range n.members {
+			s.Properties[name] = d.schema(member)
+		}
+	case "anyOf":
+		s.AnyOf = d.each(n)
+	case "oneOf":
+		s.OneOf = d.each(n)
+	case "allOf":
+		s.AllOf = d.each(n)
+	}
+}
+
+func (d *document) each(n *node) (all []*schema) {
+	for _, item := range n.list {
+		all = append(all, d.schema(item))
+	}
+	return all
+}
+
+func (n *node) raws() (all []json.RawMessage) {
+	if n.kind() == '[' {
+		all = []json.RawMessage{}
+	}
+	for _, item := range n.list {
+		all = append(all, item.raw)
+	}
+	return all
+}
+
+// warning says why a schema cannot be understood as a whole; "": it can.
+func warning(name string, faults []string) string {
+	if len(faults) == 0 {
+		return ""
+	}
+	slices.Sort(faults)
+	faults = slices.Compact(faults)
+	const most = 5
+	text := strings.Join(faults[:min(len(faults), most)], "; ")
+	if len(faults) > most {
+		text += "; and more"
+	}
+	return "The schema of the parameter " + strconv.Quote(short(name)) + " is not understood in full, so its values are not checked in full: " + text + "."
+}
+
+// short bounds a name that is repeated to a user.
+func short(s string) string { return cut(s, 100) }
+
+// shorter bounds a sentence.
+func shorter(s string) string { return cut(s, 1_000) }
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// Describe fills in what a parameter's schema says, by a [Reader] of its own.
+func Describe(p dispatch.Parameter) dispatch.Parameter {
+	return NewReader(context.Background()).Describe(p)
+}
+
+// NewSet prepares described parameters, by a [Reader] of its own.
+func NewSet(described []dispatch.Parameter) *Set {
+	return NewReader(context.Background()).NewSet(described)
+}
