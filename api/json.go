@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -48,7 +49,8 @@ func invalidUTF8(text []byte) int {
 const maxFaults = 100 // told at once
 
 // inspect walks a valid JSON text once and finds what decoders would hide or choke on: members given twice, values
-// nested deeper than depth levels, objects of more members than that many. It stops, whole false, at the latter two.
+// nested deeper than depth levels, objects of more members than that many, numbers beyond the bounds of package budget.
+// It stops, whole false, at all but the first.
 func inspect(text []byte, depth, members int) (faults []dispatch.Fault, whole bool) {
 	s := scan{text: text, depth: depth, members: members}
 	whole = s.value()
@@ -102,11 +104,25 @@ func (s *scan) value() bool {
 	case '"':
 		s.quoted()
 	default:
-		for s.pos < len(s.text) && strings.IndexByte(",]} \t\r\n", s.text[s.pos]) < 0 {
-			s.pos++
-		}
+		return s.number()
 	}
 	return true
+}
+
+// number passes over a number, true, false or null.
+func (s *scan) number() bool {
+	begin := s.pos
+	for s.pos < len(s.text) && strings.IndexByte(",]} \t\r\n", s.text[s.pos]) < 0 {
+		s.pos++
+	}
+	if c := s.text[begin]; c != '-' && (c < '0' || c > '9') {
+		return true
+	}
+	err := budget.Number(s.text[begin:s.pos])
+	if err != nil {
+		s.fault("number_too_large", "Number has "+err.Error())
+	}
+	return err == nil
 }
 
 func (s *scan) enter(inside func() bool) bool {

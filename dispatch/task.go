@@ -151,7 +151,7 @@ func (t Task) titleOf(n int) string {
 
 // maxRendered is how many bytes the requests of a task's jobs may have together: they are given to the task's owner at
 // once.
-const maxRendered = 256 << 20
+const maxRendered = 64 << 20
 
 // rendered is the size of the requests of so many jobs with these values.
 func (t Task) rendered(values []json.RawMessage) int {

@@ -122,7 +122,7 @@ func TestWhatIsWrongWithATask(t *testing.T) {
 		{"no values", `{}`, "d", nil, "[body dimension values]", "no values"},
 		{"given twice", `{"a":1,"d":null}`, "d", one, "[body dimension name]", `"d" is also among the parameters`},
 		{"given twice, spelt otherwise", `{"\u0064":null}`, "d", one, "[body dimension name]", `"d" is also among the parameters`},
-		{"too much", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "d", big, "[body dimension values]", "more than 256 MiB"},
+		{"too much", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "d", big, "[body dimension values]", "more than 64 MiB"},
 		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "no JSON"},
 		{"no object", `[]`, "d", one, "[body parameters]", "no JSON object"},
 	} {

@@ -32,7 +32,7 @@ const (
 // empty: a value that is no STAC becomes an asset, and nothing at all is BadUpstream. Links are read where they may lead
 // to STAC; when a read fails for now, so does the whole.
 func toCollection(id string, d document, read follow) (json.RawMessage, error) {
-	g := &gathering{id: id, read: read, left: maxFollowed, assets: map[string]json.RawMessage{}}
+	g := &gathering{id: id, read: read, left: maxFollowed, assets: map[string]json.RawMessage{}, next: map[string]int{}}
 	if err := g.document(d); err != nil {
 		return nil, err
 	}
@@ -46,6 +46,7 @@ type gathering struct {
 	left   int
 	base   map[string]json.RawMessage // the first STAC Collection among them, kept but for additions
 	assets map[string]json.RawMessage
+	next   map[string]int // the number to try for the next asset of a name
 	links  []json.RawMessage
 	extent stac.Extent
 }
@@ -449,8 +450,9 @@ func (g *gathering) keep(name string, asset json.RawMessage) {
 		name = "result"
 	}
 	key := name
-	for n := 2; g.assets[key] != nil; n++ {
+	for n := max(2, g.next[name]); g.assets[key] != nil; n++ {
 		key = fmt.Sprintf("%s-%d", name, n)
+		g.next[name] = n + 1 // the numbers before it are taken
 	}
 	g.assets[key] = asset
 }

@@ -2,6 +2,8 @@ package openeo
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -27,7 +29,43 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err != nil || proc.set == nil {
 		return err
 	}
-	return proc.set.Check(ctx, r, d)
+	if err := proc.set.Check(ctx, r, d); err != nil {
+		return err
+	}
+	return p.fits(ctx, proc, r, d)
+}
+
+// fits checks the size that a request's process graph will have, where its parameters are put in here: see order.
+func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
+	if proc.document == nil {
+		return nil
+	}
+	values := map[string]json.RawMessage{}
+	for _, prm := range proc.parameters {
+		values[prm.Name] = prm.Default
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(r.Parameters, &given); err != nil {
+		return dispatch.InvalidBody("openeo.fits", "The parameters are not an object.", "parameters")
+	}
+	maps.Copy(values, given)
+	large := expanded(proc.size, proc.references, values, d)
+	if large == nil {
+		return nil
+	}
+	f, err := p.known(ctx)
+	if err != nil || f.remote {
+		return err
+	}
+	return large
+}
+
+// measure notes what tells the size of the process graph with its parameters put in.
+func (proc *process) measure(graph json.RawMessage) {
+	var v any
+	if unmarshal(graph, &v) == nil {
+		proc.size, proc.references = len(graph), references(v)
+	}
 }
 
 func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.Service) (process, error) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -115,6 +116,9 @@ func inline(data []byte, id string, arguments json.RawMessage) (order, string, e
 	if err := unmarshal(d.Graph, &graph); err != nil {
 		return order{}, "", badDefinition(id, err)
 	}
+	if err := expanded(len(d.Graph), references(graph), values, nil); err != nil {
+		return order{}, "", err
+	}
 	_, last, _ := parseGraph(d.Graph)
 	return order{graph: substitute(graph, values).(map[string]any), options: d.Options}, last, nil
 }
@@ -151,35 +155,35 @@ func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.Ra
 // (https://processes.openeo.org). Inside of one they hide a process's own parameter of that name.
 var callbackNames = []string{"data", "context", "x", "y", "value", "index", "label", "parameters"}
 
-// substitute gives v with values in the place of {"from_parameter": name}, at any depth. What is hidden, or has no value,
-// stays.
-func substitute(v any, values map[string]json.RawMessage) any {
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			v[i] = substitute(v[i], values)
-		}
-	case map[string]any:
-		if name, ok := v["from_parameter"].(string); ok {
-			if value, ok := values[name]; ok {
-				return value
-			}
-			return v
-		}
-		visible := values
-		if _, callback := v["process_graph"].(map[string]any); callback {
-			visible = without(values, v["parameters"])
-		}
-		for k := range v {
-			v[k] = substitute(v[k], visible)
-		}
+// scope is the parameters that a part of a process graph sees, while the graph is walked.
+type scope struct{ hidden map[string]int } // how many of the callbacks around hide a name
+
+// inside calls visit for each member of a node of a graph; in those of a callback, the names that are its own are hidden.
+func (s *scope) inside(v map[string]any, visit func(name string, member any)) {
+	if _, callback := v["process_graph"].(map[string]any); callback {
+		own := ownNames(v["parameters"])
+		s.hide(own, 1)
+		defer s.hide(own, -1)
 	}
-	return v
+	for name, member := range v {
+		visit(name, member)
+	}
 }
 
-// without gives the values that a callback sees: all but those whose names are its own, by convention or because its
-// parameters say so.
-func without(values map[string]json.RawMessage, parameters any) map[string]json.RawMessage {
+func (s *scope) hide(names []string, n int) {
+	for _, name := range names {
+		s.hidden[name] += n
+	}
+}
+
+// reference tells which parameter is to be put in the place of an object, if it is one that is seen.
+func (s *scope) reference(v map[string]any) (name string, is, seen bool) {
+	name, is = v["from_parameter"].(string)
+	return name, is, is && s.hidden[name] == 0
+}
+
+// ownNames are the names that a callback hides: by convention, or because its parameters say so.
+func ownNames(parameters any) []string {
 	own := slices.Clone(callbackNames)
 	list, _ := parameters.([]any)
 	for _, prm := range list {
@@ -188,9 +192,76 @@ func without(values map[string]json.RawMessage, parameters any) map[string]json.
 			own = append(own, name)
 		}
 	}
-	seen := maps.Clone(values)
-	maps.DeleteFunc(seen, func(name string, _ json.RawMessage) bool { return slices.Contains(own, name) })
-	return seen
+	return own
+}
+
+// references counts in how many places of a process graph each parameter is put in.
+func references(graph any) map[string]int64 {
+	counts, s := map[string]int64{}, &scope{map[string]int{}}
+	var count func(v any)
+	count = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				count(item)
+			}
+		case map[string]any:
+			if name, is, seen := s.reference(v); seen {
+				counts[name]++
+				return
+			} else if is {
+				return
+			}
+			s.inside(v, func(_ string, member any) { count(member) })
+		}
+	}
+	count(graph)
+	return counts
+}
+
+// substitute gives v with values in the place of {"from_parameter": name}, at any depth. What is hidden, or has no value,
+// stays.
+func substitute(v any, values map[string]json.RawMessage) any {
+	return (&scope{map[string]int{}}).substitute(v, values)
+}
+
+func (s *scope) substitute(v any, values map[string]json.RawMessage) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = s.substitute(v[i], values)
+		}
+	case map[string]any:
+		if name, is, seen := s.reference(v); is {
+			if value, ok := values[name]; ok && seen {
+				return value
+			}
+			return v
+		}
+		s.inside(v, func(name string, member any) { v[name] = s.substitute(member, values) })
+	}
+	return v
+}
+
+// expanded checks the size of a process graph with the values put in, before it is built. d is the dimension of a task, whose
+// largest value counts, or nil.
+func expanded(size int, counts map[string]int64, values map[string]json.RawMessage, d *dispatch.Dimension) error {
+	total := int64(size)
+	for name, n := range counts {
+		total += n * int64(len(values[name]))
+	}
+	if d != nil {
+		most := 0
+		for _, value := range d.Values {
+			most = max(most, len(value))
+		}
+		total += counts[d.Name] * int64(most)
+	}
+	if err := budget.GraphBytes.Check(total); err != nil {
+		return dispatch.InvalidBody("openeo.expand", fmt.Sprintf("With its parameters in every place that refers to them, the process graph has %v. "+
+			"Send smaller values.", err), "parameters")
+	}
+	return nil
 }
 
 // topLevel are the members of POST /jobs and POST /result that a request's options may set beside the job options.

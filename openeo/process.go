@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -25,7 +26,9 @@ type process struct {
 	document   []byte // the definition itself, where it is at a URL
 	etag       string
 	parameters []dispatch.Parameter
-	set        *parameters.Set // nil: it does not say what parameters it has
+	set        *parameters.Set  // nil: it does not say what parameters it has
+	size       int              // of the process graph in bytes
+	references map[string]int64 // in how many places of it each parameter is put in
 }
 
 // definition is a process as openEO documents have it.
@@ -61,6 +64,7 @@ func (p *Platform) defined(ctx context.Context, raw, id string) (process, error)
 		}
 		found := d.process()
 		found.document, found.etag = a.Body, a.Header.Get("ETag")
+		found.measure(d.Graph)
 		return found, nil
 	})
 }
@@ -101,6 +105,9 @@ func parseDefinition(data []byte, id string) (definition, error) {
 	var doc struct {
 		definition
 		Processes []definition `json:"processes"`
+	}
+	if err := budget.Numbers(data); err != nil {
+		return definition{}, fmt.Errorf("it has a number of %w", err)
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return definition{}, errors.New("it is not a JSON document with id and process_graph")

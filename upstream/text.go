@@ -2,12 +2,14 @@ package upstream
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"regexp"
 	"strings"
 	"unicode"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -18,7 +20,10 @@ const (
 
 // JSON reads the answer's body into a value. What is not JSON, or not of the value's shape, is BadUpstream.
 func JSON(a *Answer, op string, into any) error {
-	err := json.Unmarshal(a.Body, into)
+	err := budget.Numbers(a.Body)
+	if err == nil {
+		err = json.Unmarshal(a.Body, into)
+	}
 	if err == nil {
 		return nil
 	}
@@ -30,12 +35,19 @@ func unexpected(a *Answer, err error) string {
 	switch _, shape := err.(*json.UnmarshalTypeError); {
 	case len(a.Body) == 0:
 		return "it is empty."
+	case isBound(err):
+		return "a number in it has " + err.Error() + "."
 	case shape:
 		return "it is JSON of another shape."
 	case media != "" && media != "application/json":
 		return fmt.Sprintf("it is %s instead of JSON.", Text(media))
 	}
 	return "it is not JSON."
+}
+
+func isBound(err error) bool {
+	_, is := errors.AsType[*budget.Exceeded](err)
+	return is
 }
 
 var tag = regexp.MustCompile(`<[A-Za-z/!?][^<>]*>?`)
