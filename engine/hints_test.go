@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,19 +107,90 @@ func TestHintsComeBackAfterACut(t *testing.T) {
 	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 { // once it listens again: look, for what was missed
 		t.Errorf("heard %v", n)
 	}
-	for { // the first may be told into a connection that is gone
-		one.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}})
-		select {
-		case n := <-heard:
-			if len(n.Woken) != 1 || n.Woken[0] != "p/shared" {
-				t.Errorf("heard %v", n)
-			}
+	one.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}}) // into a connection that is gone: it is sent over the next
+	for {
+		switch n := hear(t, heard); {
+		case len(n.Woken) == 1 && n.Woken[0] == "p/shared":
 			return
-		case <-time.After(200 * time.Millisecond):
-		case <-t.Context().Done():
-			return
+		case len(n.Woken)+len(n.Saved)+len(n.Shown) > 0:
+			t.Fatalf("heard %v", n)
 		}
 	}
+}
+
+// TestASilentListenerLooksInstead: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is said once, and
+// the process is told to look every 2 seconds.
+func TestASilentListenerLooksInstead(t *testing.T) {
+	t.Parallel()
+	proxy := postgres.NewProxy(t, postgres.Database(t))
+	proxy.Deafen(true)
+	var said lines
+	p := engine.NewPostgres(proxy.URL, slog.New(slog.NewTextHandler(&said, nil)))
+	ctx, stop := context.WithTimeout(t.Context(), 15*time.Second)
+	defer stop()
+	var looks atomic.Int32
+	p.Run(ctx, func(n engine.News) {
+		if len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 {
+			looks.Add(1)
+		}
+	})
+	if n := looks.Load(); n < 4 || n > 10 {
+		t.Errorf("told to look %d times", n)
+	}
+	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "LISTEN is silent behind a pooler; falling back to polling every 2 s") {
+		t.Errorf("said %s", text)
+	}
+}
+
+// TestHintsFromASilentServer: the connections pass nothing any more, and are not closed. Others are made.
+func TestHintsFromASilentServer(t *testing.T) {
+	t.Parallel()
+	url := postgres.Database(t)
+	proxy := postgres.NewProxy(t, url)
+	_, heard := process(t, proxy.URL)
+	one, _ := process(t, url)
+	proxy.Silence(false)
+	began := time.Now()
+	for {
+		one.Tell(engine.News{Shown: []dispatch.UserID{"ann"}})
+		select {
+		case n := <-heard:
+			if len(n.Shown) == 1 {
+				return
+			}
+		case <-time.After(time.Second):
+		}
+		if time.Since(began) > 55*time.Second {
+			t.Fatal("nothing is heard any more")
+		}
+	}
+}
+
+// TestSettingsOfPoolsAreNotTheServers: they are for the store's pools, and the server would refuse them.
+func TestSettingsOfPoolsAreNotTheServers(t *testing.T) {
+	url := postgres.Database(t) + "&pool_max_conns=6&pool_max_conn_idle_time=1m&pool_ping_timeout=2s"
+	one, _ := process(t, url)
+	_, heard := process(t, url)
+	one.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}})
+	collect(t, heard, []dispatch.Account{"p/shared"}, nil, nil)
+}
+
+// lines is what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // A wake in a process that is full starts a visit in another, and one for an account that is visited there reaches the

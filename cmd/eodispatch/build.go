@@ -91,7 +91,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 
 // hints reach other processes where there can be any: on PostgreSQL.
 func hints(settings *config.Config, log *slog.Logger) engine.Hints {
-	if address := settings.Database.Reveal(); strings.HasPrefix(address, "postgres:") {
+	if address := settings.Database.Reveal(); !strings.HasPrefix(address, "sqlite:") {
 		return engine.NewPostgres(address, log)
 	}
 	return nil

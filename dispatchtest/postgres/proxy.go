@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bufio"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/url"
@@ -18,6 +20,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	silent bool
+	deaf   bool
 	conns  map[net.Conn]bool
 	calls  int
 }
@@ -64,6 +67,14 @@ func (p *Proxy) Resume() {
 	p.silent = false
 }
 
+// Deafen drops the notifications that servers send, as a pooler does that gives a connection to another client after each
+// transaction.
+func (p *Proxy) Deafen(deaf bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = deaf
+}
+
 // Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -103,13 +114,34 @@ func (p *Proxy) pass(client net.Conn) {
 	p.mu.Unlock()
 	defer p.forget(client)
 	ended := make(chan struct{}, 2)
-	copied := func(to, from net.Conn) {
-		_, _ = io.Copy(gated{p, client, to}, from)
-		ended <- struct{}{}
-	}
-	go copied(server, client)
-	go copied(client, server)
+	go func() { _, _ = io.Copy(gated{p, client, server}, client); ended <- struct{}{} }()
+	go func() { p.answers(gated{p, client, client}, server); ended <- struct{}{} }()
 	<-ended
+}
+
+// answers passes on a server's messages: a byte that says the type, and a length that counts itself.
+func (p *Proxy) answers(to io.Writer, server io.Reader) {
+	const notification = 'A'
+	r := bufio.NewReader(server)
+	head := make([]byte, 5)
+	for {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return
+		}
+		message := append(head[:5:5], make([]byte, binary.BigEndian.Uint32(head[1:])-4)...)
+		if _, err := io.ReadFull(r, message[5:]); err != nil {
+			return
+		}
+		p.mu.Lock()
+		dropped := p.deaf && head[0] == notification
+		p.mu.Unlock()
+		if dropped {
+			continue
+		}
+		if _, err := to.Write(message); err != nil {
+			return
+		}
+	}
 }
 
 func (p *Proxy) forget(client net.Conn) {
