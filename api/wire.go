@@ -61,7 +61,7 @@ type ProcessingJobSummary struct {
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or was canceled for it"`
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last told the status"`
-	QueuePosition *int          `json:"queue_position,omitempty" minimum:"0" doc:"How many jobs of its account, which others may share, are submitted to the platform before it, in the fair order, as things were within some seconds; what is submitted later can come before it. Only while it waits here. A change of it alone is not pushed, and changes no ETag"`
+	QueuePosition *int          `json:"queue_position,omitempty" minimum:"0" doc:"How many jobs of its account, which others may share, are submitted to the platform before it, in the fair order, as things were within some seconds; what is submitted later can come before it. Only while it waits here for its turn, not while somebody must sign in or the operator must act first. A change of it alone is not pushed, and changes no ETag"`
 	TaskID        int64         `json:"task_id,omitempty"`
 	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"The platform's name for the job"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,4 +87,45 @@ func TestTenThousandDelayOneByASlot(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A job has a place in the queue only while it waits for its turn: not while its account waits for its user, the operator, or a platform that is
+// configured.
+func TestOnlyWhoWaitsForATurnHasAPlace(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+		h.Backends[0].Limits.Jobs = 1
+		id := h.task(t, 3)
+		time.Sleep(time.Second)
+		for _, c := range []struct {
+			why  dispatch.Attention
+			want string
+		}{
+			{dispatch.None, "- 0 1"}, {dispatch.Full, "- 0 1"}, {dispatch.NotTaken, "- 0 1"}, {dispatch.Unreachable, "- 0 1"},
+			{dispatch.NeedsSignIn, "- - -"}, {dispatch.NeedsOperator, "- - -"}, {dispatch.NoPlatform, "- - -"}, {dispatch.None, "- 0 1"},
+		} {
+			d := time.Hour
+			if c.why == dispatch.None {
+				d = 0
+			}
+			if err := h.Store.Hold(t.Context(), "a/shared", d, c.why, "because"); err != nil {
+				t.Fatal(err)
+			}
+			_, jobs, err := h.ReadTask(t.Context(), "ann", id, dispatch.AsKnown)
+			if got := places(jobs); err != nil || got != c.want {
+				t.Errorf("%q: places %s, want %s; %v", c.why, got, c.want, err)
+			}
+		}
+	})
+}
+
+func places(jobs []dispatch.Record) string {
+	var all []string
+	for _, j := range jobs {
+		place := "-"
+		if j.Ahead != nil {
+			place = fmt.Sprint(*j.Ahead)
+		}
+		all = append(all, place)
+	}
+	return strings.Join(all, " ")
 }

@@ -83,7 +83,7 @@ type Record struct {
 	Job
 	Request Request
 	Read    time.Time // when the store gave it, by the store's clock, as all times of the job
-	Ahead   *int      // how many of its account are submitted before it, as things are; nil: it does not wait. Store never fills it in
+	Ahead   *int      // how many of its account are submitted before it, as things are; nil: it does not wait for its turn. Store never fills it in
 
 	// What a page tells whose Most is not 0.
 	Size  int             // bytes of the request as it is kept, or for a task's job of its value

@@ -100,7 +100,8 @@ type Store interface {
 	// Request gives a visit what a job's owner asked for.
 	Request(context.Context, JobID) (Request, error)
 	// Intend commits the next request of each job, in one commit, and renews the lease. The deadline of the requests
-	// is send from now. It returns the jobs that may be sent: what changed meanwhile, or is no longer wanted, is left out.
+	// is send from now. It returns the jobs that may be sent: what changed meanwhile, or is no longer wanted, is left out. Lines
+	// and owners whose waiting jobs are among them are served by that, one job after the other in the order given.
 	// Conflict, and nothing committed, when another took the account.
 	Intend(ctx context.Context, l Lease, limits Limits, jobs []Job) ([]Job, error)
 	// Save keeps what answers changed, all but Desired and Hidden, in one commit. A job whose stored version is not the
@@ -123,8 +124,8 @@ type Store interface {
 
 	// Installation is a text of letters and digits that is this store's alone, made when the store was.
 	Installation(context.Context) (string, error)
-	// Purge forgets hidden jobs that ended longer than keep ago without strays, keys older than [KeyLife], and
-	// synchronous runs older than [SyncRunLife].
+	// Purge forgets hidden jobs that ended longer than keep ago without strays, keys older than [KeyLife], synchronous runs
+	// older than [SyncRunLife], and turns of lines and owners that were served before all who wait at their account.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping is nil when the store answers.
 	Ping(context.Context) error
@@ -290,4 +291,12 @@ type Line struct {
 	Held      int // slots that its jobs have
 	OwnerHeld int // slots that all of its owner's jobs have
 	Waiting   int // its jobs that wait; only Lines tells
+
+	// Which slot of all that the account has given away its jobs got last, and all of its owner's jobs; 0: none, or one so long
+	// ago that all who wait got one since.
+	Served, OwnerServed int64
+
+	// Its first waiting job, and when that was due.
+	First JobID
+	Due   time.Time
 }

@@ -72,6 +72,9 @@ type account struct {
 	why              dispatch.Attention
 	notice           string
 	booked           [2]time.Time // for each purpose
+	served           int64        // slots that it has given away
+	turns            map[dispatch.Line]int64
+	owners           map[dispatch.UserID]int64
 }
 
 var _ dispatch.Store = (*MemStore)(nil)
@@ -838,11 +841,37 @@ func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.L
 		if r, err := s.find(j.ID); err != nil || r.Desired != dispatch.WantRun {
 			continue
 		}
+		waited := j.Phase == dispatch.Waiting
 		if j, ok := s.write(j.Intend(now.Add(limits.Send))); ok {
 			kept = append(kept, j)
+			if waited {
+				s.of(l.Account).serve(j)
+			}
 		}
 	}
 	return kept, nil
+}
+
+// serve notes who got a slot.
+func (a *account) serve(j dispatch.Job) {
+	if a.turns == nil {
+		a.turns, a.owners = map[dispatch.Line]int64{}, map[dispatch.UserID]int64{}
+	}
+	a.served++
+	a.turns[dispatch.Line{Owner: j.Owner, Task: j.Task}] = a.served
+	a.owners[j.Owner] = a.served
+}
+
+// forgetTurns forgets who was served before all who wait.
+func (s *MemStore) forgetTurns() {
+	for name, a := range s.accounts {
+		least := a.served + 1
+		for _, l := range s.lines(name, func(dispatch.Job) bool { return true }) {
+			least = min(least, l.Served)
+		}
+		maps.DeleteFunc(a.turns, func(_ dispatch.Line, served int64) bool { return served < least })
+		maps.DeleteFunc(a.owners, func(_ dispatch.UserID, served int64) bool { return served < least })
+	}
 }
 
 // write replaces what visits may write, if the version is still the job's.
@@ -1018,6 +1047,7 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 			delete(s.keys, k)
 		}
 	}
+	s.forgetTurns()
 	return nil
 }
 
@@ -1043,7 +1073,10 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Learn} {
 		*list = (*list)[:min(n, len(*list))]
 	}
-	g.Lines = s.lines(a, now)
+	g.Lines = s.lines(a, func(j dispatch.Job) bool { return !j.Due.After(now) })
+	for i := range g.Lines {
+		g.Lines[i].Waiting = 0
+	}
 	return g, nil
 }
 
@@ -1082,50 +1115,37 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 	}
 }
 
-func (s *MemStore) lines(a dispatch.Account, now time.Time) (lines []dispatch.Line) {
-	byLine, byOwner, ready := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line]bool{}
+// lines gives the lines of an account with waiting jobs that are wanted.
+func (s *MemStore) lines(a dispatch.Account, wanted func(dispatch.Job) bool) (lines []dispatch.Line) {
+	byLine, byOwner, waiting := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line][]dispatch.Job{}
 	for _, j := range s.byDue(a) {
 		line := dispatch.Line{Owner: j.Owner, Task: j.Task}
 		if j.Phase.Holds() {
 			byLine[line]++
 			byOwner[j.Owner]++
 		}
-		if j.Phase == dispatch.Waiting && !j.Due.After(now) {
-			ready[line] = true
+		if j.Phase == dispatch.Waiting && wanted(j) {
+			waiting[line] = append(waiting[line], j)
 		}
 	}
-	for l := range ready {
-		l.Held, l.OwnerHeld = byLine[l], byOwner[l.Owner]
+	acc := s.of(a)
+	for of, jobs := range waiting {
+		l := of
+		l.Held, l.OwnerHeld, l.Waiting, l.First, l.Due = byLine[of], byOwner[of.Owner], len(jobs), jobs[0].ID, jobs[0].Due
+		l.Served, l.OwnerServed = acc.turns[of], acc.owners[of.Owner]
 		lines = append(lines, l)
 	}
 	sortLines(lines)
 	return lines
 }
 
-func (s *MemStore) Lines(_ context.Context, a dispatch.Account) (lines []dispatch.Line, err error) {
+func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line, error) {
 	_, unlock := s.lock()
 	defer unlock()
-	waiting := map[dispatch.Line]int{}
-	jobs := s.byDue(a)
-	for _, j := range jobs {
-		if j.Phase == dispatch.Waiting {
-			waiting[dispatch.Line{Owner: j.Owner, Task: j.Task}]++
-		}
+	if s.accounts[a] == nil {
+		return nil, nil
 	}
-	for of, n := range waiting {
-		of.Waiting = n
-		for _, j := range jobs {
-			if j.Phase.Holds() && j.Owner == of.Owner {
-				of.OwnerHeld++
-				if j.Task == of.Task {
-					of.Held++
-				}
-			}
-		}
-		lines = append(lines, of)
-	}
-	sortLines(lines)
-	return lines, nil
+	return s.lines(a, func(dispatch.Job) bool { return true }), nil
 }
 
 func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line) (ids []dispatch.JobID, err error) {

@@ -73,6 +73,8 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"lines and slots", storeTest.lines},
 		{"which jobs hold slots", storeTest.slots},
 		{"slots for days", storeTest.slotsForDays},
+		{"who was served when", storeTest.turns},
+		{"turns that matter no more", storeTest.forgottenTurns},
 		{"what a listing can tell about", storeTest.listable},
 		{"pages", storeTest.pages},
 		{"pages of tasks and of a task", storeTest.taskPages},
@@ -1456,7 +1458,7 @@ func (t storeTest) lines() {
 	ctx := t.Context()
 	slash := dispatch.UserID("https://idp.example/ d/9/")
 	first, jobs := t.acceptTask(slash, 5)
-	second, _ := t.acceptTask(ann, 2)
+	second, annsJobs := t.acceptTask(ann, 2)
 	single := t.accept()
 	hers := t.acceptFor(bob, shared)
 	l := t.lease()
@@ -1479,7 +1481,9 @@ func (t storeTest) lines() {
 	if g.Held != 4 {
 		t.Errorf("%d slots are held, want 4", g.Held)
 	}
-	t.equal(g.Lines, []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3}, {Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1}})
+	want := []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Served: 2, OwnerServed: 2, First: jobs[3].ID, Due: jobs[3].Due},
+		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, OwnerServed: 3, First: annsJobs[0].ID, Due: annsJobs[0].Due}}
+	t.equal(g.Lines, want)
 	ready, err := t.s.Ready(ctx, shared, g.Lines[0], 9)
 	t.must(err)
 	t.equal(ready, []dispatch.Job{jobs[3].Job, jobs[4].Job})
@@ -1495,8 +1499,8 @@ func (t storeTest) lines() {
 	ids, err := t.s.Waiting(ctx, shared, g.Lines[0])
 	t.must(err)
 	t.equal(ids, []dispatch.JobID{jobs[3].ID, jobs[4].ID})
-	t.equal(lines, []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Waiting: 2},
-		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, Waiting: 2}, {Owner: bob, Waiting: 1}})
+	want[0].Waiting, want[1].Waiting = 2, 2
+	t.equal(lines, append(want, dispatch.Line{Owner: bob, Waiting: 1, First: hers.ID, Due: hers.Due}))
 	lines, err = t.s.Lines(ctx, "q/shared")
 	t.must(err)
 	ids, err = t.s.Waiting(ctx, "q/shared", dispatch.Line{Owner: ann})

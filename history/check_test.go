@@ -88,6 +88,9 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		j.Ref.ID, j.Strays, j.Attention, j.Due.Sub(h.clock.Now()))
 	if what == "intend" {
 		h.intended[j.ID] = time.Now()
+		if was.Phase == dispatch.Waiting {
+			h.turns = append(h.turns, turn{j.Account, j.Owner})
+		}
 	}
 	if what == "retry" {
 		h.retried(was, j)
@@ -107,15 +110,24 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	}
 }
 
-// intending checks that slots go to the owner with the fewest, when they are given.
+// intending checks that slots go to the owner with the fewest, when they are given, and among equals to the one who was served
+// longest ago.
 func (h *history) intending(jobs []dispatch.Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held := map[dispatch.UserID]int{}
+	held, served, last := map[dispatch.UserID]int{}, map[dispatch.UserID]int{}, 0
 	for _, j := range h.jobs {
 		if j.Account == jobs[0].Account && j.Phase.Holds() {
 			held[j.Owner]++
 		}
+	}
+	for i, of := range h.turns {
+		if last = i + 1; of.account == jobs[0].Account {
+			served[of.owner] = last
+		}
+	}
+	first := func(a, b dispatch.UserID) bool {
+		return held[a] < held[b] || held[a] == held[b] && served[a] < served[b]
 	}
 	for _, j := range jobs {
 		if j.Phase != dispatch.Waiting || h.jobs[j.ID].Version != j.Version {
@@ -123,11 +135,13 @@ func (h *history) intending(jobs []dispatch.Job) {
 		}
 		for _, other := range h.jobs {
 			ready := other.Phase == dispatch.Waiting && other.Account == j.Account && other.Due.Before(h.clock.Now().Add(-5*time.Second))
-			if ready && !slices.ContainsFunc(jobs, func(k dispatch.Job) bool { return k.ID == other.ID }) && held[other.Owner] < held[j.Owner] {
+			if ready && !slices.ContainsFunc(jobs, func(k dispatch.Job) bool { return k.ID == other.ID }) && first(other.Owner, j.Owner) {
 				h.violated("job %d of %s gets a slot before job %d of %s", j.ID, j.Owner, other.ID, other.Owner)
 			}
 		}
+		last++
 		held[j.Owner]++
+		served[j.Owner] = last
 	}
 }
 

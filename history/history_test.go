@@ -41,9 +41,16 @@ type history struct {
 	intended map[dispatch.JobID]time.Time    // when a request was, last
 	lives    map[dispatch.JobID][]int        // the attempts from which a job was retried
 	unsure   map[dispatch.JobID]bool         // retried, though it may have run
+	turns    []turn                          // in the order in which slots were given
 	digest   uint64
 	lines    []string
 	wrong    []string
+}
+
+// turn is a slot that an owner got.
+type turn struct {
+	account dispatch.Account
+	owner   dispatch.UserID
 }
 
 // clock is the database's, and may jump.

@@ -74,10 +74,12 @@ func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
 		g.Held += int(h.Held - h.Freed)
 		g.Active += int(h.Active)
 	}
-	names, err := l.q.ListLines(ctx, l.account, l.now)
+	waiting, err := l.q.ListLines(ctx, l.account)
 	taken := slotsOf(rows)
-	for _, name := range names {
-		g.Lines = append(g.Lines, taken.of(name, 0))
+	for _, r := range waiting {
+		if r.Due <= l.now {
+			g.Lines = append(g.Lines, taken.of(r))
+		}
 	}
 	sortLines(g.Lines)
 	return err
@@ -98,9 +100,11 @@ func slotsOf(rows []query.CountHeldRow) slots {
 	return s
 }
 
-func (s slots) of(name string, waiting int) dispatch.Line {
-	l := parseLine(name)
-	l.Held, l.OwnerHeld, l.Waiting = s.line[l], s.owner[l.Owner], waiting
+// of is a line with its slots and turns.
+func (s slots) of(r query.ListLinesRow) dispatch.Line {
+	l := parseLine(r.Line)
+	l.Held, l.OwnerHeld = s.line[l], s.owner[l.Owner]
+	l.Served, l.OwnerServed, l.First, l.Due = r.Served, r.OwnerServed, dispatch.JobID(r.Head), at(r.Due)
 	return l
 }
 
@@ -118,11 +122,20 @@ func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch
 		if err != nil {
 			return err
 		}
-		rows, err := q.CountWaiting(ctx, a)
+		counts, err := q.CountWaiting(ctx, a)
+		if err != nil {
+			return err
+		}
+		waiting := map[string]int64{}
+		for _, c := range counts {
+			waiting[c.Line] = c.N
+		}
+		rows, err := q.ListLines(ctx, a)
 		taken := slotsOf(held)
 		lines = make([]dispatch.Line, len(rows))
 		for i, r := range rows {
-			lines[i] = taken.of(r.Line, int(r.N))
+			lines[i] = taken.of(r)
+			lines[i].Waiting = int(waiting[r.Line])
 		}
 		sortLines(lines)
 		return err

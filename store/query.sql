@@ -264,6 +264,21 @@ SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts WHERE lease_until > 
 -- Also revives a lease that ran out, if nobody took it: then nobody has done anything in between.
 UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3;
 
+-- name: RenewServing :one
+-- As Renew, for the intents of so many creates. It gives how many slots the account has given away with them.
+UPDATE accounts SET lease_until = sqlc.arg(until), served = served + sqlc.arg(n)
+WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation) RETURNING served;
+
+-- name: ForgetIdleTurns :exec
+-- Where nothing waits all may come anew.
+DELETE FROM turns WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = turns.account AND jobs.phase = 'waiting');
+
+-- name: ListTurnAccounts :many
+SELECT DISTINCT account FROM turns;
+
+-- name: ForgetTurns :exec
+DELETE FROM turns WHERE account = sqlc.arg(account) AND served < sqlc.arg(served);
+
 -- name: Release :execrows
 UPDATE accounts SET generation = generation + 1, lease_until = 0,
 	due = CASE WHEN wakes <> sqlc.arg(seen) THEN CAST(sqlc.arg(now) AS BIGINT) ELSE CAST(sqlc.arg(due) AS BIGINT) END
@@ -293,16 +308,22 @@ SELECT owner, task, count(*) AS held,
 FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
 
 -- name: ListLines :many
--- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
+-- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them. due and head are of a line's
+-- first waiting job.
 WITH RECURSIVE hop (line) AS (
 	SELECT (SELECT a.line FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting' ORDER BY a.line LIMIT 1)
 	UNION ALL
 	SELECT (SELECT b.line FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line ORDER BY b.line LIMIT 1)
 	FROM hop WHERE hop.line IS NOT NULL
 )
-SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND (
-	SELECT 1 FROM jobs c
-	WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= sqlc.arg(now) LIMIT 1) = 1;
+SELECT CAST(hop.line AS TEXT) AS line,
+	CAST(COALESCE((SELECT c.due FROM jobs c WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting'
+		ORDER BY c.due, c.id LIMIT 1), 0) AS BIGINT) AS due,
+	CAST(COALESCE((SELECT d.id FROM jobs d WHERE d.account = sqlc.arg(account) AND d.line = hop.line AND d.phase = 'waiting'
+		ORDER BY d.due, d.id LIMIT 1), 0) AS BIGINT) AS head,
+	CAST(COALESCE((SELECT t.served FROM turns t WHERE t.account = sqlc.arg(account) AND t.line = hop.line), 0) AS BIGINT) AS served,
+	CAST(COALESCE((SELECT o.served FROM turns o WHERE o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789')), 0) AS BIGINT) AS owner_served
+FROM hop WHERE hop.line IS NOT NULL;
 
 -- name: CountWaiting :many
 SELECT line, count(*) AS n FROM jobs WHERE account = sqlc.arg(account) AND phase = 'waiting' GROUP BY line;

@@ -183,12 +183,26 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 		if kept, err = write(ctx, q, intended, true); err != nil {
 			return err
 		}
-		return renew(ctx, q, l, now, limits.Lease())
+		return serve(ctx, q, l, now, limits.Lease(), served(jobs, kept))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return kept, nil
+}
+
+// served are those of the jobs that waited and whose intents were kept, in their order.
+func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
+	begun := map[dispatch.JobID]bool{}
+	for _, j := range kept {
+		begun[j.ID] = true
+	}
+	for _, j := range jobs {
+		if j.Phase == dispatch.Waiting && begun[j.ID] {
+			served = append(served, j)
+		}
+	}
+	return served
 }
 
 // Save keeps what answers changed.
@@ -253,11 +267,11 @@ func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Serve
 	return served, err
 }
 
-// Purge forgets hidden jobs that ended longer than keep ago, documents that none uses, and keys and tokens that are too
+// Purge forgets hidden jobs that ended longer than keep ago, documents that none uses, and keys, tokens and turns that are too
 // old to count.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return s.in(allow(ctx, upkeepWithin), s.write, "Purge", func(q tx, now int64) error {
 		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
-			q.PurgeTokens(ctx, now), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()))
+			q.PurgeTokens(ctx, now), forgetTurns(ctx, q), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()))
 	})
 }

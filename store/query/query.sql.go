@@ -747,6 +747,25 @@ func (q *Queries) FindToken(ctx context.Context, name string, now int64) (FindTo
 	return i, err
 }
 
+const forgetIdleTurns = `-- name: ForgetIdleTurns :exec
+DELETE FROM turns WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = turns.account AND jobs.phase = 'waiting')
+`
+
+// Where nothing waits all may come anew.
+func (q *Queries) ForgetIdleTurns(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, forgetIdleTurns)
+	return err
+}
+
+const forgetTurns = `-- name: ForgetTurns :exec
+DELETE FROM turns WHERE account = $1 AND served < $2
+`
+
+func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, served int64) error {
+	_, err := q.db.ExecContext(ctx, forgetTurns, account, served)
+	return err
+}
+
 const getAccount = `-- name: GetAccount :one
 SELECT wakes, hold, hold_attention, hold_notice FROM accounts WHERE id = $1
 `
@@ -1697,25 +1716,45 @@ WITH RECURSIVE hop (line) AS (
 	SELECT (SELECT b.line FROM jobs b WHERE b.account = $1 AND b.phase = 'waiting' AND b.line > hop.line ORDER BY b.line LIMIT 1)
 	FROM hop WHERE hop.line IS NOT NULL
 )
-SELECT CAST(hop.line AS TEXT) AS line FROM hop WHERE hop.line IS NOT NULL AND (
-	SELECT 1 FROM jobs c
-	WHERE c.account = $1 AND c.line = hop.line AND c.phase = 'waiting' AND c.due <= $2 LIMIT 1) = 1
+SELECT CAST(hop.line AS TEXT) AS line,
+	CAST(COALESCE((SELECT c.due FROM jobs c WHERE c.account = $1 AND c.line = hop.line AND c.phase = 'waiting'
+		ORDER BY c.due, c.id LIMIT 1), 0) AS BIGINT) AS due,
+	CAST(COALESCE((SELECT d.id FROM jobs d WHERE d.account = $1 AND d.line = hop.line AND d.phase = 'waiting'
+		ORDER BY d.due, d.id LIMIT 1), 0) AS BIGINT) AS head,
+	CAST(COALESCE((SELECT t.served FROM turns t WHERE t.account = $1 AND t.line = hop.line), 0) AS BIGINT) AS served,
+	CAST(COALESCE((SELECT o.served FROM turns o WHERE o.account = $1 AND o.line = rtrim(hop.line, '0123456789')), 0) AS BIGINT) AS owner_served
+FROM hop WHERE hop.line IS NOT NULL
 `
 
-// Hops from line to line in the index: its cost is that of the lines and not of the jobs in them.
-func (q *Queries) ListLines(ctx context.Context, account dispatch.Account, now int64) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, listLines, account, now)
+type ListLinesRow struct {
+	Line        string
+	Due         int64
+	Head        int64
+	Served      int64
+	OwnerServed int64
+}
+
+// Hops from line to line in the index: its cost is that of the lines and not of the jobs in them. due and head are of a line's
+// first waiting job.
+func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]ListLinesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listLines, account)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []ListLinesRow
 	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
+		var i ListLinesRow
+		if err := rows.Scan(
+			&i.Line,
+			&i.Due,
+			&i.Head,
+			&i.Served,
+			&i.OwnerServed,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, line)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -2365,6 +2404,33 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 	return items, nil
 }
 
+const listTurnAccounts = `-- name: ListTurnAccounts :many
+SELECT DISTINCT account FROM turns
+`
+
+func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, error) {
+	rows, err := q.db.QueryContext(ctx, listTurnAccounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.Account
+	for rows.Next() {
+		var account dispatch.Account
+		if err := rows.Scan(&account); err != nil {
+			return nil, err
+		}
+		items = append(items, account)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUsage = `-- name: ListUsage :many
 SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT) AS live,
 	CAST(SUM(CASE WHEN created > CAST($1 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
@@ -2872,6 +2938,31 @@ func (q *Queries) RenewGrant(ctx context.Context, arg RenewGrantParams) (Grant, 
 		&i.Version,
 	)
 	return i, err
+}
+
+const renewServing = `-- name: RenewServing :one
+UPDATE accounts SET lease_until = $1, served = served + $2
+WHERE id = $3 AND generation = $4 RETURNING served
+`
+
+type RenewServingParams struct {
+	Until      int64
+	N          int64
+	ID         dispatch.Account
+	Generation int64
+}
+
+// As Renew, for the intents of so many creates. It gives how many slots the account has given away with them.
+func (q *Queries) RenewServing(ctx context.Context, arg RenewServingParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, renewServing,
+		arg.Until,
+		arg.N,
+		arg.ID,
+		arg.Generation,
+	)
+	var served int64
+	err := row.Scan(&served)
+	return served, err
 }
 
 const renewSyncRun = `-- name: RenewSyncRun :execrows

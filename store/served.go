@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// ownerOf is how the database names all lines of an owner together in turns. SQL gets it from a line's name by cutting off the task.
+func ownerOf(u dispatch.UserID) string { return string(u) + "/" }
+
+// serve renews the lease like renew, and notes that the given jobs, whose creates are intended, got slots one after the other.
+func serve(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job) error {
+	if len(jobs) == 0 {
+		return renew(ctx, q, l, now, ttl)
+	}
+	last, err := q.RenewServing(ctx, query.RenewServingParams{Until: now + ttl.Microseconds(), N: int64(len(jobs)), ID: l.Account, Generation: l.Generation})
+	if missing(err) == nil && err != nil {
+		return conflict("Renew")
+	}
+	if err != nil {
+		return err
+	}
+	served := map[string]int64{}
+	for i, j := range jobs {
+		turn := last - int64(len(jobs)-1-i)
+		served[lineOf(dispatch.Line{Owner: j.Owner, Task: j.Task})] = turn
+		served[ownerOf(j.Owner)] = turn
+	}
+	return keepTurns(ctx, q, l.Account, served)
+}
+
+// keepTurns writes them in one order always, so that no two transactions wait for each other. The statement is not generated
+// because there its rows could not be counted.
+func keepTurns(ctx context.Context, q tx, a dispatch.Account, served map[string]int64) error {
+	names := make([]string, 0, len(served))
+	for name := range served {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	args := make([]any, 0, 3*len(names))
+	for _, name := range names {
+		args = append(args, a, name, served[name])
+	}
+	_, err := q.ExecContext(ctx, "INSERT INTO turns (account, line, served) VALUES "+strings.TrimPrefix(q.rows(0, 3, len(names)), ", ")+
+		" ON CONFLICT (account, line) DO UPDATE SET served = excluded.served", args...)
+	return err
+}
+
+// forgetTurns forgets lines and owners that were served before all who wait at their account: to come anew is no different.
+func forgetTurns(ctx context.Context, q tx) error {
+	if err := q.ForgetIdleTurns(ctx); err != nil {
+		return err
+	}
+	accounts, err := q.ListTurnAccounts(ctx)
+	for _, a := range accounts {
+		waiting, listed := q.ListLines(ctx, a)
+		least := int64(math.MaxInt64)
+		for _, l := range waiting {
+			least = min(least, l.Served)
+		}
+		err = errors.Join(err, listed, q.ForgetTurns(ctx, a, least))
+	}
+	return err
+}

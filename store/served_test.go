@@ -1,0 +1,208 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/engine"
+)
+
+// instant is a platform that answers a submission with the result, and notes in which order jobs came. At some of them it stops
+// until it is told to go on.
+type instant struct {
+	stops []int
+	stop  chan struct{}
+
+	mu    sync.Mutex
+	order []string
+}
+
+func (*instant) TwoStep() bool                         { return false }
+func (*instant) Base(dispatch.Service) (string, error) { return "", nil }
+
+func (p *instant) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.mu.Lock()
+	p.order = append(p.order, s.Title)
+	stops := slices.Contains(p.stops, len(p.order))
+	p.mu.Unlock()
+	if stops {
+		p.stop <- struct{}{}
+		<-p.stop
+	}
+	return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true, Result: []byte(`{}`)}, nil
+}
+
+func (*instant) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {
+	return dispatch.Report{Status: dispatch.Finished}, nil
+}
+
+func (*instant) Results(context.Context, dispatch.Token, dispatch.Ref) (json.RawMessage, error) {
+	return json.RawMessage(`{}`), nil
+}
+
+// reached returns when the next stop is reached.
+func (p *instant) reached(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.stop:
+	case <-time.After(time.Minute):
+		t.Fatalf("nothing comes after %d jobs", len(p.taken()))
+	}
+}
+
+// taken gives the titles of the tasks whose jobs came, in order.
+func (p *instant) taken() (titles []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.order {
+		title, _, _ := strings.Cut(t, " - ")
+		titles = append(titles, title)
+	}
+	return titles
+}
+
+type noTokens struct{}
+
+func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
+	return dispatch.Token{}, nil
+}
+func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
+
+// replica is a broker at one slot of a platform. It visits accounts once it runs.
+type replica struct {
+	*dispatch.Broker
+	engine *engine.Engine
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func newReplica(s dispatch.Store, p dispatch.Platform) *replica {
+	r := &replica{ended: make(chan struct{})}
+	r.Broker = &dispatch.Broker{Store: s, Tokens: noTokens{}, Installation: "turns", Log: slog.New(slog.DiscardHandler), Backends: []*dispatch.Backend{{
+		Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessShared, Platform: p,
+		Limits: dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second}}}}
+	r.engine = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: r.Log})
+	r.Broker.Engine = r.engine
+	return r
+}
+
+func (r *replica) run() *replica {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go func() { defer close(r.ended); r.engine.Run(ctx) }()
+	return r
+}
+
+func (r *replica) stop() { r.cancel(); <-r.ended }
+
+// submit keeps a task and gives the places in the queue that its jobs are told.
+func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int) dispatch.TaskID {
+	t.Helper()
+	values := slices.Repeat([]json.RawMessage{json.RawMessage("1")}, jobs)
+	task, err := r.AcceptTask(t.Context(), u, dispatch.Request{Title: title, Label: dispatch.OGCProcess, Format: "json", Parameters: json.RawMessage(`{}`),
+		Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}, dispatch.Dimension{Name: "d", Values: values}, dispatch.Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.ID
+}
+
+// places are the queue positions of a task's jobs.
+func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (places []int) {
+	t.Helper()
+	_, jobs, err := r.ReadTask(t.Context(), u, id, dispatch.AsKnown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs {
+		if j.Ahead == nil {
+			t.Fatalf("job %d has no place", j.ID)
+		}
+		places = append(places, *j.Ahead)
+	}
+	return places
+}
+
+func TestUsersAreServedInTurn(t *testing.T) {
+	t.Run("model", func(t *testing.T) {
+		s := dispatchtest.NewMemStore(wall{})
+		servesInTurn(t, dispatchtest.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store { return s }})
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
+		s := open(t, dsn, wall{})
+		servesInTurn(t, dispatchtest.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return open(t, dsn, wall{})
+		}})
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		dsn := postgres.Database(t)
+		more := func() dispatch.Store { return open(t, dsn, nil) }
+		servesInTurn(t, dispatchtest.Database{Open: more, Restart: more})
+	})
+}
+
+// servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas come and go and a newcomer
+// submits a single job. Each user is served once in each round, in the order in which they came, as their jobs were told.
+func servesInTurn(t *testing.T, db dispatchtest.Database) {
+	const users, each = 100, 3
+	p := &instant{stops: []int{120, 180, 240, users*each + each + 1}, stop: make(chan struct{})}
+	s := db.Open()
+	one, two := newReplica(s, p), newReplica(db.Open(), p)
+	var came, want []string
+	tasks := map[string]dispatch.TaskID{}
+	for i := range users {
+		u := fmt.Sprintf("user%03d", (i*37+50)%users) // not by the alphabet
+		came, tasks[u] = append(came, u), one.submit(t, dispatch.UserID(u), u, each)
+	}
+	one.submit(t, dispatch.UserID(came[7]), "second", each)
+	want = slices.Repeat(came, each)
+	want[users+7] = "second" // first, second, first, and what is left
+	want = append(want, "second", came[7], "second")
+	for i, u := range came {
+		if i == 7 {
+			continue
+		}
+		if places := two.places(t, dispatch.UserID(u), tasks[u]); !slices.Equal(places, []int{i, users + i, 2*users + i}) {
+			t.Fatalf("%s is told %v and came after %d", u, places, i)
+		}
+	}
+
+	one.run()
+	two.run()
+	p.reached(t)
+	go one.stop()
+	p.stop <- struct{}{}
+	p.reached(t)
+	two.submit(t, "newcomer", "newcomer", 1)
+	p.stop <- struct{}{}
+	p.reached(t)
+	time.AfterFunc(10*time.Millisecond, func() { p.stop <- struct{}{} })
+	two.stop()
+	<-one.ended
+	three := newReplica(db.Restart(), p).run()
+	defer three.stop()
+	p.reached(t)
+	p.stop <- struct{}{}
+	order := p.taken()
+	if at := slices.Index(order, "newcomer"); at != 180 {
+		t.Errorf("the newcomer's job came after %d others, want 180: at once", at)
+	}
+	if order = slices.DeleteFunc(order, func(title string) bool { return title == "newcomer" }); !slices.Equal(order, want) {
+		t.Errorf("the order is\n%v, want\n%v", order, want)
+	}
+}
