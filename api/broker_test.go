@@ -175,6 +175,9 @@ func TestPlatformsWithTheRealBroker(t *testing.T) {
 	if at := list.Platforms[0]; got != "ok 2 {0 0} 5 of 5 0 0 0 0" || time.Since(*at.LastAnswer) > time.Minute || at.Attention != nil || at.Endpoint != "https://openeo.example.org" || at.Access != "open" {
 		t.Errorf("another's: %s, %+v", got, at)
 	}
+	if at := list.Platforms[0].Starts; at == nil || at.SettlesAfter != 1200 && at.SettlesAfter != 20 || at.Lag != 0 {
+		t.Errorf("starts in doubt: %+v", at)
+	}
 	failed(t, ask(h, "GET", "/platforms", "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
 }
 

@@ -23,8 +23,16 @@ type Platform struct {
 	Jobs        OwnJobs `json:"jobs" doc:"Yours"`
 	Slots       Share   `json:"slots" doc:"Of the account that your jobs run under, which others may share: jobs at the platform, and how many may be there at once. of: null where that is as many as the platform takes"`
 	Rate        float64 `json:"requests_per_second,omitempty" doc:"That the broker sends it at most"`
+	Starts      *Starts `json:"starts,omitempty" doc:"How the broker finds out whether a request that starts a job arrived when the answer was lost. Absent where there is no such request"`
 	Live        Share   `json:"live" doc:"Your jobs that have not ended, and how many you may have; of: null where only the limit for all platforms counts"`
 	LastDay     Share   `json:"last_day" doc:"Your jobs submitted in 24 hours, likewise"`
+}
+
+// Starts is what a platform has shown about starting jobs. Times are in seconds.
+type Starts struct {
+	SettlesAfter float64 `json:"settles_after" minimum:"0" doc:"Seconds for which the platform must go on saying created until a start of which the answer was lost is repeated"`
+	Prompt       int     `json:"prompt" minimum:"0" doc:"Confirmed starts in a row of which the first status read told; counted up to 25, from which on the platform counts as prompt"`
+	Lag          float64 `json:"lag" minimum:"0" doc:"The longest time in seconds that a status was seen to go on saying created after a start"`
 }
 
 // OwnJobs are a user's jobs at a platform.
@@ -65,6 +73,9 @@ func (a *api) platform(p dispatch.Prospect) Platform {
 		Attention:   a.attention(dispatch.Job{Account: p.Standing.Account, Attention: p.Why, Notice: p.Notice}),
 		QueueLength: p.Queue, Jobs: OwnJobs{p.Waiting, p.Active}, Slots: Share{p.Held, limitOf(p.Limits.Jobs)},
 		Live: Share{p.Live, limitOf(p.Quota.Live)}, LastDay: Share{p.Lately, limitOf(p.Quota.Daily)},
+	}
+	if p.Settles > 0 {
+		shown.Starts = &Starts{SettlesAfter: p.Settles.Seconds(), Prompt: min(p.Standing.Starts.Starts, dispatch.PromptStarts), Lag: p.Standing.Starts.Lag.Seconds()}
 	}
 	if p.Failed.After(p.Answered) {
 		shown.Failure = p.Failure

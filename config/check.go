@@ -145,6 +145,9 @@ func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
 	if p.Protocol == OGCProcess && p.TokenPrefix != "" {
 		r.failAt(key+".token_prefix", "only openEO has one: remove it")
 	}
+	if p.Protocol == OGCProcess && p.StartSettlesAfter != 0 {
+		r.failAt(key+".start_settles_after", "only openEO starts jobs in a request of its own: remove it")
+	}
 	if p.Limits.Send >= c.ShutdownGrace && !r.failed("shutdown_grace") {
 		r.failAt(key+".limits.send", "must be shorter than shutdown_grace (%v)", c.ShutdownGrace)
 	}

@@ -69,6 +69,9 @@ type Platform struct {
 	Issuer         string          `yaml:"issuer"`          // of the platform's tokens; "": not known
 	Limits         PlatformLimits  `yaml:"limits"`
 	Submit         Submit          `yaml:"submit" default:"at_most_once" oneof:"at_most_once at_least_once"`
+
+	// StartSettlesAfter is for openEO, see dispatch.Backend; absent: learned.
+	StartSettlesAfter time.Duration `yaml:"start_settles_after"`
 }
 
 // Protocol is what a platform speaks.

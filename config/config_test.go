@@ -42,6 +42,7 @@ platforms:
     issuer: https://identity.example.org/realms/CDSE
     limits: {jobs: 3, requests: 4, rate: 10/s, min_poll: 5s, send: 20s, free_stalled: true}
     submit: at_least_once
+    start_settles_after: 5m
   - name: processes
     protocol: ogc-api-processes
     endpoint: https://ogc.example.org/api
@@ -92,7 +93,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Exchange:    &Exchange{Driver: KeycloakRequestedIssuer, Alias: "cdse", LinkLife: 30 * time.Minute},
 			TokenPrefix: "oidc/CDSE", Issuer: "https://identity.example.org/realms/CDSE",
 			Limits: PlatformLimits{Jobs: 3, Requests: 4, Rate: Pace(100 * time.Millisecond), MinPoll: 5 * time.Second, Send: 20 * time.Second, FreeStalled: true},
-			Submit: AtLeastOnce,
+			Submit: AtLeastOnce, StartSettlesAfter: 5 * time.Minute,
 		}, {
 			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker", ClientSecret: "from a file"},
@@ -310,6 +311,7 @@ func TestFaults(t *testing.T) {
 		"http alias":              {yaml: "- {name: b, endpoint: https://b.example.org, aliases: [http://c.example.org], access: open}", want: "platforms[1].aliases[0]: use https"},
 		"bad issuer":              {yaml: "- {name: b, endpoint: https://b.example.org, issuer: x, access: open}", want: "platforms[1].issuer: write an absolute URL"},
 		"protocol":                {yaml: "- {name: b, protocol: openEO, endpoint: https://b.example.org, access: open}", want: "platforms[1].protocol: write one of openeo, ogc-api-processes; did you mean openeo?"},
+		"start settles for OGC":   {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, access: open, start_settles_after: 5m}", want: "platforms[1].start_settles_after: only openEO starts jobs"},
 		"prefix for OGC":          {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, access: open, token_prefix: x}", want: "platforms[1].token_prefix: only openEO has one"},
 		"no access":               {yaml: "- {name: b, endpoint: https://b.example.org}", want: "platforms[1].access: is missing: write user, shared or open"},
 		"access":                  {yaml: "- {name: b, endpoint: https://b.example.org, access: all}", want: "platforms[1].access: write one of user, shared, open"},

@@ -62,6 +62,7 @@ func expand(given []Platform) []Platform {
 		p.Protocol = OpenEO
 		all = append(all, p)
 		p.Name, p.Protocol, p.TokenPrefix = p.Name+"-ogc", OGCProcess, ""
+		p.StartSettlesAfter = 0
 		all = append(all, p)
 	}
 	return all

@@ -48,6 +48,7 @@ type Error struct {
 	Link       string // where the user can mend it, for SignInRequired
 	Faults     []Fault
 	RetryAfter time.Duration
+	Answered   bool  // of Uncertain: the server itself answered, so nothing of the request is still on its way
 	Err        error // the cause, for the log only
 }
 

@@ -167,7 +167,7 @@ func (v *visit) saveAll(ctx context.Context) error {
 			err = firstOf(err, v.hear(ctx, f.answers[0].Outcome))
 		}
 	}
-	return firstOf(err, v.retake(ctx))
+	return firstOf(err, v.noteStarts(ctx), v.retake(ctx))
 }
 
 // retake lets the account submit again when a job has ended at a platform that was full.
@@ -197,6 +197,7 @@ func (v *visit) said() (all []saying) {
 				at[a.job.ID], all = i, append(all, saying{job: a.job})
 			}
 			a.Err, a.GiveUp, a.Stalled = v.blame(a.Err), v.GiveUpAfter, v.StalledAfter
+			a.Settles = v.SettlesAfter(v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
 	}
@@ -230,6 +231,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 		if j, ok := is[s.job.ID]; ok {
 			v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
 			v.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+			v.sawStart(s.job, j)
 			continue
 		}
 		s.job, err = v.Store.Load(ctx, s.job.ID)

@@ -175,7 +175,7 @@ func (j Job) Intend(sendBy time.Time) Job {
 	case Waiting:
 		j.Phase, j.Attempt = Creating, j.Attempt+1
 	case Created:
-		j.Phase = Starting
+		j.Phase, j.Seen = Starting, ""
 	}
 	j.Turn, j.Looks, j.Unmoved = j.Turn+1, 0, 0
 	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +12,7 @@ const (
 	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
 
 	lookEvery    = minute      // between two looks at what is in doubt
-	startLooks   = 20          // looks in a row that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
+	startLooks   = 20          // pauses between looks in a row that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
 	searchLooks  = 3           // complete listings without the tag before a one-step submission is given up as unknown
 	lostLooks    = 6           // reads in a row that do not find a job before it is lost; the first two may be close together
 	searchRarer  = 60 * minute // between two looks for what is unknown
@@ -49,6 +50,7 @@ type Outcome struct {
 	Err     error
 	GiveUp  time.Duration // how long a job may be turned away, or stay unknown; 0: a day
 	Stalled time.Duration // how long a job may stay as it is until its owner is told; 0: six hours
+	Settles time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known
 }
 
 // full reports whether the platform takes no more because it has the account's other jobs: waiting for their end is no
@@ -90,7 +92,9 @@ func facts(j Job, o Outcome, now time.Time) Job {
 		j.Ref, j.Phase = o.Ref, Created
 	}
 	if o.Ref == j.Ref && (o.Started || o.Report.Status.running()) && (j.Phase == Created || j.Phase == Starting) {
-		j.Phase = Started
+		if j.Phase = Started; o.Asked == AskSubmit {
+			j.Seen = "" // what was read before the confirmation says nothing about the lag
+		}
 	}
 	if o.Result != nil {
 		j.Result, j.Checked = o.Result, now
@@ -142,6 +146,9 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 		return turnedAway(j, o, now)
 	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported:
 		return ended(j, Failed, refusals[kind], TextFor(o.Err))
+	}
+	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
+		j.SendBy = earlier(j.SendBy, now)
 	}
 	// It may have been taken, whatever the kind: to send again we would have to know.
 	j.Due = later(j.SendBy.Add(SettleMargin), now)
@@ -295,19 +302,22 @@ func unanswered(j Job, err error, now time.Time) Job {
 	return j
 }
 
-// unmoved counts a look that found a start in doubt without effect. It counts looks in a row, a minute apart, and not the
-// time since the start, so that a clock that jumps shortens the wait by one look at most. A start that had no effect was
-// not taken.
+// unmoved counts a look that found a start in doubt without effect. It adds up the pauses between looks in a row, and does not
+// take the time since the start, so that a clock that jumps shortens the wait by one pause at most. A start that had no effect
+// was not taken.
 func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
 	if seen != Accepted {
-		j.Looks = 0
+		j.Looks, j.Unmoved = 0, 0
 	}
 	j.Looks++
-	if j.Looks >= startLooks {
+	settles := cmp.Or(o.Settles, Promptness{}.SettlesAfter())
+	if j.Unmoved >= settles {
 		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform was asked to start this job, and did not."}
 		return turnedAway(j, o, now)
 	}
-	j.Due = now.Add(lookEvery)
+	pause := lookAgain(settles)
+	j.Unmoved += pause
+	j.Due = now.Add(pause)
 	return j.attend(InDoubt, "")
 }
 

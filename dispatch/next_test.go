@@ -36,7 +36,9 @@ func TestNext(t *testing.T) {
 	unwanted := func(j Job) Job { j.Desired = WantCancel; return j }
 	timed := func(j Job, left time.Duration) Job { j.MaxDuration, j.Deadline = time.Hour, t0.Add(left); return j }
 	looked := func(j Job, n int) Job { j.Looks = n; return j }
-	sawCreated := func(n int) Job { return with(starting, func(j *Job) { j.Seen, j.Looks = Accepted, n }) }
+	sawCreated := func(n int) Job {
+		return with(starting, func(j *Job) { j.Seen, j.Looks, j.Unmoved = Accepted, n, time.Duration(n)*lookEvery })
+	}
 	tried := func(j Job, n int) Job { j.Tries = n; return j }
 	late := func(o Outcome) Outcome { o.Turn = 0; return o }
 	failing := func(err error) Outcome { return submit1(func(o *Outcome) { o.Err = err }) }
@@ -103,11 +105,12 @@ func TestNext(t *testing.T) {
 		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, firstPoll},
 		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
 		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: no effect after all", sawCreated(startLooks - 1), status1(Accepted), Created, Submitted, NotTaken, firstPoll},
-		{"start in doubt: a word that nobody knows", sawCreated(startLooks - 1), status1(Unknown), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: created after such a word", with(sawCreated(startLooks-1), func(j *Job) { j.Seen = Unknown }), status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: not found after it was created", attending(sawCreated(startLooks-1), InDoubt), unread(kind(NotFound)), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: no effect for too long", with(sawCreated(startLooks-1), func(j *Job) { j.Refused = t0.Add(-giveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
+		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: no effect after all", sawCreated(startLooks), status1(Accepted), Created, Submitted, NotTaken, firstPoll},
+		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }), status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: not found after it was created", attending(sawCreated(startLooks), InDoubt), unread(kind(NotFound)), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: no effect for too long", with(sawCreated(startLooks), func(j *Job) { j.Refused = t0.Add(-giveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
 		{"started is not started again", started, status1(Accepted), Started, Submitted, None, firstPoll},
 		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
 		{"old jobs are asked each minute", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, lastPoll},

@@ -21,6 +21,8 @@ type Standing struct {
 	Queue            int       // all jobs that wait for the platform, whoever's
 	Answered, Failed time.Time // when the platform last answered, and last did not
 	Failure          string    // why not; safe to show
+
+	Starts Promptness // of the platform
 }
 
 // State is what a user can expect of a platform.
@@ -58,6 +60,8 @@ type Prospect struct {
 	*Backend
 	Standing
 	State State
+
+	Settles time.Duration // when a start in doubt settles; 0: nothing is started in a step of its own
 }
 
 // Platforms gives all platforms as they stand for a user, and that user's jobs at all of them, of which Within allows so
@@ -74,7 +78,10 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overa
 		return nil, overall, within, err
 	}
 	for i, backend := range b.Backends {
-		p := Prospect{backend, standings[i+1], standings[i+1].State()}
+		p := Prospect{Backend: backend, Standing: standings[i+1], State: standings[i+1].State()}
+		if backend.Platform.TwoStep() {
+			p.Settles = backend.SettlesAfter(p.Starts)
+		}
 		if backend.admit(ctx) != nil {
 			p.State = NotEntitled
 		}

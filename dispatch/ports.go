@@ -164,6 +164,10 @@ type Backend struct {
 	AtLeastOnce bool                       // repeat a one-step submission whose fate stays unknown: it may then run twice
 	Quota       Quota                      // of each user here, where several share an account
 	Entitled    func(context.Context) bool // whether who makes a request may run anything here; nil: everybody may
+
+	// StartSettlesAfter is for how long statuses must not tell of a start in doubt until it is repeated; 0: learned, see
+	// [Promptness].
+	StartSettlesAfter time.Duration
 }
 
 // Account is the account that u's jobs have at the backend.

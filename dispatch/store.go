@@ -118,6 +118,9 @@ type Store interface {
 
 	// Answered notes that a platform just answered; with a failure, that it did not, and why.
 	Answered(ctx context.Context, platform, failure string) error
+	// NoteStarts keeps what statuses have shown of starts at a platform, see [Promptness]. Beyond what makes a platform prompt
+	// starts need not be counted.
+	NoteStarts(ctx context.Context, platform string, seen StartsSeen) error
 	// Standings gives how accounts stand for one who uses them, in the order given. Slots are counted as in Agenda, with the
 	// account's entry in stalled; most accounts have none.
 	Standings(ctx context.Context, u UserID, accounts []Account, stalled map[Account]time.Duration) ([]Standing, error)
@@ -245,6 +248,8 @@ type Agenda struct {
 	// The earliest due of what waits, of what is created and wanted, of what is to be canceled or settled, and of what is to
 	// be learnt. Zero: there is none.
 	NextWaiting, NextStart, Next, NextLearn time.Time
+
+	Starts Promptness // of the platform
 }
 
 // done reports whether there is nothing live.

@@ -37,6 +37,8 @@ type visit struct {
 	queued   bool  // there was no slot for a reading at once
 	refusals int   // tokens in a row that the platform did not take
 
+	starts StartsSeen // not kept yet
+
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
 	read   time.Time    // the agenda
 	lease  time.Time    // when the lease ends at the earliest

@@ -37,6 +37,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"hold":    p.hold,
 			"take":    p.take,
 			"answer":  p.answer,
+			"starts":  p.noteStarts,
 			"purge":   p.purge,
 			"pass":    p.pass,
 			"define":  p.redefine,

@@ -980,12 +980,25 @@ func (s *MemStore) Answered(_ context.Context, platform, failure string) error {
 	return nil
 }
 
+func (s *MemStore) NoteStarts(_ context.Context, platform string, seen dispatch.StartsSeen) error {
+	_, unlock := s.lock()
+	defer unlock()
+	heard := s.heard[platform]
+	if seen.Lagged {
+		heard.Starts.Starts = 0
+	}
+	heard.Starts.Starts += seen.Prompt
+	heard.Starts.Lag = max(heard.Starts.Lag, seen.Lag.Truncate(time.Microsecond))
+	s.heard[platform] = heard
+	return nil
+}
+
 func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, a := range accounts {
 		heard := s.heard[a.Platform()]
-		is := dispatch.Standing{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure}
+		is := dispatch.Standing{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure, Starts: heard.Starts}
 		if acc := s.accounts[a]; acc != nil && acc.hold.After(now) {
 			is.Hold, is.Why, is.Notice = acc.hold, acc.why, acc.notice
 		}
@@ -1060,7 +1073,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	if acc == nil {
 		return dispatch.Agenda{}, notFound()
 	}
-	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why}
+	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts}
 	for _, j := range s.byDue(a) {
 		if j.Phase.Holds() && !j.FreesSlot(stalled, now) {
 			g.Held++

@@ -1,6 +1,7 @@
 package dispatchtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -22,6 +23,8 @@ type World struct {
 	Slots  int       // jobs an account may have at once; 0: no limit
 	Limit  int       // jobs an account must never have at once, for the broker knows better; 0: none
 	NoList bool      // that jobs cannot be listed turns out when they are to be
+
+	Lag time.Duration // how far behind statuses are at most, as those of a third of the runs; 0: 15 minutes
 
 	Violated func(format string, args ...any) // says what must never happen
 
@@ -85,10 +88,10 @@ func (w *World) create(a dispatch.Account, base, tag string) *Run {
 		queue: upTo(r, time.Minute), work: upTo(r, 5*time.Minute), fails: r.IntN(10) == 0, falters: r.IntN(5) == 0,
 	}
 	if r.IntN(3) == 0 {
-		run.lag = upTo(r, 15*time.Minute)
+		run.lag = upTo(r, cmp.Or(w.Lag, 15*time.Minute))
 	}
 	if r.IntN(4) == 0 {
-		run.hidden = upTo(r, 30*time.Second)
+		run.hidden = upTo(r, min(30*time.Second, cmp.Or(w.Lag, time.Hour)))
 	}
 	w.runs = append(w.runs, run)
 	w.trace("create %s %s", run.Ref.ID, tag)
@@ -216,7 +219,7 @@ func (w *World) fault(name string, patience time.Duration) fault {
 	case 4:
 		f.none, f.err = true, &dispatch.Error{Kind: dispatch.Uncertain, Op: "world", Text: "502 before the effect"}
 	case 5:
-		f.err = &dispatch.Error{Kind: dispatch.Uncertain, Op: "world", Text: "500 after the effect"}
+		f.err = &dispatch.Error{Kind: dispatch.Uncertain, Op: "world", Text: "500 after the effect", Answered: true}
 	case 6: // cut off, and the effect comes later than our knowing
 		f.err = &dispatch.Error{Kind: dispatch.Uncertain, Op: "world", Text: "cut off"}
 		f.to, f.cut = upTo(r, patience), true

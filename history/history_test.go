@@ -30,6 +30,7 @@ type history struct {
 	atLeastOnce bool
 	jumps       bool
 	twoStep     bool
+	settles     time.Duration // when starts in doubt settle; 0: learned
 
 	mu       sync.Mutex
 	procs    []*process
@@ -89,13 +90,16 @@ const (
 	patience = 60 * time.Hour   // until everything must have come to rest
 )
 
-// play runs the history of a seed on a store and returns what happened.
-func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func())) (h *history) {
+// play runs the history of a seed on a store, changed where that is wanted, and returns what happened.
+func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func()), change ...func(*history)) (h *history) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(t, seed)
 		var closeStore func()
 		h.store, closeStore = open(h.clock)
 		defer closeStore()
+		for _, do := range change {
+			do(h)
+		}
 		h.run()
 		h.rest()
 		h.check()

@@ -46,7 +46,7 @@ func (h *history) start(name string) *process {
 	e := engine.New(engine.Config{Store: store, Visit: p.visit, Log: slog.New(slog.DiscardHandler)})
 	backend := func(name string, access dispatch.Access) *dispatch.Backend {
 		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example", Access: access,
-			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce}
+			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce, StartSettlesAfter: h.settles}
 	}
 	p.Broker = &dispatch.Broker{
 		Store: store, Engine: e, Tokens: dispatchtest.Tokens{Link: link},

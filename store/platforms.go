@@ -19,6 +19,17 @@ func (s *Store) Answered(ctx context.Context, platform, failure string) error {
 	})
 }
 
+// NoteStarts keeps what statuses have shown of starts at a platform.
+func (s *Store) NoteStarts(ctx context.Context, platform string, seen dispatch.StartsSeen) error {
+	return s.in(ctx, s.visit, "NoteStarts", func(q tx, _ int64) error {
+		return q.NoteStarts(ctx, query.NoteStartsParams{Name: platform, Prompt: int64(seen.Prompt), Lag: seen.Lag.Microseconds(), Lagged: seen.Lagged})
+	})
+}
+
+func promptness(starts, lag int64) dispatch.Promptness {
+	return dispatch.Promptness{Starts: int(starts), Lag: span(lag)}
+}
+
 // Standings gives how accounts stand for one who uses them.
 func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
 	err = s.in(ctx, s.read, "Standings", func(q tx, now int64) error {
@@ -44,6 +55,7 @@ func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dis
 			for _, p := range heard {
 				if p.Name == a.Platform() {
 					all[i].Answered, all[i].Failed, all[i].Failure = at(p.Answered), at(p.Failed), p.Failure
+					all[i].Starts = promptness(p.PromptStarts, p.StartLag)
 				}
 			}
 		}
@@ -61,7 +73,7 @@ func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standin
 	if err != nil || l.account == "" {
 		return s, err
 	}
-	row, err := l.q.GetAccount(ctx, l.account)
+	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)
 	if err := missing(err); err != nil {
 		return s, err
 	}

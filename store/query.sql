@@ -285,7 +285,17 @@ UPDATE accounts SET generation = generation + 1, lease_until = 0,
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
 -- name: GetAccount :one
-SELECT wakes, hold, hold_attention, hold_notice FROM accounts WHERE id = $1;
+-- With what its platform has shown of starts.
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
+FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(id);
+
+-- name: NoteStarts :exec
+-- After a lag the row begins anew, and what is known is worst.
+INSERT INTO platforms (name, answered, failed, failure, prompt_starts, start_lag)
+VALUES (sqlc.arg(name), 0, 0, '', CAST(sqlc.arg(prompt) AS BIGINT), CAST(sqlc.arg(lag) AS BIGINT))
+ON CONFLICT (name) DO UPDATE SET
+	prompt_starts = CASE WHEN CAST(sqlc.arg(lagged) AS BOOLEAN) THEN 0 ELSE platforms.prompt_starts END + excluded.prompt_starts,
+	start_lag = CASE WHEN excluded.start_lag > platforms.start_lag THEN excluded.start_lag ELSE platforms.start_lag END;
 
 -- name: NextDue :one
 -- Not min(): before PostgreSQL has counted new rows, it would read them all for that.

@@ -59,6 +59,7 @@ func beforeSending(err error) bool {
 func statusError(op string, a *Answer, effect bool) error {
 	pause, told := retryAfter(a.Header, time.Now())
 	e := &dispatch.Error{Kind: statusKind(a.Status, effect, told), Op: op, Text: Text(Said(a)), RetryAfter: pause, Err: fmt.Errorf("HTTP %d", a.Status)}
+	e.Answered = a.Status == http.StatusInternalServerError // a proxy says so of itself at most, not of what it waits for
 	if e.Text == "" {
 		e.Text = fmt.Sprintf("The server answered %d %s.", a.Status, http.StatusText(a.Status))
 	}

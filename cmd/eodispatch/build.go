@@ -165,6 +165,7 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
 			AtLeastOnce: p.Submit == config.AtLeastOnce, Quota: quota(p.Users), Entitled: entitled(p.Users),
+			StartSettlesAfter: p.StartSettlesAfter,
 		})
 	}
 	return backends

@@ -767,7 +767,8 @@ func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, ser
 }
 
 const getAccount = `-- name: GetAccount :one
-SELECT wakes, hold, hold_attention, hold_notice FROM accounts WHERE id = $1
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
+FROM accounts a LEFT JOIN platforms p ON p.name = CAST($1 AS TEXT) WHERE a.id = $2
 `
 
 type GetAccountRow struct {
@@ -775,16 +776,21 @@ type GetAccountRow struct {
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
+	PromptStarts  int64
+	StartLag      int64
 }
 
-func (q *Queries) GetAccount(ctx context.Context, id dispatch.Account) (GetAccountRow, error) {
-	row := q.db.QueryRowContext(ctx, getAccount, id)
+// With what its platform has shown of starts.
+func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.Account) (GetAccountRow, error) {
+	row := q.db.QueryRowContext(ctx, getAccount, platform, iD)
 	var i GetAccountRow
 	err := row.Scan(
 		&i.Wakes,
 		&i.Hold,
 		&i.HoldAttention,
 		&i.HoldNotice,
+		&i.PromptStarts,
+		&i.StartLag,
 	)
 	return i, err
 }
@@ -2725,6 +2731,32 @@ ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.fa
 
 func (q *Queries) NoteSilence(ctx context.Context, name string, failed int64, failure string) error {
 	_, err := q.db.ExecContext(ctx, noteSilence, name, failed, failure)
+	return err
+}
+
+const noteStarts = `-- name: NoteStarts :exec
+INSERT INTO platforms (name, answered, failed, failure, prompt_starts, start_lag)
+VALUES ($1, 0, 0, '', CAST($2 AS BIGINT), CAST($3 AS BIGINT))
+ON CONFLICT (name) DO UPDATE SET
+	prompt_starts = CASE WHEN CAST($4 AS BOOLEAN) THEN 0 ELSE platforms.prompt_starts END + excluded.prompt_starts,
+	start_lag = CASE WHEN excluded.start_lag > platforms.start_lag THEN excluded.start_lag ELSE platforms.start_lag END
+`
+
+type NoteStartsParams struct {
+	Name   string
+	Prompt int64
+	Lag    int64
+	Lagged bool
+}
+
+// After a lag the row begins anew, and what is known is worst.
+func (q *Queries) NoteStarts(ctx context.Context, arg NoteStartsParams) error {
+	_, err := q.db.ExecContext(ctx, noteStarts,
+		arg.Name,
+		arg.Prompt,
+		arg.Lag,
+		arg.Lagged,
+	)
 	return err
 }
 

@@ -1,0 +1,129 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+)
+
+func TestWhenAStartSettles(t *testing.T) {
+	byHand := &Backend{StartSettlesAfter: 30 * time.Second}
+	for _, c := range []struct {
+		starts    int
+		lag, want time.Duration
+	}{
+		{0, 0, 20 * minute},
+		{PromptStarts - 1, 0, 20 * minute},
+		{PromptStarts, 0, 2 * minute},
+		{PromptStarts, 20 * time.Second, max(2*minute, 80*time.Second)},
+		{PromptStarts + 100, 3 * minute, 12 * minute},
+		{3, 3 * minute, 20 * minute},
+		{3, 10 * minute, 40 * minute},
+		{PromptStarts, 100 * minute, 60 * minute},
+	} {
+		p := Promptness{c.starts, c.lag}
+		if got := new(Backend).SettlesAfter(p); got != c.want {
+			t.Errorf("%+v: %v, want %v", p, got, c.want)
+		}
+		if got := byHand.SettlesAfter(p); got != 30*time.Second {
+			t.Errorf("%+v, set by hand: %v", p, got)
+		}
+	}
+}
+
+// Looks at a start in doubt are between ten seconds and a minute apart, twelve or more until it settles.
+func TestLooksAtAStartInDoubt(t *testing.T) {
+	t0 := time.Unix(1e9, 0)
+	for settles, want := range map[time.Duration]int{2 * minute: 13, 6 * minute: 13, 20 * minute: 21, 40 * minute: 41} {
+		j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
+		now, looks := t0, 0
+		for ; j.Phase == Starting && looks < 100; looks++ {
+			if looks > 0 {
+				if pause := j.Due.Sub(now); pause < minute/6 || pause > minute {
+					t.Fatalf("%v: looks are %v apart", settles, pause)
+				}
+				now = j.Due
+			}
+			j = next(j, Outcome{Asked: AskStatus, Turn: j.Turn, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
+		}
+		if looks != want || now.Sub(t0) < settles || j.Phase != Created {
+			t.Errorf("%v: %s after %d looks in %v, want %d", settles, j.Phase, looks, now.Sub(t0), want)
+		}
+	}
+}
+
+// A bound that grows while a start is in doubt counts the time that has passed, not the looks.
+func TestABoundGrowsWhileAStartIsInDoubt(t *testing.T) {
+	t0 := time.Unix(1e9, 0)
+	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
+	now := t0
+	for looks := 0; j.Phase == Starting && looks < 100; looks++ {
+		settles := 2 * minute
+		if looks >= 10 {
+			settles = 20 * minute
+		}
+		j = next(j, Outcome{Asked: AskStatus, Turn: j.Turn, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
+		if j.Phase == Starting {
+			now = j.Due
+		}
+	}
+	if now.Sub(t0) < 20*minute {
+		t.Errorf("settled after %v", now.Sub(t0))
+	}
+}
+
+func TestASecondStartIsNotJudgedByLooksAtTheFirst(t *testing.T) {
+	j := Job{Phase: Created, Seen: Accepted, Unmoved: time.Hour, Looks: 50}.Intend(time.Unix(1e9, 0))
+	if j.Seen != "" || j.Unmoved != 0 || j.Looks != 0 {
+		t.Errorf("after the intent: seen %q, unmoved %v, looks %d", j.Seen, j.Unmoved, j.Looks)
+	}
+}
+
+// What the server itself answered is over: looks begin at once. What broke off on its way, or came from a proxy, may still be taken until its deadline.
+func TestAnAnsweredRequestIsOver(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, SendBy: now.Add(30 * time.Second)}
+	for answered, want := range map[bool]time.Duration{true: SettleMargin, false: 30*time.Second + SettleMargin} {
+		err := &Error{Kind: Uncertain, Answered: answered}
+		if got := next(j, Outcome{Asked: AskSubmit, Ref: j.Ref, Err: err}, now); got.Due.Sub(now) != want || got.Attention != InDoubt {
+			t.Errorf("answered %v: due in %v with %q, want %v", answered, got.Due.Sub(now), got.Attention, want)
+		}
+	}
+	creating := Job{Phase: Creating, SendBy: j.SendBy}
+	if got := next(creating, Outcome{Asked: AskSubmit, Err: &Error{Kind: Uncertain, Answered: true}}, now); got.Due.Sub(now) != 30*time.Second+SettleMargin {
+		t.Errorf("a create is searched for in %v", got.Due.Sub(now))
+	}
+}
+
+func TestWhatStatusesShowOfStarts(t *testing.T) {
+	const send = 30 * time.Second
+	began := time.Unix(1e9, 0)
+	at := func(p Phase, seen Status, after time.Duration) Job {
+		return Job{Phase: p, Seen: seen, SendBy: began.Add(send), Checked: began.Add(after)}
+	}
+	for _, c := range []struct {
+		name    string
+		was, is Job
+		want    StartsSeen
+	}{
+		{"told at once", at(Started, "", 0), at(Started, Queued, 5*time.Second), StartsSeen{Prompt: 1}},
+		{"ended at once", at(Started, "", 0), at(Ended, Finished, 5*time.Second), StartsSeen{Prompt: 1}},
+		{"first looked at late", at(Started, "", 0), at(Started, Running, 2*minute), StartsSeen{Prompt: 1, Lag: 2 * minute}},
+		{"first looked at too late", at(Started, "", 0), at(Started, Running, 6*minute), StartsSeen{}},
+		{"not told", at(Started, "", 0), at(Started, Accepted, 5*time.Second), StartsSeen{Lagged: true, Lag: 5 * time.Second}},
+		{"still not told", at(Started, Accepted, 5*time.Second), at(Started, Accepted, 3*minute), StartsSeen{Lagged: true, Lag: 3 * minute}},
+		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*minute), StartsSeen{Lagged: true, Lag: 4 * minute}},
+		{"told, and then not", at(Started, Running, minute), at(Started, Accepted, 5*minute), StartsSeen{Lagged: true, Lag: 5 * minute}},
+		{"not told for hours", at(Started, Accepted, minute), at(Started, Running, 300*minute), StartsSeen{Lagged: true, Lag: longestLag}},
+		{"a second look", at(Started, Queued, minute), at(Started, Running, 2*minute), StartsSeen{}},
+		{"a word that nobody knows", at(Started, "", 0), at(Started, Unknown, 5*time.Second), StartsSeen{}},
+		{"no status", at(Started, "", 0), at(Started, "", 0), StartsSeen{}},
+		{"in doubt, and not told", at(Starting, "", 0), at(Starting, Accepted, minute), StartsSeen{}},
+		{"in doubt, and told at first", at(Starting, "", 0), at(Started, Running, minute), StartsSeen{}},
+		{"in doubt, and told late", at(Starting, Accepted, 40*time.Second), at(Started, Running, minute), StartsSeen{Lagged: true, Lag: minute}},
+	} {
+		var got StartsSeen
+		if got.add(c.was, c.is, send); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
