@@ -151,7 +151,7 @@ type api struct {
 
 	cursorKey []byte
 	readings  readings
-	reading   chan struct{} // so many at once, each to its end: when thousands look, not all are to wait for the last
+	reading   *readers
 	sockets   sockets
 	waits     sockets // requests that wait for a change
 	refusals  tokenRefusals
@@ -206,11 +206,9 @@ type API interface {
 	Close()
 }
 
-const readingAtOnce = 16
-
 // New gives an API.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile(), reading: make(chan struct{}, readingAtOnce),
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile(), reading: newReaders(),
 		rendering: semaphore.NewWeighted(renderMemory), heldNow: new(atomic.Int64)}
 	a.cursorKey = cursorKey(a.Secret, rand.Text())
 	a.life, a.stop = context.WithCancelCause(context.Background())

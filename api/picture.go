@@ -81,8 +81,8 @@ type item struct {
 // look gives a topic as it is known. Whoever asks while it is being read shares the next reading.
 func (a *api) look(ctx context.Context, t topic) (*picture, error) {
 	return a.readings.get(ctx, t, func(ctx context.Context) (*picture, error) {
-		a.reading <- struct{}{}
-		defer func() { <-a.reading }()
+		leave := a.reading.enter(t.user)
+		defer leave()
 		saved, stop := a.Broker.Answers(t.user)
 		p, err := a.paint(ctx, t)
 		if err != nil {

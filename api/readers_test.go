@@ -1,0 +1,51 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// slowly is a broker that takes a second to read a task.
+type slowly struct{ *world }
+
+func (s slowly) ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error) {
+	time.Sleep(time.Second)
+	return s.world.ReadTask(ctx, u, id, fresh)
+}
+
+// A user who looks at hundreds of tasks at once delays no other user's reading, and leaves nothing behind.
+func TestOneUsersReadingsDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		c.Broker = slowly{w}
+		h := New(c)
+		defer h.Close()
+		a := h.(*api)
+		done := make(chan struct{})
+		const many = 400
+		for n := range many {
+			go func() {
+				_, _ = a.look(t.Context(), topic{user: anna, task: dispatch.TaskID(n + 1)}) // there are none: that is read, too
+				done <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		begin := time.Now()
+		_, _ = a.look(t.Context(), topic{user: bert, task: 1})
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("another user waited %v for a reading of a second", took)
+		}
+		for range many {
+			<-done
+		}
+		synctest.Wait()
+		if n := len(a.reading.of); n > 0 {
+			t.Errorf("%d users are kept", n)
+		}
+	})
+}
