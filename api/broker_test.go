@@ -289,4 +289,8 @@ func TestWithTheRealBroker(t *testing.T) {
 	}
 	failed(t, ask(h, "DELETE", path, ""), 404, "JOB_NOT_FOUND")
 	failed(t, ask(h, "GET", path, ""), 404, "JOB_NOT_FOUND")
+	f = failed(t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"), 409, "CONFLICT")
+	if !strings.Contains(f.Message, "deleted") {
+		t.Errorf("the key of a deleted job: %+v", f)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -142,6 +143,10 @@ func routeOf(r *http.Request) string {
 // route serves r, or says in JSON that there is no such path or method.
 func (a *api) route(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := a.mux.Handler(r)
+	if pattern == "" && len(r.URL.Path) > 1 && strings.HasSuffix(r.URL.Path, "/") {
+		r.URL = withoutSlash(r.URL) // answered as without, so that no client has to repeat a write
+		handler, pattern = a.mux.Handler(r)
+	}
 	switch {
 	case pattern != "" && unambiguous(r.URL.Path):
 		a.mux.ServeHTTP(w, r)
@@ -150,6 +155,13 @@ func (a *api) route(w http.ResponseWriter, r *http.Request) {
 	default:
 		a.unrouted(w, r, handler)
 	}
+}
+
+// withoutSlash is an address without the slash at the end of its path.
+func withoutSlash(u *url.URL) *url.URL {
+	v := *u
+	v.Path, v.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
+	return &v
 }
 
 // unambiguous reports whether a path is written in the one way that is served, so that nothing is redirected.

@@ -16,9 +16,9 @@ import (
 
 func TestNoSuchPathOrMethod(t *testing.T) {
 	h := New(newWorld().config())
-	for _, path := range []string{"/", "/nothing", "/unit_jobs/", "/unit_jobs/1/", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
-		"/upscale_tasks/", "/upscale_tasks/1/", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics",
-		"/docs/nothing.js", "/docs/../health", "/openapi.json/"} {
+	for _, path := range []string{"/", "/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
+		"/upscale_tasks//", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics", "/metrics/",
+		"/docs/nothing.js", "/docs/../health"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "TRACE"} {
 			failed(t, ask(h, method, path, "", "Authorization", ""), 404, "NOT_FOUND")
 		}
@@ -313,4 +313,22 @@ func TestIdentityProviderDown(t *testing.T) {
 		w.unsure = &dispatch.Error{Kind: k, Op: "identity.Verify", Text: "canary"}
 		failed(t, ask(h, "GET", "/jobs_status", ""), 401, "AUTHENTICATION_FAILED")
 	}
+}
+
+// Clients of other services write a slash at the end of every path. They are answered as without, and not redirected.
+func TestASlashAtTheEnd(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	first := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs/", goodBody, "Idempotency-Key", "k"), 201)
+	decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "k"), 201)
+	if first.ID != 1 || w.keys[0] != w.keys[1] {
+		t.Errorf("job %d, keys %+v", first.ID, w.keys)
+	}
+	decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1/", ""), 200)
+	decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status/?filter=processing", ""), 200)
+	decode[any](t, ask(h, "POST", "/upscale_tasks/", goodTask), 201)
+	decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1/?limit=1", ""), 200)
+	failed(t, ask(h, "PUT", "/unit_jobs/", ""), 405, "METHOD_NOT_ALLOWED")
+	failed(t, ask(h, "GET", "/job_status/", ""), 426, "UPGRADE_REQUIRED")
+	decode[any](t, ask(h, "DELETE", "/unit_jobs/1/", ""), 200)
 }

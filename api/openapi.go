@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -127,12 +128,12 @@ var (
 	taskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 7}
 	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
-		Description: "The client's name for this request. Repeating it with the same body submits nothing twice; it is remembered for a day.",
+		Description: "The client's name for this request. Repeating it with the same body submits nothing twice; it is remembered for a day. If what it stands for was deleted since, the answer is 409.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
 	limitParam = &huma.Param{Name: "limit", In: "query", Description: "Entries of a page",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostLogs)), Default: manyLogs}}
 	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Entries to pass over",
-		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Default: 0}}
+		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Maximum: new(float64(math.MaxInt32)), Default: 0}}
 	waitParam = &huma.Param{Name: "wait", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber},
 		Description: "Seconds, 60 at most, to wait for a change of what this request shows: from now on, or with If-None-Match from what has that ETag. " +
 			"Only the latter misses no change between two requests. A user has as many requests that wait at once as streams, limits.streams of them; the next are answered with 429."}

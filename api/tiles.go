@@ -31,7 +31,7 @@ func (Area) Schema(huma.Registry) *huma.Schema {
 type TileRequest struct {
 	AOI  Area   `json:"aoi"`
 	Grid string `json:"grid" enum:"20x20km,250x250km" doc:"Name of a grid, see /grids"`
-	Clip *bool  `json:"clip,omitempty" default:"true" doc:"Whether the tiles are cut at the border of the area; false: whole cells"`
+	Clip *bool  `json:"clip,omitempty" nullable:"true" default:"true" doc:"Whether the tiles are cut at the border of the area; false: whole cells"`
 }
 
 // GeometryCollection is the tiles of an area (RFC 7946, 3.1.8).

@@ -65,6 +65,7 @@ type ProcessingJobSummary struct {
 	TaskID        int64         `json:"task_id,omitempty"`
 	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"The platform's name for the job"`
+	Format        string        `json:"format,omitempty" doc:"The format of the result, as it was asked for"`
 	Costs         *float64      `json:"costs,omitempty" doc:"In the platform's own unit"`
 	Duration      float64       `json:"duration,omitempty" doc:"Seconds that it ran, if the platform told when it had ended"`
 }
@@ -157,6 +158,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		TaskID:        int64(r.Task),
 		Platform:      r.Account.Platform(),
 		PlatformJobID: r.Ref.ID,
+		Format:        r.Request.Format,
 		Costs:         r.Costs,
 		Duration:      r.Duration.Seconds(),
 	}

@@ -46,7 +46,7 @@ func (r *reader) finish(c *Config) {
 // noteLinks says what users cannot do for want of an address.
 func (r *reader) noteLinks(c *Config) {
 	if c.PublicURL == "" && slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
-		c.Notes = append(c.Notes, "public_url is missing: users are shown no page to link their accounts, or to let jobs run while they are away")
+		c.Notes = append(c.Notes, "public_url is missing: users are shown the identity provider's account page to link their accounts, and no page to let jobs run while they are away")
 	}
 }
 

@@ -464,7 +464,7 @@ func TestTheVaultsKeys(t *testing.T) {
 	mustLoad(t, user, "S=s", "DATABASE_URL=postgresql://h/db", "EODISPATCH_VAULT_KEYS="+vaultKey)
 	mustLoad(t, minimal, "DATABASE_URL=postgresql://h/db")
 	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 2 || !strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") ||
-		!strings.Contains(c.Notes[1], "public_url is missing: users are shown no page") {
+		!strings.Contains(c.Notes[1], "public_url is missing: users are shown the identity provider's account page") {
 		t.Errorf("notes %v", c.Notes)
 	}
 }
@@ -529,5 +529,29 @@ func TestEverySecretIsASecret(t *testing.T) {
 	}
 	if secrets < 8 {
 		t.Errorf("only %d secrets are known", secrets)
+	}
+}
+
+// Where the variables of the deployed service are set, one note names the switch for its clients, unless it is set.
+func TestTheSwitchForClientsOfTheDeployedService(t *testing.T) {
+	deployed := []string{"KEYCLOAK_HOST=idp.example.org", "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=dispatch", "KEYCLOAK_CLIENT_SECRET=s",
+		`BACKENDS={"https://openeo.example.org":{"auth_method":"USER_CREDENTIALS","token_provider":"cdse","token_prefix":"oidc/CDSE"}}`}
+	named := func(environ []string) (n int) {
+		c, err := load("", nil, environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, note := range c.Notes {
+			if strings.Contains(note, "compat.submitted_as_created") && strings.Contains(note, "EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=true") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := named(deployed); n != 1 {
+		t.Errorf("%d notes name the switch", n)
+	}
+	if n := named(append(deployed, "EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=true")); n != 0 {
+		t.Errorf("%d notes name the switch that is set", n)
 	}
 }

@@ -34,6 +34,20 @@ func (r *reader) addLegacy() {
 	}
 }
 
+// legacyNote names the switch for clients of the service that this one replaces, if its variables are set. "": it is not needed.
+func (r *reader) legacyNote(c *Config) string {
+	if c.Compat.SubmittedAsCreated {
+		return ""
+	}
+	for _, variable := range []string{"KEYCLOAK_HOST", "KEYCLOAK_CLIENT_ID", "BACKENDS"} {
+		if _, set := r.env.lookup(variable); set {
+			return variable + " is set: clients of the deployed service that do not know the status submitted need " +
+				"compat.submitted_as_created: true, or " + prefix + "_COMPAT_SUBMITTED_AS_CREATED=true"
+		}
+	}
+	return ""
+}
+
 func (r *reader) addText(variable, section, key string) {
 	if text, set := r.env.lookup(variable); set {
 		r.add(variable, section, key, scalar(text))

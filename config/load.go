@@ -84,6 +84,9 @@ func (r *reader) notes(c *Config) []string {
 			notes = append(notes, fmt.Sprintf("the variable %s is not read%s (without %s_)", name, hint, prefix))
 		}
 	}
+	if note := r.legacyNote(c); note != "" {
+		notes = append(notes, note)
+	}
 	slices.Sort(notes)
 	return notes
 }

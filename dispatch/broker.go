@@ -69,9 +69,21 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	case first.Task != 0:
 		return Record{}, keyReused()
 	case first.Job != 0:
-		return b.decided(ctx, u, first.Job)
+		return b.repeatedJob(ctx, u, first.Job)
 	}
 	return b.decided(ctx, u, drafts[0].ID)
+}
+
+// repeatedJob is the job that a key stands for. One that its owner deleted is Conflict: it is gone, and the key submits no other.
+func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, error) {
+	r, err := b.Store.Refused(ctx, u, id)
+	if Is(err, NotFound) || err == nil && r.Hidden && !r.refused() {
+		return Record{}, &Error{Kind: Conflict, Op: "dispatch.Accept", Text: "This key stands for a job that was deleted. Use another."}
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return b.decided(ctx, u, id)
 }
 
 // keep keeps what was asked for, if its owner may have so many jobs more, and wakes the account. What a key stands for

@@ -20,13 +20,17 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	if err != nil || r.Ref == (Ref{}) {
 		return nil, err
 	}
-	return call(ctx, b, r.Account, func(ctx context.Context, p Platform, t Token) ([]LogEntry, error) {
+	entries, err := call(ctx, b, r.Account, func(ctx context.Context, p Platform, t Token) ([]LogEntry, error) {
 		l, can := p.(Logger)
 		if !can {
 			return nil, &Error{Kind: Unsupported, Op: "dispatch.Logs", Text: "This platform gives no logs."}
 		}
 		return l.Logs(ctx, t, r.Ref)
 	})
+	for i, e := range entries {
+		entries[i].Message = string(b.untagged([]byte(e.Message)))
+	}
+	return entries, err
 }
 
 // Parameters tells what a service takes, in the order of its document. Where the platform shows it to everybody, nobody

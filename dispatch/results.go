@@ -42,7 +42,7 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	if results != nil {
+	if results = b.untagged(results); results != nil {
 		b.results.keep(j.resultKey(), results)
 		return results, nil
 	}
@@ -50,6 +50,7 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 		results, err = call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
 			return p.Results(ctx, t, j.Ref)
 		})
+		results = b.untagged(results)
 		if !Is(err, Conflict) || time.Now().Add(resultsEvery).After(end) || nap(ctx, resultsEvery) != nil {
 			break
 		}

@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -92,4 +94,14 @@ func (v *visit) tagged(j Job) Job {
 	}
 	j.Nonces = j.Nonces.with(j.Attempt+1, nonce(j))
 	return j
+}
+
+// untagged removes the tags of this installation's jobs from what a platform says, wherever they follow a title. An installation's
+// name is random, so that nothing else looks like its tags.
+func (b *Broker) untagged(text []byte) []byte {
+	if b.Installation == "" || !bytes.Contains(text, []byte(" ["+b.Installation+".")) {
+		return text
+	}
+	tag := regexp.MustCompile(` \[` + regexp.QuoteMeta(b.Installation) + `\.[0-9]+\.[0-9]+(\.[0-9a-z]+)?\]`)
+	return tag.ReplaceAll(text, nil)
 }

@@ -64,13 +64,17 @@ func (a *access) readable(ctx context.Context) error {
 }
 
 // pageFor is the page of ours where a user mends their access to a platform: where accounts are linked, by linking; else by
-// giving leave. "": there is none.
+// giving leave. Without an address of ours, accounts are linked at the identity provider's own page. "": there is none.
 func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	base := strings.TrimSuffix(settings.PublicURL, "/")
-	switch driver := p.Exchange.Driver; {
+	driver := p.Exchange.Driver
+	linked := driver == config.KeycloakBroker || driver == config.KeycloakRequestedIssuer
+	switch {
+	case base == "" && linked && settings.Identity.Issuer != "":
+		return strings.TrimSuffix(settings.Identity.Issuer, "/") + "/account"
 	case base == "":
 		return ""
-	case driver == config.KeycloakBroker || driver == config.KeycloakRequestedIssuer:
+	case linked:
 		return base + "/link/" + p.Name
 	case leave:
 		return base + "/away"

@@ -202,6 +202,22 @@ func TestAnErrorIsReadTwice(t *testing.T) {
 }
 
 // What failed runs again under its id, and what it was called before is not forgotten.
+// TestUsersReadNoTags reads what platforms say of jobs that they know by a title with a tag.
+func TestUsersReadNoTags(t *testing.T) {
+	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
+		w := newWorkshop(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
+		jobs := w.drained(t, w.accept(t, p, 1), time.Minute)
+		results, err := w.Results(t.Context(), upscaler, jobs[0].ID)
+		if err != nil || !json.Valid(results) || strings.Contains(string(results), "[w.") {
+			t.Errorf("%s: results %s, %v", p, results, err)
+		}
+		logs, err := w.Logs(t.Context(), upscaler, jobs[0].ID)
+		if err != nil && !dispatch.Is(err, dispatch.Unsupported) || strings.Contains(fmt.Sprint(logs), "[w.") {
+			t.Errorf("%s: logs %v, %v", p, logs, err)
+		}
+	}
+}
+
 func TestRetryAtThePlatform(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond, Fail: 1}, "jobs: 4")
