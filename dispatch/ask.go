@@ -62,13 +62,22 @@ func (s step) unsent() []answer {
 	}
 	err := &Error{Kind: Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
 	j := s.jobs[0]
-	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Err: err}}}
+	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
+}
+
+// takenBack is what is known of a step whose intent may have been committed under a lease, though the store did not say so:
+// nothing was sent.
+func (s step) takenBack(l Lease) []answer {
+	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
+	j := s.jobs[0]
+	intended := j.Intend(time.Time{})
+	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Turn: intended.Turn, Unsent: true, Lease: l.Generation, Err: err}}}
 }
 
 func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 	r, err := v.Store.Request(ctx, j.ID)
 	if err != nil {
-		return Outcome{Asked: AskSubmit, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read.", Err: err}}
+		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read from the database.", Err: err}}
 	}
 	s, err := v.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.Installation), Ref: j.Ref, Request: r})
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {

@@ -51,6 +51,7 @@ type Broker struct {
 	syncs    slots     // synchronous runs of each platform
 	ownSyncs userSlots // and of each user there
 	results  keptCollections
+	backlog  backlog
 }
 
 // Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type flight struct {
 	token        Token
 	refusals     int // when it left
 	at, deadline time.Time
+	asked        time.Time // when it leaves, in the store's time
 }
 
 // flown is a flight that is over.
@@ -29,6 +31,9 @@ const inTurn = 250 * time.Millisecond
 // steps takes the most urgent steps, as many as may be under way at once and the platform's rate allows.
 func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 	var steps []flight
+	if v.backlog.full() {
+		v.resume = later(v.resume, time.Now().Add(repair))
+	}
 	for v.flying+len(steps) < v.Limits.Requests && !time.Now().Before(v.resume) {
 		j, c, any := v.turns.take(v.open)
 		if !any {
@@ -80,6 +85,11 @@ func (v *visit) begin(ctx context.Context, flights []flight) error {
 	intended, err := v.intend(ctx, flights)
 	for _, f := range flights {
 		j, ok := intended[f.jobs[0].ID]
+		f.asked = v.now().Add(max(0, time.Until(f.at)))
+		if f.submit && err != nil && !Is(err, Conflict) {
+			v.unsaved = append(v.unsaved, flown{f, f.takenBack(v.held)})
+			continue
+		}
 		if Is(err, Conflict) || f.submit && !ok {
 			v.mark(f.jobs, false)
 			continue
@@ -98,7 +108,9 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 	var jobs []Job
 	for _, f := range flights {
 		if f.submit {
-			jobs = append(jobs, v.tagged(f.jobs[0]))
+			j := v.tagged(f.jobs[0])
+			j.IntentLease = v.held.Generation
+			jobs = append(jobs, j)
 		}
 	}
 	if len(jobs) == 0 {
@@ -157,7 +169,7 @@ func (v *visit) saveAll(ctx context.Context) error {
 		said = again
 	}
 	over := v.unsaved
-	v.unsaved = nil
+	v.unsaved, v.tried = nil, nil
 	var err error
 	for _, f := range over {
 		v.mark(f.jobs, false)
@@ -184,6 +196,7 @@ func (v *visit) retake(ctx context.Context) error {
 type saying struct {
 	job      Job
 	outcomes []Outcome
+	missing  time.Time // since when the store does not know the job; zero: it does
 }
 
 // said puts the unsaved answers together by job, in the order they came.
@@ -196,7 +209,7 @@ func (v *visit) said() (all []saying) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, saying{job: a.job})
 			}
-			a.Err, a.GiveUp, a.Stalled = v.blame(a.Err), v.GiveUpAfter, v.StalledAfter
+			a.Err, a.At, a.GiveUp, a.Stalled = v.blame(a.Err), f.asked, v.GiveUpAfter, v.StalledAfter
 			a.Settles = v.SettlesAfter(v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
@@ -212,15 +225,66 @@ func (s saying) next(now time.Time) Job {
 	return j
 }
 
+// attempt is what a Save that failed was to keep of a job: it may have been committed all the same.
+type attempt struct {
+	job      Job
+	outcomes int // how many are in it
+}
+
+// result is the job as it is to be saved. What was tried before is tried again unchanged.
+func (v *visit) result(s saying) Job {
+	for _, t := range v.tried[s.job.ID] {
+		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
+			return t.job
+		}
+	}
+	return s.next(v.now())
+}
+
+// note remembers what was to be saved, by a Save whose end is not known.
+func (v *visit) note(said []saying, jobs []Job) {
+	if v.tried == nil {
+		v.tried = map[JobID][]attempt{}
+	}
+	for i, j := range jobs {
+		t := attempt{j, len(said[i].outcomes)}
+		known := func(k attempt) bool { return k.job.Version == j.Version && k.outcomes == t.outcomes }
+		if !slices.ContainsFunc(v.tried[j.ID], known) {
+			v.tried[j.ID] = append(v.tried[j.ID], t)
+		}
+	}
+}
+
+// unsavedOf leaves out the outcomes that a Save kept whose answer was lost: else they would count twice.
+func (v *visit) unsavedOf(s saying) []Outcome {
+	kept := 0
+	for _, t := range v.tried[s.job.ID] {
+		if t.is(s.job) {
+			kept = max(kept, t.outcomes)
+		}
+	}
+	return s.outcomes[kept:]
+}
+
+// is reports whether the attempt made the row what it is. Owners may have changed what they write meanwhile.
+func (t attempt) is(row Job) bool {
+	j := t.job
+	return row.Version > j.Version && row.Phase == j.Phase && row.Turn == j.Turn && row.Attempt == j.Attempt && row.Ref == j.Ref &&
+		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks && row.Tries == j.Tries &&
+		len(row.Strays) == len(j.Strays) && len(row.Past) == len(j.Past) &&
+		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
+}
+
 // save applies the answers to the jobs, and returns those whose rows have changed meanwhile, with the jobs as they are
 // now: for them next is to be asked again.
 func (v *visit) save(ctx context.Context, said []saying) (again []saying, err error) {
 	jobs := make([]Job, len(said))
 	for i, s := range said {
-		jobs[i] = s.next(v.now())
+		jobs[i] = v.result(s)
 	}
 	saved, err := v.Store.Save(ctx, jobs)
 	if err != nil {
+		v.note(said, jobs)
 		return nil, err
 	}
 	is := map[JobID]Job{}
@@ -228,21 +292,40 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 		is[j.ID] = j
 	}
 	for _, s := range said {
-		if j, ok := is[s.job.ID]; ok {
-			v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
-			v.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
-			v.sawStart(s.job, j)
+		j, ok := is[s.job.ID]
+		if !ok {
+			if again, err = v.reload(ctx, s, again); err != nil {
+				return nil, err
+			}
 			continue
 		}
-		s.job, err = v.Store.Load(ctx, s.job.ID)
-		if Is(err, NotFound) { // purged
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		again = append(again, s)
+		v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
+		v.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+		v.sawStart(s.job, j)
 	}
+	return again, nil
+}
+
+// reload adds s to again with the job as it is now, unless there is nothing left to save of it.
+func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying, error) {
+	was, err := s.job, error(nil)
+	s.job, err = v.Store.Load(ctx, was.ID)
+	if Is(err, NotFound) { // purged, or the database that answers lags behind
+		s.job = was
+		if s.carries() {
+			v.keepUnsaved([]saying{s})
+		}
+		return again, nil
+	}
+	if err != nil {
+		return again, err
+	}
+	last := s.outcomes[len(s.outcomes)-1]
+	if s.outcomes = v.unsavedOf(s); len(s.outcomes) > 0 {
+		return append(again, s), nil
+	}
+	v.freed = v.freed || was.Phase.Holds() && s.job.Phase == Ended
+	v.tell(ctx, was, s.job, last.Err)
 	return again, nil
 }
 
@@ -257,6 +340,7 @@ func (v *visit) heedAll(ctx context.Context, answers []answer) error {
 // heed does what a platform that turns requests away asks for: the account waits, not only the job.
 func (v *visit) heed(ctx context.Context, a answer) error {
 	switch {
+	case a.Unsent:
 	case a.Started:
 		v.refused.end(v.account)
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):

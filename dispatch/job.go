@@ -136,9 +136,12 @@ type Job struct {
 	Attempt int       // how often a create was begun
 	Nonces  Nonces    // the random parts of the attempts' tags
 	SendBy  time.Time // when the request begun last is certainly over
-	Ref     Ref
-	Strays  []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
-	Past    []Ref // what is done with: of attempts that failed before a retry, and strays that cannot be canceled
+
+	IntentLease int64 // the generation of the lease under which the request begun last was intended
+
+	Ref    Ref
+	Strays []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
+	Past   []Ref // what is done with: of attempts that failed before a retry, and strays that cannot be canceled
 
 	Status    Status
 	Seen      Status // the last report, believed or not

@@ -45,9 +45,12 @@ type Outcome struct {
 	Started bool   // the platform said so
 	Result  []byte // submit: the platform answered with the result itself
 	Report  Report
-	Repeat  bool // search: what is not found may be sent again
-	Others  int  // submit: jobs of the account that ran at the platform
+	Repeat  bool  // search: what is not found may be sent again
+	Others  int   // submit: jobs of the account that ran at the platform
+	Unsent  bool  // submit: the request was certainly not sent, for want of something of ours; Err says why
+	Lease   int64 // with Unsent: the generation of the lease under which the intent was to be committed; 0: it was
 	Err     error
+	At      time.Time     // when the platform was asked, in the store's time; zero: just now
 	GiveUp  time.Duration // how long a job may be turned away, or stay unknown; 0: a day
 	Stalled time.Duration // how long a job may stay as it is until its owner is told; 0: six hours
 	Settles time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known
@@ -75,7 +78,7 @@ func next(j Job, o Outcome, now time.Time) Job {
 	}
 	was := j
 	j = facts(j, o, now)
-	if o.Turn == was.Turn && j.Phase != Ended {
+	if o.Turn == was.Turn && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
 		j = verdict(j, o, now)
 	}
 	return settled(was, j, now)
@@ -132,6 +135,9 @@ func verdict(j Job, o Outcome, now time.Time) Job {
 
 // submitted is what follows from the answer to a create or a start.
 func submitted(j Job, o Outcome, now time.Time) Job {
+	if o.Unsent {
+		return unsent(j, now)
+	}
 	if o.Err == nil {
 		j.Tries, j.Refused, j.Checked, j.Due = 0, time.Time{}, now, now
 		if j.Phase == Started {
@@ -153,6 +159,17 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 	// It may have been taken, whatever the kind: to send again we would have to know.
 	j.Due = later(j.SendBy.Add(SettleMargin), now)
 	return j.attend(InDoubt, "")
+}
+
+// unsent takes back an intent whose request was not sent. The platform was not asked, so nothing is said of it.
+func unsent(j Job, now time.Time) Job {
+	j = j.back()
+	j.Due = now.Add(min(repair<<min(j.Tries, 10), lastPoll))
+	j.Tries++
+	if j.Attention == InDoubt || j.Attention == SubmissionUnknown {
+		j = j.attend(None, "")
+	}
+	return j
 }
 
 // refusals tells the ways to be refused for good apart, where a client can do something else about each.
@@ -238,7 +255,7 @@ func reported(j Job, o Outcome, now time.Time) Job {
 		return unanswered(j, o.Err, now)
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
-	if since := now.Sub(j.Checked); s == Failed && seen == Failed && since >= 0 && since < confirm { // somebody asked sooner
+	if since := o.asked(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // asked too soon
 		j.Due = j.Checked.Add(confirm)
 		return j
 	}
@@ -319,6 +336,17 @@ func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
 	j.Unmoved += pause
 	j.Due = now.Add(pause)
 	return j.attend(InDoubt, "")
+}
+
+// clockSetBack is how much sooner than the last a question may have been asked; more means that the clock was set back.
+const clockSetBack = 2 * minute
+
+// asked is when the platform was asked.
+func (o Outcome) asked(now time.Time) time.Time {
+	if o.At.IsZero() {
+		return now
+	}
+	return o.At
 }
 
 // missed counts a look that did not find the job. It counts as a question that brought no answer, too: who waits for one

@@ -126,7 +126,7 @@ func (n *noted) news(platform string, silent bool) bool {
 func (v *visit) hear(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)
-	if !silent && !answered || !v.noted.news(v.Name, silent) {
+	if o.Unsent || !silent && !answered || !v.noted.news(v.Name, silent) {
 		return nil
 	}
 	failure := ""

@@ -83,6 +83,9 @@ type Store interface {
 	// seen. Conflict when the lease is not ours any more.
 	Release(ctx context.Context, l Lease, wakes int64, due time.Time) error
 
+	// Wake notes that there is something new for an account's visit.
+	Wake(context.Context, Account) error
+
 	// Agenda is what is due for an account. Every job whose phase holds a slot is counted in Agenda.Held; if stalled is not 0,
 	// those that are stalled for that time are not, see [Job.FreesSlot].
 	Agenda(ctx context.Context, a Account, n int, stalled time.Duration) (Agenda, error)

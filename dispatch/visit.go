@@ -29,13 +29,14 @@ type visit struct {
 	flying   int
 	answers  chan flown
 	unsaved  []flown
-	pass     Token // that the last steps were begun with
-	denial   error // why nothing can be asked, if that was just learnt
-	stirred  bool  // there is news since the last look
-	empty    bool  // because there is no token
-	freed    bool  // a job has ended, and what that means is not yet heeded
-	queued   bool  // there was no slot for a reading at once
-	refusals int   // tokens in a row that the platform did not take
+	tried    map[JobID][]attempt // saves of them that failed
+	pass     Token               // that the last steps were begun with
+	denial   error               // why nothing can be asked, if that was just learnt
+	stirred  bool                // there is news since the last look
+	empty    bool                // because there is no token
+	freed    bool                // a job has ended, and what that means is not yet heeded
+	queued   bool                // there was no slot for a reading at once
+	refusals int                 // tokens in a row that the platform did not take
 
 	starts StartsSeen // not kept yet
 
@@ -79,6 +80,7 @@ func (v *visit) run(ctx context.Context) error {
 		switch {
 		case v.flying > 0, len(v.unsaved) > 0 && ours:
 		case err != nil && (ending || !ours || Is(err, Conflict)):
+			v.keepUnsaved(v.said())
 			return err
 		case err != nil:
 		case ending, v.quiet():

@@ -811,6 +811,13 @@ func (s *MemStore) Release(_ context.Context, l dispatch.Lease, wakes int64, due
 	return nil
 }
 
+func (s *MemStore) Wake(_ context.Context, a dispatch.Account) error {
+	now, unlock := s.lock()
+	defer unlock()
+	s.wake(a, now)
+	return nil
+}
+
 func (s *MemStore) Load(_ context.Context, id dispatch.JobID) (dispatch.Job, error) {
 	_, unlock := s.lock()
 	defer unlock()

@@ -152,6 +152,11 @@ func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due 
 	})
 }
 
+// Wake notes that there is something new for an account's visit.
+func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
+	return s.in(ctx, s.visit, "Wake", func(q tx, now int64) error { return q.Wake(ctx, a, now) })
+}
+
 // Load gives a job to a visit, whoever owns it.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
 	row, err := s.queries(s.look).GetJob(ctx, id)

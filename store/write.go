@@ -24,6 +24,7 @@ var columns = []column{
 	{"turn", "BIGINT", func(j dispatch.Job) any { return j.Turn }},
 	{"attempt", "BIGINT", func(j dispatch.Job) any { return j.Attempt }},
 	{"nonces", "TEXT", func(j dispatch.Job) any { return j.Nonces }},
+	{"intent_lease", "BIGINT", func(j dispatch.Job) any { return j.IntentLease }},
 	{"send_by", "BIGINT", func(j dispatch.Job) any { return micros(j.SendBy) }},
 	{"ref_base", "TEXT", func(j dispatch.Job) any { return j.Ref.Base }},
 	{"ref_id", "TEXT", func(j dispatch.Job) any { return j.Ref.ID }},

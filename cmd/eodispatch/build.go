@@ -116,7 +116,10 @@ func (b *broker) work(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.tidy(ctx) })
 	all.Go(func() { b.access.keep(ctx) })
-	all.Go(func() { b.engine.Run(ctx) })
+	all.Go(func() {
+		b.engine.Run(ctx)
+		b.jobs.Drain()
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

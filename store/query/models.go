@@ -60,6 +60,7 @@ type Job struct {
 	MaxDuration int64
 	Deadline    int64
 	Duration    int64
+	IntentLease int64
 	Nonces      dispatch.Nonces
 	Unmoved     int64
 }

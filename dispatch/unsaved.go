@@ -1,0 +1,184 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	mostUnsaved   = 1000             // kept responses from which on this process sends nothing new
+	saveWithin    = 10 * time.Second // for one store call of the backlog
+	longestRepair = 30 * time.Second // between two attempts to save the backlog
+	unsavedEvery  = time.Minute      // between two log lines about the backlog
+	missingFor    = time.Hour        // how long a job must stay unknown to the store before a response about it is dropped
+)
+
+// backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as soon as
+// the store answers again, whoever holds the account by then: Save is checked by the row's version and needs no lease.
+// Responses to all other questions are not kept, because those can be asked again.
+type backlog struct {
+	mu    sync.Mutex
+	said  []saying
+	empty chan struct{} // closed when nothing is left; nil: nothing was kept
+}
+
+// Unsaved is how many responses to submissions wait in memory to be saved.
+func (b *Broker) Unsaved() int {
+	b.backlog.mu.Lock()
+	defer b.backlog.mu.Unlock()
+	return len(b.backlog.said)
+}
+
+// Drain waits until every kept response is saved. The caller bounds the time by ending the process.
+func (b *Broker) Drain() {
+	b.backlog.mu.Lock()
+	empty := b.backlog.empty
+	b.backlog.mu.Unlock()
+	if empty != nil {
+		<-empty
+	}
+}
+
+// full reports whether so many responses are kept that nothing new may be sent.
+func (l *backlog) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.said) >= mostUnsaved
+}
+
+// keepUnsaved takes over responses from a visit.
+func (b *Broker) keepUnsaved(said []saying) {
+	said = slices.DeleteFunc(slices.Clone(said), func(s saying) bool { return !s.submission() })
+	if len(said) == 0 {
+		return
+	}
+	b.backlog.mu.Lock()
+	defer b.backlog.mu.Unlock()
+	b.backlog.said = append(b.backlog.said, said...)
+	if b.backlog.empty == nil {
+		b.backlog.empty = make(chan struct{})
+		go b.saveBacklog(context.Background())
+	}
+}
+
+// submission reports whether any response is to a submission.
+func (s saying) submission() bool {
+	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return o.Asked == AskSubmit })
+}
+
+// carries reports whether any response names something at the platform, or holds a result: it must not be lost.
+func (s saying) carries() bool {
+	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool {
+		return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) || o.Result != nil
+	})
+}
+
+// saveBacklog saves the kept responses, and returns when none is left.
+func (b *Broker) saveBacklog(ctx context.Context) {
+	var logged time.Time
+	for pause := repair; ; {
+		n := b.Unsaved()
+		if logged.IsZero() || time.Since(logged) >= unsavedEvery {
+			logged = time.Now()
+			b.Log.WarnContext(ctx, "responses of platforms cannot be saved; they are kept in memory and retried", "unsaved", n)
+		}
+		saved, err := b.saveKept(ctx)
+		if b.backlog.done() {
+			b.Log.InfoContext(ctx, "all responses of platforms are saved")
+			return
+		}
+		if saved > 0 {
+			pause = repair
+		}
+		if err != nil {
+			b.Log.DebugContext(ctx, "saving responses failed", "error", err)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, longestRepair)
+	}
+}
+
+// done ends the backlog if nothing is left in it.
+func (l *backlog) done() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.said) > 0 {
+		return false
+	}
+	close(l.empty)
+	l.empty = nil
+	return true
+}
+
+// saveKept tries to save each kept response once, and stops when the store does not answer.
+func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
+	b.backlog.mu.Lock()
+	said := slices.Clone(b.backlog.said)
+	b.backlog.mu.Unlock()
+	left := said[:0:0]
+	for i, s := range said {
+		err = b.saveLate(ctx, &s)
+		if err == nil {
+			saved++
+			continue
+		}
+		left = append(left, s)
+		if !Is(err, NotFound) && !Is(err, Conflict) {
+			left = append(left, said[i+1:]...)
+			break
+		}
+	}
+	b.backlog.mu.Lock()
+	b.backlog.said = append(left, b.backlog.said[len(said):]...)
+	b.backlog.mu.Unlock()
+	return saved, err
+}
+
+// saveLate applies the responses about one job to its row as it is now, and wakes its account. Conflict: the row keeps
+// changing; NotFound: the store does not know the job at present.
+func (b *Broker) saveLate(ctx context.Context, s *saying) error {
+	ctx, cancel := context.WithTimeout(ctx, saveWithin)
+	defer cancel()
+	j, err := b.Store.Load(ctx, s.job.ID)
+	if Is(err, NotFound) {
+		return b.missingJob(ctx, s, err)
+	}
+	if err != nil {
+		return err
+	}
+	g, err := b.agendaOf(ctx, j.Account, 1)
+	if err != nil {
+		return err
+	}
+	s.job, s.missing = j, time.Time{}
+	saved, err := b.Store.Save(ctx, []Job{s.next(g.Now)})
+	if err != nil {
+		return err
+	}
+	if len(saved) == 0 {
+		return &Error{Kind: Conflict, Op: "dispatch.saveLate", Text: "The job was changed meanwhile."}
+	}
+	b.tell(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
+	if err := b.Store.Wake(ctx, j.Account); err != nil {
+		return err
+	}
+	b.wake(j.Account)
+	return nil
+}
+
+// missingJob is nil once a response may be dropped because its job is gone. A replica of the database that lags behind may
+// not know the job for a while, so a response that names a job at the platform is kept for [missingFor].
+func (b *Broker) missingJob(ctx context.Context, s *saying, err error) error {
+	if s.missing.IsZero() {
+		s.missing = time.Now()
+	}
+	if s.carries() && time.Since(s.missing) < missingFor {
+		return err
+	}
+	for _, o := range s.outcomes {
+		b.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID), "account", string(s.job.Account), "ref", o.Ref.ID)
+	}
+	return nil
+}
