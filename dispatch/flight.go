@@ -311,7 +311,7 @@ func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying,
 	was, err := s.job, error(nil)
 	s.job, err = v.Store.Load(ctx, was.ID)
 	if Is(err, NotFound) { // purged, or the database that answers lags behind
-		s.job = was
+		s.job, v.resume = was, later(v.resume, time.Now().Add(repair))
 		if s.carries() {
 			v.keepUnsaved([]saying{s})
 		}

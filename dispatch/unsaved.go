@@ -59,7 +59,7 @@ func (b *Broker) keepUnsaved(said []saying) {
 	b.backlog.said = append(b.backlog.said, said...)
 	if b.backlog.empty == nil {
 		b.backlog.empty = make(chan struct{})
-		go b.saveBacklog(context.Background())
+		go b.saveBacklog(context.Background(), b.backlog.empty)
 	}
 }
 
@@ -76,7 +76,8 @@ func (s saying) carries() bool {
 }
 
 // saveBacklog saves the kept responses, and returns when none is left.
-func (b *Broker) saveBacklog(ctx context.Context) {
+func (b *Broker) saveBacklog(ctx context.Context, empty chan struct{}) {
+	defer b.backlog.release(empty)
 	var logged time.Time
 	for pause := repair; ; {
 		n := b.Unsaved()
@@ -110,6 +111,16 @@ func (l *backlog) done() bool {
 	close(l.empty)
 	l.empty = nil
 	return true
+}
+
+// release lets go who waits for the backlog when its goroutine ended before everything was saved.
+func (l *backlog) release(empty chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.empty == empty {
+		close(empty)
+		l.empty = nil
+	}
 }
 
 // saveKept tries to save each kept response once, and stops when the store does not answer.

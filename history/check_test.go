@@ -214,7 +214,7 @@ func (h *history) checkOwner(j dispatch.Job) {
 func (h *history) keeps(r dispatchtest.Run) bool {
 	for _, p := range h.procs {
 		if p.name == r.ToldTo {
-			return !p.dead || p.died.Sub(r.Told) > 10*time.Minute
+			return !p.dead || p.died.Sub(r.Told) > 10*time.Minute+h.outage.longest
 		}
 	}
 	return false
@@ -225,8 +225,12 @@ func (h *history) checkVisible() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, j := range h.jobs {
-		if at := h.intended[id]; j.Phase.InDoubt() && j.Attention == dispatch.None && time.Since(at) > 4*time.Minute && !h.jumps {
-			h.violated("job %d is in doubt since %v, and nobody is told", id, at.Sub(h.began))
+		at := h.intended[id]
+		if end := h.outage.end(); end.After(at) { // nothing could be saved before
+			at = end
+		}
+		if j.Phase.InDoubt() && j.Attention == dispatch.None && time.Since(at) > 4*time.Minute && !h.jumps {
+			h.violated("job %d is in doubt since %v, and nobody is told", id, h.intended[id].Sub(h.began))
 		}
 	}
 }
@@ -255,6 +259,9 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 		}
 		if !r.Told.IsZero() && !known && h.keeps(r) {
 			h.violated("run %s of job %d was told to %s and is forgotten", r.Ref, j.ID, r.ToldTo)
+		}
+		if !r.Told.IsZero() && h.keeps(r) && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
+			h.violated("run %s of job %d was told to %s, and the job is unknown", r.Ref, j.ID, r.ToldTo)
 		}
 		if j.Status == dispatch.Canceled && r.Active(time.Now()) && !unsure {
 			h.violated("run %s of canceled job %d goes on", r.Ref, j.ID)

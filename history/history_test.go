@@ -24,6 +24,7 @@ type history struct {
 	began       time.Time
 	clock       *clock
 	store       dispatch.Store
+	outage      outage
 	world       *dispatchtest.World
 	platform    func(dispatchtest.Link) dispatch.Platform
 	limits      dispatch.Limits
@@ -46,6 +47,7 @@ type history struct {
 	digest   uint64
 	lines    []string
 	wrong    []string
+	silences int // how often a platform was noted as silent
 }
 
 // turn is a slot that an owner got.
@@ -196,8 +198,10 @@ func (h *history) event() {
 		h.crash()
 	case n < 87:
 		h.freeze()
-	case n < 92:
+	case n < 91:
 		h.stop()
+	case n < 94:
+		h.away()
 	case h.jumps:
 		d := time.Duration(h.rand.Int64N(int64(4*time.Hour))) - 2*time.Hour
 		h.clock.jump(d)
@@ -368,6 +372,13 @@ func (h *history) freeze() {
 	h.accept(dispatch.Key{}) // so that there are calls
 	time.Sleep(time.Duration(h.rand.Int64N(int64(time.Minute))))
 	h.launch()
+}
+
+// away takes the store away for seconds, or for longer than any lease, in the middle of something.
+func (h *history) away() {
+	lasts := []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}[h.rand.IntN(3)]
+	h.outage.plan(1+h.rand.IntN(12), lasts, h.rand.IntN(2) == 0)
+	h.accept(dispatch.Key{}) // so that there are calls
 }
 
 // stop ends a process politely and starts the next.

@@ -56,6 +56,9 @@ func (h *history) start(name string) *process {
 	go func() {
 		defer close(p.done)
 		e.Run(ctx)
+		if !p.killed() {
+			p.Drain()
+		}
 	}()
 	return p
 }
@@ -126,6 +129,12 @@ func (p *process) die() {
 	p.stop()
 }
 
+func (p *process) killed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
 func (p *process) awake() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,10 +162,19 @@ type storeOf struct {
 	p *process
 }
 
-func through[T any](s *storeOf, call func() (T, error)) (T, error) {
+func through[T any](s *storeOf, call func() (T, error)) (t T, err error) {
 	s.p.passStore()
-	t, err := call()
+	away, lost := s.h.outage.strike()
+	if away {
+		s.p.passStore()
+		return t, unanswered(dispatch.Unavailable)
+	}
+	t, err = call()
 	s.p.passStore()
+	if lost {
+		var none T
+		return none, unanswered(dispatch.Uncertain)
+	}
 	return t, err
 }
 
@@ -197,6 +215,9 @@ func (s *storeOf) Records(ctx ctxt, u dispatch.UserID, p dispatch.Page) ([]dispa
 
 func (s *storeOf) Request(ctx ctxt, id dispatch.JobID) (dispatch.Request, error) {
 	s.beside()
+	if s.h.outage.away() {
+		return dispatch.Request{}, unanswered(dispatch.Unavailable)
+	}
 	return s.Store.Request(ctx, id)
 }
 
@@ -250,6 +271,9 @@ func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, wit
 
 func (s *storeOf) Dequeue(ctx ctxt, r dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	s.beside()
+	if s.h.outage.away() {
+		return nil, 0, unanswered(dispatch.Unavailable)
+	}
 	leases, wait, err = s.Store.Dequeue(ctx, r, ttl)
 	s.beside()
 	return leases, wait, err

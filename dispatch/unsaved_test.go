@@ -1,0 +1,227 @@
+package dispatch_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+)
+
+// faulty is a store whose calls fail as a test says.
+type faulty struct {
+	dispatch.Store
+	mu      sync.Mutex
+	save    func([]dispatch.Job) (lost bool, err error) // lost: it is committed all the same
+	load    func(dispatch.JobID) error
+	request func() error
+}
+
+func (f *faulty) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *faulty) Save(ctx context.Context, jobs []dispatch.Job) ([]dispatch.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.save != nil {
+		if lost, err := f.save(jobs); err != nil {
+			if lost {
+				_, _ = f.Store.Save(ctx, jobs)
+			}
+			return nil, err
+		}
+	}
+	return f.Store.Save(ctx, jobs)
+}
+
+func (f *faulty) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.load != nil {
+		if err := f.load(id); err != nil {
+			return dispatch.Job{}, err
+		}
+	}
+	return f.Store.Load(ctx, id)
+}
+
+func (f *faulty) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.request != nil {
+		if err := f.request(); err != nil {
+			return dispatch.Request{}, err
+		}
+	}
+	return f.Store.Request(ctx, id)
+}
+
+func withFaulty(t *testing.T, p dispatch.Platform, test func(*testing.T, *house, *faulty)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: dispatchtest.NewMemStore(clock{})}
+		h := open(f, backend("a", dispatch.AccessShared, p))
+		test(t, h, f)
+		h.stop()
+	})
+}
+
+// A report of failure whose save was committed, though its answer was lost, is one report however often it is saved again.
+func TestOneReportOfFailureIsNotTwo(t *testing.T) {
+	var fails atomic.Bool
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		if fails.CompareAndSwap(true, false) {
+			return dispatch.Report{Status: dispatch.Failed}, nil
+		}
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}}
+	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+		r := h.accept(t)
+		time.Sleep(time.Minute)
+		first := true
+		var away time.Time
+		f.set(func() {
+			f.save = func(jobs []dispatch.Job) (bool, error) {
+				if jobs[0].Seen == dispatch.Failed && first {
+					first, away = false, time.Now().Add(8*time.Second)
+				}
+				lost := time.Until(away) == 8*time.Second
+				if time.Now().Before(away) {
+					return lost, failure(dispatch.Uncertain)
+				}
+				return false, nil
+			}
+		})
+		fails.Store(true)
+		time.Sleep(5 * time.Minute)
+		if r := h.now(t, r.ID); first || r.Status != dispatch.Running {
+			t.Errorf("after one report of failure the job is %s", r.Status)
+		}
+	})
+}
+
+// A look that did not find the job counts once, though its save had to be repeated.
+func TestALookIsCountedOnce(t *testing.T) {
+	var lost atomic.Bool
+	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+		if lost.Load() {
+			return dispatch.Report{}, failure(dispatch.NotFound)
+		}
+		return dispatch.Report{Status: dispatch.Running}, nil
+	}}
+	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+		r := h.accept(t)
+		time.Sleep(time.Minute)
+		looks := 0
+		f.set(func() {
+			f.save = func(jobs []dispatch.Job) (bool, error) {
+				if looks++; lost.Load() && looks%2 == 1 {
+					return true, failure(dispatch.Uncertain)
+				}
+				return false, nil
+			}
+		})
+		lost.Store(true)
+		asked := p.statuses.Load()
+		time.Sleep(4*time.Minute + 30*time.Second)
+		if r, n := h.now(t, r.ID), p.statuses.Load()-asked; r.Looks != int(n) || r.Status == dispatch.Failed {
+			t.Errorf("%d looks were counted as %d, and the job is %s", n, r.Looks, r.Status)
+		}
+	})
+}
+
+// A replica of the database that lags behind does not know a job for a while. The identifier that the platform gave is kept.
+func TestAnAnswerOutlivesANotFound(t *testing.T) {
+	for _, absent := range []time.Duration{time.Second, 10 * time.Minute} {
+		var at atomic.Int64
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+			at.Store(time.Now().Add(absent).UnixNano())
+			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		}}
+		withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+			stale := func() bool { return time.Now().UnixNano() < at.Load() }
+			saved := f.Store
+			f.set(func() {
+				f.Store = lagging{saved, stale}
+				f.load = func(dispatch.JobID) error {
+					if stale() {
+						return failure(dispatch.NotFound)
+					}
+					return nil
+				}
+			})
+			r := h.accept(t)
+			time.Sleep(absent + time.Minute)
+			if r := h.now(t, r.ID); r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
+				t.Errorf("after %v the job is %s %q, its ref %q, after %d submits", absent, r.Phase, r.Attention, r.Ref.ID, p.submits.Load())
+			}
+		})
+	}
+}
+
+// lagging is a store that changes nothing while it is stale.
+type lagging struct {
+	dispatch.Store
+	stale func() bool
+}
+
+func (l lagging) Save(ctx context.Context, jobs []dispatch.Job) ([]dispatch.Job, error) {
+	if l.stale() {
+		return nil, nil
+	}
+	return l.Store.Save(ctx, jobs)
+}
+
+// A request that cannot be read from the database says nothing about the platform: its account is not held, and nobody is told that
+// it does not answer.
+func TestTheDatabaseIsNotThePlatform(t *testing.T) {
+	p := &script{}
+	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+		f.set(func() { f.request = func() error { return failure(dispatch.Unavailable) } })
+		r := h.accept(t)
+		time.Sleep(20 * time.Second)
+		all, _, _, err := h.Platforms(t.Context(), "ann")
+		if err != nil || all[0].State == dispatch.Silent || !all[0].Hold.IsZero() || !all[0].Failed.IsZero() {
+			t.Errorf("the platform is %s, held until %v: %v", all[0].State, all[0].Hold, err)
+		}
+		if r := h.now(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
+			t.Errorf("the job is %s %q", r.Phase, r.Attention)
+		}
+		f.set(func() { f.request = nil })
+		time.Sleep(20 * time.Second)
+		if r := h.now(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
+			t.Errorf("the job is %s after %d submits", r.Phase, p.submits.Load())
+		}
+	})
+}
+
+// A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number is
+// logged, and politely stopping waits for them.
+func TestUnsavedResponsesAreKept(t *testing.T) {
+	p := &script{}
+	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+		f.set(func() {
+			f.save = func([]dispatch.Job) (bool, error) { return false, failure(dispatch.Unavailable) }
+		})
+		r := h.accept(t)
+		time.Sleep(10 * time.Minute)
+		if n := h.Unsaved(); n != 1 || !strings.Contains(h.logs.String(), "unsaved=1") {
+			t.Errorf("%d responses wait, and the log says %s", n, h.logs)
+		}
+		f.set(func() { f.save = nil })
+		h.Drain()
+		if r := h.now(t, r.ID); h.Unsaved() != 0 || r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
+			t.Errorf("%d responses wait; the job is %s %q after %d submits", h.Unsaved(), r.Phase, r.Attention, p.submits.Load())
+		}
+		if n := strings.Count(h.logs.String(), "kept in memory"); n < 2 || n > 12 || !strings.Contains(h.logs.String(), "all responses of platforms are saved") {
+			t.Errorf("%d log lines: %s", n, h.logs)
+		}
+	})
+}
