@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"embed"
 	"encoding/base64"
 	"errors"
@@ -34,8 +36,8 @@ var pageFiles embed.FS
 var (
 	pageTemplate = template.Must(template.ParseFS(pageFiles, "pages/page.html"))
 	pageStyle    = mustRead("pages/page.css")
-	// pagePolicy lets a page load nothing, send nothing, and be shown in no other.
-	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", styleHash(pageStyle))
+	// pagePolicy lets a page load nothing and be shown in no other.
+	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; frame-ancestors 'none'", styleHash(pageStyle))
 )
 
 func mustRead(name string) string {
@@ -55,25 +57,47 @@ func styleHash(text string) string {
 type page struct {
 	Title string
 	Text  []string
+	Form  *pageForm
 	Link  *pageLink
 	Note  string
 }
 
+type pageForm struct{ Action, Text, Value string }
+
 type pageLink struct{ Address, Text string }
 
-// servePages serves what users open in a browser. Nobody is known there: who comes is found out by signing in.
+// servePages serves what users open in a browser. Nobody is known there: who comes is found out by signing in. A GET only
+// shows a page, unless the user opened it themselves; what changes something is a POST of our own page.
 func (a *api) servePages() {
 	if a.SignIns == nil {
 		return
 	}
 	a.mux.HandleFunc("GET /link/{platform}", a.linkPage)
+	a.mux.HandleFunc("POST /link/{platform}", a.link)
 	a.mux.HandleFunc("GET /away", a.awayPage)
-	a.mux.HandleFunc("GET /away/agree", a.agreePage)
+	a.mux.HandleFunc("POST /away", a.agree)
 	a.mux.HandleFunc("GET "+SignedInPath, a.signedInPage)
 }
 
-// linkPage sends the browser to link an account.
+// linkPage sends a user who opened it to link an account, and asks one whom another site sent.
 func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "none" || site == "same-origin" {
+		a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
+		return
+	}
+	name := r.PathValue("platform")
+	a.showForm(w, r, page{Title: "Link your account at " + name + "?",
+		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that you sign in and link that account to yours here.",
+			"You can remove the link at any time in your account at the identity provider."},
+		Form: &pageForm{Action: "/link/" + url.PathEscape(name), Text: "Link my account"}})
+}
+
+// link sends the browser to link an account.
+func (a *api) link(w http.ResponseWriter, r *http.Request) {
+	if err := a.fromOwnPage(r); err != nil {
+		a.showError(w, r, page{Title: "That did not work", Link: &pageLink{r.URL.Path, "Try again"}}, err)
+		return
+	}
 	a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
 }
 
@@ -84,20 +108,54 @@ func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 		a.showError(w, r, page{Title: "That did not work"}, err)
 		return
 	}
-	a.show(w, r, http.StatusOK, page{Title: "Let jobs run while you are away?",
-		Text: []string{"Jobs can take days. To carry on with yours after your sign-in here has ended, " + a.Title + " keeps a leave that you give it once.",
-			"It is kept encrypted, used for your own jobs only, and lasts until you take it back: here, or in your account at the identity provider."},
-		Link: &pageLink{"/away/agree" + invitation, "I agree"}, Note: "If you do not agree, close this page. Your jobs then wait for you when your sign-in has ended."})
+	a.showForm(w, r, page{Title: "Let jobs run while you are away?",
+		Text: []string{"Jobs can take days. " + a.Title + " can keep running yours after you sign out. For that it needs your permission, which you give once.",
+			"The permission is kept encrypted and used for your own jobs only. It lasts until you withdraw it, here or in your account at the identity provider."},
+		Form: &pageForm{Action: "/away" + invitation, Text: "Give permission"},
+		Note: "If you do not want this, close this page. Your jobs then wait for you when your sign-in has ended."})
 }
 
-// agreePage sends the browser to give that leave.
-func (a *api) agreePage(w http.ResponseWriter, r *http.Request) {
-	_, user, err := a.invited(r)
+// agree sends the browser to give that permission, which the identity provider asks for once more.
+func (a *api) agree(w http.ResponseWriter, r *http.Request) {
+	invitation, user, err := a.invited(r)
+	if err == nil {
+		err = a.fromOwnPage(r)
+	}
 	if err != nil {
-		a.showError(w, r, page{Title: "That did not work"}, err)
+		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{"/away" + invitation, "Try again"}}, err)
 		return
 	}
 	a.send(w, r, identity.Purpose{Away: true, User: user})
+}
+
+const (
+	formCookie = "form"
+	formLasts  = 15 * 60 // seconds
+)
+
+// showForm shows a page with a form that only the browser it was shown to can send: the form and a cookie carry the same
+// random token.
+func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
+	p.Form.Value = rand.Text()
+	c := a.cookie(formCookie, p.Form.Value, formLasts)
+	c.SameSite = http.SameSiteStrictMode
+	http.SetCookie(w, c)
+	a.show(w, r, http.StatusOK, p)
+}
+
+// fromOwnPage is nil for the form of a page that was shown to this browser. A browser says where a request comes from
+// (Sec-Fetch-Site, or the older Origin), and no other site can read or set the cookie.
+func (a *api) fromOwnPage(r *http.Request) error {
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	own, err := url.Parse(a.PublicURL)
+	sameOrigin := site == "same-origin" || site == "" && err == nil && origin == own.Scheme+"://"+own.Host
+	r.Body = http.MaxBytesReader(nil, r.Body, 4<<10)
+	c, err := r.Cookie(a.cookie(formCookie, "", 0).Name)
+	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostFormValue("token"))) != 1 {
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "api.fromOwnPage",
+			Text: "This was not sent by a page of ours that you opened in the last 15 minutes, with cookies allowed. Nothing was changed."}
+	}
+	return nil
 }
 
 // invited reads whom a link was made for, if for anybody, and gives that part of the link.
@@ -117,14 +175,16 @@ func (a *api) send(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
 		a.showError(w, r, page{Title: "That did not work"}, err)
 		return
 	}
-	http.SetCookie(w, a.cookie(remember.Reveal(), 15*60))
+	http.SetCookie(w, a.cookie(signInCookie, remember.Reveal(), 15*60))
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	http.Redirect(w, r, address, http.StatusSeeOther)
 }
 
+const signInCookie = "sign-in"
+
 // cookie keeps what must be brought back. Over https only this host can have set it.
-func (a *api) cookie(value string, seconds int) *http.Cookie {
-	c := &http.Cookie{Name: "eodispatch-sign-in", Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+func (a *api) cookie(name, value string, seconds int) *http.Cookie {
+	c := &http.Cookie{Name: "eodispatch-" + name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if strings.HasPrefix(a.PublicURL, "https:") {
 		c.Name, c.Secure = "__Host-"+c.Name, true
 	}
@@ -134,10 +194,10 @@ func (a *api) cookie(value string, seconds int) *http.Cookie {
 // signedInPage says what came of it.
 func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	var remembered dispatch.Secret
-	if c, err := r.Cookie(a.cookie("", 0).Name); err == nil {
+	if c, err := r.Cookie(a.cookie(signInCookie, "", 0).Name); err == nil {
 		remembered = dispatch.Secret(c.Value)
 	}
-	http.SetCookie(w, a.cookie("", -1))
+	http.SetCookie(w, a.cookie(signInCookie, "", -1))
 	arrived, err := a.SignIns.Finish(r.Context(), r.URL.Query(), remembered)
 	if arrived.User != "" && a.Mended != nil && !dispatch.Is(err, dispatch.Forbidden) {
 		a.Mended(r.Context(), arrived.User)
@@ -161,7 +221,7 @@ func titles(arrived identity.Arrival) (failed, done string) {
 	case arrived.Platform != "":
 		return "Your account at " + arrived.Platform + " is not linked", "Your account at " + arrived.Platform + " is linked"
 	case arrived.Away:
-		return "No leave was given", "Your jobs run on while you are away"
+		return "Permission not given", "Your jobs run on while you are away"
 	}
 	return "That did not work", ""
 }
@@ -194,6 +254,15 @@ func (a *api) showError(w http.ResponseWriter, r *http.Request, p page, err erro
 	a.show(w, r, status, p)
 }
 
+// formTargets is where a page may send a form: to us, and from there, since browsers hold redirects to this too, to the
+// identity provider and those that it sends users on to, whose addresses are not known here.
+func formTargets(p page) string {
+	if p.Form == nil {
+		return "'none'"
+	}
+	return "'self' https: http:"
+}
+
 func (a *api) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, struct {
@@ -204,7 +273,7 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Content-Security-Policy", pagePolicy+"; form-action "+formTargets(p))
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(status)
 	if _, err := w.Write(b.Bytes()); err != nil {

@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,15 +56,43 @@ func lobby(publicURL string) (*world, *doorman, http.Handler, *[]dispatch.UserID
 	return w, d, New(c), mended
 }
 
-// browse asks as a browser does, without a token.
+// browse asks as a browser does whose user opened an address, without a token.
 func browse(h http.Handler, target string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, target, nil)
+	return navigate(h, http.MethodGet, target, "", map[string]string{"Sec-Fetch-Site": "none"}, cookies...)
+}
+
+func navigate(h http.Handler, method, target, form string, header map[string]string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(form))
+	if form != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
 	for _, c := range cookies {
 		r.AddCookie(c)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// press sends the form of a page, as the browser that was shown it does.
+func press(t *testing.T, h http.Handler, shown *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+	t.Helper()
+	action, token := formOf(t, shown)
+	return navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"}, shown.Result().Cookies()...)
+}
+
+var formFields = regexp.MustCompile(`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
+
+func formOf(t *testing.T, shown *httptest.ResponseRecorder) (action, token string) {
+	t.Helper()
+	found := formFields.FindStringSubmatch(shown.Body.String())
+	if found == nil {
+		t.Fatalf("no form in %d %s", shown.Code, shown.Body)
+	}
+	return html.UnescapeString(found[1]), found[2]
 }
 
 // shows checks that an answer is a page that loads and leaks nothing.
@@ -94,6 +124,9 @@ func TestTheLinkPageSendsToTheProvider(t *testing.T) {
 			a := browse(h, target)
 			if a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider || d.purpose != (identity.Purpose{Platform: "cdse"}) {
 				t.Errorf("%d %v %+v", a.Code, a.Header(), d.purpose)
+			}
+			if a := press(t, h, navigate(h, http.MethodGet, target, "", nil)); a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider {
+				t.Errorf("from another site, after a question: %d %v", a.Code, a.Header())
 			}
 			c := a.Result().Cookies()[0]
 			if c.Name != name || c.Value != "canary-memo" || !c.HttpOnly || c.Secure != strings.HasPrefix(address, "https") || c.SameSite != http.SameSiteLaxMode ||
@@ -134,7 +167,7 @@ func TestTheWayBack(t *testing.T) {
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422, "Begin again.", ""},
 		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "You did not agree."}, 403, "Your account at cdse is not linked", "/link/cdse"},
 		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "x", Text: "The operator must mend it."}, 502, "The operator must mend it.", ""},
-		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "Another user."}, 403, "No leave was given", "/away"},
+		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x", Text: "Another user."}, 403, "Permission not given", "/away"},
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503, "It does not answer.", ""},
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText, ""},
 		{identity.Arrival{}, context.Canceled, 500, internalText, ""},
@@ -152,28 +185,69 @@ func TestTheWayBack(t *testing.T) {
 	}
 }
 
-func TestLeaveIsAskedForAPersonsOwnGood(t *testing.T) {
+// TestAway_PermissionNeedsAPageAndAForm: a visit gives nothing, from wherever it comes.
+func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	w, d, h, _ := lobby("https://dispatch.example.org")
 	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
 	at, found := strings.CutPrefix(link, "https://dispatch.example.org")
 	if !found {
 		t.Fatalf("link %q", link)
 	}
-	shows(t, browse(h, at), 200, "Let jobs run while you are away?", `href="/away/agree?for=`)
-	a := browse(h, strings.Replace(at, "/away", "/away/agree", 1))
+	for _, site := range []string{"none", "same-origin", "same-site", "cross-site", ""} {
+		page := navigate(h, http.MethodGet, at, "", map[string]string{"Sec-Fetch-Site": site})
+		shows(t, page, 200, "Let jobs run while you are away?", "Give permission", "It lasts until you withdraw it")
+		if d.purpose != (identity.Purpose{}) || page.Header().Get("Location") != "" {
+			t.Fatalf("a visit from %q begins %+v", site, d.purpose)
+		}
+	}
+	a := press(t, h, browse(h, at))
 	if a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true, User: anna}) {
 		t.Errorf("%d %+v", a.Code, d.purpose)
 	}
-	if a := browse(h, "/away/agree"); a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true}) {
+	if a := press(t, h, browse(h, "/away")); a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true}) {
 		t.Errorf("whoever comes: %d %+v", a.Code, d.purpose)
 	}
-	for _, old := range []string{"/away?for=x", "/away/agree?for=x"} {
-		shows(t, browse(h, old), 422, "This link is too old.")
+	if a := browse(h, "/away/agree"); a.Code != http.StatusNotFound {
+		t.Errorf("the address of before: %d", a.Code)
 	}
+	shows(t, browse(h, "/away?for=x"), 422, "This link is too old.")
 	d.fail = &dispatch.Error{Kind: dispatch.NotFound, Op: "x", Text: "There is no platform of this name."}
 	shows(t, browse(h, "/link/other"), 404, "There is no platform of this name.")
 	if strings.Contains(w.log.String(), "canary") || strings.Contains(w.log.String(), "for-") || strings.Contains(w.log.String(), "state=") {
 		t.Errorf("the log tells: %s", w.log.String())
+	}
+}
+
+// TestForms_OfOtherSitesAreRefused, also with a token of their own, and also in browsers that send Origin alone.
+func TestForms_OfOtherSitesAreRefused(t *testing.T) {
+	for _, path := range []string{"/away", "/link/cdse"} {
+		_, d, h, _ := lobby("https://dispatch.example.org")
+		shown := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})
+		_, token := formOf(t, shown)
+		cookies := shown.Result().Cookies()
+		if c := cookies[0]; c.Name != "__Host-eodispatch-form" || c.SameSite != http.SameSiteStrictMode || !c.HttpOnly || !c.Secure {
+			t.Errorf("cookie %+v", c)
+		}
+		good, own := "token="+token, []*http.Cookie{cookies[0]}
+		for name, a := range map[string]*httptest.ResponseRecorder{
+			"cross-site":        navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "cross-site"}, own...),
+			"same-site":         navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-site"}, own...),
+			"another origin":    navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://evil.example"}, own...),
+			"no origin":         navigate(h, http.MethodPost, path, good, nil, own...),
+			"no cookie":         navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-origin"}),
+			"no token":          navigate(h, http.MethodPost, path, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
+			"empty both":        navigate(h, http.MethodPost, path, "token=", map[string]string{"Sec-Fetch-Site": "same-origin"}, &http.Cookie{Name: cookies[0].Name}),
+			"another's token":   navigate(h, http.MethodPost, path, "token=x", map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
+			"token in the link": navigate(h, http.MethodPost, path+"?"+good, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
+		} {
+			shows(t, a, 403, "Nothing was changed.")
+			if d.purpose != (identity.Purpose{}) {
+				t.Fatalf("%s begins %+v", name, d.purpose)
+			}
+		}
+		if a := navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://dispatch.example.org"}, own...); a.Code != http.StatusSeeOther {
+			t.Errorf("an older browser: %d %s", a.Code, a.Body)
+		}
 	}
 }
 

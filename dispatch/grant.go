@@ -63,6 +63,8 @@ type Vault interface {
 	LeaveToken(ctx context.Context, name string, s Sealed, expires time.Time) error
 	// FindToken gives what was left under a name last, and when it ends; NotFound.
 	FindToken(ctx context.Context, name string) (Sealed, time.Time, error)
+	// UseOnce reports whether a name is used for the first time, and remembers it until then.
+	UseOnce(ctx context.Context, name string, until time.Time) (first bool, err error)
 
 	// Working gives the accounts that have a job which has not ended.
 	Working(context.Context) ([]Account, error)

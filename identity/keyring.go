@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -22,6 +24,7 @@ const keyBytes = 32
 // A text is bound to its place, so that it opens nowhere else.
 type Keyring struct {
 	first string
+	raw   map[string][]byte
 	keys  map[string]cipher.AEAD
 }
 
@@ -30,7 +33,7 @@ var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // ParseKeyring reads keys, each NAME:BASE64 of 32 bytes, with commas or line breaks between them, the newest first. The
 // error repeats nothing of a key.
 func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
-	r := &Keyring{keys: map[string]cipher.AEAD{}}
+	r := &Keyring{raw: map[string][]byte{}, keys: map[string]cipher.AEAD{}}
 	for i, entry := range strings.FieldsFunc(text.Reveal(), func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) }) {
 		name, encoded, _ := strings.Cut(entry, ":")
 		key, err := base64.StdEncoding.DecodeString(encoded)
@@ -43,6 +46,7 @@ func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 		if r.keys[name], err = sealing(key); err != nil {
 			return nil, err
 		}
+		r.raw[name] = key
 		if i == 0 {
 			r.first = name
 		}
@@ -51,6 +55,23 @@ func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 		return nil, errors.New("there is no key")
 	}
 	return r, nil
+}
+
+// derived returns the keyring for a use of its own (HKDF, RFC 5869): what strangers have sealed by visiting a page takes no
+// nonces from the keys that seal what users entrust.
+func (r *Keyring) derived(use string) *Keyring {
+	d := &Keyring{first: r.first, raw: map[string][]byte{}, keys: map[string]cipher.AEAD{}}
+	for name, key := range r.raw {
+		own, err := hkdf.Key(sha256.New, key, nil, use, keyBytes)
+		if err == nil {
+			d.raw[name] = own
+			d.keys[name], err = sealing(own)
+		}
+		if err != nil {
+			panic(err) // of a key whose length is right
+		}
+	}
+	return d
 }
 
 // NewKey makes a key for a keyring.

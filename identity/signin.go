@@ -9,9 +9,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -34,6 +36,8 @@ type SignIns struct {
 	ring     *Keyring
 	redirect string
 	now      func() time.Time
+	vault    dispatch.Vault // nil: there is no other process
+	used     states
 }
 
 // Purpose is what a user signs in for: to link an account, or to let the broker act while they are away.
@@ -59,7 +63,11 @@ type memo struct {
 
 // SignIns makes the sign-ins whose way back is redirect, a page of ours. ring seals what the browser keeps meanwhile.
 func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
-	return &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring, redirect: redirect, now: t.now}
+	s := &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring.derived("sign-in"), redirect: redirect, now: t.now}
+	if t.grants != nil {
+		s.vault = t.grants.vault
+	}
+	return s
 }
 
 // Begin gives the provider's page to send the browser to, and what the browser must bring back. NotFound: there is
@@ -90,6 +98,7 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 	}
 	if p.Away {
 		query.Set("scope", "openid offline_access")
+		query.Set("prompt", "consent") // it is never given without a question (OpenID Connect Core 1.0, section 11)
 	}
 	sealed := s.ring.seal(dispatch.Secret(text), "sign-in")
 	separator := "?"
@@ -109,6 +118,9 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 	}
 	arrived := Arrival{Purpose: m.Purpose}
 	if err := s.fromOurs(ctx, query); err != nil {
+		return arrived, err
+	}
+	if err := s.once(ctx, m); err != nil {
 		return arrived, err
 	}
 	if err := refusedBy(query, m); err != nil {
@@ -145,6 +157,46 @@ func (s *SignIns) recall(query url.Values, remembered dispatch.Secret) (memo, er
 		return memo{}, noWayBack(errors.New("it was not begun here, or too long ago"))
 	}
 	return m, nil
+}
+
+// once is nil the first time that a state comes back, in whichever process: so nobody can have the provider asked again
+// and again by one way there.
+func (s *SignIns) once(ctx context.Context, m memo) error {
+	first := true
+	var err error
+	if s.vault != nil {
+		first, err = s.vault.UseOnce(ctx, "state "+m.State, m.Until)
+	} else {
+		first = s.used.add(m.State, s.now(), m.Until)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !first:
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Text: "This way back from signing in was used before. Begin again."}
+	}
+	return nil
+}
+
+// states are those that came back, until they would be too old. The zero value is ready.
+type states struct {
+	mu   sync.Mutex
+	ends map[string]time.Time
+}
+
+// add reports whether a state comes back for the first time.
+func (s *states) add(state string, now, until time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.ends, func(_ string, end time.Time) bool { return !now.Before(end) })
+	if _, used := s.ends[state]; used {
+		return false
+	}
+	if s.ends == nil {
+		s.ends = map[string]time.Time{}
+	}
+	s.ends[state] = until
+	return true
 }
 
 // fromOurs is nil for an answer of the provider that was asked. One that says that it names itself must, and no other may

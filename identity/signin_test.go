@@ -295,3 +295,40 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("too late: %v %v", u, err)
 	}
 }
+
+// TestFinish_TakesAStateOnce, in whichever process, so that no flood of ways back reaches the provider.
+func TestFinish_TakesAStateOnce(t *testing.T) {
+	const token = "POST /realms/{realm}/protocol/openid-connect/token"
+	for _, vault := range []bool{true, false} {
+		s := newStage(t)
+		tokens := s.tokens(func(c *TokensConfig) {
+			if !vault {
+				c.Vault, c.Keys = nil, nil
+			}
+		})
+		keys := ring(t, key("pages"))
+		first, second := tokens.SignIns(comeBack, keys), s.tokens().SignIns(comeBack, keys)
+		if !vault {
+			second = first // nobody else can be there
+		}
+		address, remember, err := first.Begin(t.Context(), Purpose{Platform: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := url.Values{"state": {sent.Query().Get("state")}, "code": {"x"}, "iss": {s.idp.Issuer(simulator.BrokerRealm)}}
+		before := s.idp.Oracle.Requests(token)
+		for i, signIns := range []*SignIns{first, second, first, second} {
+			_, err := signIns.Finish(t.Context(), back, remember)
+			if !dispatch.Is(err, dispatch.Invalid) || strings.Contains(dispatch.TextFor(err), "was used before. Begin") != (i > 0) {
+				t.Errorf("way back %d: %v", i, err)
+			}
+		}
+		if n := s.idp.Oracle.Requests(token) - before; n != 1 {
+			t.Errorf("the provider was asked %d times", n)
+		}
+	}
+}

@@ -503,6 +503,9 @@ SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS wi
 INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires;
 
+-- name: UseOnce :execrows
+INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, '', '', $2) ON CONFLICT (name) DO NOTHING;
+
 -- name: FindToken :one
 SELECT key, sealed, expires FROM tokens WHERE name = sqlc.arg(name) AND expires > sqlc.arg(now);
 

@@ -113,6 +113,12 @@ func (s *Store) LeaveToken(ctx context.Context, name string, sealed dispatch.Sea
 	return fail("LeaveToken", s.queries(s.write).LeaveToken(ctx, query.LeaveTokenParams{Name: name, Key: sealed.Key, Sealed: sealed.Text, Expires: micros(expires)}))
 }
 
+// UseOnce reports whether a name is used for the first time. Purge forgets it after until.
+func (s *Store) UseOnce(ctx context.Context, name string, until time.Time) (bool, error) {
+	rows, err := s.queries(s.write).UseOnce(ctx, name, micros(until))
+	return rows == 1, fail("UseOnce", err)
+}
+
 // FindToken gives what was left under a name last, and when it ends.
 func (s *Store) FindToken(ctx context.Context, name string) (dispatch.Sealed, time.Time, error) {
 	now, err := s.now(ctx, s.read)

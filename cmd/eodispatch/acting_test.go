@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,10 +56,10 @@ func agree(t *testing.T, c client, user string) string {
 	if err := c.call(t.Context(), http.MethodPost, "/grants", nil, &invited); err != nil {
 		t.Fatal(err)
 	}
-	return browse(t, strings.Replace(invited.Link, "/away?", "/away/agree?", 1), user)
+	return browse(t, invited.Link, user)
 }
 
-// browse opens a page of the broker's in a new browser, as a user who says yes to the identity provider.
+// browse opens a page of the broker's in a new browser, as a user who says yes to its form and to the identity provider.
 func browse(t *testing.T, page, user string) string {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -79,8 +81,29 @@ func browse(t *testing.T, page, user string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text := bodyOf(t, response)
+	form := pageForm.FindStringSubmatch(text)
+	if form == nil {
+		return text
+	}
+	action, err := response.Request.URL.Parse(html.UnescapeString(form[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, action.String(), strings.NewReader("token="+form[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	post.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	post.Header.Set("Sec-Fetch-Site", "same-origin")
+	if response, err = browser.Do(post); err != nil {
+		t.Fatal(err)
+	}
 	return bodyOf(t, response)
 }
+
+// pageForm finds the form of a page: where it is sent, and its token.
+var pageForm = regexp.MustCompile(`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
 
 func bodyOf(t *testing.T, response *http.Response) string {
 	t.Helper()

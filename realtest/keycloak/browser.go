@@ -149,13 +149,17 @@ func (b *Browser) send(method, address, form string) (int, http.Header, []byte, 
 		return 0, nil, nil, err
 	}
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	site := "none" // as when its user opens the address
+	if method == http.MethodPost {
+		site = "same-origin" // a form is sent to whoever showed it
+	}
 	for key, value := range b.cookies {
 		if of := strings.Split(key, " "); of[0] == at.Host && strings.HasPrefix(at.Path, of[1]) {
 			header.Add("Cookie", of[2]+"="+value)
 		}
 	}
 	status, got, body, err := send(method, address, http.Header{"Content-Type": header["Content-Type"],
-		"Cookie": {strings.Join(header["Cookie"], "; ")}}, strings.NewReader(form))
+		"Cookie": {strings.Join(header["Cookie"], "; ")}, "Sec-Fetch-Site": {site}}, strings.NewReader(form))
 	if b.cookies == nil {
 		b.cookies = map[string]string{}
 	}

@@ -35,8 +35,8 @@ func TestPagesInABrowser(t *testing.T) {
 	c.shows("linked", "Your account at P is linked", "You are signed in as hugo X.")
 
 	c.presses("a.button")
-	c.shows("away", "Let jobs run while you are away?", "If you do not agree, close this page.")
-	c.presses("a.button")
+	c.shows("away", "Let jobs run while you are away?", "If you do not want this, close this page.")
+	c.presses("button.button")
 	c.shows("leave", "Your jobs run on while you are away", "You can close this page.")
 	c.call("Page.reload", Object{}, nil)
 	c.shows("again", "That did not work", "Begin again.")

@@ -249,7 +249,7 @@ func (p *person) opens(t *testing.T, path, text string) {
 	}
 }
 
-// givesLeave agrees to what the broker may do while the user is away.
+// givesLeave gives permission for what the broker may do while the user is away.
 func (p *person) givesLeave(t *testing.T) {
 	t.Helper()
 	var grant struct{ Link string }
@@ -257,7 +257,7 @@ func (p *person) givesLeave(t *testing.T) {
 	must(t, errors.Join(err, a.into(http.StatusCreated, &grant)))
 	link, err := url.Parse(grant.Link)
 	must(t, err)
-	p.opens(t, "/away/agree?"+link.RawQuery, "Your jobs run on while you are away")
+	p.opens(t, "/away?"+link.RawQuery, "Your jobs run on while you are away")
 }
 
 // endsSession ends the user's sessions as time does. A logout by an administrator would also make all tokens stale that were

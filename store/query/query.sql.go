@@ -3080,6 +3080,18 @@ func (q *Queries) UseKey(ctx context.Context, arg UseKeyParams) (int64, error) {
 	return result.RowsAffected()
 }
 
+const useOnce = `-- name: UseOnce :execrows
+INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, '', '', $2) ON CONFLICT (name) DO NOTHING
+`
+
+func (q *Queries) UseOnce(ctx context.Context, name string, expires int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, useOnce, name, expires)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const voidSlots = `-- name: VoidSlots :exec
 UPDATE accounts SET reading_slot = 0, acting_slot = 0
 WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT)
