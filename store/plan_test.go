@@ -28,6 +28,7 @@ func TestSQLiteTakesTheSmallIndex(t *testing.T) {
 		"listTasks":    "tasks USING INDEX tasks_owner (owner=? AND created<?)",
 		"countTasks":   "jobs USING COVERING INDEX jobs_task (task=?)",
 		"listTaskJobs": "jobs USING INDEX jobs_number (task=? AND number>?)",
+		"listLines":    "SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)",
 		"countQueues":  "jobs USING COVERING INDEX jobs_line",
 	} {
 		_, query, _ := strings.Cut(string(text), "const "+name+" = `")
