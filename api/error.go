@@ -74,9 +74,9 @@ var (
 	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid here.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
 	errOldToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token has expired. Get a new one and repeat the request.",
 		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
-	errNoPath     = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
-	errNoHealth   = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
-	errNoIssuer   = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}
+	errNoPath   = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
+	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
+	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}
 )
 
 // refusalFor is what is answered to err.

@@ -218,7 +218,10 @@ func (s *losing) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 func TestRunSync_NothingIsSentUnrecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := running()
-		p.run = func(dispatch.Token) (*dispatch.SyncResult, error) { t.Error("it was sent"); return nil, errors.New("sent") }
+		p.run = func(dispatch.Token) (*dispatch.SyncResult, error) {
+			t.Error("it was sent")
+			return nil, errors.New("sent")
+		}
 		h := open(refusing{dispatchtest.NewMemStore(clock{})}, backend("a", dispatch.AccessShared, p))
 		defer h.stop()
 		for range 5 { // and gives its slots back
