@@ -105,7 +105,7 @@ type UpscalingTaskSummary struct {
 
 	Counts    map[string]int `json:"counts,omitempty" doc:"How many jobs have each status; deleted ones are not counted"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"The mean of the jobs; what has ended counts 100, however it ended"`
-	Attention *JobAttention  `json:"attention,omitempty" doc:"What the owner should know of the whole task; each job has its own"`
+	Attention *JobAttention  `json:"attention,omitempty" doc:"What the jobs wait for, or the owner should know of the task. Of several that jobs have: first what the owner can mend, as sign_in_required, then what the owner decides, then what the operator mends, then what passes by itself; each job has its own"`
 }
 
 // UpscalingTask is one task with its jobs.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,7 +36,33 @@ type TaskRecord struct {
 	Task
 	Counts    Counts
 	Progress  float64   // percent, the mean of its jobs; what has ended is done, however it ended
-	Attention Attention // ServiceChanged: its document did, while some of its jobs waited
+	Attention Attention // the foremost that its jobs have, see Foremost; ServiceChanged: its document did, while some of them waited
+}
+
+// foremost are attentions in the order in which a task shows them: first what its user can mend, then what its user decides, then
+// what the operator must mend, then what passes by itself.
+var foremost = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, NoPlatform,
+	Stalled, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
+
+// Foremost is the attention that a task shows whose jobs have these. Those that have no place in the order come after it, by
+// their names, and ServiceChanged comes last.
+func Foremost(all ...Attention) Attention {
+	rank := func(a Attention) int {
+		switch i := slices.Index(foremost, a); {
+		case a == None:
+			return len(foremost) + 2
+		case a == ServiceChanged:
+			return len(foremost) + 1
+		case i < 0:
+			return len(foremost)
+		default:
+			return i
+		}
+	}
+	if len(all) == 0 {
+		return None
+	}
+	return slices.MinFunc(all, func(a, b Attention) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 }
 
 // Counts is how many of a task's jobs, which their owner did not delete, have each status. What none has is left out.

@@ -559,10 +559,12 @@ func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID
 
 func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 	counts, live := dispatch.Counts{}, 0.0
+	var attentions []dispatch.Attention
 	for _, r := range s.jobs {
 		if r.Task != t.ID || r.Hidden {
 			continue
 		}
+		attentions = append(attentions, r.Attention)
 		counts[r.Status]++
 		t.Updated = latest(t.Updated, r.Updated)
 		if !r.Status.Final() && r.Progress != nil {
@@ -573,6 +575,7 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
 		r.Attention = dispatch.ServiceChanged
 	}
+	r.Attention = dispatch.Foremost(append(attentions, r.Attention)...)
 	return r
 }
 

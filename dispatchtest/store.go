@@ -80,6 +80,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"pages", storeTest.pages},
 		{"pages of tasks and of a task", storeTest.taskPages},
 		{"pages of large requests", storeTest.largePages},
+		{"a task shows what its jobs wait for", storeTest.taskAttention},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
 		{"a task is deleted", storeTest.cancelTask},
@@ -1997,6 +1998,31 @@ func (t storeTest) taskPages() {
 	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2}, Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
+}
+
+// taskAttention has jobs of a task wait for different things.
+func (t storeTest) taskAttention() {
+	task, jobs := t.acceptTask(ann, 3)
+	shows := func(want dispatch.Attention) {
+		t.Helper()
+		is, err := t.s.Task(t.Context(), ann, task.ID)
+		t.must(err)
+		list, err := t.s.Tasks(t.Context(), ann, dispatch.Page{})
+		t.must(err)
+		t.equal([]dispatch.Attention{is.Attention, list[0].Attention}, []dispatch.Attention{want, want})
+	}
+	shows(dispatch.None)
+	for i, step := range []struct{ is, want dispatch.Attention }{
+		{dispatch.NotTaken, dispatch.NotTaken}, {dispatch.NeedsSignIn, dispatch.NeedsSignIn}, {dispatch.Stalled, dispatch.NeedsSignIn},
+	} {
+		j := t.load(jobs[i].ID)
+		j.Attention = step.is
+		t.save(j)
+		shows(step.want)
+	}
+	_, err := t.s.Cancel(t.Context(), ann, jobs[1].ID, true)
+	t.must(err)
+	shows(dispatch.Stalled)
 }
 
 // largePages reads lists of requests too large to be read at once.

@@ -183,6 +183,13 @@ SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 
 FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status;
 
+-- name: ListAttentions :many
+-- Those that jobs of tasks have that were created between two times.
+SELECT DISTINCT jobs.task, jobs.attention FROM tasks
+	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND NOT jobs.hidden
+WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CAST(sqlc.arg(first) AS BIGINT)
+	AND tasks.created <= CAST(sqlc.arg(last) AS BIGINT);
+
 -- name: ListTaskJobs :many
 -- A value with more bytes than most, unless that is 0, is left out.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,

@@ -44,6 +44,10 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 	if err != nil {
 		return nil, err
 	}
+	attentions, err := attentionsOf(ctx, q, u, rows[len(rows)-1].Created, rows[0].Created)
+	if err != nil {
+		return nil, err
+	}
 	of := map[dispatch.TaskID][]query.CountTaskRow{}
 	for _, c := range counts {
 		of[c.Task] = append(of[c.Task], query.CountTaskRow(c))
@@ -53,8 +57,19 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 		if records[i], err = taskOf(query.GetTaskRow(row), p.Most, of[row.ID]); err != nil {
 			return nil, err
 		}
+		records[i].Attention = dispatch.Foremost(append(attentions[row.ID], records[i].Attention)...)
 	}
 	return records, nil
+}
+
+// attentionsOf gives those that jobs have of an owner's tasks that were created between two times.
+func attentionsOf(ctx context.Context, q *query.Queries, u dispatch.UserID, first, last int64) (map[dispatch.TaskID][]dispatch.Attention, error) {
+	rows, err := q.ListAttentions(ctx, u, first, last)
+	of := map[dispatch.TaskID][]dispatch.Attention{}
+	for _, r := range rows {
+		of[r.Task] = append(of[r.Task], r.Attention)
+	}
+	return of, err
 }
 
 // Task gives a task to its owner.
@@ -68,7 +83,11 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 		if err != nil {
 			return err
 		}
-		r, err = taskOf(row, 0, counts)
+		if r, err = taskOf(row, 0, counts); err != nil {
+			return err
+		}
+		attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
+		r.Attention = dispatch.Foremost(append(attentions[id], r.Attention)...)
 		return err
 	})
 	return r, err

@@ -1494,6 +1494,42 @@ func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
 	return err
 }
 
+const listAttentions = `-- name: ListAttentions :many
+SELECT DISTINCT jobs.task, jobs.attention FROM tasks
+	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND NOT jobs.hidden
+WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= CAST($2 AS BIGINT)
+	AND tasks.created <= CAST($3 AS BIGINT)
+`
+
+type ListAttentionsRow struct {
+	Task      dispatch.TaskID
+	Attention dispatch.Attention
+}
+
+// Those that jobs of tasks have that were created between two times.
+func (q *Queries) ListAttentions(ctx context.Context, owner dispatch.UserID, first int64, last int64) ([]ListAttentionsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listAttentions, owner, first, last)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListAttentionsRow
+	for rows.Next() {
+		var i ListAttentionsRow
+		if err := rows.Scan(&i.Task, &i.Attention); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listDue = `-- name: ListDue :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
