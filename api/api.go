@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -147,7 +148,8 @@ type api struct {
 	huma      huma.API
 	mux       *http.ServeMux
 	handler   http.Handler
-	splitting turnstile
+	tiling    turnstile // requests and answers of /tiles that are in memory
+	splitting turnstile // areas that are being split
 
 	cursorKey []byte
 	readings  readings
@@ -208,7 +210,7 @@ type API interface {
 
 // New gives an API.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), splitting: newTurnstile(), reading: newReaders(),
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), reading: newReaders(),
 		rendering: semaphore.NewWeighted(renderMemory), heldNow: new(atomic.Int64)}
 	a.cursorKey = cursorKey(a.Secret, rand.Text())
 	a.life, a.stop = context.WithCancelCause(context.Background())
@@ -228,12 +230,38 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.Serv
 // register adds an operation whose errors are answered by the one table.
 func register[O any](a *api, op huma.Operation, handle func(context.Context, *request) (*O, error)) {
 	huma.Register(a.huma, op, func(ctx context.Context, in *request) (*O, error) {
-		out, err := handle(ctx, in)
+		limited, cancel := withDeadline[O](ctx)
+		out, err := handle(limited, in)
+		if err != nil && errors.Is(context.Cause(limited), errTooSlow) {
+			err = tooSlow
+		}
 		if err != nil {
+			cancel()
 			return nil, a.answerTo(ctx, err)
 		}
 		return out, nil
 	})
+}
+
+// requestWithin is how long a request may take, but one whose answer is streamed: those have deadlines of their own. It is
+// less than the server's time for writing the answer.
+const requestWithin = 110 * time.Second
+
+var (
+	errTooSlow = errors.New("the request took too long")
+	tooSlow    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
+		message: "The request took longer than 110 seconds and was given up.", header: retryAfter(30 * time.Second)}
+)
+
+// withDeadline gives a request's deadline, which its work heeds. It ends with the request, not with its handler: what is written
+// later may still read.
+func withDeadline[O any](ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, streamed := any(new(O)).(*huma.StreamResponse); streamed {
+		return ctx, func() {}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, requestWithin, errTooSlow)
+	context.AfterFunc(ctx, cancel)
+	return limited, cancel
 }
 
 // request is the HTTP request of an operation. It reads path, query and body itself: huma's own readers report faults in

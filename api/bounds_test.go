@@ -1,6 +1,18 @@
 package api
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing/synctest"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/budget"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +21,7 @@ import (
 // TestHugeNumbersInRequests: exact arithmetic with them costs seconds, so they are refused where JSON is read.
 func TestHugeNumbersInRequests(t *testing.T) {
 	h := New(newWorld().config())
-	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 401)} {
+	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
 		body := fmt.Sprintf(`{"label":"openeo","service":{"endpoint":"https://h.example","application":"a"},"title":"t","format":"json","parameters":{"x":[%s]}}`,
 			strings.TrimSuffix(strings.Repeat(number+",", 200), ","))
 		for _, path := range []string{"/unit_jobs", "/sync_jobs", "/params"} {
@@ -19,4 +31,127 @@ func TestHugeNumbersInRequests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// comb is an area with so many teeth, each of which crosses 120 degrees of latitude.
+func comb(teeth int) string {
+	var b strings.Builder
+	b.WriteString(`{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[-20,-61],[20,-61]`)
+	step := 20 / float64(teeth)
+	for i := range teeth {
+		x := 20 - float64(2*i)*step
+		fmt.Fprintf(&b, ",[%.5f,60],[%.5f,60]", x, x-step)
+		if i < teeth-1 {
+			fmt.Fprintf(&b, ",[%.5f,-60],[%.5f,-60]", x-step, x-2*step)
+		}
+	}
+	return b.String() + `,[-20,-61]]]}}`
+}
+
+// TestTilesOfAComb: 593 KB took 16 s of CPU and gave 282 MB.
+func TestTilesOfAComb(t *testing.T) {
+	h := New(newWorld().config())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f := failed(t, ask(h, "POST", "/tiles", comb(9_000)), 422, "VALIDATION_ERROR")
+	runtime.ReadMemStats(&after)
+	if !strings.Contains(f.Detail[0].Msg, "(bound tiles_") {
+		t.Error(f.Detail[0].Msg)
+	}
+	if mib := int64(after.Sys-before.Sys) >> 20; mib > 400 {
+		t.Errorf("it took %d MiB", mib)
+	}
+}
+
+func TestAnswersOfTilesAreBounded(t *testing.T) {
+	most := budget.TilesBytes.Most
+	defer func() { budget.TilesBytes.Most = most }()
+	budget.TilesBytes.Most = 500
+	f := failed(t, ask(New(newWorld().config()), "POST", "/tiles", brussels), 422, "VALIDATION_ERROR")
+	if !strings.Contains(f.Detail[0].Msg, "(bound tiles_bytes)") {
+		t.Error(f.Detail[0].Msg)
+	}
+}
+
+// untouched is a body that must not be read.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	return 0, io.EOF
+}
+
+// TestTilesBodiesAreNotReadBeforeTheirTurn: forty bodies of 10 MiB took 836 MB.
+func TestTilesBodiesAreNotReadBeforeTheirTurn(t *testing.T) {
+	a := New(newWorld().config()).(*api)
+	large := httptest.NewRequest("POST", "/tiles", untouched{t})
+	large.ContentLength = 10 << 20
+	got := httptest.NewRecorder()
+	a.ServeHTTP(got, large)
+	if f := failed(t, got, 413, "PAYLOAD_TOO_LARGE"); !strings.Contains(f.Message, "(bound tiles_body)") {
+		t.Error(f.Message)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a := New(newWorld().config()).(*api)
+		for range tilingAtOnce {
+			if _, err := a.tiling.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := httptest.NewRecorder()
+		a.ServeHTTP(got, httptest.NewRequest("POST", "/tiles", untouched{t}))
+		failed(t, got, 429, "RATE_LIMITED")
+	})
+}
+
+// slowWriter takes an answer when it is allowed to.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	writing, allowed chan struct{}
+}
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	w.writing <- struct{}{}
+	<-w.allowed
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestTilesKeepTheirPlaceUntilTheyAreWritten, and leave the core to others before.
+func TestTilesKeepTheirPlaceUntilTheyAreWritten(t *testing.T) {
+	a := New(newWorld().config()).(*api)
+	w := &slowWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.ServeHTTP(w, httptest.NewRequest("POST", "/tiles", strings.NewReader(brussels)))
+	}()
+	<-w.writing
+	if len(a.tiling) != 1 || len(a.splitting) != 0 {
+		t.Errorf("%d places and %d cores are taken", len(a.tiling), len(a.splitting))
+	}
+	close(w.allowed)
+	<-done
+	if len(a.tiling) != 0 || w.Code != 201 {
+		t.Errorf("%d places are taken; %d", len(a.tiling), w.Code)
+	}
+	failed(t, ask(a, "POST", "/tiles", `{}`), 422, "VALIDATION_ERROR")
+	if len(a.tiling) != 0 {
+		t.Error("a refused request keeps its place")
+	}
+}
+
+// TestRequestsHaveADeadline: what takes longer is given up, and the client is told.
+func TestRequestsHaveADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(newWorld().config()).(*api)
+		register(a, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"}, func(ctx context.Context, _ *request) (*grids, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		began := time.Now()
+		f := failed(t, ask(a, "GET", "/slow", ""), 503, "SERVICE_UNAVAILABLE")
+		if took := time.Since(began); took != requestWithin || !strings.Contains(f.Message, "110 seconds") {
+			t.Errorf("after %v: %s", took, f.Message)
+		}
+	})
 }

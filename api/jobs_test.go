@@ -67,7 +67,7 @@ func TestCreateJob(t *testing.T) {
 func TestNumbersAreKeptDigitForDigit(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for _, number := range []string{"1e999", "-1E+400", "9007199254740993", "-0", "-0.0", "1.10", "0.1000000000000000055511151231257827", strings.Repeat("7", 5_000)} {
+	for _, number := range []string{"1e399", "-1E+400", "9007199254740993", "-0", "-0.0", "1.10", "0.1000000000000000055511151231257827", strings.Repeat("7", 5_000)} {
 		body := strings.Replace(goodBody, "1e99", number, 1)
 		a := decode[map[string]json.RawMessage](t, ask(h, "POST", "/unit_jobs", body), 201)
 		var id dispatch.JobID

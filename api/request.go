@@ -28,17 +28,20 @@ const longestJob = 366 * 24 * time.Hour // that can be asked for
 
 // readBody reads the body of a request whole. It must arrive within its time, and be plain JSON by its headers; one that
 // says nothing about its type is taken for JSON.
-func (a *api) readBody(in *request) ([]byte, error) {
+func (a *api) readBody(in *request) ([]byte, error) { return a.readUpTo(in, a.Limits.Body, "") }
+
+// readUpTo is readBody for a body of so many bytes at most; the reason follows that number in the error.
+func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	r, w := humago.Unwrap(in.http)
 	if err := plainJSON(r.Header); err != nil {
 		return nil, err
 	}
-	if r.ContentLength > a.Limits.Body {
-		return nil, a.tooLarge()
+	if r.ContentLength > most {
+		return nil, tooLarge(most, reason)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.Limits.Body))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
-		return nil, a.unread(err) // the deadline stays: the server still reads what is left
+		return nil, unread(err, reason) // the deadline stays: the server still reads what is left
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
@@ -63,14 +66,14 @@ func plainJSON(h http.Header) error {
 	return nil
 }
 
-func (a *api) tooLarge() refusal {
+func tooLarge(most int64, reason string) refusal {
 	return refusal{status: http.StatusRequestEntityTooLarge, code: "PAYLOAD_TOO_LARGE",
-		message: fmt.Sprintf("The body is larger than %d bytes.", a.Limits.Body), header: map[string]string{"Connection": "close"}}
+		message: fmt.Sprintf("The body is larger than %d bytes%s.", most, reason), header: map[string]string{"Connection": "close"}}
 }
 
-func (a *api) unread(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return a.tooLarge()
+func unread(err error, reason string) error {
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge(over.Limit, reason)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return refusal{status: http.StatusRequestTimeout, code: "REQUEST_TIMEOUT",

@@ -3,13 +3,16 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -51,13 +54,7 @@ type Grid struct {
 	CRS         string  `json:"crs" example:"OGC:CRS84"`
 }
 
-type (
-	created struct {
-		ContentType string `header:"Content-Type"`
-		Body        []byte
-	}
-	grids struct{ Body []Grid }
-)
+type grids struct{ Body []Grid }
 
 func (a *api) listGrids(context.Context, *request) (*grids, error) {
 	var all []Grid
@@ -67,10 +64,38 @@ func (a *api) listGrids(context.Context, *request) (*grids, error) {
 	return &grids{all}, nil
 }
 
-// createTiles splits an area. Anybody may ask, so the work is bounded: by the positions of an area, by the cells, and by
-// how many areas are split at once.
-func (a *api) createTiles(ctx context.Context, in *request) (*created, error) {
-	body, err := a.readBody(in)
+// tilesWithin is how long the body of a request to /tiles, the work on it, and writing the answer may take, each.
+const tilesWithin = 20 * time.Second
+
+// createTiles splits an area. Anybody may ask, so all of it is bounded: how many requests and answers are in memory at
+// once, and how many areas are split at once, which is less than there are cores.
+func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamResponse, error) {
+	leave, err := a.tiling.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tiles, err := a.split(ctx, in)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		defer leave()
+		_, w := humago.Unwrap(ctx)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // a recorder in a test has none
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		if _, err := w.Write(tiles); err != nil {
+			a.Log.DebugContext(ctx.Context(), "answer not written", "error", err)
+		}
+	}}, nil
+}
+
+// split reads a request and gives its answer.
+func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
+	_, w := humago.Unwrap(in.http)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime))) // likewise
+	body, err := a.readUpTo(in, min(budget.TilesBody.Most, a.Limits.Body), " (bound "+budget.TilesBody.Name+")")
 	if err != nil {
 		return nil, err
 	}
@@ -79,18 +104,27 @@ func (a *api) createTiles(ctx context.Context, in *request) (*created, error) {
 		return nil, err
 	}
 	defer leave()
-	g, area, clip, faults := a.parseTiles(body)
-	if len(faults) > 0 {
+	ctx, cancel := context.WithTimeout(ctx, tilesWithin)
+	defer cancel()
+	m := budget.TilesSteps.Meter(ctx)
+	g, area, clip, faults := a.parseTiles(m, body)
+	switch {
+	case ctx.Err() != nil:
+		return nil, gaveUp(ctx.Err())
+	case len(faults) > 0:
 		return nil, invalid(faults)
 	}
 	if n := g.Estimate(area, a.Limits.Tiles); n > a.Limits.Tiles {
 		return nil, a.tooManyTiles(fmt.Sprintf("about %d", n))
 	}
-	tiles, err := a.tiles(ctx, g, area, clip)
-	return &created{"application/json", tiles}, err
+	return a.tiles(m, g, area, clip)
 }
 
-func (a *api) parseTiles(body []byte) (g *grid.Grid, area *grid.Area, clip bool, faults []dispatch.Fault) {
+func gaveUp(err error) error {
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.tiles", Text: "The area was not split in time.", Err: err}
+}
+
+func (a *api) parseTiles(m *budget.Meter, body []byte) (g *grid.Grid, area *grid.Area, clip bool, faults []dispatch.Fault) {
 	f, faults := a.open(body)
 	if f == nil {
 		return nil, nil, false, faults
@@ -99,8 +133,8 @@ func (a *api) parseTiles(body []byte) (g *grid.Grid, area *grid.Area, clip bool,
 	g, _ = grid.Named(f.choice("grid", gridNames()))
 	if raw := f.required("aoi"); raw != nil {
 		var err error
-		if area, err = grid.ParseArea(raw); err != nil {
-			f.fault("aoi", "value_error", err.Error())
+		if area, err = grid.ParseWithin(m, raw); err != nil {
+			f.fault("aoi", "value_error", sayArea(err))
 		}
 	}
 	return g, area, clip, append(faults, *f.faults...)
@@ -114,7 +148,7 @@ func gridNames() (names []string) {
 }
 
 // tiles writes the GeometryCollection.
-func (a *api) tiles(ctx context.Context, g *grid.Grid, area *grid.Area, clip bool) ([]byte, error) {
+func (a *api) tiles(m *budget.Meter, g *grid.Grid, area *grid.Area, clip bool) ([]byte, error) {
 	out, ids, n := []byte(`{"type":"GeometryCollection","geometries":[`), []byte(`],"ids":[`), 0
 	for cell, piece := range g.Tiles(area) {
 		if n++; n > a.Limits.Tiles {
@@ -127,11 +161,31 @@ func (a *api) tiles(ctx context.Context, g *grid.Grid, area *grid.Area, clip boo
 			piece = grid.MultiPolygon{cell.Polygon()}
 		}
 		out, ids = piece.AppendJSON(out), fmt.Appendf(ids, "%q", cell.ID)
-		if n%1000 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err := budget.TilesBytes.Check(int64(len(out) + len(ids))); err != nil {
+			return nil, tooCostly(err)
 		}
 	}
+	if err := m.Err(); err != nil {
+		return nil, tooCostly(err)
+	}
 	return append(append(out, ids...), `]}`...), nil
+}
+
+// sayArea says what is wrong with an area.
+func sayArea(err error) string {
+	if over, ok := errors.AsType[*budget.Exceeded](err); ok && over.Bound.Name == budget.TilesSteps.Name {
+		return "The area costs too much to check: " + err.Error() + ". Simplify it, or take a part of it."
+	}
+	return err.Error()
+}
+
+// tooCostly is the error for an area beyond a bound, or for one whose time is over.
+func tooCostly(err error) error {
+	if _, over := errors.AsType[*budget.Exceeded](err); !over {
+		return gaveUp(err)
+	}
+	return dispatch.InvalidBody("api.tiles", "The tiles of the area cost too much: "+err.Error()+
+		". Simplify it, take a smaller area, or a coarser grid.", "aoi")
 }
 
 func (a *api) tooManyTiles(n string) error {
@@ -142,7 +196,11 @@ func (a *api) tooManyTiles(n string) error {
 // turnstile lets a few in at once.
 type turnstile chan struct{}
 
-func newTurnstile() turnstile { return make(turnstile, runtime.GOMAXPROCS(0)) }
+// tilingAtOnce is how many requests and answers of /tiles are in memory at once: some 33 MiB each.
+const tilingAtOnce = 8
+
+// newTurnstile is for areas that are split at the same time: a core is left for others.
+func newTurnstile() turnstile { return make(turnstile, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 const turnWithin = 5 * time.Second
 

@@ -18,7 +18,7 @@ type Bound struct {
 // The bounds with their defaults.
 var (
 	// NumberLength is the length of one JSON number.
-	NumberLength = Bound{"number_length", 400, "characters"}
+	NumberLength = Bound{"number_length", 10_000, "characters"}
 	// NumberExponent is the absolute value of the exponent of one JSON number.
 	NumberExponent = Bound{"number_exponent", 400, "powers of ten"}
 
@@ -44,7 +44,7 @@ var (
 	// TilesPositions is the number of positions of one area.
 	TilesPositions = Bound{"tiles_positions", 100_000, "positions"}
 	// TilesSteps is the work of checking and cutting one area; it bounds the CPU time to about a second.
-	TilesSteps = Bound{"tiles_steps", 10_000_000, "steps"}
+	TilesSteps = Bound{"tiles_steps", 20_000_000, "steps"}
 	// TilesBytes is the size of one answer of /tiles.
 	TilesBytes = Bound{"tiles_bytes", 32 << 20, "bytes"}
 )

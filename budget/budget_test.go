@@ -45,9 +45,9 @@ func TestNumbersHaveBounds(t *testing.T) {
 		`[1,-1E-0999999]`:                                        "number_exponent",
 		`[1e99999999999999999999999999]`:                         "number_exponent",
 		`["\"1e9",1e9999]`:                                       "number_exponent",
-		`[` + strings.Repeat("1", 401) + `]`:                     "number_length",
-		`[` + strings.Repeat("1", 400) + `]`:                     "",
-		`{"text":"` + strings.Repeat("1", 401) + `","e":"1e999"`: "",
+		`[` + strings.Repeat("1", 10_001) + `]`:                     "number_length",
+		`[` + strings.Repeat("1", 10_000) + `]`:                     "",
+		`{"text":"` + strings.Repeat("1", 10_001) + `","e":"1e999"`: "",
 	} {
 		err := budget.Numbers([]byte(text))
 		exceeded, _ := errors.AsType[*budget.Exceeded](err)

@@ -4,11 +4,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // Area is a part of the Earth's surface: valid, with shells counterclockwise and holes clockwise, cut at the
 // antimeridian and closed round the poles. Its edges are straight in longitude and latitude (RFC 7946, 3.1.1).
-type Area struct{ parts MultiPolygon }
+type Area struct {
+	parts MultiPolygon
+	meter *budget.Meter // counts the work on it; nil: nobody counts
+}
 
 // Fault says what is wrong with an area, and where.
 type Fault struct {
@@ -20,16 +25,18 @@ func (f Fault) Error() string { return fmt.Sprintf("%s, at [%v, %v]", f.What, f.
 
 // NewArea checks polygons, or returns the first Fault it finds. Longitudes may go beyond 180, or jump over the
 // antimeridian; rings may go either way round; positions may repeat.
-func NewArea(polygons MultiPolygon) (*Area, error) {
-	a := &Area{}
+func NewArea(polygons MultiPolygon) (*Area, error) { return newArea(polygons, nil) }
+
+func newArea(polygons MultiPolygon, m *budget.Meter) (*Area, error) {
+	a := &Area{meter: m}
 	for _, p := range polygons {
-		part, err := globe(p)
+		part, err := globe(p, m)
 		if err != nil {
 			return nil, err
 		}
 		a.parts = append(a.parts, part)
 	}
-	if err := check(a.parts); err != nil {
+	if err := check(a.parts, m); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -38,13 +45,13 @@ func NewArea(polygons MultiPolygon) (*Area, error) {
 // Polygons is the area as RFC 7946 writes it.
 func (a *Area) Polygons() (all MultiPolygon) {
 	for _, part := range a.parts { // what was cut at the antimeridian has several shells
-		all = append(all, polygons(part)...)
+		all = append(all, polygons(part, nil)...)
 	}
 	return all
 }
 
 // globe brings a polygon onto the globe from -180 to 180.
-func globe(p Polygon) (Polygon, error) {
+func globe(p Polygon, m *budget.Meter) (Polygon, error) {
 	var part Polygon
 	west, east := 180.0, -180.0
 	for i, r := range p {
@@ -57,14 +64,14 @@ func globe(p Polygon) (Polygon, error) {
 		part = append(part, r)
 	}
 	if west < -180 || east > 180 || east-west == 360 {
-		part = cutAtAntimeridian(part)
+		part = cutAtAntimeridian(part, m)
 	}
 	return part, nil
 }
 
 // cutAtAntimeridian brings back rings that leave [-180, 180]: of three copies, one turn of the globe apart, it keeps
 // what lies in the middle.
-func cutAtAntimeridian(rings Polygon) (out Polygon) {
+func cutAtAntimeridian(rings Polygon, m *budget.Meter) (out Polygon) {
 	var copies []Ring
 	for _, turn := range []float64{-360, 0, 360} {
 		for _, r := range rings {
@@ -75,7 +82,7 @@ func cutAtAntimeridian(rings Polygon) (out Polygon) {
 			copies = append(copies, moved)
 		}
 	}
-	split(copies, 0, []float64{-1e4, -180, 180, 1e4}, func(i int, rings []Ring) {
+	split(copies, 0, []float64{-1e4, -180, 180, 1e4}, m, func(i int, rings []Ring) {
 		for _, r := range rings {
 			if i == 1 {
 				out = append(out, r.loops()...)

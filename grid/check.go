@@ -3,6 +3,8 @@ package grid
 import (
 	"slices"
 	"sort"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // check finds the first place where rings cross, overlap or touch themselves, where a hole lies outside its shell or a
@@ -10,15 +12,19 @@ import (
 // of another it is valid, and check adds the vertex that is missing there.
 //
 // A line passes from west to east over all edges (Shamos and Hoey, 1976) and keeps those under it from south to north.
-func check(parts MultiPolygon) error {
+func check(parts MultiPolygon, m *budget.Meter) error {
 	s := newSweep(parts)
+	s.meter = m
 	for s.next < len(s.events) {
 		if err := s.step(); err != nil {
 			return err
 		}
+		if m.Err() != nil {
+			return m.Err()
+		}
 	}
 	s.addTouches()
-	return nil
+	return m.Err()
 }
 
 // segment is an edge from its western to its eastern end.
@@ -44,6 +50,7 @@ type sweep struct {
 	status   []*segment // under the line, from south to north
 	group    []int      // rings of a part that touch each other, directly or through others: a union-find forest
 	touches  bool
+	meter    *budget.Meter
 }
 
 func newSweep(parts MultiPolygon) *sweep {
@@ -100,9 +107,15 @@ func (s *sweep) step() error {
 	if overlap(leaving, p) {
 		return Fault{"edges overlap", p}
 	}
+	s.meter.Spend(eventSteps + 8*(hi-lo+len(leaving)) + (len(s.status)-lo)/movedPerStep)
 	s.status = slices.Replace(s.status, lo, hi, leaving...)
 	return s.neighbours(lo, lo+len(leaving), p)
 }
+
+const (
+	eventSteps   = 16 // what it costs to look at one place
+	movedPerStep = 32 // edges under the line that move aside for others in one step
+)
 
 // touching judges the rings that meet in p.
 func (s *sweep) touching(here []int, p Point) error {

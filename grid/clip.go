@@ -4,17 +4,23 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // split cuts rings, their interior on their left, at the lines across an axis (0 longitude, 1 latitude), and emits what
 // lies in each strip between two lines. Edges on a line are dropped and every vertex on a line ends a chain; join finds
 // the edges along the borders again.
-func split(rings []Ring, axis int, lines []float64, emit func(i int, rings []Ring)) {
+func split(rings []Ring, axis int, lines []float64, m *budget.Meter, emit func(i int, rings []Ring)) {
 	c := newCutter(rings, axis, lines)
+	c.meter = m
 	for _, r := range rings {
 		c.cut(r)
 	}
 	for i := range c.strips {
+		if !m.Spend(1 + chainSteps*len(c.strips[i].chains)) {
+			return
+		}
 		if out := c.strips[i].join(axis, i+c.first); len(out) > 0 {
 			emit(i+c.first, out)
 		}
@@ -47,7 +53,14 @@ type cutter struct {
 	now    []Point // since the last break
 	from   int     // the line of the last break; -1: none yet
 	at     int     // the strip that now is in
+
+	meter *budget.Meter
 }
+
+const (
+	crossingSteps = 8  // what it costs to cut an edge at a line
+	chainSteps    = 16 // what it costs to link a chain to the next
+)
 
 func newCutter(rings []Ring, axis int, lines []float64) *cutter {
 	first, last := len(lines), 0
@@ -76,6 +89,9 @@ func (c *cutter) cut(r Ring) {
 		c.from, c.headTo = i, i
 	}
 	for k := 1; k < len(r); k++ {
+		if !c.meter.Spend(1) {
+			return
+		}
 		j, onB := c.locate(r[k])
 		if !(on && onB && i == j) { // else along the line
 			c.edge(r[k-1], r[k], i, j, on, onB)
@@ -100,6 +116,9 @@ func (c *cutter) edge(a, b Point, i, j int, onA, onB bool) {
 	}
 	c.at, c.now = s, append(c.now, a)
 	for c.at != t {
+		if !c.meter.Spend(crossingSteps) {
+			return
+		}
 		line := c.at + max(step, 0)
 		p := crossing(a, b, c.axis, c.lines[line])
 		c.flush(line, p)
@@ -194,9 +213,9 @@ func (s *strip) follow(k int) (r Ring) {
 }
 
 // polygons makes polygons of the rings of one cell. Rings without area are dropped: pieces are never points or lines.
-func polygons(rings []Ring) (out MultiPolygon) {
+func polygons(rings []Ring, m *budget.Meter) (out MultiPolygon) {
 	var holes []Ring
-	for _, r := range relink(rings) {
+	for _, r := range relink(rings, m) {
 		for _, simple := range r.loops() {
 			switch area := simple.area2(); {
 			case area > 0:
@@ -207,7 +226,7 @@ func polygons(rings []Ring) (out MultiPolygon) {
 		}
 	}
 	for _, h := range holes {
-		i := slices.IndexFunc(out, func(p Polygon) bool { return len(out) == 1 || h.within(p[0]) })
+		i := slices.IndexFunc(out, func(p Polygon) bool { return len(out) == 1 || m.Spend(len(p[0])) && h.within(p[0]) })
 		if i >= 0 {
 			out[i] = append(out[i], h)
 		}
@@ -217,10 +236,11 @@ func polygons(rings []Ring) (out MultiPolygon) {
 
 // relink follows the edges anew where rings touch, keeping to the same wedge of the interior at every vertex: parts that
 // hang together in points only become rings of their own.
-func relink(rings []Ring) (out []Ring) {
+func relink(rings []Ring, m *budget.Meter) (out []Ring) {
 	leaving := map[Point][]Point{}
 	touch := false
 	for _, r := range rings {
+		m.Spend(8 * len(r))
 		for i := 1; i < len(r); i++ {
 			leaving[r[i-1]] = append(leaving[r[i-1]], r[i])
 			touch = touch || len(leaving[r[i-1]]) > 1
@@ -232,7 +252,7 @@ func relink(rings []Ring) (out []Ring) {
 	for _, r := range rings {
 		for i := 1; i < len(r); i++ {
 			for len(leaving[r[i-1]]) > 0 {
-				out = append(out, walk(leaving, r[i-1]))
+				out = append(out, walk(leaving, r[i-1], m))
 			}
 		}
 	}
@@ -240,13 +260,13 @@ func relink(rings []Ring) (out []Ring) {
 }
 
 // walk takes the edges of one ring out of leaving, turning at each vertex to the first edge clockwise from where it came.
-func walk(leaving map[Point][]Point, start Point) Ring {
+func walk(leaving map[Point][]Point, start Point, m *budget.Meter) Ring {
 	path := Ring{start, leaving[start][0]}
 	leaving[start] = leaving[start][1:]
 	for {
 		a, b := path[len(path)-2], path[len(path)-1]
 		to := leaving[b]
-		if len(to) == 0 {
+		if len(to) == 0 || !m.Spend(2*len(to)) {
 			return path
 		}
 		k := 0

@@ -3,12 +3,19 @@ package grid
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // ParseArea reads an area from GeoJSON (RFC 7946): a Polygon, a MultiPolygon, a Feature, or a FeatureCollection of those.
 // What is wrong with it is an error that says where: a Fault, or a text that names the member.
-func ParseArea(raw []byte) (*Area, error) {
+func ParseArea(raw []byte) (*Area, error) { return ParseWithin(nil, raw) }
+
+// ParseWithin is ParseArea with a meter, which also counts the work that is done on the area later. When the meter runs
+// out, its error is returned, or [Grid.Tiles] ends early.
+func ParseWithin(m *budget.Meter, raw []byte) (*Area, error) {
 	polygons, err := parse(raw, "aoi", 0)
 	if err != nil {
 		return nil, err
@@ -16,15 +23,11 @@ func ParseArea(raw []byte) (*Area, error) {
 	switch n := polygons.positions(); {
 	case n == 0:
 		return nil, fmt.Errorf("aoi: there is no polygon in it")
-	case n > MostPositions:
-		return nil, fmt.Errorf("aoi: it has %d positions, and at most %d are taken: simplify it", n, MostPositions)
+	case budget.TilesPositions.Check(int64(n)) != nil:
+		return nil, fmt.Errorf("aoi: it has %w: simplify it", budget.TilesPositions.Check(int64(n)))
 	}
-	return NewArea(polygons)
+	return newArea(polygons, m)
 }
-
-// MostPositions is how many positions an area may have: checking one that is made for it takes time that grows with the
-// square of their number.
-const MostPositions = 100_000
 
 func (m MultiPolygon) positions() (n int) {
 	for _, p := range m {
@@ -105,12 +108,21 @@ func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
 				if len(p) < 2 {
 					return nil, fmt.Errorf("%s.coordinates: position %d of ring %d has less than two numbers", at, n, k)
 				}
-				r[n] = Point{p[0], p[1]}
+				r[n] = Point{notTiny(p[0]), notTiny(p[1])}
 			}
 			out[i][k] = r
 		}
 	}
 	return out, nil
+}
+
+// notTiny takes a number that is zero but for far more digits than a position has for zero: exact arithmetic with those is
+// slow.
+func notTiny(x float64) float64 {
+	if math.Abs(x) < 1e-100 {
+		return 0
+	}
+	return x
 }
 
 // MarshalJSON writes a GeoJSON geometry: a Polygon where there is one only.

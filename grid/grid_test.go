@@ -267,8 +267,8 @@ func TestPiecesAreMended(t *testing.T) {
 		}
 		splitAll(t, g, a)
 		for row, strips := range g.strips(a) {
-			for _, piece := range g.pieces(row, strips) {
-				if !whole(piece) {
+			for _, piece := range g.pieces(row, strips, nil) {
+				if !whole(piece, nil) {
 					broken++
 				}
 			}

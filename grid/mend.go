@@ -4,28 +4,30 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // mend makes a piece valid whose vertices lie on the wrong side of an edge by the last digit: the crossings with the
 // cell's borders are rounded, so an edge that was cut may pass on the other side of a vertex that touched it or nearly did.
 // It puts such vertices into the edge, drops what then runs forth and back, and links the rings anew. What moves is a
 // billionth of a millimetre.
-func mend(piece MultiPolygon) MultiPolygon {
+func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
 	for range 4 {
-		if whole(piece) {
+		if whole(piece, m) || m.Err() != nil {
 			return piece
 		}
 		var rings []Ring
 		for _, p := range piece {
 			rings = append(rings, p...)
 		}
-		piece = polygons(cancel(insert(rings)))
+		piece = polygons(cancel(insert(rings, m), m), m)
 	}
 	return piece
 }
 
 // whole reports whether a piece is valid. What is convex is; most pieces are rectangles.
-func whole(piece MultiPolygon) bool {
+func whole(piece MultiPolygon, m *budget.Meter) bool {
 	if len(piece) == 1 && len(piece[0]) == 1 && len(piece[0][0]) <= 5 && convex(piece[0][0]) {
 		return true
 	}
@@ -33,7 +35,7 @@ func whole(piece MultiPolygon) bool {
 	for i := range piece {
 		copied[i] = slices.Clone(piece[i]) // check adds vertices
 	}
-	return check(copied) == nil
+	return check(copied, m) == nil
 }
 
 // convex reports whether a ring turns left at every vertex, or goes straight on.
@@ -47,7 +49,7 @@ func convex(r Ring) bool {
 }
 
 // insert puts the vertices that lie on an edge, or as good as, into that edge.
-func insert(rings []Ring) []Ring {
+func insert(rings []Ring, m *budget.Meter) []Ring {
 	var vertices []Point
 	for _, r := range rings {
 		vertices = append(vertices, r[1:]...)
@@ -58,7 +60,7 @@ func insert(rings []Ring) []Ring {
 	for i, r := range rings {
 		out[i] = Ring{r[0]}
 		for k := 1; k < len(r); k++ {
-			out[i] = append(append(out[i], between(vertices, r[k-1], r[k])...), r[k])
+			out[i] = append(append(out[i], between(vertices, r[k-1], r[k], m)...), r[k])
 		}
 	}
 	return out
@@ -66,11 +68,11 @@ func insert(rings []Ring) []Ring {
 
 // between gives those of the vertices, sorted from west to east, that lie on the edge from a to b but are not its ends,
 // in the order of the edge.
-func between(vertices []Point, a, b Point) (on []Point) {
+func between(vertices []Point, a, b Point, m *budget.Meter) (on []Point) {
 	west, east := min(a[0], b[0])-nearby, max(a[0], b[0])+nearby
 	first, _ := slices.BinarySearchFunc(vertices, west, func(p Point, w float64) int { return cmp.Compare(p[0], w) })
 	for _, p := range vertices[first:] {
-		if p[0] > east {
+		if p[0] > east || !m.Spend(1) {
 			break
 		}
 		if p != a && p != b && p.on(a, b) {
@@ -98,7 +100,7 @@ func (p Point) along(a, b Point) float64 {
 }
 
 // cancel drops edges that are there in both directions, and closes what is left into rings.
-func cancel(rings []Ring) []Ring {
+func cancel(rings []Ring, m *budget.Meter) []Ring {
 	type edge struct{ a, b Point }
 	count := map[edge]int{}
 	for _, r := range rings {
@@ -123,7 +125,7 @@ func cancel(rings []Ring) []Ring {
 	var out []Ring
 	for _, p := range starts {
 		for len(leaving[p]) > 0 {
-			out = append(out, walk(leaving, p))
+			out = append(out, walk(leaving, p, m))
 		}
 	}
 	return out

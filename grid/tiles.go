@@ -6,17 +6,20 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/eodispatch/eodispatch/budget"
 )
 
 // Tiles yields the cells that share ground with the area, by row and column, each with its piece of the area: pieces of
-// neighbours leave no gap and do not overlap, and each is valid by RFC 7946.
+// neighbours leave no gap and do not overlap, and each is valid by RFC 7946. It ends early when the area's meter has run
+// out, see [ParseWithin].
 func (g *Grid) Tiles(a *Area) iter.Seq2[Cell, MultiPolygon] {
 	return func(yield func(Cell, MultiPolygon) bool) {
 		rows := g.strips(a)
 		for _, row := range slices.Sorted(maps.Keys(rows)) {
-			pieces := g.pieces(row, rows[row])
+			pieces := g.pieces(row, rows[row], a.meter)
 			for _, col := range slices.Sorted(maps.Keys(pieces)) {
-				if piece := mend(pieces[col]); len(piece) > 0 && !yield(g.cell(row, col), piece) {
+				if piece := mend(pieces[col], a.meter); a.meter.Err() != nil || len(piece) > 0 && !yield(g.cell(row, col), piece) {
 					return
 				}
 			}
@@ -28,16 +31,16 @@ func (g *Grid) Tiles(a *Area) iter.Seq2[Cell, MultiPolygon] {
 func (g *Grid) strips(a *Area) map[int][][]Ring {
 	rows := map[int][][]Ring{}
 	for _, part := range a.parts {
-		split(part, 1, g.rows, func(row int, rings []Ring) { rows[row] = append(rows[row], rings) })
+		split(part, 1, g.rows, a.meter, func(row int, rings []Ring) { rows[row] = append(rows[row], rings) })
 	}
 	return rows
 }
 
 // pieces cuts what lies in a row into its columns.
-func (g *Grid) pieces(row int, strips [][]Ring) map[int]MultiPolygon {
+func (g *Grid) pieces(row int, strips [][]Ring, m *budget.Meter) map[int]MultiPolygon {
 	pieces, lines := map[int]MultiPolygon{}, g.borders(row)
 	for _, rings := range strips {
-		split(rings, 0, lines, func(col int, rings []Ring) { pieces[col] = append(pieces[col], polygons(rings)...) })
+		split(rings, 0, lines, m, func(col int, rings []Ring) { pieces[col] = append(pieces[col], polygons(rings, m)...) })
 	}
 	return pieces
 }

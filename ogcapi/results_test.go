@@ -321,13 +321,20 @@ func FuzzCollection(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, media, link string) {
 		at, _ := url.Parse("https://x.example/jobs/job/results")
-		read := results{"https://x.example/c.json": string(body), "https://x.example/jobs/job/a.json": stacItem}.read
+		linked, reads := results{"https://x.example/c.json": string(body), "https://x.example/jobs/job/a.json": stacItem}.read, 0
+		read := func(href string) (document, error) {
+			reads++
+			return linked(href)
+		}
 		raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {media}, "Link": {link}}, body: body}, read)
 		if err != nil {
 			if _, ok := errors.AsType[*dispatch.Error](err); !ok {
 				t.Fatal(err)
 			}
 			return
+		}
+		if most := 10_000 + 100*(reads+1)*(len(body)+len(stacItem)+len(link)+len(media)); reads > maxFollowed || len(raw) > most {
+			t.Errorf("%d reads, and %d bytes of %d", reads, len(raw), len(body))
 		}
 		c := validCollection(t, raw)
 		if len(c.Assets) == 0 && len(c.Links) == 0 && !strings.Contains(string(body), "Collection") {

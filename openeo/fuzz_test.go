@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -102,6 +103,9 @@ func FuzzInline(f *testing.F) {
 		}
 		o.save(last, "JSON")
 		body, err := o.body("T", nil)
+		if most := int(budget.GraphBytes.Most) + 2*len(definition) + 1_000; len(body) > most {
+			t.Errorf("the request has %d bytes", len(body))
+		}
 		if err != nil || !json.Valid(body) {
 			t.Errorf("got %s, %v", body, err)
 		}

@@ -80,7 +80,7 @@ func TestCostOfSchemas(t *testing.T) {
 
 func TestHugeNumbersAreRefused(t *testing.T) {
 	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(`{"type":"array","items":{"type":"number","maximum":5}}`)}})
-	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 401)} {
+	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
 		err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":[` + number + `]}`)}, nil)
 		if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(err.Error(), "(bound number_") {
 			t.Errorf("%.20s: %v", number, err)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -311,14 +312,28 @@ func anySchema(depth int) *rapid.Generator[any] {
 func FuzzDescribe(f *testing.F) {
 	f.Add([]byte(`[{"type":"object","subtype":"bounding-box"},{"type":"null"}]`), []byte(`{"type":"Point","coordinates":[1,2]}`))
 	f.Add([]byte(`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}`), []byte(`1`))
+	f.Add([]byte(`{"required":1,"items":{"required":1,"items":{}}}`), []byte(`[[1]]`))
+	f.Add([]byte(`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"a":{"$ref":"#"}}}}}`), []byte(`{"a":{"a":{"a":1}}}`))
+	f.Add([]byte(`{"enum":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,1.80e1],"nullable":true}`), []byte(`18`))
+	f.Add([]byte(`{"pattern":"(a|b)*c{100}","patternProperties":{"^x":{"type":["string","null"]}}}`), []byte(`"abab"`))
+	f.Add([]byte(`{"exclusiveMaximum":true,"maximum":3,"multipleOf":1e-300}`), []byte(`1e400`))
 	f.Fuzz(func(t *testing.T, schema, value []byte) {
 		if !json.Valid(schema) || !json.Valid(value) {
 			return
 		}
-		p := described(string(schema))
-		got, _ := NewSet([]dispatch.Parameter{p}).Argument(nil, "p", value)
+		const most = 1_000
+		r := NewReader(t.Context())
+		set := r.NewSet([]dispatch.Parameter{r.Describe(dispatch.Parameter{Name: "p", Schema: schema})})
+		if steps := r.Steps(); steps > budget.SchemaNodes.Most+budget.SchemaSteps.Most+2*most {
+			t.Errorf("reading %s took %d steps", schema, steps)
+		}
+		m := budget.CheckSteps.Meter(t.Context())
+		got, _ := set.Argument(m, "p", value)
 		if !json.Valid(got) {
 			t.Errorf("%s became %s", value, got)
+		}
+		if m.Spent() > budget.CheckSteps.Most+int64(most+len(schema)*len(value)) {
+			t.Errorf("checking %s against %s took %d steps", value, schema, m.Spent())
 		}
 	})
 }

@@ -1,0 +1,183 @@
+package grid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+// TestOrientIsExact: both exact ways agree where floating point cannot tell.
+func TestOrientIsExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	zero := 0
+	for range 20_000 {
+		a, b := Point{r.Float64()*360 - 180, r.Float64()*180 - 90}, Point{r.Float64()*360 - 180, r.Float64()*180 - 90}
+		u := r.Float64()
+		c := Point{a[0] + u*(b[0]-a[0]), a[1] + u*(b[1]-a[1])} // on the line, or as good as
+		if r.IntN(3) == 0 {
+			c = Point{2*b[0] - a[0], 2*b[1] - a[1]}
+		}
+		want := orientByFractions(a, b, c)
+		if got := orientByExpansion(a, b, c); got != want {
+			t.Fatalf("%v %v %v: got %d, want %d", a, b, c, got, want)
+		}
+		if want == 0 {
+			zero++
+		}
+	}
+	if zero == 0 {
+		t.Error("none lies on its line")
+	}
+}
+
+// ring writes a polygon of one ring through these points.
+func ring(points ...Point) string {
+	var b strings.Builder
+	b.WriteString(`{"type":"Polygon","coordinates":[[`)
+	for _, p := range points {
+		fmt.Fprintf(&b, "[%v,%v],", p[0], p[1])
+	}
+	fmt.Fprintf(&b, "[%v,%v]]]}", points[0][0], points[0][1])
+	return b.String()
+}
+
+// comb has so many teeth from south to north, each of which crosses every row.
+func comb(teeth int, west, south, east, north float64) string {
+	points := []Point{{west, south - 1}, {east, south - 1}}
+	step := (east - west) / float64(2*teeth)
+	for i := range teeth {
+		x := east - float64(2*i)*step
+		points = append(points, Point{x, north}, Point{x - step, north}, Point{x - step, south}, Point{x - 2*step, south})
+	}
+	return ring(points[:len(points)-1]...)
+}
+
+// rungs has so many teeth from west to east: all lie under the line that passes over the area.
+func rungs(teeth int) string {
+	points := []Point{{-81, 60}, {-81, -60}}
+	step := 120 / float64(2*teeth)
+	for i := range teeth {
+		y := -60 + float64(2*i)*step
+		points = append(points, Point{80, y}, Point{80, y + step}, Point{-80, y + step}, Point{-80, y + 2*step})
+	}
+	return ring(points[:len(points)-1]...)
+}
+
+// holes are so many small holes in one shell.
+func holes(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"type":"Polygon","coordinates":[[[0,0],[4,0],[4,4],[0,4],[0,0]]`)
+	for i := range n {
+		x, y := float64(i%100)*0.039+0.01, float64(i/100)*0.02+0.01
+		fmt.Fprintf(&b, ",[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]]", x, y, x, y+0.01, x+0.01, y, x, y)
+	}
+	return b.String() + "]}"
+}
+
+// islands are many small polygons in one cell, each with a hole.
+func islands(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"type":"MultiPolygon","coordinates":[`)
+	for i := range n {
+		x, y := float64(i%100)*0.02+0.001, float64(i/100)*0.02+0.001
+		fmt.Fprintf(&b, "[[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]],[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]]],",
+			x, y, x+0.015, y, x, y+0.015, x, y, x+0.003, y+0.003, x+0.003, y+0.006, x+0.006, y+0.003, x+0.003, y+0.003)
+	}
+	return strings.TrimSuffix(b.String(), ",") + "]}"
+}
+
+// diagonal has its vertices on one line, where floating point cannot tell sides.
+func diagonal(n int) string {
+	points := []Point{{-60, 60}}
+	for i := range n {
+		x := -60 + 120*float64(i)/float64(n)
+		points = append(points, Point{x, x})
+	}
+	return ring(points...)
+}
+
+// TestCostOfAreas: no area of 1 MiB costs more than its steps, which are a second of CPU; what does is refused.
+func TestCostOfAreas(t *testing.T) {
+	for name, area := range map[string]string{
+		"comb":     comb(6_000, -20, -60, 20, 60),
+		"rungs":    rungs(8_000),
+		"holes":    holes(10_000),
+		"islands":  islands(5_000),
+		"diagonal": diagonal(20_000),
+		"world":    ring(Point{-89, -89}, Point{89, -89}, Point{89, 89}, Point{-89, 89}),
+	} {
+		for g := range All() {
+			t.Run(name+" "+g.Name, func(t *testing.T) {
+				m := budget.TilesSteps.Meter(t.Context())
+				a, err := ParseWithin(m, []byte(area))
+				n, positions := 0, 0
+				if err == nil {
+					for _, piece := range g.Tiles(a) {
+						n++
+						positions += piece.positions()
+					}
+					err = m.Err()
+				}
+				t.Logf("%d bytes: %d steps, %d tiles, %d positions, %v", len(area), m.Spent(), n, positions, err)
+				if _, over := errors.AsType[*budget.Exceeded](err); err != nil && !over {
+					t.Error(err)
+				}
+				if m.Spent() > budget.TilesSteps.Most+1_000_000 {
+					t.Errorf("%d steps", m.Spent())
+				}
+			})
+		}
+	}
+}
+
+// TestTilesHeedTheContext: a client that has left stops the work.
+func TestTilesHeedTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := budget.TilesSteps.Meter(ctx)
+	a, err := ParseWithin(m, []byte(ring(Point{-89, -89}, Point{89, -89}, Point{89, 89}, Point{-89, 89})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _ := Named("20x20km")
+	n := 0
+	for range g.Tiles(a) {
+		if n++; n == 10 {
+			cancel()
+		}
+	}
+	if !errors.Is(m.Err(), context.Canceled) || n > 5_000 {
+		t.Errorf("%d tiles, %v", n, m.Err())
+	}
+}
+
+// FuzzArea: whatever the bytes are, the work on them is bounded and what comes out is valid.
+func FuzzArea(f *testing.F) {
+	f.Add([]byte(comb(5, -1, -1, 1, 1)))
+	f.Add([]byte(rungs(5)))
+	f.Add([]byte(holes(3)))
+	f.Add([]byte(islands(3)))
+	f.Add([]byte(diagonal(8)))
+	f.Add([]byte(`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[170,0],[-170,0],[-170,5],[170,0]]]}}]}`))
+	g, _ := Named("250x250km")
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := budget.Bound{Name: "fuzz", Most: 200_000, Unit: "steps"}.Meter(t.Context())
+		a, err := ParseWithin(m, raw)
+		if err != nil {
+			return
+		}
+		for _, piece := range g.Tiles(a) {
+			if len(piece) == 0 {
+				t.Error("an empty piece")
+			}
+		}
+		if m.Spent() > 200_000+int64(100*len(raw)+1_000) {
+			t.Errorf("%d steps for %d bytes", m.Spent(), len(raw))
+		}
+	})
+}
