@@ -93,10 +93,12 @@ func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
 }
 
 // absent is the outcome of a search that found nothing.
-func (v *visit) absent(context.Context, Token, Job) Outcome { return v.notThere() }
+func (v *visit) absent(_ context.Context, _ Token, j Job) Outcome { return v.notThere(j) }
 
-func (v *visit) notThere() Outcome {
-	return Outcome{Asked: AskSearch, Repeat: v.Platform.TwoStep() || v.AtLeastOnce}
+// notThere is the outcome for a create that a listing does not show. Of a job that was set aside by [compared] the platform
+// has an attempt that is not known here, so it is not sent again.
+func (v *visit) notThere(j Job) Outcome {
+	return Outcome{Asked: AskSearch, Repeat: v.Platform.TwoStep() && j.Status != Unknown || v.AtLeastOnce}
 }
 
 // cancelOf says how to cancel j, its strays first. A cancel that failed is followed by a look: the job may have ended.

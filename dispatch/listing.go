@@ -186,7 +186,7 @@ func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []answer {
 	for _, j := range jobs {
 		o := Outcome{Asked: AskStatus, Ref: j.Ref}
 		if j.Phase == Creating {
-			o = v.notThere()
+			o = v.notThere(j)
 		}
 		o.Attempt, o.Turn, o.Err = j.Attempt, j.Turn, err
 		if !seen[j.ID] && (err != nil || j.Phase == Creating) {

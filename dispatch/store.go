@@ -124,6 +124,15 @@ type Store interface {
 	// NoteStarts keeps what statuses have shown of starts at a platform, see [Promptness]. Beyond what makes a platform prompt
 	// starts need not be counted.
 	NoteStarts(ctx context.Context, platform string, seen StartsSeen) error
+	// MarkRestored says that the database was set back. All accounts with jobs must be compared before they submit, which
+	// r says, and are woken. Ids skip ahead so far that none is given out that was given out before. It gives the number of
+	// accounts.
+	MarkRestored(ctx context.Context, r Restored) (accounts int, err error)
+	// Compared ends the mark of an account, ends its hold and wakes it, and keeps what was found. What was created in the
+	// meantime of the lost state may have been started: it is in doubt from now on.
+	Compared(ctx context.Context, a Account, found []Unrecognized) error
+	// Unrecognized gives all that was found, by account and ref.
+	Unrecognized(context.Context) ([]Unrecognized, error)
 	// Standings gives how accounts stand for one who uses them, in the order given. Slots are counted as in Agenda, with the
 	// account's entry in stalled; most accounts have none.
 	Standings(ctx context.Context, u UserID, accounts []Account, stalled map[Account]time.Duration) ([]Standing, error)
@@ -136,6 +145,9 @@ type Store interface {
 	// Ping is nil when the store answers.
 	Ping(context.Context) error
 }
+
+// SkippedIDs is by how many ids a restored store skips ahead: more than can have been given out since a backup.
+const SkippedIDs = 10_000_000
 
 // KeyLife is how long a key given with a request is remembered.
 const KeyLife = 24 * time.Hour
@@ -252,7 +264,8 @@ type Agenda struct {
 	// be learnt. Zero: there is none.
 	NextWaiting, NextStart, Next, NextLearn time.Time
 
-	Starts Promptness // of the platform
+	Starts   Promptness // of the platform
+	Restored Restored   // what the account waits for before it submits
 }
 
 // done reports whether there is nothing live.

@@ -120,6 +120,9 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 	if err := v.look(ctx); err != nil {
 		return err
 	}
+	if v.comparesNow(ending) {
+		return v.compare(ctx)
+	}
 	if ending || v.turns.empty(v.open) || v.flying >= v.Limits.Requests || time.Now().Before(v.resume) {
 		return nil
 	}
@@ -178,7 +181,7 @@ func (v *visit) look(ctx context.Context) (err error) {
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
 		return v.Store.Hold(ctx, v.account, 0, None, "")
 	}
-	if v.agenda.Now.Before(v.agenda.Hold) {
+	if v.agenda.Now.Before(v.agenda.Hold) || v.agenda.Restored != NotRestored {
 		return nil
 	}
 	v.turns.due[submit] = v.agenda.Start

@@ -38,6 +38,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"take":    p.take,
 			"answer":  p.answer,
 			"starts":  p.noteStarts,
+			"settle":  p.compared,
 			"purge":   p.purge,
 			"pass":    p.pass,
 			"define":  p.redefine,

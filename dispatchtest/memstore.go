@@ -32,7 +32,8 @@ type MemStore struct {
 	defined  map[owned]*definition
 	runs     []*syncRun                   // synchronous, by id
 	heard    map[string]dispatch.Standing // of platforms
-	served   map[string]time.Time         // when a process last noted that it serves a platform
+	found    map[found]dispatch.Unrecognized
+	served   map[string]time.Time // when a process last noted that it serves a platform
 }
 
 // owned is a task, or a job without one.
@@ -72,7 +73,8 @@ type account struct {
 	why              dispatch.Attention
 	notice           string
 	booked           [2]time.Time // for each purpose
-	served           int64        // slots that it has given away
+	restored         dispatch.Restored
+	served           int64 // slots that it has given away
 	turns            map[dispatch.Line]int64
 	owners           map[dispatch.UserID]int64
 }
@@ -1083,7 +1085,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	if acc == nil {
 		return dispatch.Agenda{}, notFound()
 	}
-	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts}
+	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts, Restored: acc.restored}
 	for _, j := range s.byDue(a) {
 		if j.Phase.Holds() && !j.FreesSlot(stalled, now) {
 			g.Held++

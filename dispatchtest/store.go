@@ -63,6 +63,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"synchronous runs", storeTest.syncRuns},
 		{"how accounts stand", storeTest.standings},
 		{"what platforms show of starts", storeTest.starts},
+		{"restored from an older state", storeTest.restored},
 		{"the rate is kept by many", storeTest.rate},
 		{"what people wait for is not behind the readings", storeTest.kept},
 		{"a slot is booked ahead", storeTest.ahead},

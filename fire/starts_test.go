@@ -35,8 +35,7 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 	s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
 		"limits": map[string]any{"jobs": 10}}}))
-	extent := s.job["parameters"].(map[string]any)["temporal_extent"]
-	s.job["dimension"] = map[string]any{"name": "temporal_extent", "values": slices.Repeat([]any{extent}, manyStarts)}
+	s.overMany(manyStarts)
 	if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -65,4 +64,15 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 	if n := s.oracle.Sum(); n.Runs != manyStarts || n.Starts != manyStarts || n.Creates != manyStarts {
 		t.Errorf("at the platform: %+v", n)
 	}
+}
+
+// overMany makes a task of the scene's job, over so many values.
+func (s scene) overMany(n int) {
+	parameters := s.job["parameters"].(map[string]any)
+	if extent, given := parameters["temporal_extent"]; given {
+		delete(parameters, "temporal_extent")
+		s.job["dimension"] = map[string]any{"name": "temporal_extent", "values": []any{extent}}
+	}
+	dimension := s.job["dimension"].(map[string]any)
+	dimension["values"] = slices.Repeat(dimension["values"].([]any)[:1], n)
 }

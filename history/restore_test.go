@@ -72,3 +72,39 @@ func TestACreateInDoubtLeavesAnothersRunAlone(t *testing.T) {
 		h.end()
 	})
 }
+
+// An account whose platform has no list submits nothing after a restore until the operator allows it.
+func TestARestoredAccountWithoutAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Send: 30 * time.Second})
+		h.platform = func(l dispatchtest.Link) dispatch.Platform { return dispatchtest.OneStep{Link: l} }
+		first := h.start("one")
+		time.Sleep(time.Second)
+		first.acceptTask("ann", request(), 6) // two wait
+		time.Sleep(10 * time.Second)
+		first.stop()
+		<-first.done
+		if _, err := h.store.MarkRestored(t.Context(), dispatch.CompareFirst); err != nil {
+			t.Fatal(err)
+		}
+		before := len(h.world.Runs())
+		second := h.start("two")
+		h.procs = []*process{second}
+		time.Sleep(2 * time.Hour)
+		if n := len(h.world.Runs()); n != before || before == 0 {
+			t.Errorf("%d runs before the restore, %d two hours after it", before, n)
+		}
+		all, err := h.store.TaskJobs(t.Context(), "ann", 1, dispatch.Page{})
+		if err != nil || all[5].Phase != dispatch.Waiting || all[5].Attention != dispatch.NeedsOperator {
+			t.Errorf("what waits shows %s %q, %v", all[5].Phase, all[5].Attention, err)
+		}
+		if _, err := h.store.MarkRestored(t.Context(), dispatch.CompareIfLists); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := len(h.world.Runs()); n != 6 {
+			t.Errorf("%d runs after the operator allowed it", n)
+		}
+		h.end()
+	})
+}

@@ -293,7 +293,7 @@ WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
 -- name: GetAccount :one
 -- With what its platform has shown of starts.
-SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(id);
 
 -- name: NoteStarts :exec
@@ -571,3 +571,26 @@ FROM sync_runs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
 
 -- name: PurgeSyncRuns :exec
 DELETE FROM sync_runs WHERE created < sqlc.arg(before) AND lapses < sqlc.arg(before);
+
+-- name: SkipIDs :exec
+UPDATE ids SET last = last + CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: MarkRestored :execrows
+UPDATE accounts SET restored = sqlc.arg(restored), wakes = wakes + 1, due = sqlc.arg(now), hold = 0
+WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.account = accounts.id);
+
+-- name: DoubtCreated :exec
+-- What was created may have been started since.
+UPDATE jobs SET phase = 'starting', turn = turn + 1, version = version + 1, looks = 0, unmoved = 0, seen = '', send_by = CAST(sqlc.arg(now) AS BIGINT),
+	due = CAST(sqlc.arg(now) AS BIGINT), moved = CAST(sqlc.arg(now) AS BIGINT), updated = CAST(sqlc.arg(now) AS BIGINT), attention = 'submission_in_doubt', notice = ''
+WHERE account = sqlc.arg(account) AND phase = 'created';
+
+-- name: EndRestored :exec
+UPDATE accounts SET restored = 0, hold = 0, hold_attention = '', hold_notice = '', wakes = wakes + 1, due = sqlc.arg(now) WHERE id = sqlc.arg(id);
+
+-- name: KeepUnrecognized :exec
+INSERT INTO unrecognized (account, ref_base, ref_id, tag, status, found) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (account, ref_base, ref_id) DO UPDATE SET tag = excluded.tag, status = excluded.status, found = excluded.found;
+
+-- name: ListUnrecognized :many
+SELECT * FROM unrecognized;

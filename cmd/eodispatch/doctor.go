@@ -69,6 +69,9 @@ func (d *doctorCommand) Run(c console) error {
 	for _, f := range findings {
 		fmt.Fprintln(c.out, f)
 	}
+	for _, line := range unrecognized(ctx, settings) {
+		fmt.Fprintln(c.out, "note", line)
+	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
 		return errSaid
 	}

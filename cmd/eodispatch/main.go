@@ -33,6 +33,8 @@ type commands struct {
 	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, run two jobs, and one over many tiles."`
 	Vault   vaultCommand   `cmd:"" help:"The keys with which users' tokens are sealed."`
 	Version versionCommand `cmd:"" help:"Print the version."`
+
+	Restored restoredCommand `cmd:"" help:"Mark a database that was restored from an older state: ids skip ahead, and accounts submit nothing until their platform's list was compared."`
 }
 
 // console is where a command runs.

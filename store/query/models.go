@@ -83,3 +83,12 @@ type Revocation struct {
 	Sealed  string
 	Created int64
 }
+
+type Unrecognized struct {
+	Account dispatch.Account
+	RefBase string
+	RefID   string
+	Tag     string
+	Status  dispatch.Status
+	Found   int64
+}

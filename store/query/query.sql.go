@@ -625,6 +625,18 @@ func (q *Queries) Dequeue(ctx context.Context, arg DequeueParams) ([]DequeueRow,
 	return items, nil
 }
 
+const doubtCreated = `-- name: DoubtCreated :exec
+UPDATE jobs SET phase = 'starting', turn = turn + 1, version = version + 1, looks = 0, unmoved = 0, seen = '', send_by = CAST($1 AS BIGINT),
+	due = CAST($1 AS BIGINT), moved = CAST($1 AS BIGINT), updated = CAST($1 AS BIGINT), attention = 'submission_in_doubt', notice = ''
+WHERE account = $2 AND phase = 'created'
+`
+
+// What was created may have been started since.
+func (q *Queries) DoubtCreated(ctx context.Context, now int64, account dispatch.Account) error {
+	_, err := q.db.ExecContext(ctx, doubtCreated, now, account)
+	return err
+}
+
 const duePlatforms = `-- name: DuePlatforms :many
 SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM accounts
 WHERE due > 0 AND due <= $1 AND lease_until <= $1 GROUP BY 1 ORDER BY min(due), 1
@@ -652,6 +664,15 @@ func (q *Queries) DuePlatforms(ctx context.Context, now int64) ([]string, error)
 		return nil, err
 	}
 	return items, nil
+}
+
+const endRestored = `-- name: EndRestored :exec
+UPDATE accounts SET restored = 0, hold = 0, hold_attention = '', hold_notice = '', wakes = wakes + 1, due = $1 WHERE id = $2
+`
+
+func (q *Queries) EndRestored(ctx context.Context, now int64, iD dispatch.Account) error {
+	_, err := q.db.ExecContext(ctx, endRestored, now, iD)
+	return err
 }
 
 const endSyncRun = `-- name: EndSyncRun :exec
@@ -768,7 +789,7 @@ func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, ser
 }
 
 const getAccount = `-- name: GetAccount :one
-SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
+SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST($1 AS TEXT) WHERE a.id = $2
 `
 
@@ -777,6 +798,7 @@ type GetAccountRow struct {
 	Hold          int64
 	HoldAttention dispatch.Attention
 	HoldNotice    string
+	Restored      int64
 	PromptStarts  int64
 	StartLag      int64
 }
@@ -790,6 +812,7 @@ func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.A
 		&i.Hold,
 		&i.HoldAttention,
 		&i.HoldNotice,
+		&i.Restored,
 		&i.PromptStarts,
 		&i.StartLag,
 	)
@@ -1447,6 +1470,32 @@ func (q *Queries) KeepRevocation(ctx context.Context, now int64, owner dispatch.
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const keepUnrecognized = `-- name: KeepUnrecognized :exec
+INSERT INTO unrecognized (account, ref_base, ref_id, tag, status, found) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (account, ref_base, ref_id) DO UPDATE SET tag = excluded.tag, status = excluded.status, found = excluded.found
+`
+
+type KeepUnrecognizedParams struct {
+	Account dispatch.Account
+	RefBase string
+	RefID   string
+	Tag     string
+	Status  dispatch.Status
+	Found   int64
+}
+
+func (q *Queries) KeepUnrecognized(ctx context.Context, arg KeepUnrecognizedParams) error {
+	_, err := q.db.ExecContext(ctx, keepUnrecognized,
+		arg.Account,
+		arg.RefBase,
+		arg.RefID,
+		arg.Tag,
+		arg.Status,
+		arg.Found,
+	)
+	return err
 }
 
 const lastJob = `-- name: LastJob :one
@@ -2484,6 +2533,40 @@ func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, err
 	return items, nil
 }
 
+const listUnrecognized = `-- name: ListUnrecognized :many
+SELECT account, ref_base, ref_id, tag, status, found FROM unrecognized
+`
+
+func (q *Queries) ListUnrecognized(ctx context.Context) ([]Unrecognized, error) {
+	rows, err := q.db.QueryContext(ctx, listUnrecognized)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Unrecognized
+	for rows.Next() {
+		var i Unrecognized
+		if err := rows.Scan(
+			&i.Account,
+			&i.RefBase,
+			&i.RefID,
+			&i.Tag,
+			&i.Status,
+			&i.Found,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUsage = `-- name: ListUsage :many
 SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT) AS live,
 	CAST(SUM(CASE WHEN created > CAST($1 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
@@ -2696,6 +2779,19 @@ INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 func (q *Queries) MakeSetting(ctx context.Context, name string, value string) error {
 	_, err := q.db.ExecContext(ctx, makeSetting, name, value)
 	return err
+}
+
+const markRestored = `-- name: MarkRestored :execrows
+UPDATE accounts SET restored = $1, wakes = wakes + 1, due = $2, hold = 0
+WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.account = accounts.id)
+`
+
+func (q *Queries) MarkRestored(ctx context.Context, restored int64, now int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, markRestored, restored, now)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const nameInstallation = `-- name: NameInstallation :exec
@@ -3078,6 +3174,15 @@ INSERT INTO served (platform, seen) VALUES ($1, $2) ON CONFLICT (platform) DO UP
 
 func (q *Queries) Serve(ctx context.Context, platform string, now int64) error {
 	_, err := q.db.ExecContext(ctx, serve, platform, now)
+	return err
+}
+
+const skipIDs = `-- name: SkipIDs :exec
+UPDATE ids SET last = last + CAST($1 AS BIGINT)
+`
+
+func (q *Queries) SkipIDs(ctx context.Context, n int64) error {
+	_, err := q.db.ExecContext(ctx, skipIDs, n)
 	return err
 }
 

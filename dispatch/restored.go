@@ -1,0 +1,153 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Restored says what an account has to wait for after its database was set back to an older state, by a restore or by a
+// failover that lost commits. The database then does not know what was submitted since.
+type Restored int
+
+const (
+	NotRestored    Restored = iota
+	CompareFirst            // nothing is created or started until the platform's list was compared
+	CompareIfLists          // likewise, but a platform without a list is not waited for: its jobs may run twice
+)
+
+// Unrecognized is a job at a platform that carries this installation's tag and that the database does not know. It is
+// neither adopted nor canceled.
+type Unrecognized struct {
+	Account Account
+	Ref     Ref
+	Tag     string
+	Status  Status
+	Found   time.Time // a store sets it
+}
+
+const (
+	restoredText = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
+		"is submitted until the operator allows it."
+	restoredHold = 10 * minute // between two attempts to compare
+)
+
+// comparesNow reports whether the account is to be compared with its platform's list, and nothing hinders that.
+func (v *visit) comparesNow(ending bool) bool {
+	return v.agenda.Restored != NotRestored && !ending && v.flying == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
+}
+
+// compare compares the account with its platform's list, and lets it submit again if that could be done.
+func (v *visit) compare(ctx context.Context) error {
+	lister, can := v.Platform.(Lister)
+	if !can || !v.Platform.TwoStep() { // a list without tags tells nothing
+		return v.withoutList(ctx)
+	}
+	t, ok, err := v.authorize(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	listed, err := v.listAll(ctx, t, lister)
+	switch {
+	case Is(err, Unsupported):
+		return v.withoutList(ctx)
+	case err != nil:
+		v.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
+		return v.Store.Hold(ctx, v.account, max(minute, retryAfter(err)), reason(err), TextFor(err))
+	}
+	found, err := v.recognize(ctx, listed)
+	if err != nil {
+		return err
+	}
+	for _, u := range found {
+		v.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database", slog.String("account", string(u.Account)),
+			slog.String("ref", u.Ref.ID), slog.String("tag", u.Tag), slog.String("status", string(u.Status)))
+	}
+	v.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account), "unrecognized", len(found))
+	return v.Store.Compared(ctx, v.account, found)
+}
+
+// withoutList lets the account go on if the operator allowed that, and else says what it waits for.
+func (v *visit) withoutList(ctx context.Context) error {
+	if v.agenda.Restored == CompareIfLists {
+		v.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list", "account", string(v.account))
+		return v.Store.Compared(ctx, v.account, nil)
+	}
+	v.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
+	return v.Store.Hold(ctx, v.account, restoredHold, NeedsOperator, restoredText)
+}
+
+func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []Listed, err error) {
+	if err := v.pace(ctx, v.Backend, v.account); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, v.deadline())
+	defer cancel()
+	for l, err := range lister.List(ctx, t, "") {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// recognize applies a whole listing to a restored account, and returns what runs and is not known. Conflict: a job changed
+// meanwhile.
+func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
+	for _, l := range listed {
+		t, ours := parseTag(v.Installation, l.Tag)
+		if !ours {
+			continue
+		}
+		j, err := v.Store.Load(ctx, t.job)
+		if err != nil && !Is(err, NotFound) {
+			return nil, err
+		}
+		known := err == nil && j.Account == v.account
+		if known {
+			if err := v.put(ctx, j, compared(j, t, l, v.now())); err != nil {
+				return nil, err
+			}
+		}
+		if !(known && t.marks(j)) && !l.Report.Status.Final() {
+			found = append(found, Unrecognized{Account: v.account, Ref: l.Ref, Tag: l.Tag, Status: l.Report.Status})
+		}
+	}
+	return found, nil
+}
+
+// put saves what a comparison changed of a job.
+func (v *visit) put(ctx context.Context, was, is Job) error {
+	if is.Turn == was.Turn {
+		return nil
+	}
+	saved, err := v.Store.Save(ctx, []Job{is})
+	if err == nil && len(saved) == 0 {
+		err = &Error{Kind: Busy, Op: "dispatch.compare", Text: "The job was changed meanwhile."}
+	}
+	if err == nil {
+		v.tell(ctx, was, saved[0], nil)
+	}
+	return err
+}
+
+// compared returns a job of a restored database after its platform listed an attempt of it. An attempt that the database
+// knows is adopted, and may have been started since: its status is read before anything else. One that it does not know was
+// made later: whether the job ran is left to its owner, and it is not sent again.
+func compared(j Job, t tag, l Listed, now time.Time) Job {
+	was := j
+	switch {
+	case j.Phase != Waiting && j.Phase != Creating:
+		return j
+	case !t.marks(j):
+		j.Phase, j.Status, j.Due = Creating, Unknown, now.Add(searchRarer)
+		j = settled(was, j.attend(SubmissionUnknown, ""), now)
+		j.Turn = was.Turn + 1 // also where the phase stays: what was asked before says nothing now
+		return j
+	case t.attempt == j.Attempt && j.Phase == Creating && j.Status != Unknown:
+		j.Phase, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, l.Ref, Submitted, "", now, now
+		return settled(was, j.attend(InDoubt, ""), now)
+	}
+	return j
+}

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// MarkRestored says that the database was set back.
+func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
+	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
+		if err := q.SkipIDs(ctx, dispatch.SkippedIDs); err != nil {
+			return err
+		}
+		n, err := q.MarkRestored(ctx, int64(r), now)
+		accounts = int(n)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range s.ids { // what was reserved before is not given out
+		b.forget()
+	}
+	return accounts, nil
+}
+
+// forget drops the ids that are left.
+func (b *block) forget() {
+	b.Lock()
+	defer b.Unlock()
+	b.next, b.last = 0, 0
+}
+
+// Compared ends the mark of an account that was compared.
+func (s *Store) Compared(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error {
+	return s.in(ctx, s.visit, "Compared", func(q tx, now int64) error {
+		for _, u := range found {
+			if err := q.KeepUnrecognized(ctx, query.KeepUnrecognizedParams{Account: a, RefBase: clean(u.Ref.Base), RefID: clean(u.Ref.ID), Tag: clean(u.Tag),
+				Status: u.Status, Found: now}); err != nil {
+				return err
+			}
+		}
+		if err := q.DoubtCreated(ctx, now, a); err != nil {
+			return err
+		}
+		return q.EndRestored(ctx, now, a)
+	})
+}
+
+// Unrecognized gives all that was found.
+func (s *Store) Unrecognized(ctx context.Context) ([]dispatch.Unrecognized, error) {
+	rows, err := s.queries(s.read).ListUnrecognized(ctx)
+	if err != nil {
+		return nil, fail("Unrecognized", err)
+	}
+	all := make([]dispatch.Unrecognized, len(rows))
+	for i, r := range rows {
+		all[i] = dispatch.Unrecognized{Account: r.Account, Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID}, Tag: r.Tag, Status: r.Status, Found: at(r.Found)}
+	}
+	slices.SortFunc(all, func(a, b dispatch.Unrecognized) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Ref.Base, b.Ref.Base), cmp.Compare(a.Ref.ID, b.Ref.ID))
+	})
+	return all, nil
+}
