@@ -33,6 +33,7 @@ const (
 	heardLimit       = 4 << 10          // bytes of a client's message
 	heardPerMinute   = 60               // messages of a client
 	fullRate         = 128 << 10        // bytes a second of whole lists, beyond one in each interval
+	readAnew         = 4                // cycles after which also what has ended is read
 	bearerProtocol   = "bearer."
 )
 
@@ -249,6 +250,8 @@ type stream struct {
 
 	last *picture // that was sent, as picture.seen keeps it
 	sent time.Time
+
+	unread int // cycles since the last that read
 }
 
 // hear takes and drops what the client says, within limits. Pongs and the client's close are handled on the way.
@@ -382,16 +385,18 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 }
 
 // cycle has the platforms asked, and tells: a stream of whole lists always, one of changes if there are any. What has all
-// ended, and was not signalled, is as it was.
+// ended, and was not signalled, is as it was; after some cycles it is read nevertheless, because a signal may be lost.
 func (s *stream) cycle(ctx context.Context, pending bool) error {
 	if !s.changes {
 		if err := s.say(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
 			return err
 		}
 	}
-	if s.last != nil && !s.last.live && !pending && (s.changes || s.last.message != nil) {
+	if s.last != nil && !s.last.live && !pending && (s.changes || s.last.message != nil) && s.unread < readAnew {
+		s.unread++
 		return s.show(ctx, s.last, true)
 	}
+	s.unread = 0
 	if err := s.freshen(ctx); err != nil {
 		return err
 	}

@@ -211,6 +211,27 @@ func TestAChangeIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// TestAStreamReadsAnewWithoutASignal: all jobs have ended, one changes in another process, and the signal is lost.
+func TestAStreamReadsAnewWithoutASignal(t *testing.T) {
+	t.Parallel()
+	s := serveWorld(t, newWorld(), nil)
+	s.post()
+	s.w.set(1, func(r *dispatch.Record) { r.Status, r.Phase = dispatch.Finished, dispatch.Ended })
+	c := s.open("/job_status?interval=1")
+	c.until("status")
+	s.w.mu.Lock()
+	r := s.w.jobs[1]
+	r.Status, r.Updated = dispatch.Failed, r.Updated.Add(time.Second)
+	s.w.jobs[1] = r
+	s.w.mu.Unlock()
+	for range 12 {
+		if l := listIn(t, c.until("status")); l.ProcessingJobs[0].Status == "failed" {
+			return
+		}
+	}
+	t.Error("the change is not seen in 12 intervals")
+}
+
 func TestATaskIsStreamed(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	body := strings.Replace(goodBody, `{"title"`, `{"dimension":{"name":"tile","values":[1,2]},"title"`, 1)

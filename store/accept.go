@@ -16,20 +16,30 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 		return r, err
 	}
 	ctx = allow(ctx, callWithin+time.Duration(len(jobs))*perJob)
-	a := acceptance{key: k, task: t, jobs: jobs}
-	if err := s.number(ctx, &a); err != nil {
-		return r, fail("Accept", err)
-	}
 	end, err := s.counting(ctx, "Accept", jobs[0].Owner, within)
 	if err != nil {
 		return r, err
 	}
 	defer end()
+	a := acceptance{key: k, task: t, jobs: jobs}
+	if r, err = s.accept(ctx, a, within); taken(err) {
+		if err := s.SkipIDs(ctx); err != nil {
+			return r, err
+		}
+		r, err = s.accept(ctx, a, within)
+	}
+	return r, err
+}
+
+func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quota) (r dispatch.Repeated, err error) {
+	if err := s.number(ctx, &a); err != nil {
+		return r, fail("Accept", err)
+	}
 	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
 		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.Repeated{}) {
 			return err
 		}
-		if err := s.admit(ctx, q, jobs[0].Owner, len(jobs), within, now); err != nil {
+		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), within, now); err != nil {
 			return err
 		}
 		return a.insert(ctx, q, now)

@@ -91,6 +91,16 @@ func retryable(err error) bool {
 	return ok && (deadlock(e.Code) || e.Code == "23503")
 }
 
+// taken reports whether an id is in use: of a job or of a task.
+func taken(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "23505" && (e.ConstraintName == "jobs_pkey" || e.ConstraintName == "tasks_pkey")
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_ROWID) &&
+		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id"))
+}
+
 // unanswered reports whether err tells of no answer, and not of a bad one.
 func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err)

@@ -180,6 +180,35 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 	return first, nil
 }
 
+// SkipIDs lets new ids begin behind the last that is in use, and gives away no more of what was reserved before. The counter is
+// behind after the database was set back, or a standby took over that lacked the last commits.
+func (s *Store) SkipIDs(ctx context.Context) error {
+	for _, b := range s.ids {
+		b.Lock()
+		defer b.Unlock()
+	}
+	err := s.in(ctx, s.write, "SkipIDs", func(q tx, _ int64) error {
+		job, failed := q.LastJob(ctx)
+		task, err := q.LastTask(ctx)
+		if err = errors.Join(failed, err); err != nil {
+			return err
+		}
+		for name, last := range map[string]int64{"job": job, "task": task} {
+			if _, err := q.RaiseIDs(ctx, last, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range s.ids {
+		b.next, b.last = 0, 0
+	}
+	return nil
+}
+
 func conflict(op string) error {
 	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store." + op, Text: "Someone else was faster."}
 }
