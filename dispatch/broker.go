@@ -72,7 +72,7 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	case first.Job != 0:
 		return b.repeatedJob(ctx, u, first.Job)
 	}
-	return b.decided(ctx, u, drafts[0].ID)
+	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r.complete()})
 }
 
 // repeatedJob is the job that a key stands for. One that its owner deleted is Conflict: it is gone, and the key submits no other.
@@ -84,7 +84,7 @@ func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, e
 	if err != nil {
 		return Record{}, err
 	}
-	return b.decided(ctx, u, id)
+	return b.decided(ctx, u, id, nil)
 }
 
 // keep keeps what was asked for, if its owner may have so many jobs more, and wakes the account. What a key stands for
@@ -152,15 +152,28 @@ func (r Request) complete() Request {
 	return r
 }
 
-// decided waits for the platform's word on a job that was just accepted, or for a reason why there is none yet.
-func (b *Broker) decided(ctx context.Context, u UserID, id JobID) (Record, error) {
-	load := func() (Record, error) { return b.Store.Refused(ctx, u, id) }
+// decided waits for the platform's word on a job that was just accepted, or for a reason why there is none yet. committed is
+// what was kept just now, nil where it was kept before: it is the answer where the store does not answer any more, or from a server
+// that lacks the commit. The job is accepted, and its owner must hear so.
+func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
+	lacking := false
+	load := func() (Record, error) {
+		r, err := b.Store.Refused(ctx, u, id)
+		if lacking = committed != nil && (Is(err, NotFound) || Is(err, Unavailable)); lacking {
+			return *committed, nil
+		}
+		return r, err
+	}
 	r, err := b.await(ctx, id, decideWithin, load, func(j Job) bool { return j.Ref != Ref{} || j.Phase == Ended || j.Attention != None })
-	if err != nil {
+	if err != nil || lacking {
 		return r, err
 	}
 	if ctx.Err() != nil || !r.refused() {
-		return b.presentOne(ctx, r)
+		shown, err := b.presentOne(ctx, r)
+		if committed != nil && Is(err, Unavailable) {
+			return r, nil
+		}
+		return shown, err
 	}
 	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
 		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "err", err)

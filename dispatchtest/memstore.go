@@ -468,8 +468,11 @@ func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Sc
 		if !r.asked(u, scope) || r.Awaited || r.Tries > 1 {
 			continue
 		}
-		stale, first := r.Checked.Before(now.Add(-fresh)), time.Time{}
-		if !stale {
+		setBack := r.Checked.After(now) // the clock was
+		stale, first := r.Checked.Before(now.Add(-fresh)) || setBack, time.Time{}
+		if setBack {
+			r.Due = now
+		} else if !stale {
 			first = r.Checked.Add(max(fresh, gap))
 			if r.Looks > 0 || !r.Due.After(first) {
 				continue

@@ -999,6 +999,7 @@ func (t storeTest) await() {
 	fair := job(ann, "d/shared", dispatch.Started, -8*time.Second, time.Minute)
 	soonDue := job(ann, shared, dispatch.Started, -8*time.Second, time.Second)
 	other := job(ann, "a/shared", dispatch.Started, -11*time.Second, -time.Minute)
+	ahead := job(ann, "e/shared", dispatch.Started, time.Hour, 61*time.Minute) // the clock was set back
 	waits := job(ann, "b/shared", dispatch.Waiting, -20*time.Second, time.Minute)
 	hers := job(bob, "c/shared", dispatch.Started, -20*time.Second, time.Minute)
 
@@ -1008,7 +1009,7 @@ func (t storeTest) await() {
 	wakes := t.look().Wakes
 	as, err = t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, fresh, gap)
 	t.must(err)
-	t.equal(as, []dispatch.Account{"a/shared", shared})
+	t.equal(as, []dispatch.Account{"a/shared", "e/shared", shared})
 	if t.look().Wakes == wakes {
 		t.Error("what is awaited does not wake")
 	}
@@ -1016,7 +1017,7 @@ func (t storeTest) await() {
 		job     dispatch.Job
 		due     time.Duration
 		awaited bool
-	}{{stale, 0, true}, {told, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false}, {other, -time.Minute, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
+	}{{stale, 0, true}, {told, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false}, {other, -time.Minute, true}, {ahead, 0, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
 		want := c.job
 		want.Due, want.Awaited = start.Add(c.due), c.awaited
 		t.equal(t.load(want.ID), want)

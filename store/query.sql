@@ -119,25 +119,27 @@ UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURN
 SELECT * FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden;
 
 -- name: AwaitJob :many
--- What is not stale is due when it will be.
-UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT), due = CASE
+-- What is not stale is due when it will be. What was told in the future is stale: the clock was set back.
+UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT), due = CASE
+	WHEN checked > CAST(sqlc.arg(now) AS BIGINT) THEN CAST(sqlc.arg(now) AS BIGINT)
 	WHEN checked >= CAST(sqlc.arg(stale) AS BIGINT) THEN checked + CAST(sqlc.arg(fresh) AS BIGINT)
 	WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
 WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
-	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
+	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
 RETURNING account, awaited, due;
 
 -- name: AwaitAll :many
 -- As AwaitJob.
-UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT), due = CASE
+UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT), due = CASE
+	WHEN checked > CAST(sqlc.arg(now) AS BIGINT) THEN CAST(sqlc.arg(now) AS BIGINT)
 	WHEN checked >= CAST(sqlc.arg(stale) AS BIGINT) THEN checked + CAST(sqlc.arg(fresh) AS BIGINT)
 	WHEN due <= sqlc.arg(now) THEN due
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
 WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
-	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
+	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
 	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task))
 RETURNING account, awaited, due;
 

@@ -12,21 +12,22 @@ import (
 )
 
 const awaitAll = `-- name: AwaitAll :many
-UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT), due = CASE
-	WHEN checked >= CAST($1 AS BIGINT) THEN checked + CAST($2 AS BIGINT)
-	WHEN due <= $3 THEN due
-	WHEN checked + CAST($4 AS BIGINT) <= $3 THEN $3
+UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT), due = CASE
+	WHEN checked > CAST($2 AS BIGINT) THEN CAST($2 AS BIGINT)
+	WHEN checked >= CAST($1 AS BIGINT) THEN checked + CAST($3 AS BIGINT)
+	WHEN due <= $2 THEN due
+	WHEN checked + CAST($4 AS BIGINT) <= $2 THEN $2
 	WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT) ELSE due END
 WHERE owner = $5 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
-	AND (checked < CAST($1 AS BIGINT) OR looks = 0 AND due > checked + CAST($2 AS BIGINT))
+	AND (checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT) OR looks = 0 AND due > checked + CAST($3 AS BIGINT))
 	AND (CAST($6 AS BOOLEAN) AND task = 0 OR CAST($7 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $8)
 RETURNING account, awaited, due
 `
 
 type AwaitAllParams struct {
 	Stale int64
-	Fresh int64
 	Now   int64
+	Fresh int64
 	Gap   int64
 	Owner dispatch.UserID
 	Alone bool
@@ -44,8 +45,8 @@ type AwaitAllRow struct {
 func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]AwaitAllRow, error) {
 	rows, err := q.db.QueryContext(ctx, awaitAll,
 		arg.Stale,
-		arg.Fresh,
 		arg.Now,
+		arg.Fresh,
 		arg.Gap,
 		arg.Owner,
 		arg.Alone,
@@ -74,20 +75,21 @@ func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]AwaitAllR
 }
 
 const awaitJob = `-- name: AwaitJob :many
-UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT), due = CASE
-	WHEN checked >= CAST($1 AS BIGINT) THEN checked + CAST($2 AS BIGINT)
-	WHEN due <= $3 THEN due
-	WHEN checked + CAST($4 AS BIGINT) <= $3 THEN $3
+UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT), due = CASE
+	WHEN checked > CAST($2 AS BIGINT) THEN CAST($2 AS BIGINT)
+	WHEN checked >= CAST($1 AS BIGINT) THEN checked + CAST($3 AS BIGINT)
+	WHEN due <= $2 THEN due
+	WHEN checked + CAST($4 AS BIGINT) <= $2 THEN $2
 	WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT) ELSE due END
 WHERE id = $5 AND owner = $6 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
-	AND (checked < CAST($1 AS BIGINT) OR looks = 0 AND due > checked + CAST($2 AS BIGINT))
+	AND (checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT) OR looks = 0 AND due > checked + CAST($3 AS BIGINT))
 RETURNING account, awaited, due
 `
 
 type AwaitJobParams struct {
 	Stale int64
-	Fresh int64
 	Now   int64
+	Fresh int64
 	Gap   int64
 	ID    dispatch.JobID
 	Owner dispatch.UserID
@@ -99,12 +101,12 @@ type AwaitJobRow struct {
 	Due     int64
 }
 
-// What is not stale is due when it will be.
+// What is not stale is due when it will be. What was told in the future is stale: the clock was set back.
 func (q *Queries) AwaitJob(ctx context.Context, arg AwaitJobParams) ([]AwaitJobRow, error) {
 	rows, err := q.db.QueryContext(ctx, awaitJob,
 		arg.Stale,
-		arg.Fresh,
 		arg.Now,
+		arg.Fresh,
 		arg.Gap,
 		arg.ID,
 		arg.Owner,
