@@ -63,6 +63,9 @@ var kinds = map[dispatch.Kind]refusal{
 	dispatch.BadUpstream:    {status: 502, code: "PLATFORM_ERROR"},
 	dispatch.Misconfigured:  {status: 502, code: "PLATFORM_ERROR"},
 	dispatch.LimitReached:   {status: 429, code: "RATE_LIMITED"},
+
+	dispatch.DocumentUnreachable: {status: 503, code: "APPLICATION_UNREACHABLE"},
+	dispatch.DocumentInvalid:     {status: 422, code: "APPLICATION_INVALID"},
 }
 
 const internalText = "Something went wrong on our side."
@@ -93,13 +96,13 @@ func refusalFor(err error) refusal {
 	switch e.Kind {
 	case dispatch.Internal:
 		r.message = internalText
-	case dispatch.Invalid:
+	case dispatch.Invalid, dispatch.DocumentInvalid:
 		r.faults = faultsOf(e)
 	case dispatch.NotFound:
 		r.message = "There is no such job."
 	case dispatch.SignInRequired:
 		r.details = map[string]any{"link": nullable(e.Link)}
-	case dispatch.Busy, dispatch.LimitReached:
+	case dispatch.Busy, dispatch.LimitReached, dispatch.DocumentUnreachable:
 		r.header = retryAfter(max(e.RetryAfter, time.Second))
 	case dispatch.Unavailable:
 		if e.RetryAfter > 0 {

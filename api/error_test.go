@@ -19,7 +19,8 @@ func TestEveryKindHasItsAnswer(t *testing.T) {
 		dispatch.Forbidden: "403 FORBIDDEN", dispatch.NotFound: "404 JOB_NOT_FOUND", dispatch.Conflict: "409 CONFLICT",
 		dispatch.Unsupported: "501 UNSUPPORTED", dispatch.Busy: "503 PLATFORM_BUSY", dispatch.Unavailable: "503 PLATFORM_UNAVAILABLE",
 		dispatch.Uncertain: "502 PLATFORM_UNCERTAIN", dispatch.BadUpstream: "502 PLATFORM_ERROR", dispatch.Misconfigured: "502 PLATFORM_ERROR",
-		dispatch.LimitReached: "429 RATE_LIMITED",
+		dispatch.LimitReached: "429 RATE_LIMITED", dispatch.DocumentUnreachable: "503 APPLICATION_UNREACHABLE",
+		dispatch.DocumentInvalid: "422 APPLICATION_INVALID",
 	}
 	w := newWorld()
 	h := New(w.config())

@@ -209,11 +209,11 @@ func (a *api) taskBody() *huma.RequestBody {
 var reasons = map[int]string{
 	408: "The body did not arrive in time",
 	409: "CONFLICT: the state forbids it. SIGN_IN_REQUIRED: the user must link or renew an account, at details.link",
-	422: "All that is wrong with the request",
+	422: "VALIDATION_ERROR: all that is wrong with the request. APPLICATION_INVALID: the document at the application's address defines no service, or is refused",
 	429: "RATE_LIMITED: the broker's own limit, such as that of jobs a user may have that have not ended",
 	501: "The platform has no such ability",
 	502: "PLATFORM_ERROR: the platform's fault. PLATFORM_UNCERTAIN: it may have taken the request",
-	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE: repeat later",
+	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE: repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
 	504: "PLATFORM_UNAVAILABLE: the platform did not answer in time",
 }
 

@@ -196,6 +196,9 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.RefusedUnsupported: "The platform cannot do this. Choose another service or platform, or try a synchronous run.",
 	dispatch.Overdue:            "The job took longer than the max_duration that it was submitted with, and was canceled. Submit it again with more time, or without that option.",
 	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. What waits is still submitted, and runs as the document is by then.",
+	dispatch.ApplicationUnreachable: "The document at the application's address cannot be fetched. Check that the address is right, and that it can be read without a sign-in. " +
+		"A job that waits for it is tried again, at longer and longer intervals; the platform has nothing to do with it.",
+	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Mend it, or submit with another address.",
 	dispatch.NoPlatform:         "The platform of this job is no longer configured here. The operator of this service must mend it.",
 }
 
@@ -204,7 +207,11 @@ func (a *api) attention(j dispatch.Job) *JobAttention {
 		return nil
 	}
 	shown := JobAttention{Code: string(j.Attention), Message: attentions[j.Attention]}
-	if j.Notice != "" {
+	switch {
+	case j.Notice == "":
+	case j.Attention == dispatch.ApplicationUnreachable:
+		shown.Message += " " + j.Notice
+	default:
 		shown.Message += " The platform says: " + j.Notice
 	}
 	if j.Attention == dispatch.NeedsSignIn && a.SignInLink != nil {

@@ -52,6 +52,8 @@ type Broker struct {
 	ownSyncs userSlots // and of each user there
 	results  keptCollections
 	backlog  backlog
+
+	preparing preparations
 }
 
 // Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the
@@ -122,15 +124,30 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err != nil {
 		return Draft{}, err
 	}
-	within, cancel := context.WithTimeout(ctx, checkWithin)
-	defer cancel()
-	if err := b.check(within, u, backend, r.complete(), d); err != nil {
+	document, err := b.inspect(ctx, u, backend, r.complete(), d)
+	if err != nil {
 		return Draft{}, err
 	}
 	body, err := r.complete().encode()
-	return Draft{Body: body, Document: backend.document(within, r.Service), Job: Job{
+	return Draft{Body: body, Document: document, Job: Job{
 		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
 	}}, err
+}
+
+// inspect checks a request against its service's document, and gives that document to be kept. A document that cannot be
+// fetched in a moment is left to the time when the job is submitted.
+func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (*Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	if err := b.fetched(ctx, backend, u, r.Service); Is(err, DocumentInvalid) {
+		return nil, err
+	} else if err != nil {
+		return nil, nil
+	}
+	if err := b.check(ctx, u, backend, r, d); err != nil {
+		return nil, err
+	}
+	return backend.document(ctx, r.Service), nil
 }
 
 // encode leaves the characters of parameters and options as they are.
@@ -183,7 +200,11 @@ func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Rec
 
 // refused reports whether the platform refused j for good, so that it never was there.
 func (j Job) refused() bool {
-	return j.Status == Failed && j.Ref == Ref{} && (j.Attention == None || j.Attention == RefusedForbidden || j.Attention == RefusedUnsupported)
+	switch j.Attention {
+	case None, RefusedForbidden, RefusedUnsupported, ApplicationInvalid:
+		return j.Status == Failed && j.Ref == Ref{}
+	}
+	return false
 }
 
 // refusal is the error of a job that was refused, as it can be told from the row.
@@ -194,6 +215,9 @@ func (j Job) refusal() error {
 		e.Kind = Forbidden
 	case RefusedUnsupported:
 		e.Kind = Unsupported
+	case ApplicationInvalid:
+		e = InvalidBody("dispatch.Accept", j.Failure, "service", "application")
+		e.Kind = DocumentInvalid
 	}
 	return e
 }

@@ -47,6 +47,9 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	if !can {
 		return nil, &Error{Kind: Unsupported, Op: "dispatch.Parameters", Text: "This platform does not describe its services."}
 	}
+	if err := b.awaitDocument(ctx, backend, u, s); err != nil {
+		return nil, err
+	}
 	open, err := describer.Parameters(ctx, Token{}, s)
 	if !Is(err, SignInRequired) && !Is(err, Forbidden) {
 		return open, err
@@ -77,7 +80,7 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 			return struct{}{}, checker.Check(ctx, t, r, d)
 		})
 	}
-	if Is(err, Invalid) {
+	if Is(err, Invalid) || Is(err, DocumentInvalid) {
 		return err
 	}
 	return nil

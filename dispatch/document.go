@@ -84,6 +84,9 @@ func (b *Broker) revalidate(ctx context.Context, o Origin) error {
 	if backend == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if b.awaitDocument(ctx, backend, "", o.Service) != nil {
+		return nil
+	}
 	now := backend.document(ctx, o.Service)
 	if now == nil {
 		return nil

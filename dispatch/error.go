@@ -23,11 +23,17 @@ const (
 	BadUpstream                // an answer that the protocol does not allow
 	Misconfigured              // the operator must mend it: wrong client secret, missing permission
 	LimitReached               // of the broker's own limits; come back later, see RetryAfter
-	kinds                      // count
+
+	// Of the document that defines a service, which its user named and which is not the platform's.
+	DocumentUnreachable // its server does not answer; come back later, see RetryAfter
+	DocumentInvalid     // it is refused, too large, or defines no service; do not repeat the request unchanged
+
+	kinds // count
 )
 
 var kindNames = [kinds]string{"internal", "invalid", "sign_in_required", "forbidden", "not_found", "conflict",
-	"unsupported", "busy", "unavailable", "uncertain", "bad_upstream", "misconfigured", "limit_reached"}
+	"unsupported", "busy", "unavailable", "uncertain", "bad_upstream", "misconfigured", "limit_reached",
+	"document_unreachable", "document_invalid"}
 
 func (k Kind) String() string { return kindNames[k] }
 

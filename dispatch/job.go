@@ -112,9 +112,15 @@ const (
 	Overdue           Attention = "max_duration_reached" // canceled for that
 	ServiceChanged    Attention = "service_changed"      // its document has, while the job waits; submitted all the same
 
+	// The document that defines its service cannot be fetched: it waits for that, or failed because it waited for too long.
+	ApplicationUnreachable Attention = "application_unreachable"
+
 	// On a job that failed because the platform refused it for good, in a way that tells its owner what else to do.
 	RefusedForbidden   Attention = "refused_forbidden"
 	RefusedUnsupported Attention = "refused_unsupported"
+
+	// On a job that failed because the document that defines its service is none, or is refused.
+	ApplicationInvalid Attention = "application_invalid"
 )
 
 // Job is one execution of one service. What was asked for is its [Request], which is kept apart: a visit reads it only

@@ -29,11 +29,12 @@ const (
 type Question string
 
 const (
-	AskSubmit Question = "submit"
-	AskStatus Question = "status"
-	AskSearch Question = "search" // is this attempt in the listing?
-	AskCancel Question = "cancel"
-	AskStray  Question = "stray" // cancel a stray
+	AskPrepare Question = "prepare" // fetch the document that it needs
+	AskSubmit  Question = "submit"
+	AskStatus  Question = "status"
+	AskSearch  Question = "search" // is this attempt in the listing?
+	AskCancel  Question = "cancel"
+	AskStray   Question = "stray" // cancel a stray
 )
 
 // Outcome is what one question about one job brought. Attempt and Turn are the job's when it was asked.
@@ -121,6 +122,8 @@ func stray(j Job, o Outcome) Job {
 
 func verdict(j Job, o Outcome, now time.Time) Job {
 	switch o.Asked {
+	case AskPrepare:
+		return unprepared(j, o, now)
 	case AskSubmit:
 		return submitted(j, o, now)
 	case AskStatus:
@@ -150,7 +153,9 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 		return denied(j.back(), o.Err, now)
 	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:
 		return turnedAway(j, o, now)
-	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported:
+	case kind == DocumentUnreachable:
+		return unprepared(j.back(), o, now)
+	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported, kind == DocumentInvalid:
 		return ended(j, Failed, refusals[kind], TextFor(o.Err))
 	}
 	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
@@ -173,7 +178,7 @@ func unsent(j Job, now time.Time) Job {
 }
 
 // refusals tells the ways to be refused for good apart, where a client can do something else about each.
-var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported}
+var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported, DocumentInvalid: ApplicationInvalid}
 
 // back puts a job to where it was before the request that nothing took. What was created stays known.
 func (j Job) back() Job {
@@ -218,6 +223,23 @@ func turnedAway(j Job, o Outcome, now time.Time) Job {
 	}
 	j.Due = now.Add(pause(j.Tries-1, o.Err))
 	return j
+}
+
+// unprepared is a job whose document is not at hand: it waits alone, and holds up no other. It fails at once if the document
+// is invalid, and if the document stays unreachable for as long as a job is tried for.
+func unprepared(j Job, o Outcome, now time.Time) Job {
+	if Is(o.Err, DocumentInvalid) {
+		return ended(j, Failed, ApplicationInvalid, TextFor(o.Err))
+	}
+	if j.Refused.IsZero() {
+		j.Refused = now
+	}
+	if now.Sub(j.Refused) >= o.patience() {
+		return ended(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s", o.patience(), TextFor(o.Err)))
+	}
+	j.Due = now.Add(cmp.Or(retryAfter(o.Err), pause(j.Tries, nil)))
+	j.Tries++
+	return j.attend(ApplicationUnreachable, TextFor(o.Err))
 }
 
 // patience is how long a job is tried for, or asked after.

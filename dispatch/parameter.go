@@ -50,6 +50,17 @@ type Checker interface {
 	Check(context.Context, Token, Request, *Dimension) error
 }
 
+// Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. What is wrong with that
+// document is [DocumentUnreachable] or [DocumentInvalid], and says nothing about the platform.
+type Preparer interface {
+	// Needs gives the URL of the document that must be fetched before a job of the service is submitted; "" if there is
+	// none, or it is at hand. It asks nobody. After a fetch that failed it gives the error of that fetch, with the rest of
+	// the pause until the next one as RetryAfter.
+	Needs(Service) (string, error)
+	// Prepare fetches that document and keeps it at hand for a while.
+	Prepare(context.Context, Service) error
+}
+
 // Documenter gives the document that defines a service, which somebody may change while jobs wait for their turn; nil where
 // the platform keeps the service itself.
 type Documenter interface {

@@ -22,6 +22,8 @@ type visit struct {
 	account Account
 	held    Lease
 
+	services map[serviceKey]Service // of jobs that wait
+
 	agenda   Agenda
 	turns    turns
 	busy     map[JobID]bool // a request about it is under way
@@ -46,6 +48,8 @@ type visit struct {
 	resume time.Time    // nothing is sent before
 	shut   [2]time.Time // no slot is asked for before, for each Purpose
 	until  time.Time    // no step is begun after
+
+	fetching time.Time // look again then for documents that are being fetched; zero: none is
 }
 
 // Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is
@@ -191,18 +195,21 @@ func (v *visit) look(ctx context.Context) (err error) {
 	return v.enqueueWaiting(ctx)
 }
 
-// enqueueWaiting gives the free slots to the lines whose turn it is.
+// enqueueWaiting gives the free slots to the lines whose turn it is, of those with jobs whose documents are at hand. It saves what
+// was found out about the others.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.Limits.free(v.agenda.Held)
-	ready := map[Line][]Job{}
-	for _, l := range share(v.agenda.Lines, free) {
-		if _, known := ready[l]; !known {
-			jobs, err := v.Store.Ready(ctx, v.account, l, free)
-			if err != nil {
-				return err
-			}
-			ready[l] = jobs
-		}
+	w, ready := waiting{}, map[Line][]Job{}
+	lines, err := v.readyLines(ctx, &w, ready, free)
+	v.fetching = w.look
+	if len(w.answers) > 0 {
+		v.unsaved = append(v.unsaved, flown{answers: w.answers})
+		err = firstOf(err, v.saveAll(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	for _, l := range share(lines, free) {
 		if len(ready[l]) > 0 {
 			v.turns.due[submit] = append(v.turns.due[submit], ready[l][0])
 			ready[l] = ready[l][1:]
@@ -280,6 +287,9 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 func (v *visit) rest(err error) time.Duration {
 	if err != nil {
 		return repair
+	}
+	if d := time.Until(v.fetching); d > 0 && v.flying < v.Limits.Requests {
+		return min(repair, d)
 	}
 	if v.flying > 0 { // for the next reading, if there is room
 		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.Limits.Requests {

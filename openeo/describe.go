@@ -85,8 +85,8 @@ func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.S
 
 // predefined looks for a process among those that the back-end shows to everybody.
 func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
-	return p.processes.get(ctx, "predefined "+id, func(ctx context.Context, _ process) (process, error) {
-		all, err := p.shown.get(ctx, "", p.askShown)
+	return p.processes.Get(ctx, "predefined "+id, func(ctx context.Context, _ process) (process, error) {
+		all, err := p.shown.Get(ctx, "", p.askShown)
 		if d, ok := all[id]; ok {
 			return d.process(), nil
 		}

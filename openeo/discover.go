@@ -30,7 +30,7 @@ type version struct {
 
 // known gives the back-end's facts.
 func (p *Platform) known(ctx context.Context) (facts, error) {
-	return p.facts.get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
+	return p.facts.Get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
 		base, doubt := p.discover(ctx)
 		f, err := p.capabilities(ctx, base)
 		if err != nil && doubt != nil {
@@ -44,7 +44,7 @@ func (p *Platform) known(ctx context.Context) (facts, error) {
 // operator has mended the endpoint.
 func (p *Platform) unusable(err error) error {
 	e, ok := err.(*dispatch.Error)
-	if !ok || silent(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
+	if !ok || upstream.Silent(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name + " does not answer as an openEO API does. " + e.Text, Err: err}
@@ -65,7 +65,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 		Versions []version `json:"versions"`
 	}
 	switch {
-	case err != nil && silent(err):
+	case err != nil && upstream.Silent(err):
 		return p.endpoint, err
 	case err != nil, upstream.JSON(a, op, &doc) != nil, len(doc.Versions) == 0:
 		return p.endpoint, nil
@@ -224,7 +224,7 @@ func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secre
 	if f.jwt && strings.Count(t.Secret.Reveal(), ".") == 2 {
 		return t.Secret, nil
 	}
-	providers, err := p.providers.get(ctx, "", p.askProviders)
+	providers, err := p.providers.Get(ctx, "", p.askProviders)
 	if err != nil || len(providers) == 0 {
 		return t.Secret, err
 	}
@@ -275,7 +275,7 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 	if known, ok := formatNames[strings.ToLower(asked)]; ok {
 		name = known
 	}
-	offered, err := p.formats.get(ctx, "", p.askFormats)
+	offered, err := p.formats.Get(ctx, "", p.askFormats)
 	if err != nil || len(offered) == 0 {
 		return name, err
 	}

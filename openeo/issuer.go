@@ -8,7 +8,7 @@ import (
 
 // ProviderIssuer gives the issuer that the back-end lists as the provider of that id. Misconfigured: it lists none.
 func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
-	providers, err := p.providers.get(ctx, "", p.askProviders)
+	providers, err := p.providers.Get(ctx, "", p.askProviders)
 	if err != nil {
 		return "", err
 	}

@@ -35,11 +35,12 @@ type Platform struct {
 	client     *upstream.Client
 	allowHosts []string
 
-	facts     *shelf[facts]
-	providers *shelf[[]provider]
-	formats   *shelf[[]string]
-	processes *shelf[process]
-	shown     *shelf[map[string]definition] // the back-end's own processes
+	facts     *upstream.Cache[facts]
+	providers *upstream.Cache[[]provider]
+	formats   *upstream.Cache[[]string]
+	documents *upstream.Cache[process]               // defined at users' URLs
+	processes *upstream.Cache[process]               // known to the back-end by their ids
+	shown     *upstream.Cache[map[string]definition] // the back-end's own processes
 }
 
 var (
@@ -58,20 +59,16 @@ const (
 
 // New makes a Platform. It asks nobody.
 func New(c Config) *Platform {
-	now := c.Now
-	if now == nil {
-		now = time.Now
-	}
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
 		client: c.Client, allowHosts: c.AllowHosts,
-		facts:     newShelf[facts](now, factsLife),
-		providers: newShelf[[]provider](now, factsLife),
-		formats:   newShelf[[]string](now, factsLife),
-		processes: newShelf[process](now, processLife),
-		shown:     newShelf[map[string]definition](now, processLife),
+		facts:     upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
+		providers: upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
+		formats:   upstream.NewCache(upstream.CacheConfig[[]string]{Now: c.Now, Fresh: factsLife}),
+		documents: upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, MaxPause: documentPause, Size: process.weight}),
+		processes: upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, Size: process.weight}),
+		shown:     upstream.NewCache(upstream.CacheConfig[map[string]definition]{Now: c.Now, Fresh: processLife}),
 	}
-	p.processes.weigh = func(proc process) int { return len(proc.document) }
 	return p
 }
 

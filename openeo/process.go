@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	"github.com/eodispatch/eodispatch/budget"
@@ -47,28 +46,6 @@ type parameter struct {
 	Schema      json.RawMessage `json:"schema"`
 }
 
-// defined gives the process at a user's URL. id is the one it must have; "": any.
-func (p *Platform) defined(ctx context.Context, raw, id string) (process, error) {
-	return p.processes.get(ctx, id+" "+raw, func(ctx context.Context, last process) (process, error) {
-		a, err := p.client.Fetch(ctx, upstream.Fetch{
-			Op: "openeo.definition", URL: raw, AllowHosts: p.allowHosts, Limit: maxDefinition, ETag: last.etag})
-		switch {
-		case err != nil:
-			return process{}, badDefinition(id, err)
-		case a.Status == http.StatusNotModified:
-			return last, nil
-		}
-		d, err := parseDefinition(a.Body, id)
-		if err != nil {
-			return process{}, badDefinition(id, err)
-		}
-		found := d.process()
-		found.document, found.etag = a.Body, a.Header.Get("ETag")
-		found.measure(d.Graph)
-		return found, nil
-	})
-}
-
 // process keeps of a definition what submitting needs.
 func (d definition) process() process {
 	proc := process{id: d.ID, saves: endsInSave(d.Graph)}
@@ -82,22 +59,6 @@ func (d definition) process() process {
 	}
 	proc.set = reader.NewSet(proc.parameters)
 	return proc
-}
-
-// badDefinition says what is wrong with the definition. Only a server that is silent is worth another try.
-func badDefinition(id string, err error) error {
-	if silent(err) {
-		return err
-	}
-	member := "application"
-	if id != "" {
-		member = "namespace"
-	}
-	text := "There is no process definition at this URL: " + err.Error() + "."
-	if _, ok := errors.AsType[*dispatch.Error](err); ok {
-		text = "The process definition cannot be read. " + dispatch.TextFor(err)
-	}
-	return dispatch.InvalidBody("openeo.definition", text, "service", member)
 }
 
 // parseDefinition reads a process, or picks the one with the id out of a list of processes.
@@ -174,10 +135,10 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 		return process{id: s.Application}, nil // nobody's own
 	}
 	whose := sha256.Sum256([]byte(bearer.Reveal()))
-	return p.processes.get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
+	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
 		var d definition
 		_, err := p.get(ctx, "openeo.process", path, bearer, &d)
-		if err != nil && (silent(err) || dispatch.Is(err, dispatch.SignInRequired)) {
+		if err != nil && (upstream.Silent(err) || dispatch.Is(err, dispatch.SignInRequired)) {
 			return process{}, err
 		}
 		if err != nil {

@@ -169,18 +169,18 @@ func TestBadDefinitions(t *testing.T) {
 		want   dispatch.Kind
 		says   string
 	}{
-		"not there":          {404, `nothing`, dispatch.Invalid, "404"},
-		"a web page":         {200, `<html><body>Sign in</body></html>`, dispatch.Invalid, "JSON"},
-		"a list":             {200, `[]`, dispatch.Invalid, "JSON"},
-		"no id":              {200, `{"process_graph":{"a":{"process_id":"x"}}}`, dispatch.Invalid, "no id"},
-		"a number as id":     {200, `{"id":7,"process_graph":{}}`, dispatch.Invalid, "JSON"},
-		"no graph":           {200, `{"id":"p"}`, dispatch.Invalid, "process_graph"},
-		"an empty graph":     {200, `{"id":"p","process_graph":{}}`, dispatch.Invalid, "process_graph"},
-		"no process_id":      {200, `{"id":"p","process_graph":{"a":{}}}`, dispatch.Invalid, "process_id"},
-		"no result":          {200, `{"id":"p","process_graph":{"a":{"process_id":"x"},"b":{"process_id":"y"}}}`, dispatch.Invalid, "result"},
-		"too long":           {200, `{"id":"` + strings.Repeat("x", 3<<20) + `"}`, dispatch.Invalid, "longer"},
-		"its server is down": {502, ``, dispatch.Unavailable, ""},
-		"its server is busy": {429, ``, dispatch.Busy, ""},
+		"not there":          {404, `nothing`, dispatch.DocumentInvalid, "404"},
+		"a web page":         {200, `<html><body>Sign in</body></html>`, dispatch.DocumentInvalid, "JSON"},
+		"a list":             {200, `[]`, dispatch.DocumentInvalid, "JSON"},
+		"no id":              {200, `{"process_graph":{"a":{"process_id":"x"}}}`, dispatch.DocumentInvalid, "no id"},
+		"a number as id":     {200, `{"id":7,"process_graph":{}}`, dispatch.DocumentInvalid, "JSON"},
+		"no graph":           {200, `{"id":"p"}`, dispatch.DocumentInvalid, "process_graph"},
+		"an empty graph":     {200, `{"id":"p","process_graph":{}}`, dispatch.DocumentInvalid, "process_graph"},
+		"no process_id":      {200, `{"id":"p","process_graph":{"a":{}}}`, dispatch.DocumentInvalid, "process_id"},
+		"no result":          {200, `{"id":"p","process_graph":{"a":{"process_id":"x"},"b":{"process_id":"y"}}}`, dispatch.DocumentInvalid, "result"},
+		"too long":           {200, `{"id":"` + strings.Repeat("x", 3<<20) + `"}`, dispatch.DocumentInvalid, "longer"},
+		"its server is down": {502, ``, dispatch.DocumentUnreachable, "127.0.0.1"},
+		"its server is busy": {429, ``, dispatch.DocumentUnreachable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
@@ -190,7 +190,7 @@ func TestBadDefinitions(t *testing.T) {
 			if !strings.Contains(e.Text, c.says) {
 				t.Errorf("got %q, want it to say %q", e.Text, c.says)
 			}
-			if c.want == dispatch.Invalid && (len(e.Faults) != 1 || fmt.Sprint(e.Faults[0].Loc) != "[body service application]") {
+			if c.want == dispatch.DocumentInvalid && (len(e.Faults) != 1 || fmt.Sprint(e.Faults[0].Loc) != "[body service application]") {
 				t.Errorf("got faults %v", e.Faults)
 			}
 		})
@@ -199,7 +199,7 @@ func TestBadDefinitions(t *testing.T) {
 	s, at := b.submission(), b.URL+"/udp.json"
 	s.Service = dispatch.Service{Application: "other", Namespace: &at}
 	_, err := b.platform().Submit(t.Context(), token, s)
-	if e := wantKind(t, err, dispatch.Invalid); !strings.Contains(e.Text, "ndvi") || e.Faults[0].Loc[2] != "namespace" {
+	if e := wantKind(t, err, dispatch.DocumentInvalid); !strings.Contains(e.Text, "ndvi") || e.Faults[0].Loc[2] != "namespace" {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -251,8 +251,8 @@ func TestDefinitionIsKept(t *testing.T) {
 	}
 	status = 404
 	now = now.Add(2 * time.Minute)
-	wantKind(t, submit(), dispatch.Invalid)
-	wantKind(t, submit(), dispatch.Invalid)
+	wantKind(t, submit(), dispatch.DocumentInvalid)
+	wantKind(t, submit(), dispatch.DocumentInvalid)
 	if n := asked(); n != 1 {
 		t.Errorf("a failure was asked for %d times in a row", n)
 	}
@@ -271,7 +271,7 @@ func TestCallerNeedNotWaitForADefinition(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
 	_, err := b.platform().Submit(ctx, token, b.submission())
-	wantKind(t, err, dispatch.Unavailable)
+	wantKind(t, err, dispatch.DocumentUnreachable)
 	close(held)
 }
 

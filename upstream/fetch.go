@@ -23,8 +23,8 @@ type Fetch struct {
 }
 
 // Fetch reads a document without any token: over https, from an allowed host with a public address, through at most
-// three redirects that keep to the same rules. What breaks them is Invalid, and so are a document that is too long or does
-// not end in time. A host that the operator trusts and f.AllowHosts lists may be private, and http.
+// three redirects that keep to the same rules. What breaks them is Invalid, and so is a document that is too long. One
+// that does not end in time is Unavailable. A host that the operator trusts and f.AllowHosts lists may be private, and http.
 func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
@@ -73,7 +73,7 @@ func (f Fetch) read(resp *http.Response) (*Answer, error) {
 	case errors.Is(err, errTooLong):
 		return a, refused(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
 	case errors.Is(err, context.DeadlineExceeded):
-		return a, refused(f.Op, errors.New("it does not end in time"))
+		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: "The server did not send the document to its end in time.", Err: err}
 	case err != nil:
 		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: textCutOff, Err: err}
 	}

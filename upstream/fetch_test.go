@@ -147,7 +147,7 @@ func TestFetchLimits(t *testing.T) {
 	})
 	slow := upstream.New(upstream.Config{Development: true, Timeout: 100 * time.Millisecond})
 	for path, want := range map[string]dispatch.Kind{
-		"/endless": dispatch.Invalid, "/slow": dispatch.Invalid, "/cut": dispatch.Unavailable, "/down": dispatch.Unavailable, "/gone": dispatch.NotFound,
+		"/endless": dispatch.Invalid, "/slow": dispatch.Unavailable, "/cut": dispatch.Unavailable, "/down": dispatch.Unavailable, "/gone": dispatch.NotFound,
 	} {
 		by := client
 		if path == "/slow" {

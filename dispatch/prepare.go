@@ -1,0 +1,326 @@
+package dispatch
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	fetchWithin = 15 * time.Second // for one document; adapters end sooner
+	fetchGrace  = time.Second      // how long a waiting job is passed over in silence while its document is fetched
+
+	// How many documents are fetched at once. One host that hangs takes at most half of a user's fetches, and one user at most
+	// half of a host's.
+	fetches           = 64
+	fetchesOfUser     = 8
+	fetchesAtHost     = 8
+	fetchesOfUserHost = 4
+
+	// How many documents wait for that. Those beyond are asked for again by the jobs that need them.
+	queuedFetches       = 1000
+	queuedFetchesOfUser = 100
+
+	prepareRounds = 16   // how often a look at the agenda asks again for lines whose documents are at hand
+	knownServices = 1000 // that a visit keeps in memory
+)
+
+// preparations are the documents that are being fetched, apart from all requests to platforms, and those that are to be, in the
+// order in which they were asked for. The zero value is ready.
+type preparations struct {
+	mu      sync.Mutex
+	all     map[string]*preparation // by platform and URL
+	running []*preparation
+	queue   []*preparation
+}
+
+// preparation is one document that was asked for.
+type preparation struct {
+	key     string
+	user    UserID // who asked first
+	host    string
+	prepare func(context.Context) error
+
+	asked, begun time.Time // begun is zero until a slot is free
+	over         chan struct{}
+	wakes        map[Account]bool // visits that wait for it
+}
+
+// join gives the preparation under a key, and those that can begin now; nil if too many are queued. An account, unless it is
+// empty, is woken in the end.
+func (p *preparations) join(fresh *preparation, a Account) (prep *preparation, begin []*preparation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	prep = p.all[fresh.key]
+	if prep == nil {
+		if len(p.queue) >= queuedFetches || p.queuedFor(fresh.user) >= queuedFetchesOfUser {
+			return nil, nil
+		}
+		prep = fresh
+		prep.asked, prep.over, prep.wakes = time.Now(), make(chan struct{}), map[Account]bool{}
+		set(&p.all, prep.key, prep)
+		p.queue = append(p.queue, prep)
+		begin = p.begin()
+	}
+	if a != "" {
+		prep.wakes[a] = true
+	}
+	return prep, begin
+}
+
+func (p *preparations) queuedFor(u UserID) (n int) {
+	for _, prep := range p.queue {
+		if prep.user == u {
+			n++
+		}
+	}
+	return n
+}
+
+// begin takes out of the queue what there are slots for.
+func (p *preparations) begin() (begun []*preparation) {
+	p.queue = slices.DeleteFunc(p.queue, func(prep *preparation) bool {
+		if !p.room(prep.user, prep.host) {
+			return false
+		}
+		prep.begun = time.Now()
+		p.running, begun = append(p.running, prep), append(begun, prep)
+		return true
+	})
+	return begun
+}
+
+// room reports whether one more document may be fetched for a user from a host.
+func (p *preparations) room(u UserID, host string) bool {
+	var ofUser, atHost, both int
+	for _, other := range p.running {
+		if other.user == u {
+			ofUser++
+		}
+		if other.host == host {
+			atHost++
+		}
+		if other.user == u && other.host == host {
+			both++
+		}
+	}
+	return len(p.running) < fetches && ofUser < fetchesOfUser && atHost < fetchesAtHost && both < fetchesOfUserHost
+}
+
+// end gives the accounts whose visits wait for what is over now, and the preparations that can begin.
+func (p *preparations) end(prep *preparation) (wakes map[Account]bool, begin []*preparation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, prep.key)
+	p.running = slices.DeleteFunc(p.running, func(other *preparation) bool { return other == prep })
+	close(prep.over)
+	return prep.wakes, p.begin()
+}
+
+// late is when a job that waits for the preparation is told so.
+func (p *preparations) late(prep *preparation) (at time.Time, underWay bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return prep.asked.Add(fetchGrace), !prep.begun.IsZero()
+}
+
+// prepare has a document fetched, whoever asked first; nil: too many are queued.
+func (b *Broker) prepare(backend *Backend, u UserID, a Account, s Service, address string) *preparation {
+	prep, begin := b.preparing.join(&preparation{key: backend.Name + " " + address, user: u, host: hostOf(address),
+		prepare: func(ctx context.Context) error { return backend.Platform.(Preparer).Prepare(ctx, s) }}, a)
+	b.begin(begin)
+	return prep
+}
+
+func (b *Broker) begin(begin []*preparation) {
+	for _, prep := range begin {
+		go b.runPreparation(prep)
+	}
+}
+
+// runPreparation fetches a document. What that brought is told by Preparer.Needs.
+func (b *Broker) runPreparation(prep *preparation) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
+	defer cancel()
+	if err := prep.prepare(ctx); err != nil {
+		b.Log.DebugContext(ctx, "document not fetched", "host", prep.host, "error", err)
+	}
+	wakes, begin := b.preparing.end(prep)
+	for a := range wakes {
+		b.woken.signal(a)
+	}
+	b.begin(begin)
+}
+
+func hostOf(address string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "its address"
+}
+
+// fetched waits until the document that a service needs is at hand. Errors are DocumentUnreachable, also when ctx is done
+// before, and DocumentInvalid.
+func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
+	p, can := backend.Platform.(Preparer)
+	if !can {
+		return nil
+	}
+	for {
+		address, err := p.Needs(s)
+		if address == "" || err != nil {
+			return err
+		}
+		over, underWay := (<-chan struct{})(nil), false
+		if prep := b.prepare(backend, u, "", s, address); prep != nil {
+			over = prep.over
+			_, underWay = b.preparing.late(prep)
+		}
+		late := time.NewTimer(fetchGrace) // an older document may do by then
+		select {
+		case <-over:
+		case <-late.C:
+		case <-ctx.Done():
+			err = notFetched(address, underWay)
+		}
+		late.Stop()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaitDocument is fetched for a client that waits for more than a check.
+func (b *Broker) awaitDocument(ctx context.Context, backend *Backend, u UserID, s Service) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
+	defer cancel()
+	return b.fetched(ctx, backend, u, s)
+}
+
+// notFetched is the error for a document that is not at hand yet.
+func notFetched(address string, underWay bool) error {
+	e := &Error{Kind: DocumentUnreachable, Op: "dispatch.prepare",
+		Text: "The document that defines the application is still to be fetched from " + hostOf(address) + ", after others."}
+	if underWay {
+		e.RetryAfter = firstPoll
+		e.Text = "The document that defines the application is requested from " + hostOf(address) + ", which has not answered yet."
+	}
+	return e
+}
+
+// waiting is what a look at the agenda found out about jobs that need documents.
+type waiting struct {
+	answers []answer  // of jobs whose documents cannot be had now
+	look    time.Time // when to look again for those that are being fetched; zero: none is
+}
+
+// ready gives due jobs of a line whose documents are at hand, n at most. The others are left waiting: those whose
+// documents were just asked for as they are, and those whose documents cannot be had with an answer to be saved.
+func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, error) {
+	p, can := v.Platform.(Preparer)
+	jobs, err := v.Store.Ready(ctx, v.account, l, n)
+	if err != nil || !can {
+		return jobs, err
+	}
+	good, err := v.atHand(ctx, p, w, jobs)
+	if err != nil || len(good) == len(jobs) {
+		return good, err
+	}
+	more, err := v.Store.Ready(ctx, v.account, l, perTurn)
+	if err != nil || len(more) <= len(jobs) {
+		return good, err
+	}
+	others, err := v.atHand(ctx, p, w, more[len(jobs):])
+	good = append(good, others...)
+	return good[:min(n, len(good))], err
+}
+
+func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) (good []Job, err error) {
+	for _, j := range jobs {
+		s, err := v.service(ctx, j)
+		if Is(err, NotFound) { // purged
+			continue
+		}
+		if err != nil {
+			return good, err
+		}
+		address, err := p.Needs(s)
+		if err == nil && address == "" {
+			good = append(good, j)
+			continue
+		}
+		if err == nil {
+			err = v.fetch(w, j, s, address)
+		}
+		if err != nil {
+			w.answers = append(w.answers, answer{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn, Err: err}})
+		}
+	}
+	return good, nil
+}
+
+// fetch has the document of a job fetched. It gives an error once that takes longer than a moment.
+func (v *visit) fetch(w *waiting, j Job, s Service, address string) error {
+	prep := v.prepare(v.Backend, j.Owner, v.account, s, address)
+	if prep == nil {
+		return notFetched(address, false)
+	}
+	late, underWay := v.preparing.late(prep)
+	if time.Now().Before(late) {
+		w.look = earlier(w.look, late)
+		return nil
+	}
+	return notFetched(address, underWay)
+}
+
+// serviceKey tells services apart: the jobs of a task have one.
+type serviceKey struct {
+	task TaskID
+	job  JobID
+}
+
+// service gives what a job's owner wants to run, read once for all jobs of a task.
+func (v *visit) service(ctx context.Context, j Job) (Service, error) {
+	key := serviceKey{task: j.Task}
+	if j.Task == 0 {
+		key.job = j.ID
+	}
+	if s, known := v.services[key]; known {
+		return s, nil
+	}
+	r, err := v.Store.Request(ctx, j.ID)
+	if err != nil {
+		return Service{}, err
+	}
+	if len(v.services) >= knownServices {
+		v.services = nil
+	}
+	set(&v.services, key, r.Service)
+	return r.Service, nil
+}
+
+// readyLines gives the lines to which free slots can go, and for those whose turn it is, their jobs. Lines without a job
+// whose document is at hand are left out, so that the others get their slots.
+func (v *visit) readyLines(ctx context.Context, w *waiting, ready map[Line][]Job, free int) ([]Line, error) {
+	lines := slices.Clone(v.agenda.Lines)
+	for range prepareRounds {
+		before := len(lines)
+		for _, l := range share(lines, free) {
+			if _, known := ready[l]; known {
+				continue
+			}
+			jobs, err := v.ready(ctx, w, l, free)
+			if err != nil {
+				return lines, err
+			}
+			ready[l] = jobs
+		}
+		lines = slices.DeleteFunc(lines, func(l Line) bool { jobs, known := ready[l]; return known && len(jobs) == 0 })
+		if len(lines) == before {
+			break
+		}
+	}
+	return lines, nil
+}

@@ -1,0 +1,376 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// defined is a platform whose services are defined by documents at their application's URL. It keeps count of what is fetched
+// at once.
+type defined struct {
+	script
+	documents *upstream.Cache[string]
+
+	mu      sync.Mutex
+	bad     map[string]func(context.Context) error // by URL; others are there at once
+	fetched map[string]int
+	now     map[string]int // under way, in all and by host
+	most    map[string]int
+}
+
+func newDefined() *defined {
+	return &defined{documents: upstream.NewCache(upstream.CacheConfig[string]{Fresh: time.Minute, MaxPause: 10 * time.Minute}),
+		bad: map[string]func(context.Context) error{}, fetched: map[string]int{}, now: map[string]int{}, most: map[string]int{}}
+}
+
+// hangs is a document that does not come.
+func hangs(ctx context.Context) error {
+	select {
+	case <-time.After(10 * time.Second):
+	case <-ctx.Done():
+	}
+	return failure(dispatch.DocumentUnreachable)
+}
+
+func fails(k dispatch.Kind) func(context.Context) error {
+	return func(context.Context) error { return failure(k) }
+}
+
+func (d *defined) set(url string, bad func(context.Context) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bad[url] = bad
+}
+
+func (d *defined) count(keys []string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range keys {
+		d.now[k] += n
+		d.most[k] = max(d.most[k], d.now[k])
+	}
+}
+
+func (d *defined) fetch(url string) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, _ string) (string, error) {
+		keys := []string{"", strings.Split(url, "/")[2]}
+		if strings.HasPrefix(url, "https://good.example/") {
+			keys = nil
+		}
+		d.count(keys, 1)
+		defer d.count(keys, -1)
+		d.mu.Lock()
+		bad := d.bad[url]
+		d.fetched[url]++
+		d.mu.Unlock()
+		if bad != nil {
+			return "", bad(ctx)
+		}
+		return "document", nil
+	}
+}
+
+func (d *defined) Needs(s dispatch.Service) (string, error) {
+	e := d.documents.Peek(s.Application)
+	switch left := time.Until(e.Until); {
+	case left <= 0:
+		return s.Application, nil
+	case dispatch.Is(e.Err, dispatch.DocumentUnreachable):
+		return "", &dispatch.Error{Kind: dispatch.DocumentUnreachable, Text: "because of " + s.Application, RetryAfter: left}
+	default:
+		return "", e.Err
+	}
+}
+
+func (d *defined) Prepare(ctx context.Context, s dispatch.Service) error {
+	_, err := d.documents.Refresh(ctx, s.Application, d.fetch(s.Application))
+	return err
+}
+
+// Submit fetches what is not at hand, as an adapter does.
+func (d *defined) Submit(ctx context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.Step, error) {
+	if _, err := d.documents.Get(ctx, sub.Service.Application, d.fetch(sub.Service.Application)); err != nil {
+		return dispatch.Step{}, err
+	}
+	time.Sleep(100 * time.Millisecond)
+	return d.script.Submit(ctx, t, sub)
+}
+
+// withDefined runs a test in its own time with a broker at a platform that all users share.
+func withDefined(t *testing.T, change func(*dispatch.Broker), test func(*testing.T, *house, *defined)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newDefined()
+		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+		if change != nil {
+			change(h.Broker)
+		}
+		defer func() {
+			h.stop()
+			time.Sleep(3 * time.Minute) // what was begun ends
+		}()
+		test(t, h, p)
+	})
+}
+
+func (h *house) submits(t *testing.T, u dispatch.UserID, url string) (dispatch.Record, error) {
+	t.Helper()
+	r := request("a")
+	r.Service.Application = url
+	return h.Accept(t.Context(), u, r, dispatch.Key{})
+}
+
+func (h *house) one(t *testing.T, u dispatch.UserID, url string) dispatch.Record {
+	t.Helper()
+	r, err := h.submits(t, u, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (h *house) of(t *testing.T, u dispatch.UserID, id dispatch.JobID) dispatch.Record {
+	t.Helper()
+	r, err := h.Read(t.Context(), u, id, dispatch.AsKnown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// well fails if the platform, or the account, is said to have any trouble.
+func (h *house) well(t *testing.T, u dispatch.UserID) {
+	t.Helper()
+	all, _, _, err := h.Platforms(t.Context(), u)
+	if err != nil || all[0].State != dispatch.Well && all[0].State != dispatch.Unheard || all[0].Why != dispatch.None || !all[0].Failed.IsZero() {
+		t.Errorf("the platform is said to be %s, %q, failed at %v: %v", all[0].State, all[0].Why, all[0].Failed, err)
+	}
+}
+
+// together runs n at once and waits for all.
+func together(n int, run func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { run(i) })
+	}
+	all.Wait()
+}
+
+// TestADocumentThatHangsHoldsUpNobody: twelve documents of one user never come. Another's jobs, and the same user's with other
+// documents, are submitted at once; the platform is well; each job says what it waits for, and goes on when it comes.
+func TestADocumentThatHangsHoldsUpNobody(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		url := func(i int) string { return fmt.Sprintf("https://hangs.example/%d", i) }
+		stuck := make([]dispatch.Record, 12)
+		for i := range stuck {
+			p.set(url(i), hangs)
+		}
+		together(len(stuck), func(i int) {
+			begin := time.Now()
+			stuck[i] = h.one(t, "ann", url(i))
+			if took := time.Since(begin); took > 6*time.Second {
+				t.Errorf("submitting took %v", took)
+			}
+		})
+		for range 60 {
+			begin := time.Now()
+			for _, u := range []dispatch.UserID{"bob", "ann"} {
+				if r := h.one(t, u, "https://good.example/"+string(u)); r.Status != dispatch.Submitted {
+					t.Fatalf("%s's other job is %s %q", u, r.Status, r.Attention)
+				}
+			}
+			if took := time.Since(begin); took > 400*time.Millisecond {
+				t.Errorf("others were submitted after %v", took)
+			}
+			h.finish(t, p)
+			time.Sleep(time.Second)
+		}
+		h.well(t, "bob")
+		for _, r := range stuck {
+			r = h.of(t, "ann", r.ID)
+			if r.Status != dispatch.Accepted || r.Attention != dispatch.ApplicationUnreachable || r.Notice == "" || r.Ahead != nil {
+				t.Errorf("%s %q %q, %v ahead", r.Status, r.Attention, r.Notice, r.Ahead)
+			}
+		}
+		for i := range stuck {
+			p.set(url(i), nil)
+		}
+		time.Sleep(11 * time.Minute)
+		h.finish(t, p)
+		time.Sleep(11 * time.Minute)
+		for _, r := range stuck {
+			if r = h.of(t, "ann", r.ID); r.Status != dispatch.Finished || r.Attention != dispatch.None {
+				t.Errorf("when the documents came: %s %q", r.Status, r.Attention)
+			}
+		}
+		if p.most["hangs.example"] > 4 || p.most[""] > 8 {
+			t.Errorf("fetched at once: %v", p.most)
+		}
+	})
+}
+
+// finish lets all jobs that run end.
+func (h *house) finish(t *testing.T, p *defined) {
+	t.Helper()
+	p.mu.Lock()
+	p.status = func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Finished}, nil }
+	p.mu.Unlock()
+	time.Sleep(6 * time.Second)
+}
+
+// TestTwoHundredBadDocuments of one user hold up nobody, however they are bad, and each is fetched with growing pauses.
+func TestTwoHundredBadDocuments(t *testing.T) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *house, p *defined) {
+		h.finish(t, p)
+		alone := h.lasts(t, "bob")
+		bad := []func(context.Context) error{hangs, fails(dispatch.DocumentUnreachable), fails(dispatch.DocumentInvalid)}
+		ids := make([]dispatch.JobID, 200)
+		var submitting sync.WaitGroup
+		submitting.Go(func() {
+			together(len(ids), func(i int) {
+				url := fmt.Sprintf("https://%d.example/%d", i%20, i)
+				p.set(url, bad[i%3])
+				r, err := h.submits(t, "ann", url)
+				if err != nil && !dispatch.Is(err, dispatch.DocumentInvalid) {
+					t.Error(err)
+				}
+				ids[i] = r.ID
+			})
+		})
+		for range 30 {
+			if took := h.lasts(t, "bob"); took > alone*3/2 {
+				t.Errorf("another's job took %v, alone %v", took, alone)
+			}
+		}
+		submitting.Wait()
+		h.well(t, "bob")
+		time.Sleep(time.Hour)
+		for i, id := range ids {
+			if id == 0 {
+				continue
+			}
+			r := h.of(t, "ann", id)
+			if invalid := i%3 == 2; invalid && r.Attention != dispatch.ApplicationInvalid || !invalid && r.Attention != dispatch.ApplicationUnreachable {
+				t.Errorf("job %d is %s %q", i, r.Status, r.Attention)
+			}
+		}
+		for url, n := range p.fetched {
+			if n > 20 && !strings.HasPrefix(url, "https://good.example/") { // one in each ten minutes, and those of the first
+				t.Errorf("%s was fetched %d times in about an hour", url, n)
+			}
+		}
+		if p.most[""] > 8 {
+			t.Errorf("%d were fetched at once for one user", p.most[""])
+		}
+	})
+}
+
+// lasts is how long a job takes from its submission to its end, which is 5 s after its start.
+func (h *house) lasts(t *testing.T, u dispatch.UserID) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	r := h.one(t, u, "https://good.example/x")
+	for r.Status != dispatch.Finished {
+		time.Sleep(100 * time.Millisecond)
+		r = h.of(t, u, r.ID)
+	}
+	return time.Since(begin)
+}
+
+// TestADocumentThatStaysAway: the job fails after as long as a job is tried for, and says so.
+func TestADocumentThatStaysAway(t *testing.T) {
+	withDefined(t, func(b *dispatch.Broker) { b.GiveUpAfter = time.Hour }, func(t *testing.T, h *house, p *defined) {
+		p.set("https://x.example/a", fails(dispatch.DocumentUnreachable))
+		r := h.one(t, "ann", "https://x.example/a")
+		time.Sleep(59 * time.Minute)
+		if r = h.of(t, "ann", r.ID); r.Status != dispatch.Accepted || r.Attention != dispatch.ApplicationUnreachable {
+			t.Errorf("before: %s %q", r.Status, r.Attention)
+		}
+		time.Sleep(12 * time.Minute)
+		r = h.of(t, "ann", r.ID)
+		if r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable || r.Failure != "The job was given up after 1h0m0s. because of https://x.example/a" {
+			t.Errorf("afterwards: %s %q %q", r.Status, r.Attention, r.Failure)
+		}
+		if n := p.submits.Load(); n > 0 {
+			t.Errorf("the platform was asked %d times", n)
+		}
+	})
+}
+
+// TestADocumentThatIsNone: what is known at once is refused with its own kind, and nothing is kept; what turns out later fails
+// the job at once.
+func TestADocumentThatIsNone(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		p.set("https://x.example/a", fails(dispatch.DocumentInvalid))
+		_, err := h.submits(t, "ann", "https://x.example/a")
+		wantKind(t, err, dispatch.DocumentInvalid)
+		if tasks, jobs, err := h.ListAll(t.Context(), "ann", time.Hour); err != nil || len(tasks)+len(jobs) > 0 {
+			t.Errorf("kept %v %v, %v", tasks, jobs, err)
+		}
+		p.set("https://x.example/b", fails(dispatch.DocumentUnreachable))
+		r := h.one(t, "ann", "https://x.example/b")
+		p.set("https://x.example/b", fails(dispatch.DocumentInvalid))
+		time.Sleep(time.Minute)
+		if r = h.of(t, "ann", r.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationInvalid || r.Failure != "because" {
+			t.Errorf("%s %q %q", r.Status, r.Attention, r.Failure)
+		}
+		h.well(t, "ann")
+	})
+}
+
+// TestAJobBehindMany: a user's own job goes on behind 150 others of theirs whose document does not come.
+func TestAJobBehindMany(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		p.set("https://x.example/a", hangs)
+		var others sync.WaitGroup
+		others.Go(func() { together(150, func(int) { h.one(t, "ann", "https://x.example/a") }) })
+		for range 12 { // before the others are accepted, and after
+			begin := time.Now()
+			if r := h.one(t, "ann", "https://x.example/good"); r.Status != dispatch.Submitted || time.Since(begin) > 1200*time.Millisecond {
+				t.Errorf("%s after %v", r.Status, time.Since(begin))
+			}
+			h.finish(t, p)
+			time.Sleep(time.Second)
+		}
+		others.Wait()
+		if n := p.fetched["https://x.example/a"]; n > 6 {
+			t.Errorf("one document was fetched %d times", n)
+		}
+	})
+}
+
+// TestAnOlderDocumentWillDo while its source hangs.
+func TestAnOlderDocumentWillDo(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		h.one(t, "ann", "https://x.example/a")
+		p.set("https://x.example/a", hangs)
+		time.Sleep(2 * time.Minute)
+		begin := time.Now()
+		r := h.one(t, "ann", "https://x.example/a")
+		if took := time.Since(begin); r.Status != dispatch.Submitted || took > 2*time.Second {
+			t.Errorf("%s %q after %v", r.Status, r.Attention, took)
+		}
+	})
+}
+
+// TestFetchesAreBounded in all, whoever asks.
+func TestFetchesAreBounded(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		together(400, func(i int) {
+			url := fmt.Sprintf("https://%d.example/x", i)
+			p.set(url, hangs)
+			h.one(t, dispatch.UserID(fmt.Sprint("user", i)), url)
+		})
+		if p.most[""] > 64 {
+			t.Errorf("%d at once", p.most[""])
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package openeo
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const (
+	documentWithin = 10 * time.Second // for one fetch, redirects included
+	documentPause  = 10 * time.Minute // longest pause of an address that does not answer
+)
+
+var _ dispatch.Preparer = (*Platform)(nil)
+
+// weight is about how many bytes a process takes: the document, and what was parsed of it.
+func (p process) weight() int { return 3 * len(p.document) }
+
+// Needs gives the URL of the document that defines the service's process, unless it is at hand.
+func (p *Platform) Needs(s dispatch.Service) (string, error) {
+	where, id := definedAt(s)
+	if !isURL(where) {
+		return "", nil
+	}
+	e := p.documents.Peek(documentKey(where, id))
+	left := e.Until.Sub(p.documents.Now())
+	switch {
+	case e.Err != nil && left > 0:
+		return "", paused(e.Err, left)
+	case e.Err == nil && left > 0:
+		return "", nil
+	}
+	return where, nil
+}
+
+// Prepare fetches the document that defines the service's process, or reads it anew by its ETag.
+func (p *Platform) Prepare(ctx context.Context, s dispatch.Service) error {
+	where, id := definedAt(s)
+	if !isURL(where) {
+		return nil
+	}
+	_, err := p.documents.Refresh(ctx, documentKey(where, id), p.fetch(where, id))
+	return unreachable(where, err)
+}
+
+// defined gives the process at a user's URL. id is the one it must have; "": any.
+func (p *Platform) defined(ctx context.Context, where, id string) (process, error) {
+	proc, err := p.documents.Get(ctx, documentKey(where, id), p.fetch(where, id))
+	return proc, unreachable(where, err)
+}
+
+func documentKey(where, id string) string { return id + " " + where }
+
+func (p *Platform) fetch(where, id string) func(context.Context, process) (process, error) {
+	return func(ctx context.Context, last process) (process, error) {
+		ctx, cancel := context.WithTimeout(ctx, documentWithin)
+		defer cancel()
+		a, err := p.client.Fetch(ctx, upstream.Fetch{
+			Op: opDocument, URL: where, AllowHosts: p.allowHosts, Limit: maxDefinition, ETag: last.etag})
+		switch {
+		case upstream.Silent(err):
+			return process{}, unreachable(where, err)
+		case err != nil:
+			return process{}, badDefinition(id, err)
+		case a.Status == http.StatusNotModified:
+			return last, nil
+		}
+		d, err := parseDefinition(a.Body, id)
+		if err != nil {
+			return process{}, badDefinition(id, err)
+		}
+		found := d.process()
+		found.document, found.etag = a.Body, a.Header.Get("ETag")
+		found.measure(d.Graph)
+		return found, nil
+	}
+}
+
+const opDocument = "openeo.document"
+
+// badDefinition says what is wrong with a document that was answered.
+func badDefinition(id string, err error) error {
+	member := "application"
+	if id != "" {
+		member = "namespace"
+	}
+	text := "There is no process definition at this URL: " + err.Error() + "."
+	if _, ok := errors.AsType[*dispatch.Error](err); ok {
+		text = "The process definition cannot be read. " + dispatch.TextFor(err)
+	}
+	e := dispatch.InvalidBody(opDocument, text, "service", member)
+	e.Kind, e.Err = dispatch.DocumentInvalid, err
+	return e
+}
+
+// unreachable turns the error of a server that does not answer into that of a document: it says nothing about the
+// platform.
+func unreachable(where string, err error) error {
+	if !dispatch.Is(err, dispatch.Unavailable) && !dispatch.Is(err, dispatch.Busy) {
+		return err
+	}
+	host := "its address"
+	if u, parsed := url.Parse(where); parsed == nil {
+		host = u.Host
+	}
+	e := &dispatch.Error{Kind: dispatch.DocumentUnreachable, Op: opDocument, Err: err,
+		Text: "The document that defines the application cannot be fetched from " + host + ". " + dispatch.TextFor(err)}
+	if said, ok := errors.AsType[*dispatch.Error](err); ok {
+		e.RetryAfter = said.RetryAfter
+	}
+	return e
+}
+
+// paused is a remembered failure, with the time until the address is asked again.
+func paused(err error, left time.Duration) error {
+	e, ok := errors.AsType[*dispatch.Error](err)
+	if !ok || e.Kind != dispatch.DocumentUnreachable {
+		return err
+	}
+	again := *e
+	again.RetryAfter = left
+	return &again
+}
