@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"mime"
+	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -23,6 +23,9 @@ type description struct {
 	passing []string // outputTransmission
 	inputs  map[string]parameter
 	outputs map[string]parameter
+
+	etag string
+	size int // bytes of the document
 
 	parameters []dispatch.Parameter // the inputs, in the order of the document
 	set        *params.Set          // nil: it does not say what inputs it has
@@ -127,31 +130,42 @@ func offered(format string, media []string) string {
 	return ""
 }
 
-// describe gives the description of a process, at most describeFor old. All who ask at once with the same token share one
-// request, which none of them ends by leaving. Errors tell that nothing was taken.
+// describe gives the description of a process. One that was read without a token is for everybody; any other only for who
+// has the token that it was read with, since the server may show it to nobody else. Errors tell that nothing was taken.
 func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*description, error) {
 	url := p.at(p.base(at), "processes", at.process)
-	if d := p.descriptions.get(url); d != nil {
-		return d, nil
+	public := p.descriptions.Peek(describedTo(url, dispatch.Token{}))
+	if public.Value != nil && public.Err == nil && time.Now().Before(public.Until) {
+		return public.Value, nil
 	}
-	key := fmt.Sprintf("%s %x", url, sha256.Sum256([]byte(t.Secret.Reveal())))
-	flight := p.flights.DoChan(key, func() (any, error) { return p.readDescription(context.WithoutCancel(ctx), t, url) })
-	select {
-	case got := <-flight:
-		d, _ := got.Val.(*description)
-		return d, got.Err
-	case <-ctx.Done():
-		return nil, &dispatch.Error{Kind: dispatch.Unavailable, Op: opDescribe, Text: "The platform did not describe the process in time.", Err: ctx.Err()}
+	d, err := p.descriptions.Get(ctx, describedTo(url, t), func(ctx context.Context, last *description) (*description, error) {
+		return p.readDescription(ctx, t, url, last)
+	})
+	if err != nil {
+		return nil, err
 	}
+	return d, nil
+}
+
+// describedTo is the key of a description for who has the token.
+func describedTo(url string, t dispatch.Token) string {
+	if t.Secret == "" {
+		return url
+	}
+	return fmt.Sprintf("%s %x", url, sha256.Sum256([]byte(t.Secret.Reveal())))
 }
 
 const opDescribe = "ogcapi.describe"
 
-func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url string) (*description, error) {
-	if d := p.descriptions.get(url); d != nil { // another flight has just ended
-		return d, nil
+func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url string, last *description) (*description, error) {
+	call := p.call(opDescribe, http.MethodGet, url, t)
+	if last != nil && last.etag != "" {
+		call.Header.Set("If-None-Match", last.etag)
 	}
-	a, err := p.get(ctx, opDescribe, url, t)
+	a, err := p.client.Do(ctx, call)
+	if a != nil && a.Status == http.StatusNotModified && last != nil {
+		return last, nil
+	}
 	if err != nil {
 		return nil, undescribed(err)
 	}
@@ -159,7 +173,7 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 	if err != nil {
 		return nil, undescribed(upstream.JSON(a, opDescribe, &map[string]json.RawMessage{}))
 	}
-	p.descriptions.put(url, d)
+	d.etag, d.size = a.Header.Get("ETag"), len(a.Body)
 	return d, nil
 }
 
@@ -183,35 +197,6 @@ func unknownProcess(err error) error {
 }
 
 const (
-	describeFor      = 5 * time.Minute
-	keepDescriptions = 1000
+	describeFor   = 5 * time.Minute
+	describePause = time.Minute // longest pause of a description that cannot be had; the account pauses for longer
 )
-
-// cache keeps descriptions by URL. When it is full it forgets those it has.
-type cache struct {
-	mu   sync.Mutex
-	kept map[string]cached
-}
-
-type cached struct {
-	*description
-	until time.Time
-}
-
-func (c *cache) get(url string) *description {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if d, ok := c.kept[url]; ok && time.Now().Before(d.until) {
-		return d.description
-	}
-	return nil
-}
-
-func (c *cache) put(url string, d *description) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kept == nil || len(c.kept) >= keepDescriptions {
-		c.kept = map[string]cached{}
-	}
-	c.kept[url] = cached{d, time.Now().Add(describeFor)}
-}

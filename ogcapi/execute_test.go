@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -161,7 +162,9 @@ func TestSubmitSendsNothing(t *testing.T) {
 func TestServerThatIsDown(t *testing.T) {
 	s := serve(t, nil)
 	p, submission := s.platform(), s.submission()
-	p.descriptions.put(s.URL+"/processes/p", &description{})
+	if _, err := p.describe(t.Context(), token, place{process: "p"}); err != nil {
+		t.Fatal(err)
+	}
 	s.Close()
 	_, err := p.Submit(t.Context(), token, submission)
 	wantKind(t, err, dispatch.Unavailable)
@@ -318,7 +321,7 @@ func TestDescriptionIsReadOnce(t *testing.T) {
 	}
 }
 
-// One who leaves does not take the description from the others, and an error is not kept.
+// One who leaves does not take the description from the others, and an error is kept for its pause.
 func TestDescriptionOutlivesWhoAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replies := []string{"", `{"jobControlOptions":["async-execute"]}`}
@@ -336,6 +339,8 @@ func TestDescriptionOutlivesWhoAsked(t *testing.T) {
 			return err
 		}
 		wantKind(t, ask(time.Minute), dispatch.Unavailable)
+		wantKind(t, ask(time.Minute), dispatch.Unavailable) // without a request
+		time.Sleep(5 * time.Second)
 		left := ask(time.Millisecond)
 		wantKind(t, left, dispatch.Unavailable)
 		if err := ask(time.Minute); err != nil {
@@ -347,22 +352,89 @@ func TestDescriptionOutlivesWhoAsked(t *testing.T) {
 	})
 }
 
-func TestDescriptionsAreForgotten(t *testing.T) {
+// TestABadProcessIsAskedForOnce: a thousand jobs of a process that has no description cause one request in each pause.
+func TestABadProcessIsAskedForOnce(t *testing.T) {
+	for name, bad := range map[string]reply{"missing": {404, "", `{"type":"no-such-process"}`}, "no JSON": ok("<html>"), "failing": {500, "", ""}} {
+		s := serve(t, map[string][]reply{"GET /processes/p": {bad}})
+		p := s.platform()
+		for range 1000 {
+			if _, err := p.Submit(t.Context(), token, s.submission()); err == nil {
+				t.Fatal("it was submitted")
+			}
+		}
+		if n := len(s.requests("GET", "/processes/p")); n != 1 {
+			t.Errorf("%s: asked for %d times", name, n)
+		}
+	}
+}
+
+// TestDescriptionIsReadAnewByItsETag after five minutes.
+func TestDescriptionIsReadAnewByItsETag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c cache
-		c.put("a", &description{})
-		if c.get("a") == nil {
-			t.Error("not kept")
+		var sent []string
+		transport := roundTrip(func(r *http.Request) *http.Response {
+			sent = append(sent, r.Header.Get("If-None-Match"))
+			a := answerWith(r, bothModes)
+			a.Header.Set("ETag", `"1"`)
+			if r.Header.Get("If-None-Match") == `"1"` {
+				a.StatusCode = http.StatusNotModified
+			}
+			return a
+		})
+		p := New(Config{Endpoint: "https://x.example", Client: upstream.New(upstream.Config{Transport: transport})})
+		for range 3 {
+			for range 2 {
+				if d, err := p.describe(t.Context(), token, place{process: "p"}); err != nil || len(d.modes) != 2 {
+					t.Fatal(d, err)
+				}
+			}
+			time.Sleep(describeFor)
 		}
-		time.Sleep(describeFor)
-		if c.get("a") != nil {
-			t.Error("kept too long")
-		}
-		for i := range 3 * keepDescriptions {
-			c.put(fmt.Sprint(i), &description{})
-		}
-		if len(c.kept) > keepDescriptions {
-			t.Errorf("%d are kept", len(c.kept))
+		if got := fmt.Sprintf("%q", sent); got != `["" "\"1\"" "\"1\""]` {
+			t.Errorf("requests with %s", got)
 		}
 	})
+}
+
+// TestAPrivateProcessIsShownToItsOwnerAlone: what the server shows only with a token, nobody gets who has another token or
+// none; what it shows to everybody, all share.
+func TestAPrivateProcessIsShownToItsOwnerAlone(t *testing.T) {
+	public := false
+	var asked int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if !public && r.Header.Get("Authorization") != "Bearer secret-token" {
+			http.Error(w, "forbidden", http.StatusForbidden)
+			return
+		}
+		fmt.Fprint(w, `{"id":"p","inputs":{"password_of_ann":{"schema":{"type":"string"}}}}`)
+	}))
+	defer server.Close()
+	newPlatform := func() *Platform {
+		return New(Config{Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true})})
+	}
+	p, s := newPlatform(), dispatch.Service{Endpoint: server.URL, Application: "p"}
+	if got, err := p.Parameters(t.Context(), token, s); err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	for _, other := range []dispatch.Token{{}, {Secret: "another's"}} {
+		got, err := p.Parameters(t.Context(), other, s)
+		wantKind(t, err, dispatch.Forbidden)
+		if len(got) > 0 {
+			t.Errorf("shown to another: %v", got)
+		}
+	}
+	if _, err := p.Parameters(t.Context(), token, s); err != nil || asked != 3 {
+		t.Errorf("its owner: %v, after %d requests", err, asked)
+	}
+	public, asked = true, 0
+	p = newPlatform()
+	for _, anyone := range []dispatch.Token{{}, token, {Secret: "another's"}} {
+		if _, err := p.Parameters(t.Context(), anyone, s); err != nil {
+			t.Error(err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("what is public was asked for %d times", asked)
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -29,8 +27,7 @@ type Platform struct {
 	allowHosts   []string
 	endpoint     address
 	aliases      []address
-	descriptions cache
-	flights      singleflight.Group
+	descriptions *upstream.Cache[*description]
 }
 
 var (
@@ -45,6 +42,8 @@ var (
 // New makes a platform. An endpoint that is no absolute URL matches no service.
 func New(c Config) *Platform {
 	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts}
+	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
+		Size: func(d *description) int { return 3 * d.size }})
 	p.endpoint = root(c.Endpoint)
 	for _, a := range c.Aliases {
 		p.aliases = append(p.aliases, root(a))
