@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// documentHost serves documents of users: good ones, and others that hang, are missing, too large, or no process.
+func documentHost(t *testing.T) *httptest.Server {
+	closing := make(chan struct{})
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); kind {
+		case "hangs":
+			select {
+			case <-r.Context().Done():
+			case <-closing:
+			}
+		case "missing":
+			http.NotFound(w, r)
+		case "large":
+			_, _ = w.Write(make([]byte, 3<<20)) // an error: the client has read enough
+		case "page":
+			fmt.Fprint(w, "<html></html>")
+		default:
+			fmt.Fprint(w, `{"id":"own","parameters":[],"process_graph":{"load":{"process_id":"load_collection","arguments":{"id":"S2"},"result":true}}}`)
+		}
+	}))
+	t.Cleanup(func() { close(closing); host.Close() })
+	return host
+}
+
+// lasts is how long a job takes from its submission to its end.
+func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	j, err := c.submit(t.Context(), r)
+	for err == nil && !j.over() {
+		err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=5", j.ID), nil, &j)
+	}
+	if err != nil || j.Status != "finished" {
+		t.Errorf("another's job: %+v, %v", j, err)
+	}
+	return time.Since(begin)
+}
+
+// TestBadDocumentsHoldUpNobody runs the real program with one account for all. While a user has twelve jobs whose documents hang, and
+// then two hundred with other bad documents, another's job of four seconds takes at most half as long again, and the platform is well.
+func TestBadDocumentsHoldUpNobody(t *testing.T) {
+	w := startWorld(t)
+	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
+	host, refuses := documentHost(t), deadURL(t)
+	p := startProgram(t, sharing(w, `{"jobs": 1000, "jobs_per_day": 1000}`)...)
+	alice, bob := as(w, p.address, "alice", nil), as(w, p.address, "bob", nil)
+	good := openEORequest(w)
+	good.Service.Application, good.Parameters = host.URL+"/good", []byte(`{}`)
+	alone := bob.lasts(t, good)
+	bad := func(n int, kinds ...string) (end func()) {
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				r := good
+				kind := kinds[i%len(kinds)]
+				r.Service.Application = fmt.Sprintf("%s/%s/%d", host.URL, kind, i)
+				if kind == "refused" {
+					r.Service.Application = fmt.Sprintf("%s/%d", refuses, i)
+				}
+				begin := time.Now()
+				_, err := alice.submit(t.Context(), r)
+				if waits := kind == "hangs" || kind == "refused"; waits && err != nil || !waits && err != nil && !strings.Contains(err.Error(), "APPLICATION_INVALID") {
+					t.Errorf("%s: %v", kind, err)
+				}
+				if took := time.Since(begin); took > 20*time.Second {
+					t.Errorf("%s: submitted after %v", kind, took)
+				}
+			})
+		}
+		return all.Wait
+	}
+	for _, c := range []struct {
+		n     int
+		kinds []string
+	}{{12, []string{"hangs"}}, {200, []string{"hangs", "refused", "missing", "large", "page"}}} {
+		end := bad(c.n, c.kinds...)
+		least := time.Hour // of three: a machine that does much else only adds to it
+		for range 3 {
+			took := bob.lasts(t, good)
+			t.Logf("beside %d bad documents another's job took %v, alone %v", c.n, took, alone)
+			least = min(least, took)
+		}
+		if least > alone*3/2 {
+			t.Errorf("beside %d bad documents another's job took %v, alone %v", c.n, least, alone)
+		}
+		end()
+	}
+	var stands struct {
+		Platforms []struct{ State string }
+	}
+	if err := bob.call(t.Context(), http.MethodGet, "/platforms", nil, &stands); err != nil || len(stands.Platforms) != 1 || stands.Platforms[0].State != "ok" {
+		t.Errorf("the platform is said to be %+v, %v", stands, err)
+	}
+	var list struct {
+		Jobs []struct {
+			Status    string
+			Attention *struct{ Code, Message string }
+		} `json:"processing_jobs"`
+	}
+	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range list.Jobs {
+		if j.Attention == nil || j.Attention.Code != "application_unreachable" && j.Attention.Code != "application_invalid" ||
+			strings.Contains(j.Attention.Message, "platform says") {
+			t.Errorf("%s with %+v", j.Status, j.Attention)
+		}
+	}
+	if len(list.Jobs) < 12 {
+		t.Errorf("%d jobs are left", len(list.Jobs))
+	}
+	p.stop(t)
+}
