@@ -248,18 +248,17 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 	}
 	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
 	r.checkClient(key, a.ClientSecret, a.ClientKey)
-	given := 0
 	for name, value := range map[string]string{"token_url": a.TokenURL, "issuer": a.Issuer} {
 		if value != "" {
-			given++
 			r.checkURL(c, key+"."+name, value)
 		}
 	}
-	if a.Provider != "" {
-		given++
-	}
-	if given != 1 {
-		r.failAt(key, "write one of token_url, issuer and provider")
+	switch {
+	case a.TokenURL+a.Issuer+a.Provider == "", a.TokenURL != "" && a.Issuer+a.Provider != "":
+		r.failAt(key, "write one of token_url, issuer and provider, or provider with the issuer that it must be")
+	case a.Provider != "" && a.Issuer == "":
+		c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is missing beside provider: the platform says which server gets "+
+			"the account's secret; write the issuer that it must be", p.Name))
 	}
 }
 

@@ -122,7 +122,8 @@ type Exchange struct {
 }
 
 // ServiceAccount is the one account under which all jobs of a platform run. Its tokens come from TokenURL, or from the
-// token endpoint that Issuer's discovery document names, or from the issuer that the openEO back-end lists as Provider.
+// token endpoint that Issuer's discovery document names, or from the issuer that the openEO back-end lists as Provider,
+// which must then be Issuer where that is set.
 type ServiceAccount struct {
 	TokenURL     string          `yaml:"token_url"`
 	Issuer       string          `yaml:"issuer"`

@@ -346,7 +346,7 @@ func TestFaults(t *testing.T) {
 		"no account":              {yaml: shared + "}", want: "platforms[0].service_account: is missing: access: shared needs"},
 		"account without all":     {yaml: shared + ", service_account: {token_url: https://a.example.org/t}}", want: "service_account.client_id: is missing"},
 		"account's secret":        {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a}}", want: "service_account.client_secret: is missing: write env:NAME or file:PATH"},
-		"account's two issuers":   {yaml: shared + ", service_account: {issuer: https://a.example.org, provider: a}}", want: "service_account: write one of token_url, issuer and provider"},
+		"account's two issuers":   {yaml: shared + ", service_account: {token_url: https://a.example.org, provider: a}}", want: "service_account: write one of token_url, issuer and provider"},
 		"account's http":          {yaml: shared + ", service_account: {token_url: http://a.example.org/t}}", want: "service_account.token_url: use https"},
 		"BACKENDS, not JSON":      {yaml: "=", env: []string{"BACKENDS={canary"}, want: "BACKENDS: write JSON: {\"URL\""},
 		"BACKENDS, wrong type":    {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": "canary"}`}, want: "(wrong type at byte "},
@@ -486,6 +486,20 @@ func TestASharedAccountWithoutBoundsIsSaid(t *testing.T) {
 		}
 		if n != row.want {
 			t.Errorf("%s: notes %q", row.users, c.Notes)
+		}
+	}
+}
+
+// TestAnIssuerThatAPlatformNamesIsSaid where the configuration does not pin it.
+func TestAnIssuerThatAPlatformNamesIsSaid(t *testing.T) {
+	for given, want := range map[string]bool{"provider: EGI": true, "provider: EGI, issuer: https://c.example.org": false, "issuer: https://c.example.org": false} {
+		c := mustLoad(t, "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, "+
+			"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}", "S=s")
+		said := slices.ContainsFunc(c.Notes, func(note string) bool {
+			return strings.HasPrefix(note, "platform a: service_account.issuer is missing beside provider")
+		})
+		if said != want {
+			t.Errorf("%s: notes %q", given, c.Notes)
 		}
 	}
 }

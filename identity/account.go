@@ -16,6 +16,7 @@ type ServiceAccount struct {
 	TokenURL     string // or, to find it by discovery:
 	Issuer       string
 	FindIssuer   func(context.Context) (string, error) // where only the platform knows it; asked when first needed
+	Pinned       string                                // what FindIssuer must give; "": whatever it gives
 	ClientID     string
 	ClientSecret dispatch.Secret
 	ClientKey    dispatch.Secret // in place of the secret: see [TokensConfig]
@@ -82,6 +83,9 @@ func (s *serviceAccount) address(ctx context.Context) (address, issuer string, e
 		}
 		if err := checkIssuer(issuer, s.insecure); err != nil {
 			return "", "", misconfigured(fmt.Errorf("the issuer that the platform names %w", err))
+		}
+		if s.Pinned != "" && issuer != s.Pinned {
+			return "", "", misconfigured(fmt.Errorf("the platform names the issuer %q, the configuration %q", printable(issuer, 200), s.Pinned))
 		}
 	}
 	address, err = tokenEndpoint(ctx, &provider{client: s.client, issuer: issuer, insecure: s.insecure})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 const (
@@ -21,18 +21,13 @@ const (
 	postTimeout = 15 * time.Second // for tokens: Keycloak itself waits 5 s for a platform's provider
 )
 
-// client speaks to identity providers. It follows no redirect and keeps no cookies.
+// client speaks to identity providers.
 type client struct {
-	http *http.Client
+	http *upstream.Client
 	now  func() time.Time
 }
 
-func newClient(c *http.Client, now func() time.Time) *client {
-	own := *c
-	own.Jar = nil
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &client{&own, now}
-}
+func newClient(c *upstream.Client, now func() time.Time) *client { return &client{c, now} }
 
 // answer is what a provider said, read to its end.
 type answer struct {
@@ -45,11 +40,7 @@ type answer struct {
 func (c *client) getJSON(ctx context.Context, address string, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return bare(err)
-	}
-	a, err := c.do(req)
+	a, err := c.do(ctx, upstream.Call{Op: "identity.read", Method: http.MethodGet, URL: address})
 	switch {
 	case err != nil:
 		return err
@@ -59,37 +50,37 @@ func (c *client) getJSON(ctx context.Context, address string, v any) error {
 	return json.Unmarshal(a.body, v)
 }
 
-// post sends a form to a token endpoint.
+// post sends a form to a token endpoint. It counts as an effect, because a provider may take a refresh token once only:
+// the form is sent on a connection of its own, never twice, and not to where a redirect leads.
 func (c *client) post(ctx context.Context, address string, form url.Values) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		return answer{}, bare(err)
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return c.do(req)
+	return c.do(ctx, upstream.Call{Op: "identity.post", Method: http.MethodPost, URL: address, Effect: true,
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())})
 }
 
-func (c *client) do(req *http.Request) (answer, error) {
-	req.Header.Set("Accept", "application/json")
-	resp, err := c.http.Do(req)
-	if err != nil {
+// do gives the answer whatever its status is.
+func (c *client) do(ctx context.Context, call upstream.Call) (answer, error) {
+	if call.Header == nil {
+		call.Header = http.Header{}
+	}
+	call.Header.Set("Accept", "application/json")
+	call.Limit = maxAnswer
+	a, err := c.http.Do(ctx, call)
+	if err != nil && (a == nil || a.Status < http.StatusMultipleChoices) {
 		return answer{}, bare(err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return answer{}, bare(err)
-	case len(body) > maxAnswer:
-		return answer{}, errors.New("the answer is too long")
-	}
-	return answer{resp.StatusCode, resp.Header, body}, nil
+	return answer{a.Status, a.Header, a.Body}, nil
 }
 
-// bare drops the address from an error of net/http: a log needs the cause, and addresses are the configuration's.
+// bare gives the cause of an error of upstream or net/http alone: what a failure means at a provider, identity says itself,
+// and addresses are the configuration's.
 func bare(err error) error {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok {
+		if err = e.Err; err == nil {
+			return errors.New(e.Text)
+		}
+	}
 	for {
 		u, ok := errors.AsType[*url.Error](err)
 		if !ok {

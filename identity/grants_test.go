@@ -17,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // stage is a simulated provider, a vault, and a time of day that passes when it is told to.
@@ -63,7 +64,7 @@ func (s *stage) Write(p []byte) (int, error) {
 func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
 	s.t.Helper()
 	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
-		Client: s.server.Client(), Now: s.time, Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
+		Client: upstream.New(upstream.Config{Transport: s.server.Client().Transport, Development: true}), Now: s.time, Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
 		Vault: s.vault, Keys: ring(s.t, key("k")),
 		Platforms: []Platform{{Name: "p", Access: dispatch.AccessUser, Issuer: s.idp.Issuer(simulator.PlatformRealm), Link: "https://broker/link/p",
 			LinkLife: time.Hour, Exchange: Exchange{Driver: "keycloak-broker", Alias: simulator.PlatformAlias}}}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 const simulated = "https://sign-in.test"
@@ -82,7 +83,7 @@ func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (
 func replica(t *testing.T, n *network, driver string, change func(*TokensConfig)) *Tokens {
 	t.Helper()
 	c := TokensConfig{Issuer: simulated + "/realms/apex", ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
-		Client: &http.Client{Transport: n}, Platforms: []Platform{{Name: "P", Access: dispatch.AccessUser,
+		Client: upstream.New(upstream.Config{Transport: n, Development: true}), Platforms: []Platform{{Name: "P", Access: dispatch.AccessUser,
 			Issuer: simulated + "/realms/platform", Exchange: Exchange{Driver: driver, Alias: "platform"}}}}
 	if change != nil {
 		change(&c)

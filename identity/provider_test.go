@@ -14,6 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"github.com/eodispatch/eodispatch/upstream"
 	"io"
 	"maps"
 	"net/http"
@@ -141,7 +142,9 @@ func (p *fakeProvider) count(path string) int {
 	return p.calls[path]
 }
 
-func (p *fakeProvider) client() *http.Client { return &http.Client{Transport: p} }
+func (p *fakeProvider) client() *upstream.Client {
+	return upstream.New(upstream.Config{Transport: p, Development: true})
+}
 
 func (p *fakeProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.mu.Lock()

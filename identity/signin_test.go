@@ -13,6 +13,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // TestLinking: the user is told what an exchange shows, and not what the provider lists.
@@ -205,7 +206,7 @@ func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAProviderThatDoesNotNameItself(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
-		c.Client = &http.Client{Transport: altering(func(_ string, said map[string]any) { delete(said, "authorization_response_iss_parameter_supported") })}
+		c.Client = upstream.New(upstream.Config{Development: true, Transport: altering(func(_ string, said map[string]any) { delete(said, "authorization_response_iss_parameter_supported") })})
 	}))
 	for name, meddle := range map[string]func(url.Values){"left out": func(q url.Values) { q.Del("iss") }, "another's": func(q url.Values) { q.Set("iss", "https://evil.test") }} {
 		address, remember, err := signIns.Begin(t.Context(), Purpose{Platform: "p"})
@@ -226,11 +227,11 @@ func TestWhoCameBack(t *testing.T) {
 	signIn := func(alter func(said map[string]any, nonce string)) error {
 		var nonce string
 		signIns := s.signIns(s.tokens(func(c *TokensConfig) {
-			c.Client = &http.Client{Transport: altering(func(path string, said map[string]any) {
+			c.Client = upstream.New(upstream.Config{Development: true, Transport: altering(func(path string, said map[string]any) {
 				if strings.HasSuffix(path, "/token") {
 					alter(said, nonce)
 				}
-			})}
+			})})
 		}))
 		address, remember, err := signIns.Begin(t.Context(), Purpose{Away: true})
 		if err != nil {

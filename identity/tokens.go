@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // TokensConfig says how tokens for platforms are had.
@@ -24,7 +24,7 @@ type TokensConfig struct {
 	ClientKey    dispatch.Secret // in place of the secret: a private key in PEM, with which the client signs who it is
 
 	Platforms   []Platform
-	Client      *http.Client     // for identity providers; its own redirect policy and cookies are not used
+	Client      *upstream.Client // for identity providers
 	Now         func() time.Time // nil: time.Now
 	Log         *slog.Logger     // nil: nothing is logged
 	Development bool             // allows http
@@ -81,7 +81,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	}
 	if c.Client == nil {
 		b.fault("there is no HTTP client")
-		b.Client = &http.Client{}
+		b.Client = upstream.New(upstream.Config{})
 	}
 	b.client = newClient(b.Client, c.Now)
 	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}

@@ -558,9 +558,11 @@ func TestServiceAccountByIssuer(t *testing.T) {
 		account ServiceAccount
 		kind    dispatch.Kind
 	}{
-		"issuer":      {account: ServiceAccount{Issuer: issuer}},
-		"found":       {account: ServiceAccount{FindIssuer: func(context.Context) (string, error) { return issuer, nil }}},
-		"found, http": {ServiceAccount{FindIssuer: func(context.Context) (string, error) { return "http://sign-in.test", nil }}, dispatch.Misconfigured},
+		"issuer":               {account: ServiceAccount{Issuer: issuer}},
+		"found":                {account: ServiceAccount{FindIssuer: func(context.Context) (string, error) { return issuer, nil }}},
+		"found, http":          {ServiceAccount{FindIssuer: func(context.Context) (string, error) { return "http://sign-in.test", nil }}, dispatch.Misconfigured},
+		"found, as pinned":     {account: ServiceAccount{Pinned: issuer, FindIssuer: func(context.Context) (string, error) { return issuer, nil }}},
+		"found, not as pinned": {ServiceAccount{Pinned: "https://sign-in.test/pinned", FindIssuer: func(context.Context) (string, error) { return issuer, nil }}, dispatch.Misconfigured},
 		"not found": {ServiceAccount{FindIssuer: func(context.Context) (string, error) {
 			return "", &dispatch.Error{Kind: dispatch.BadUpstream, Text: "The platform names no such provider."}
 		}}, dispatch.Unavailable},

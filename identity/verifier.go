@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 const (
@@ -35,7 +35,7 @@ type Config struct {
 	// Parties lists the clients that may have got the token (azp, or client_id); none: any.
 	Parties []string
 
-	Client      *http.Client     // for the provider's keys; its own redirect policy and cookies are not used
+	Client      *upstream.Client // for the provider's keys
 	Now         func() time.Time // nil: time.Now
 	Development bool             // allows http
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -346,13 +347,13 @@ func TestVerifierConfiguration(t *testing.T) {
 		"issuer with user":  func(c *Config) { c.Issuer = "https://a:b@sign-in.test" },
 		"no client":         func(c *Config) { c.Client = nil },
 	} {
-		c := Config{Issuer: issuer, Audience: []string{audience}, Client: http.DefaultClient}
+		c := Config{Issuer: issuer, Audience: []string{audience}, Client: upstream.New(upstream.Config{})}
 		change(&c)
 		if _, err := NewVerifier(c); !dispatch.Is(err, dispatch.Misconfigured) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	c := Config{Issuer: "http://127.0.0.1:8080/realms/apex", Audience: []string{audience}, Client: http.DefaultClient, Development: true}
+	c := Config{Issuer: "http://127.0.0.1:8080/realms/apex", Audience: []string{audience}, Client: upstream.New(upstream.Config{}), Development: true}
 	if _, err := NewVerifier(c); err != nil {
 		t.Errorf("development: %v", err)
 	}
@@ -369,7 +370,7 @@ func TestVerifierOverHTTP(t *testing.T) {
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: ecKey().Public(), KeyID: "k"}}})
 	})
-	v, err := NewVerifier(Config{Issuer: server.URL, Audience: []string{audience}, Client: server.Client(), Development: true})
+	v, err := NewVerifier(Config{Issuer: server.URL, Audience: []string{audience}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,15 +211,40 @@ func trusted(settings *config.Config) []string {
 
 func verifierOf(settings *config.Config) identity.Config {
 	return identity.Config{Issuer: settings.Identity.Issuer, Audience: settings.Identity.Audience,
-		Client: identityClient(), Development: settings.Development}
+		Client: identityClient(settings), Development: settings.Development}
 }
 
-// identityClient reaches identity providers. It is never given a cookie, and follows no redirect.
-func identityClient() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
+// identityClient reaches identity providers.
+func identityClient(settings *config.Config) *upstream.Client {
+	return upstream.New(upstream.Config{
+		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings),
+	})
+}
+
+// trustedProviders lists the identity providers that the operator named, which may have private addresses. The issuer of
+// a service account's provider is the platform's word, even where it is pinned, and must be public.
+func trustedProviders(settings *config.Config) []string {
+	urls := []string{settings.Identity.Issuer}
+	for _, p := range settings.Platforms {
+		if p.Issuer != "" {
+			urls = append(urls, p.Issuer)
+		}
+		a := p.ServiceAccount
+		if a == nil || a.Provider != "" {
+			continue
+		}
+		for _, address := range []string{a.TokenURL, a.Issuer} {
+			if address != "" {
+				urls = append(urls, address)
+			}
+		}
+	}
+	return urls
+}
 
 func tokensOf(settings *config.Config, backends []*dispatch.Backend, log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
-		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(), Log: log, Development: settings.Development}
+		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(settings), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {
@@ -247,6 +272,7 @@ func issuers(settings *config.Config, i int, backends []*dispatch.Backend) *open
 func serviceAccount(a config.ServiceAccount, knows *openeo.Platform) identity.ServiceAccount {
 	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret, ClientKey: a.ClientKey}
 	if a.Provider != "" && knows != nil {
+		account.Issuer, account.Pinned = "", a.Issuer
 		account.FindIssuer = func(ctx context.Context) (string, error) { return knows.ProviderIssuer(ctx, a.Provider) }
 	}
 	return account

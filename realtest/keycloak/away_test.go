@@ -20,6 +20,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 const (
@@ -344,7 +345,7 @@ func TestSessionGrant(t *testing.T) {
 	c.SessionGrants = true
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: http.DefaultClient, Development: true})
+	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	must(t, err)
 	caller, err := verifier.Verify(t.Context(), signIn(t, s, "finn", "portal"))
 	must(t, err)

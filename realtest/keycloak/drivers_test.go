@@ -24,6 +24,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 func TestMain(m *testing.M) {
@@ -68,7 +69,7 @@ func settings(driver string) identity.TokensConfig {
 		p.Account = identity.ServiceAccount{Issuer: Platform, ClientID: "eodispatch-service", ClientSecret: "eodispatch-service-secret"}
 	}
 	return identity.TokensConfig{Issuer: Apex, ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
-		Client: &http.Client{Timeout: 10 * time.Second}, Development: true, Platforms: []identity.Platform{p}}
+		Client: upstream.New(upstream.Config{Development: true}), Development: true, Platforms: []identity.Platform{p}}
 }
 
 // get asks new Tokens for a token of P for whoever's token that is.
@@ -182,8 +183,11 @@ func troubled() map[string]func(t *testing.T) string {
 	return all
 }
 
-// detour sends what is meant for a realm's token endpoint elsewhere.
-type detour struct{ realm, address string }
+// detour sends what is meant for a realm's token endpoint elsewhere, and waits so long for the answer's head.
+type detour struct {
+	realm, address string
+	within         time.Duration
+}
 
 func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Path, "/realms/"+d.realm+"/") && r.Method == http.MethodPost {
@@ -194,7 +198,9 @@ func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.URL.Host, r.Host = to.Host, to.Host
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	by := http.DefaultTransport.(*http.Transport).Clone()
+	by.ResponseHeaderTimeout, by.DisableKeepAlives = d.within, true
+	return by.RoundTrip(r)
 }
 
 // TestLinkedAccounts: the two drivers that take the token which Keycloak keeps for a linked account.
@@ -355,7 +361,7 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 	for name, break_ := range troubled() {
 		t.Run("own provider "+name, func(t *testing.T) {
 			c := good
-			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"apex", break_(t)}}
+			c.Client = upstream.New(upstream.Config{Transport: detour{"apex", break_(t), time.Second}, Development: true})
 			_, err := get(t, c, user)
 			wants(t, err, dispatch.Unavailable, later)
 		})
@@ -446,7 +452,7 @@ func TestJWTGrant(t *testing.T) {
 	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
 			c := good
-			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"platform", break_(t)}}
+			c.Client = upstream.New(upstream.Config{Transport: detour{"platform", break_(t), time.Second}, Development: true})
 			_, err := get(t, c, alice)
 			wants(t, err, dispatch.Unavailable, later)
 		})
@@ -492,7 +498,7 @@ func TestClientCredentials(t *testing.T) {
 	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
 			c := good
-			c.Client = &http.Client{Timeout: time.Second, Transport: detour{"platform", break_(t)}}
+			c.Client = upstream.New(upstream.Config{Transport: detour{"platform", break_(t), time.Second}, Development: true})
 			_, err := get(t, c, "")
 			wants(t, err, dispatch.Unavailable, later)
 		})
@@ -590,7 +596,7 @@ func TestClientByKey(t *testing.T) {
 // exchange itself would do.
 func TestVerifier(t *testing.T) {
 	s := Start(t)
-	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: http.DefaultClient, Development: true})
+	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	must(t, err)
 	caller, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "portal"))
 	if err != nil || caller.Issuer != Apex || caller.Name == "" {

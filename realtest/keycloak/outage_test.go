@@ -19,6 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // turnstile stands before the platform's token endpoint: it counts, and can answer in its place.
@@ -228,7 +229,7 @@ func TestOutage(t *testing.T) {
 	turn := newTurnstile(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		c := settings(driver)
-		c.Client = &http.Client{Timeout: 10 * time.Second, Transport: detour{"platform", turn.address}} // for the question whether it lives
+		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true}) // for the question whether it lives
 		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), wallClock{})
 		must(t, err)
 		t.Cleanup(func() { _ = kept.Close() })
