@@ -77,7 +77,7 @@ func (c *chromium) shows(name, title, text string) {
 }
 
 // inspection tells of a page, in JSON: the least contrast of its texts, as WCAG 2 computes it; the smallest text, and the lowest
-// link, in pixels.
+// link or button, in pixels.
 const inspection = `(() => {
 	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const rgb = colour => {
@@ -103,7 +103,7 @@ const inspection = `(() => {
 		scripts: document.scripts.length, contrast: Math.min(...texts.map(contrast)),
 		width: document.documentElement.scrollWidth, screen: innerWidth,
 		smallest: Math.min(...texts.map(e => parseFloat(getComputedStyle(e).fontSize))),
-		targets: Math.min(99, ...[...document.links].map(e => e.getBoundingClientRect().height)),
+		targets: Math.min(99, ...[...document.links, ...document.querySelectorAll("button")].map(e => e.getBoundingClientRect().height)),
 	});
 })()`
 
