@@ -69,6 +69,8 @@ type Broker interface {
 	Usage(context.Context, dispatch.UserID) ([]dispatch.Usage, error)
 	// Platforms gives all platforms as they stand for the user, and the user's jobs at all of them with their limits.
 	Platforms(context.Context, dispatch.UserID) ([]dispatch.Prospect, dispatch.Standing, dispatch.Quota, error)
+	// SyncRuns returns the user's synchronous runs, newest first.
+	SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error)
 	// RunSync runs a request while the client waits. The caller closes the result's Body.
 	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
 	// Parameters tells what a service takes, in the order of its document.

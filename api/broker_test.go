@@ -294,3 +294,40 @@ func TestWithTheRealBroker(t *testing.T) {
 		t.Errorf("the key of a deleted job: %+v", f)
 	}
 }
+
+// TestListSyncRuns_OnlyWhenAskedFor, newest first, in parts, without parameters, and each user's own.
+func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
+	h := house(t, &platform{})
+	for range 3 {
+		if a := ask(h, "POST", "/sync_jobs", goodBody); a.Code != 200 {
+			t.Fatal(a.Code, a.Body)
+		}
+	}
+	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(list.ProcessingJobs)+len(list.UpscalingTasks) != 0 {
+		t.Errorf("runs are among the jobs: %+v", list)
+	}
+	a := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "")
+	list := decode[JobsStatusResponse](t, a, 200).ProcessingJobs
+	if len(list) != 2 || list[0].ID <= list[1].ID || list[0].Status != "finished" || list[0].Platform != "cdse" || list[0].Title == "" ||
+		strings.Contains(a.Body.String(), "parameters") {
+		t.Fatalf("%s", a.Body)
+	}
+	next, _, found := strings.Cut(strings.TrimPrefix(a.Header().Get("Link"), "<"), ">")
+	at := strings.Index(next, "/jobs_status")
+	if !found || at < 0 {
+		t.Fatalf("Link %q", a.Header().Get("Link"))
+	}
+	rest := decode[JobsStatusResponse](t, ask(h, "GET", next[at:], ""), 200).ProcessingJobs
+	if len(rest) != 1 || rest[0].ID >= list[1].ID {
+		t.Errorf("rest %+v", rest)
+	}
+	tag := a.Header().Get("ETag")
+	if same := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "", "If-None-Match", tag); same.Code != 304 {
+		t.Errorf("unchanged: %d", same.Code)
+	}
+	if none := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", "", "Authorization", "Bearer token-bert"), 200); len(none.ProcessingJobs) != 0 {
+		t.Errorf("another's runs: %+v", none)
+	}
+	failed(t, ask(h, "GET", "/jobs_status?filter=sync&filter=processing", ""), 422, "VALIDATION_ERROR")
+	failed(t, ask(h, "GET", "/job_status?filter=sync", ""), 422, "VALIDATION_ERROR")
+}

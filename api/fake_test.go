@@ -475,6 +475,10 @@ func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.
 	return []dispatch.Prospect{{Backend: b, Standing: s, State: s.State()}}, dispatch.Standing{Live: 4, Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
 }
 
+func (w *world) SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error) {
+	return nil, w.broken()
+}
+
 func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {
 	if err := w.broken(); err != nil {
 		return nil, err

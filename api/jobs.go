@@ -136,10 +136,12 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 		return nil, invalid(faults)
 	}
 	t := topic{user: u, want: want, bare: !switchOf(query, "parameters", true, &faults)}
-	if len(faults) > 0 {
+	switch {
+	case len(faults) > 0:
 		return nil, invalid(faults)
-	}
-	if !paged {
+	case want.sync:
+		return a.listSyncRuns(ctx, in, query, q)
+	case !paged:
 		return a.shared(ctx, in, t)
 	}
 	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
@@ -228,22 +230,29 @@ func integer(s string) bool {
 }
 
 // filter is what to list.
-type filter struct{ upscaling, processing bool }
+type filter struct{ upscaling, processing, sync bool }
 
-// filterOf reads the filter, which may be repeated; without one everything is wanted.
+// filterOf reads the filter, which may be repeated; without one everything is wanted but synchronous runs, which are listed
+// by themselves.
 func filterOf(query url.Values) (want filter, faults []dispatch.Fault) {
 	words := query["filter"]
-	want = filter{len(words) == 0, len(words) == 0}
+	want = filter{upscaling: len(words) == 0, processing: len(words) == 0}
 	for i, word := range words {
 		switch word {
 		case "processing":
 			want.processing = true
 		case "upscaling":
 			want.upscaling = true
+		case "sync":
+			want.sync = true
 		default:
 			faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter", i}, Type: "enum",
-				Msg: "Input should be 'upscaling' or 'processing'"})
+				Msg: "Input should be 'upscaling', 'processing' or 'sync'"})
 		}
+	}
+	if want.sync && len(words) > 1 {
+		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "value_error",
+			Msg: "Synchronous runs are listed by themselves: give 'sync' as the only filter"})
 	}
 	return want, faults
 }

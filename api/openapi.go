@@ -152,8 +152,8 @@ var (
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: true}},
 		{Name: "since", In: "query", Description: "Only what looks different since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
 	}
-	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it everything.",
-		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}}
+	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it all jobs and tasks. `sync` lists, by itself and without parameters, the synchronous runs of the last 30 days.",
+		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing", "sync"}}}}
 )
 
 // body describes a request's body.

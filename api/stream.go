@@ -100,6 +100,9 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 	}
 	query := r.URL.Query()
 	want, faults := filterOf(query)
+	if want.sync {
+		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "enum", Msg: "Input should be 'upscaling' or 'processing'"})
+	}
 	s.interval, s.changes = intervalOf(query, &faults), switchOf(query, "changes", false, &faults)
 	s.topic.bare = !switchOf(query, "parameters", true, &faults)
 	switch {

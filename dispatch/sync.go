@@ -28,10 +28,10 @@ type SyncRun struct {
 	ID      JobID
 	Owner   UserID
 	Account Account
-	Request Request
-	Status  Status // Running until it has ended; then Finished, Failed or Canceled; Unknown if its process was lost
-	Ref     Ref    // the platform job that was made of it, where there is one
-	Failure string // why it failed; safe to show
+	Request Request // without parameters and options: nothing reads them again
+	Status  Status  // Running until it has ended; then Finished, Failed or Canceled; Unknown if its process was lost
+	Ref     Ref     // the platform job that was made of it, where there is one
+	Failure string  // why it failed; safe to show
 	Created time.Time
 	Ended   time.Time // zero while it runs
 }
@@ -68,14 +68,15 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	if err != nil {
 		return nil, err
 	}
-	run, err := b.beginRun(ctx, SyncRun{Owner: u, Account: backend.Account(u), Request: r.complete(), Status: Running})
+	run, err := b.beginRun(ctx, SyncRun{Owner: u, Account: backend.Account(u), Status: Running,
+		Request: Request{Title: r.Title, Label: r.Label, Service: r.Service, Format: r.Format}})
 	if err != nil {
 		leave()
 		return nil, err
 	}
 	run.left = leave
 	result, err := withToken(ctx, b, backend, run.Account, func(ctx context.Context, t Token) (*SyncResult, error) {
-		return runner.RunSync(ctx, t, Submission{Request: run.Request})
+		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
 	})
 	if result != nil {
 		run.Ref = result.Ref
