@@ -31,11 +31,12 @@ func TestARestoredDatabase(t *testing.T) {
 		}
 	}
 	post(p, 2) // one runs, one waits
-	if !until(30*time.Second, func() bool { return s.oracle.Sum().Runs == 1 }) {
+	before := database(t, dsn)
+	if !until(30*time.Second, func() bool { return slices.ContainsFunc(rowsOf(t, before), started) }) {
 		t.Fatal("nothing runs")
 	}
-	time.Sleep(time.Second) // so that it is kept
 	p.stop(t)
+	before.Close()
 	copied := copyOf(t, file)
 
 	more := slices.Clone(environ)
@@ -47,8 +48,10 @@ func TestARestoredDatabase(t *testing.T) {
 	if !until(30*time.Second, func() bool { return s.oracle.Sum().Runs == 4 }) {
 		t.Fatalf("at the platform: %+v", s.oracle.Sum())
 	}
-	last := rowsOf(t, database(t, dsn))[3].id
+	later := database(t, dsn)
+	last := rowsOf(t, later)[3].id
 	p.stop(t)
+	later.Close()
 
 	restore(t, copied, file)
 	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit nothing") {
@@ -77,6 +80,8 @@ func TestARestoredDatabase(t *testing.T) {
 		t.Errorf("doctor said: %s", said)
 	}
 }
+
+func started(r row) bool { return r.phase == dispatch.Started }
 
 // copyOf copies a database file that no program has open.
 func copyOf(t *testing.T, file string) (copied string) {
