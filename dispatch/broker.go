@@ -36,6 +36,8 @@ type Broker struct {
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
 	Nonce func(Job) string
 
+	Wall func() time.Time // the wall clock, which goes on while the machine is suspended; nil: time.Now
+
 	saved    signals[JobID]   // an answer was saved
 	changed  signals[UserID]  // likewise, or the owner did something; before shown
 	shown    signals[UserID]  // something looks different to the owner

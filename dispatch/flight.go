@@ -12,7 +12,8 @@ type flight struct {
 	token        Token
 	refusals     int // when it left
 	at, deadline time.Time
-	asked        time.Time // when it leaves, in the store's time
+	asked        time.Time     // when it leaves, in the store's time
+	drift        time.Duration // see visit.leaseDrift
 }
 
 // flown is a flight that is over.
@@ -97,7 +98,7 @@ func (v *visit) begin(ctx context.Context, flights []flight) error {
 		if f.submit {
 			f.jobs = []Job{j}
 		}
-		f.deadline = v.deadline()
+		f.deadline, f.drift = v.deadline(), v.leaseDrift
 		v.flying++
 		go v.send(ctx, f)
 	}
@@ -116,12 +117,12 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	now := time.Now()
+	now, drift := time.Now(), v.drift()
 	jobs, err := v.Store.Intend(ctx, v.held, v.Limits, jobs)
 	if err != nil {
 		return nil, err
 	}
-	v.lease = now.Add(v.Limits.Lease())
+	v.lease, v.leaseDrift = now.Add(v.Limits.Lease()), drift
 	intended := map[JobID]Job{}
 	for _, j := range jobs {
 		intended[j.ID] = j
@@ -140,11 +141,27 @@ func (v *visit) send(ctx context.Context, f flight) {
 	time.Sleep(time.Until(f.at))
 	ctx, cancel := context.WithDeadline(ctx, f.deadline)
 	defer cancel()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || v.slept(f) {
 		v.answers <- flown{f, f.unsent()}
 		return
 	}
-	v.answers <- flown{f, f.ask(ctx, f.token, f.jobs)}
+	v.answers <- flown{f, v.asked(ctx, f)}
+}
+
+// drift is how far the wall clock went ahead of the monotonic clock since the visit began. On Linux the monotonic clock stops
+// while the machine is suspended.
+func (v *visit) drift() time.Duration {
+	wall := time.Now
+	if v.Wall != nil {
+		wall = v.Wall
+	}
+	return wall().Round(0).Sub(v.begun.Round(0)) - time.Since(v.begun)
+}
+
+// slept reports whether the machine was suspended past the deadline of a flight since its lease was renewed.
+func (v *visit) slept(f flight) bool {
+	lost := v.drift() - f.drift
+	return lost > 0 && time.Now().Add(lost).After(f.deadline)
 }
 
 func (v *visit) mark(jobs []Job, busy bool) {

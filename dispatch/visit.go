@@ -49,12 +49,15 @@ type visit struct {
 	shut   [2]time.Time // no slot is asked for before, for each Purpose
 	until  time.Time    // no step is begun after
 
-	fetching time.Time // look again then for documents that are being fetched; zero: none is
+	fetching   time.Time // look again then for documents that are being fetched; zero: none is
+	begun      time.Time
+	leaseDrift time.Duration // drift when the lease was renewed
 }
 
 // Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is
 // done it begins no step, and returns when those begun are over. Conflict: the account is another's now.
-func (b *Broker) Visit(ctx context.Context, l Lease) error {
+func (b *Broker) Visit(ctx context.Context, l Lease) (err error) {
+	defer b.caught(ctx, "dispatch.Visit", &err)
 	backend := b.named(l.Account.Platform())
 	if backend == nil {
 		return b.strand(context.WithoutCancel(ctx), l)
@@ -62,12 +65,20 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	v := &visit{
 		Broker: b, Backend: backend, account: l.Account, held: l,
 		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
-		until: time.Now().Add(longest),
+		until: time.Now().Add(longest), begun: time.Now(),
 	}
 	if !l.Until.IsZero() {
 		v.lease = earlier(l.Until, time.Now().Add(v.Limits.Lease()))
 	}
-	return v.run(ctx)
+	orderly := false
+	defer func() {
+		if !orderly { // a panic
+			v.keepUnsaved(v.said())
+		}
+	}()
+	err = v.run(ctx)
+	orderly = true
+	return err
 }
 
 func (v *visit) run(ctx context.Context) error {
@@ -163,14 +174,14 @@ func (v *visit) wentWell() bool {
 
 // renew keeps the lease so fresh that a request which begins now has most of its time, see deadline.
 func (v *visit) renew(ctx context.Context) error {
-	now, ttl := time.Now(), v.Limits.Lease()
-	if now.Before(v.lease.Add(min(renewed, v.Limits.Send/3) - ttl)) {
+	now, drift, ttl := time.Now(), v.drift(), v.Limits.Lease()
+	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.Limits.Send/3) - ttl)) {
 		return nil
 	}
 	if err := v.Store.Renew(ctx, v.held, ttl); err != nil {
 		return err
 	}
-	v.lease = now.Add(ttl)
+	v.lease, v.leaseDrift = now.Add(ttl), drift
 	return nil
 }
 

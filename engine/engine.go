@@ -5,7 +5,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -185,13 +187,24 @@ func (e *Engine) giveBack(ctx context.Context, l dispatch.Lease) {
 func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 	e.add(l.Account, 1)
 	e.visits.Go(func() {
-		err := e.Visit(ctx, l)
+		err := e.visit(ctx, l)
 		if err != nil && !dispatch.Is(err, dispatch.Conflict) {
 			e.Log.WarnContext(ctx, "visit", "account", l.Account, "err", err)
 		}
 		e.add(l.Account, -1)
 		e.nudge() // there is room, and the account may be due again
 	})
+}
+
+// visit makes a panic of a visit an error. The account is visited again when its lease is over.
+func (e *Engine) visit(ctx context.Context, l dispatch.Lease) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.Log.ErrorContext(ctx, "panic", "operation", "visit", "account", l.Account, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+			err = &dispatch.Error{Kind: dispatch.Internal, Op: "engine.visit", Err: fmt.Errorf("panic: %v", r)}
+		}
+	}()
+	return e.Visit(ctx, l)
 }
 
 // add counts the visits of an account that run here: two for a moment, when one lost its lease.
