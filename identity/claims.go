@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,8 @@ type claims struct {
 	audience              []string // nil: there is no aud
 	party, client         string   // azp, client_id
 	username              string   // preferred_username
+	session               bool     // it has a sid
+	forItself             bool     // it has marks of a token that Keycloak gave a client for itself
 	expires               time.Time
 	notBefore, issued     time.Time // zero: not said
 }
@@ -109,9 +112,26 @@ func parseClaims(payload []byte) (claims, error) {
 	c.audience, err = m.texts("aud")
 	faults = append(faults, err)
 	c.username, _ = m.text("preferred_username") // free text, wrong or not
+	_, c.session = m["sid"]
+	c.forItself = m.forItself()
 	name, _ := m.text("name")
 	c.name = displayName(name, c.username, c.subject)
 	return c, errors.Join(faults...)
+}
+
+// clientCredentials is how Keycloak begins the id of a token of that grant: the kinds of session and token, then the grant.
+var clientCredentials = regexp.MustCompile(`^[a-z]{4}cc:`)
+
+// forItself finds the marks of Keycloak's client credentials grant, which are there without the scope profile too: where
+// the client called from, and the id of the token.
+func (m object) forItself() bool {
+	for _, name := range []string{"clientHost", "clientAddress"} {
+		if _, ok := m[name]; ok {
+			return true
+		}
+	}
+	id, _ := m.text("jti")
+	return clientCredentials.MatchString(id)
 }
 
 // checkType refuses what is no access token of a person.
@@ -122,7 +142,9 @@ func (c claims) checkType(h header) error {
 	case !validSubject(c.subject):
 		return errors.New("sub is missing, too long or not printable ASCII")
 	case strings.HasPrefix(c.username, "service-account-"), // Keycloak's name for a client that acts for itself
-		c.subject == c.party, c.subject == c.client: // RFC 9068, section 5
+		c.subject == c.party, c.subject == c.client, // RFC 9068, section 5
+		c.forItself,
+		c.kind == "Bearer" && c.client != "" && c.client == c.party && !c.session: // Keycloak names client_id in such tokens only
 		return errors.New("the token is a client's own, not a user's")
 	}
 	return nil
