@@ -84,10 +84,8 @@ func (f Fetch) read(resp *http.Response) (*Answer, error) {
 func unfetched(op string, err error, sent bool) error {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	switch {
-	case prohibited(err):
+	case prohibited(err), ok && dns.IsNotFound: // one text for both, so that it does not tell which internal names there are
 		return refused(op, errPrivate)
-	case ok && dns.IsNotFound:
-		return refused(op, errors.New("there is no such host"))
 	}
 	return failure(op, err, sent, false)
 }

@@ -103,7 +103,7 @@ func (r rules) stranger(raw string, allow []string) (u *url.URL, exempt bool, er
 	return u, exempt, nil
 }
 
-var errPrivate = errors.New("its address is not a public one")
+var errPrivate = errors.New("its host has no public address")
 
 func listed(u *url.URL, allow []string) bool {
 	return slices.ContainsFunc(allow, func(a string) bool {

@@ -95,6 +95,16 @@ func TestPrivateAddressIsTheCallersFault(t *testing.T) {
 	}
 }
 
+// TestFetch_NamesTellNothing: for a name that does not resolve and one whose address is private the text is the same, so that
+// users do not learn which names there are inside.
+func TestFetch_NamesTellNothing(t *testing.T) {
+	_, private := New(Config{}).Fetch(t.Context(), Fetch{Op: "o", URL: "https://localhost/"})
+	missing := unfetched("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
+	if !dispatch.Is(missing, dispatch.Invalid) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
+		t.Errorf("private %q, missing %q", private, missing)
+	}
+}
+
 // A proxy of the environment would connect in our place, to addresses that nobody checks.
 func TestNoProxy(t *testing.T) {
 	c := New(Config{})
