@@ -113,6 +113,9 @@ func (r *reader) finishIdentity(c *Config) {
 	if len(id.Audience) == 0 && id.ClientID != "" {
 		id.Audience = []string{id.ClientID}
 	}
+	if slices.Contains(id.Clients, "") {
+		r.failAt("identity.clients", "must not have an empty text")
+	}
 	if len(id.Audience) == 0 {
 		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
 	}

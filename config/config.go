@@ -41,6 +41,7 @@ type Config struct {
 type Identity struct {
 	Issuer       string          `yaml:"issuer"`
 	Audience     []string        `yaml:"audience"` // absent: the client's id
+	Clients      []string        `yaml:"clients"`  // whose tokens are taken by their azp, whatever their aud is
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
 	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM

@@ -28,6 +28,7 @@ identity:
   audience: [eodispatch-api, other]
   client_id: eodispatch-api
   client_secret: env:CLIENT
+  clients: [portal, notebook]
   session_grants: false
   give_up_after: 48h
 vault: {keys: env:VAULT}
@@ -85,7 +86,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	want := &Config{
 		Listen: "0.0.0.0:8080", PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
-			ClientID: "eodispatch-api", ClientSecret: "from a variable", GiveUpAfter: 48 * time.Hour},
+			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey},
 		Platforms: []Platform{{
 			Name: "cdse", Protocol: OpenEO, Endpoint: "https://openeo.example.org",

@@ -32,6 +32,8 @@ type Config struct {
 	// Audience lists the names of the broker at its issuer. A token is for us when its aud contains one; where it has
 	// no aud at all, when its azp is one.
 	Audience []string
+	// Clients lists clients (azp, or client_id) whose tokens are for us also where aud does not say so.
+	Clients []string
 	// Parties lists the clients that may have got the token (azp, or client_id); none: any.
 	Parties []string
 

@@ -210,7 +210,7 @@ func trusted(settings *config.Config) []string {
 }
 
 func verifierOf(settings *config.Config) identity.Config {
-	return identity.Config{Issuer: settings.Identity.Issuer, Audience: settings.Identity.Audience,
+	return identity.Config{Issuer: settings.Identity.Issuer, Audience: settings.Identity.Audience, Clients: settings.Identity.Clients,
 		Client: identityClient(settings), Development: settings.Development}
 }
 
