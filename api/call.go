@@ -72,6 +72,9 @@ func user(ctx context.Context) dispatch.UserID { return callIn(ctx).caller.User 
 // CallerIn is whose request ctx belongs to, zero where it belongs to none.
 func CallerIn(ctx context.Context) identity.Caller { return callIn(ctx).caller }
 
+// dataPolicy is for answers that are no pages: should a browser show one, it loads and runs nothing.
+const dataPolicy = "default-src 'none'; frame-ancestors 'none'"
+
 // track gives each request its correlation id, its headers and its line in the log, and turns a panic into an answer.
 func (a *api) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,6 +83,7 @@ func (a *api) track(next http.Handler) http.Handler {
 		h.Set("X-Correlation-ID", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", dataPolicy) // pages set their own
 		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before us, so only the address tells
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}

@@ -88,6 +88,10 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 		if got := a.Header().Values("X-Content-Type-Options"); !slices.Equal(got, []string{"nosniff"}) {
 			t.Errorf("%s: X-Content-Type-Options %q", path, got)
 		}
+		want := "default-src 'none'; frame-ancestors 'none'"
+		if got := a.Header().Get("Content-Security-Policy"); (got == want) == (path == "/docs") {
+			t.Errorf("%s: Content-Security-Policy %q", path, got)
+		}
 		if got := a.Header().Values("Cache-Control"); len(got) != 1 {
 			t.Errorf("%s: Cache-Control %q", path, got)
 		}
