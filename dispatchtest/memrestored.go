@@ -49,7 +49,10 @@ func (s *MemStore) Compared(_ context.Context, a dispatch.Account, all []dispatc
 			j.Version++
 		}
 	}
-	acc := s.of(a)
+	acc := s.accounts[a]
+	if acc == nil {
+		return nil
+	}
 	acc.restored, acc.hold, acc.why, acc.notice, acc.due = dispatch.NotRestored, time.Time{}, dispatch.None, "", now
 	acc.wakes++
 	return nil

@@ -99,22 +99,22 @@ func lockFile(file string) (*os.File, error) {
 }
 
 // ownerOnly keeps other users of the machine from the database: its file, which is made if there is none, its log and
-// its index have mode 0600. SQLite gives new logs the mode of the file.
+// its index have mode 0600, where they are this user's. SQLite gives new logs the mode of the file.
 func ownerOnly(file string) error {
 	if file == memory {
 		return nil
 	}
 	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := made.Close(); err != nil {
-		return err
+	if err == nil {
+		err = made.Close()
 	}
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {
-		if err := os.Chmod(name, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if changed := os.Chmod(name, 0o600); !errors.Is(changed, fs.ErrNotExist) && !errors.Is(changed, fs.ErrPermission) {
+			err = errors.Join(err, changed)
 		}
+	}
+	if err != nil {
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Text: "The database cannot be written.", Err: err}
 	}
 	return nil
 }
