@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -18,6 +19,7 @@ var typeOfTexts = reflect.TypeFor[[]string]()
 // finish derives what was left open and checks what holds between keys.
 func (r *reader) finish(c *Config) {
 	r.finishDatabase(c)
+	r.checkTransport(c)
 	r.checkSecrets(c)
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
@@ -48,6 +50,25 @@ func (r *reader) noteLinks(c *Config) {
 	if c.PublicURL == "" && slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
 		c.Notes = append(c.Notes, "public_url is missing: users are shown the identity provider's account page to link their accounts, and no page to let jobs run while they are away")
 	}
+}
+
+// checkTransport says what goes over the network unprotected.
+func (r *reader) checkTransport(c *Config) {
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		r.failAt("tls", "cert and key go together: the files of the certificate and of its private key")
+	}
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !loopback(host) && c.TLS.CertFile == "" && !c.Development {
+		c.Notes = append(c.Notes, "listen is not a loopback address and tls.cert is missing: tokens cross the network unprotected unless a proxy before the broker ends TLS")
+	}
+	u, err := url.Parse(c.Database.Reveal())
+	if err == nil && u.Scheme == "postgres" && !loopback(u.Hostname()) && u.Hostname() != "" && u.Query().Get("sslmode") != "verify-full" && !c.Development {
+		c.Notes = append(c.Notes, "database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL server")
+	}
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // checkVault requires keys where several processes may have to share users' secrets.

@@ -13,7 +13,8 @@ import (
 // lists what it may be.
 type Config struct {
 	Listen        string          `yaml:"listen" default:"127.0.0.1:8080"` // host:port
-	PublicURL     string          `yaml:"public_url"`                      // where clients reach the broker; "": not told
+	TLS           TLS             `yaml:"tls"`
+	PublicURL     string          `yaml:"public_url"` // where clients reach the broker; "": not told
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Identity      Identity        `yaml:"identity"`
 	Vault         Vault           `yaml:"vault"`
@@ -35,6 +36,12 @@ type Config struct {
 
 	// Notes are what an operator should be told at the start though it is no error.
 	Notes []string `yaml:"-"`
+}
+
+// TLS names the files, in PEM, with which the broker serves by TLS itself; both or none. They are read again when they change.
+type TLS struct {
+	CertFile string `yaml:"cert"` // the chain, the broker's own first
+	KeyFile  string `yaml:"key"`
 }
 
 // Identity is the provider whose tokens the broker's clients bring, and the broker's own client there.
@@ -160,11 +167,12 @@ type Applications struct {
 
 // Limits are the limits that the broker keeps towards its clients.
 type Limits struct {
-	Body      Size `yaml:"body" default:"10MiB"`
-	Values    int  `yaml:"values" default:"10000"`              // of one task
-	UserJobs  int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
-	UserDaily int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
-	Streams   int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
+	Body        Size `yaml:"body" default:"10MiB"`
+	Values      int  `yaml:"values" default:"10000"`              // of one task
+	UserJobs    int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
+	UserDaily   int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
+	Connections int  `yaml:"connections" default:"10000"`         // open at once, in each process
+	Streams     int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
 }
 
 // Compat is what older clients need.

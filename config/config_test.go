@@ -52,7 +52,8 @@ platforms:
     users: {jobs: 20, jobs_per_day: 200, claim: realm_access.roles, any_of: [eo-users, admins]}
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
-limits: {body: 2MiB, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, streams: 30}
+tls: {cert: /tls/cert.pem, key: /tls/key.pem}
+limits: {body: 2MiB, connections: 600, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, streams: 30}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
@@ -78,13 +79,13 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
-		[]string{"DB=postgres://u:p@db/eo", "CLIENT=from a variable", "VAULT=" + vaultKey})
+		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "CLIENT=from a variable", "VAULT=" + vaultKey})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defaults := PlatformLimits{Requests: 8, MinPoll: 2 * time.Second, Send: 30 * time.Second}
 	want := &Config{
-		Listen: "0.0.0.0:8080", PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo",
+		Listen: "0.0.0.0:8080", TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey},
@@ -108,7 +109,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20, Values: 500, UserJobs: 7000, UserDaily: 8000, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Connections: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
@@ -348,6 +349,7 @@ func TestFaults(t *testing.T) {
 		"account without all":     {yaml: shared + ", service_account: {token_url: https://a.example.org/t}}", want: "service_account.client_id: is missing"},
 		"account's secret":        {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a}}", want: "service_account.client_secret: is missing: write env:NAME or file:PATH"},
 		"account's two issuers":   {yaml: shared + ", service_account: {token_url: https://a.example.org, provider: a}}", want: "service_account: write one of token_url, issuer and provider"},
+		"tls, no key":             {yaml: shared + "}\ntls: {cert: a}", want: "tls: cert and key go together"},
 		"account's http":          {yaml: shared + ", service_account: {token_url: http://a.example.org/t}}", want: "service_account.token_url: use https"},
 		"BACKENDS, not JSON":      {yaml: "=", env: []string{"BACKENDS={canary"}, want: "BACKENDS: write JSON: {\"URL\""},
 		"BACKENDS, wrong type":    {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": "canary"}`}, want: "(wrong type at byte "},
@@ -501,6 +503,26 @@ func TestAnIssuerThatAPlatformNamesIsSaid(t *testing.T) {
 		})
 		if said != want {
 			t.Errorf("%s: notes %q", given, c.Notes)
+		}
+	}
+}
+
+// TestUnprotectedConnectionsAreSaid: of clients on a public listener, and to a PostgreSQL server elsewhere.
+func TestUnprotectedConnectionsAreSaid(t *testing.T) {
+	for given, want := range map[string]string{
+		"listen: 127.0.0.1:80": "", "listen: '[::1]:80'": "", "listen: localhost:80": "",
+		"listen: 0.0.0.0:80": "listen is not", "listen: ':80'": "listen is not",
+		"listen: ':443'\ntls: {cert: c, key: k}":                 "",
+		"database: postgres://db/eo":                             "database: without",
+		"database: postgres://db/eo?sslmode=require":             "database: without",
+		"database: postgres://db/eo?sslmode=verify-full":         "",
+		"database: postgres://localhost/eo":                      "",
+		"listen: 0.0.0.0:80\ndevelopment: true":                  "development: ",
+		"database: postgres://db/eo\ndevelopment: true\nlog: {}": "development: ",
+	} {
+		c := mustLoad(t, minimal+given)
+		if len(c.Notes) > 1 || (len(c.Notes) == 1) != (want != "") || want != "" && !strings.HasPrefix(c.Notes[0], want) {
+			t.Errorf("%s: notes %q, want %q", given, c.Notes, want)
 		}
 	}
 }

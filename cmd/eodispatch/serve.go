@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
@@ -42,9 +45,9 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 		return err
 	}
 	defer func() { err = errors.Join(err, b.store.Close()) }()
-	listener, err := net.Listen("tcp", settings.Listen)
+	listener, err := listen(settings, log)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
+		return err
 	}
 	server := api.Server(b.handler, log)
 	failed := make(chan error, 1)
@@ -62,6 +65,26 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
 	return shut(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
+}
+
+// listen opens the port: for so many connections at once as the settings allow, and with TLS where they have a certificate.
+func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
+	var own *certificate
+	if settings.TLS.CertFile != "" {
+		var err error
+		if own, err = newCertificate(settings.TLS, log); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", settings.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
+	}
+	listener = netutil.LimitListener(listener, settings.Limits.Connections)
+	if own != nil {
+		listener = tls.NewListener(listener, own.config())
+	}
+	return listener, nil
 }
 
 // all is closed when work has ended and end has returned.
