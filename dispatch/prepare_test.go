@@ -253,7 +253,7 @@ func TestTwoHundredBadDocuments(t *testing.T) {
 			})
 		})
 		for range 30 {
-			if took := h.lasts(t, "bob"); took > alone*3/2 {
+			if took := h.lasts(t, "bob"); took > alone+300*time.Millisecond {
 				t.Errorf("another's job took %v, alone %v", took, alone)
 			}
 		}
@@ -379,5 +379,25 @@ func TestFetchesAreBounded(t *testing.T) {
 		if p.most[""] > 64 {
 			t.Errorf("%d at once", p.most[""])
 		}
+	})
+}
+
+// TestAFetchDelaysNoStatus: a status is read when it is due, also while a visit waits for a document.
+func TestAFetchDelaysNoStatus(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		h.finish(t, p)
+		alone := h.lasts(t, "bob")
+		p.set("https://x.example/a", hangs)
+		begin := time.Now()
+		h.one(t, "ann", "https://x.example/a") // fetched anew 15 s after this, for a second in silence
+		for at := 10100 * time.Millisecond; at < 11*time.Second; at += 300 * time.Millisecond {
+			time.Sleep(at - time.Since(begin))
+			go func() {
+				if took := h.lasts(t, "bob"); took > alone+150*time.Millisecond {
+					t.Errorf("it took %v, alone %v", took, alone)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
 	})
 }

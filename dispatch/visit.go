@@ -300,7 +300,7 @@ func (v *visit) rest(err error) time.Duration {
 		return repair
 	}
 	if d := time.Until(v.fetching); d > 0 && v.flying < v.Limits.Requests {
-		return min(repair, d)
+		return min(repair, d, v.untilReading())
 	}
 	if v.flying > 0 { // for the next reading, if there is room
 		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.Limits.Requests {
@@ -309,6 +309,15 @@ func (v *visit) rest(err error) time.Duration {
 		return repair
 	}
 	return max(v.due().Sub(v.now()), time.Millisecond)
+}
+
+// untilReading is how long until a status may be read, 20 ms at least.
+func (v *visit) untilReading() time.Duration {
+	next := v.after(v.agenda.NextLearn, v.shut[Reading])
+	if next.IsZero() {
+		return repair
+	}
+	return max(next.Sub(v.now()), glance)
 }
 
 // landed takes an answer and all others that are there, so that they share a turn.

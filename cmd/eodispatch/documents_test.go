@@ -43,7 +43,7 @@ func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
 	begin := time.Now()
 	j, err := c.submit(t.Context(), r)
 	for err == nil && !j.over() {
-		err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=5", j.ID), nil, &j)
+		err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=2", j.ID), nil, &j)
 	}
 	if err != nil || j.Status != "finished" {
 		t.Errorf("another's job: %+v, %v", j, err)
@@ -89,7 +89,7 @@ func TestBadDocumentsHoldUpNobody(t *testing.T) {
 		kinds []string
 	}{{12, []string{"hangs"}}, {200, []string{"hangs", "refused", "missing", "large", "page"}}} {
 		end := bad(c.n, c.kinds...)
-		least := time.Hour // of three: a machine that does much else only adds to it
+		least := time.Hour // of three; a machine that does much else only adds to it
 		for range 3 {
 			took := bob.lasts(t, good)
 			t.Logf("beside %d bad documents another's job took %v, alone %v", c.n, took, alone)
