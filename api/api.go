@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,8 +100,9 @@ type Config struct {
 	AsUser []string // the platforms where that counts
 
 	Title, Description, Version string
-	PublicURL                   string   // the address clients use; "" leaves it out of the document
-	CORSOrigins                 []string // exact origins; none: no browser page of another origin may call
+	PublicURL                   string         // the address clients use; "" leaves it out of the document
+	Proxies                     []netip.Prefix // whose X-Forwarded-For is believed
+	CORSOrigins                 []string       // exact origins; none: no browser page of another origin may call
 
 	Secret    dispatch.Secret // signs cursors, the same in all processes that share a database; "": one of this process alone
 	Freshness time.Duration   // how old a status may be; 10 s
@@ -119,6 +121,8 @@ type Limits struct {
 	Values   int           // of a task's dimension; 10,000
 	Tiles    int           // of one area; 100,000
 	Sockets  int           // open streams of one user; 100
+
+	UserPace, AddressPace time.Duration // between the requests of one user, and of one address; 0: as many as come
 }
 
 // Compat is what existing clients need.
@@ -141,6 +145,7 @@ func (c Config) withDefaults() Config {
 		Tiles:    cmp.Or(c.Limits.Tiles, 100_000),
 		Sockets:  cmp.Or(c.Limits.Sockets, 100),
 		Values:   cmp.Or(c.Limits.Values, 10_000),
+		UserPace: c.Limits.UserPace, AddressPace: c.Limits.AddressPace,
 	}
 	return c
 }
@@ -159,6 +164,8 @@ type api struct {
 	sockets   sockets
 	waits     sockets // requests that wait for a change
 	refusals  tokenRefusals
+	byUser    rates[dispatch.UserID]
+	byAddress rates[netip.Prefix]
 	rendering *semaphore.Weighted // bytes, see renderMemory
 	heldNow   *atomic.Int64       // bytes of pictures, see heldTogether
 	streaming gathering
@@ -215,6 +222,7 @@ func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), reading: newReaders(),
 		rendering: semaphore.NewWeighted(renderMemory), heldNow: new(atomic.Int64)}
 	a.cursorKey = cursorKey(a.Secret, rand.Text())
+	a.byUser.pace, a.byAddress.pace = a.Limits.UserPace, a.Limits.AddressPace
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)
@@ -223,7 +231,7 @@ func New(c Config) API {
 	a.streams()
 	a.servePages()
 	a.serveDocs()
-	a.handler = a.track(a.allowOrigins(http.HandlerFunc(a.route)))
+	a.handler = a.track(a.allowOrigins(a.rated(http.HandlerFunc(a.route))))
 	return a
 }
 

@@ -69,6 +69,9 @@ func (a *api) verified(ctx context.Context, token string) (identity.Caller, erro
 		}
 		return identity.Caller{}, errBadToken
 	}
+	if wait := a.byUser.wait(caller.User); wait > 0 {
+		return identity.Caller{}, errTooFast("yours", wait)
+	}
 	return caller, nil
 }
 

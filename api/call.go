@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"runtime/debug"
@@ -23,9 +24,10 @@ import (
 // call is one request on its way, and the writer of its answer.
 type call struct {
 	http.ResponseWriter
-	id     string          // correlation id
-	caller identity.Caller // zero: nobody is known
-	status int             // 0: no answer yet
+	id      string          // correlation id
+	caller  identity.Caller // zero: nobody is known
+	address netip.Addr      // of the client
+	status  int             // 0: no answer yet
 }
 
 func (c *call) WriteHeader(status int) {
@@ -78,12 +80,12 @@ const dataPolicy = "default-src 'none'; frame-ancestors 'none'"
 // track gives each request its correlation id, its headers and its line in the log, and turns a panic into an answer.
 func (a *api) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{ResponseWriter: w, id: correlationID(r)}
+		c := &call{ResponseWriter: w, id: correlationID(r), address: clientAddress(r, a.Proxies)}
 		h := w.Header()
 		h.Set("X-Correlation-ID", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", dataPolicy) // pages set their own
+		h.Set("Content-Security-Policy", dataPolicy)  // pages set their own
 		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before us, so only the address tells
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
@@ -201,7 +203,8 @@ func (v *verdict) Header() http.Header         { return v.header }
 func (v *verdict) Write(b []byte) (int, error) { return len(b), nil }
 func (v *verdict) WriteHeader(status int)      { v.status = status }
 
-// LogHandler adds the correlation id of the request, where there is one, to each line that is logged with its context.
+// LogHandler adds the correlation id of the request, where there is one, to each line that is logged with its context, and
+// the client's address to audits.
 func LogHandler(h slog.Handler) slog.Handler {
 	if _, ok := h.(correlated); ok {
 		return h
@@ -215,6 +218,9 @@ func (h correlated) Handle(ctx context.Context, r slog.Record) error {
 	if c := callIn(ctx); c.id != "" {
 		r = r.Clone()
 		r.AddAttrs(slog.String("correlation_id", c.id))
+		if r.Message == "audit" {
+			r.AddAttrs(slog.String("address", c.address.String()))
+		}
 	}
 	return h.Handler.Handle(ctx, r)
 }

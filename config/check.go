@@ -20,6 +20,11 @@ var typeOfTexts = reflect.TypeFor[[]string]()
 func (r *reader) finish(c *Config) {
 	r.finishDatabase(c)
 	r.checkTransport(c)
+	for i, network := range c.Proxies {
+		if _, err := netip.ParsePrefix(network); err != nil {
+			r.failAt(fmt.Sprintf("trusted_proxies[%d]", i), "write a network such as 10.0.0.0/8 or fd00::/8")
+		}
+	}
 	r.checkSecrets(c)
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")

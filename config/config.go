@@ -14,7 +14,8 @@ import (
 type Config struct {
 	Listen        string          `yaml:"listen" default:"127.0.0.1:8080"` // host:port
 	TLS           TLS             `yaml:"tls"`
-	PublicURL     string          `yaml:"public_url"` // where clients reach the broker; "": not told
+	PublicURL     string          `yaml:"public_url"`      // where clients reach the broker; "": not told
+	Proxies       []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is believed
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Identity      Identity        `yaml:"identity"`
 	Vault         Vault           `yaml:"vault"`
@@ -172,6 +173,8 @@ type Limits struct {
 	UserJobs    int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
 	UserDaily   int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
 	Connections int  `yaml:"connections" default:"10000"`         // open at once, in each process
+	RateUser    Pace `yaml:"rate_user"`                           // of one user's requests, in each process; absent: none
+	RateAddress Pace `yaml:"rate_address"`                        // likewise of one address
 	Streams     int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
 }
 

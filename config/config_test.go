@@ -53,7 +53,8 @@ platforms:
   - {name: open, endpoint: https://open.example.org, access: open}
 applications: {allow_hosts: [raw.githubusercontent.com]}
 tls: {cert: /tls/cert.pem, key: /tls/key.pem}
-limits: {body: 2MiB, connections: 600, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, streams: 30}
+trusted_proxies: [10.0.0.0/8]
+limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, streams: 30}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
@@ -85,7 +86,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 	defaults := PlatformLimits{Requests: 8, MinPoll: 2 * time.Second, Send: 30 * time.Second}
 	want := &Config{
-		Listen: "0.0.0.0:8080", TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
+		Listen: "0.0.0.0:8080", Proxies: []string{"10.0.0.0/8"}, TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey},
@@ -109,7 +110,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20, Connections: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), Values: 500, UserJobs: 7000, UserDaily: 8000, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
@@ -350,6 +351,7 @@ func TestFaults(t *testing.T) {
 		"account's secret":        {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a}}", want: "service_account.client_secret: is missing: write env:NAME or file:PATH"},
 		"account's two issuers":   {yaml: shared + ", service_account: {token_url: https://a.example.org, provider: a}}", want: "service_account: write one of token_url, issuer and provider"},
 		"tls, no key":             {yaml: shared + "}\ntls: {cert: a}", want: "tls: cert and key go together"},
+		"proxy, no network":       {yaml: shared + "}\ntrusted_proxies: [10.0.0.1/40]", want: "trusted_proxies[0]: write a network such as"},
 		"account's http":          {yaml: shared + ", service_account: {token_url: http://a.example.org/t}}", want: "service_account.token_url: use https"},
 		"BACKENDS, not JSON":      {yaml: "=", env: []string{"BACKENDS={canary"}, want: "BACKENDS: write JSON: {\"URL\""},
 		"BACKENDS, wrong type":    {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": "canary"}`}, want: "(wrong type at byte "},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -79,14 +80,24 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
 		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams},
-		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
+		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams,
+			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress)},
+		Proxies: proxies(settings),
+		Compat:  api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
 	}
 	if err := access.serve(&served); err != nil {
 		kept.Close()
 		return nil, err
 	}
 	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
+}
+
+// proxies are the networks that the settings trust, which were checked with them.
+func proxies(settings *config.Config) (networks []netip.Prefix) {
+	for _, p := range settings.Proxies {
+		networks = append(networks, netip.MustParsePrefix(p))
+	}
+	return networks
 }
 
 // hints reach other processes where there can be any: on PostgreSQL.

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRates_OfAUser: beyond the rate a user's requests get 429 with a Retry-After that holds, and others are not affected.
+func TestRates_OfAUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		c.Limits.UserPace = 5 * time.Second
+		h := New(c)
+		defer h.Close()
+		for i, want := range []int{200, 200, 429} {
+			if a := ask(h, "GET", "/usage", ""); a.Code != want || (a.Header().Get("Retry-After") == "5") != (want == 429) {
+				t.Errorf("request %d: %d, Retry-After %q", i, a.Code, a.Header().Get("Retry-After"))
+			}
+		}
+		if a := ask(h, "GET", "/usage", "", "Authorization", "Bearer token-bert"); a.Code != 200 {
+			t.Errorf("another user: %d", a.Code)
+		}
+		time.Sleep(5 * time.Second)
+		if a := ask(h, "GET", "/usage", ""); a.Code != 200 {
+			t.Errorf("after the pause: %d", a.Code)
+		}
+	})
+}
+
+// TestRates_OfAnAddress: they count requests without a token too, and not probes of health.
+func TestRates_OfAnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		c.Limits.AddressPace, c.Proxies = 5*time.Second, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's is 192.0.2.1
+		h := New(c)
+		defer h.Close()
+		for i, want := range []int{401, 401, 429} {
+			if a := ask(h, "GET", "/usage", "", "Authorization", "", "X-Forwarded-For", "198.51.100.1"); a.Code != want {
+				t.Errorf("request %d: %d, want %d", i, a.Code, want)
+			}
+		}
+		if a := ask(h, "GET", "/usage", "", "X-Forwarded-For", "198.51.100.2"); a.Code != 200 {
+			t.Errorf("another address: %d", a.Code)
+		}
+		if a := ask(h, "GET", "/health", "", "X-Forwarded-For", "198.51.100.1"); a.Code != 200 {
+			t.Errorf("health: %d", a.Code)
+		}
+	})
+}
+
+// TestRates_AreBoundedInMemory whatever addresses come.
+func TestRates_AreBoundedInMemory(t *testing.T) {
+	r := rates[int]{pace: time.Second}
+	for client := range 5 * maxRated {
+		r.wait(client)
+	}
+	if n := len(r.newer) + len(r.older); n > 2*maxRated {
+		t.Errorf("%d clients are kept", n)
+	}
+}
+
+func TestClientAddress(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for _, row := range []struct {
+		remote string
+		said   []string
+		want   string
+	}{
+		{"203.0.113.9:1", []string{"198.51.100.1"}, "203.0.113.9"}, // a stranger is not believed
+		{"10.0.0.1:1", nil, "10.0.0.1"},
+		{"10.0.0.1:1", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:1", []string{"192.0.2.66, 198.51.100.1"}, "198.51.100.1"}, // what the client itself wrote is not believed
+		{"10.0.0.1:1", []string{"192.0.2.66", "198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
+		{"10.0.0.1:1", []string{"198.51.100.1, nonsense"}, "10.0.0.1"},
+		{"[::ffff:10.0.0.1]:1", []string{"2001:db8::1"}, "2001:db8::1"},
+		{"[fd00::1]:1", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
+	} {
+		r := &http.Request{RemoteAddr: row.remote, Header: http.Header{"X-Forwarded-For": row.said}}
+		if got := clientAddress(r, trusted).String(); got != row.want {
+			t.Errorf("%s %q: %s, want %s", row.remote, row.said, got, row.want)
+		}
+	}
+	if network(netip.MustParseAddr("2001:db8::1")) != network(netip.MustParseAddr("2001:db8::2")) {
+		t.Error("one client's addresses count apart")
+	}
+}
+
+// TestAuditsHaveTheClientsAddress, and other lines do not.
+func TestAuditsHaveTheClientsAddress(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(LogHandler(slog.NewTextHandler(&out, nil)))
+	a := &api{Config: Config{Log: log}.withDefaults()}
+	a.track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		log.InfoContext(r.Context(), "audit", "action", "submit")
+		log.InfoContext(r.Context(), "other")
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	for line := range strings.Lines(out.String()) {
+		if strings.Contains(line, "address=192.0.2.1") != strings.Contains(line, "msg=audit") {
+			t.Error(line)
+		}
+	}
+}
