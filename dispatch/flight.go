@@ -308,6 +308,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 	for _, j := range saved {
 		is[j.ID] = j
 	}
+	v.kept = v.kept || len(saved) > 0
 	for _, s := range said {
 		j, ok := is[s.job.ID]
 		if !ok {

@@ -38,6 +38,7 @@ type visit struct {
 	empty    bool                // because there is no token
 	freed    bool                // a job has ended, and what that means is not yet heeded
 	queued   bool                // there was no slot for a reading at once
+	kept     bool                // a response was saved
 	refusals int                 // tokens in a row that the platform did not take
 
 	starts StartsSeen // not kept yet
@@ -78,7 +79,23 @@ func (b *Broker) Visit(ctx context.Context, l Lease) (err error) {
 	}()
 	err = v.run(ctx)
 	orderly = true
+	if err != nil && v.kept {
+		v.wakeOther(context.WithoutCancel(ctx))
+	}
 	return err
+}
+
+// wakeOther wakes the account after a visit that may have saved responses without holding the lease. Another visit may have
+// planned the account without them, and would not look at them again.
+func (v *visit) wakeOther(ctx context.Context) {
+	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(repair) {
+		err := v.Store.Wake(ctx, v.account)
+		if err == nil {
+			v.wake(v.account)
+			return
+		}
+		v.Log.DebugContext(ctx, "waking an account failed", "account", string(v.account), "error", err)
+	}
 }
 
 func (v *visit) run(ctx context.Context) error {
