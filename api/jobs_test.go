@@ -38,7 +38,7 @@ func TestCreateJob(t *testing.T) {
 	a := ask(h, "POST", "/unit_jobs", goodBody)
 	got := decode[map[string]any](t, a, 201)
 	want := map[string]any{
-		"id": 1.0, "title": "NDVI", "label": "openeo", "status": "submitted", "platform": "cdse", "platform_job_id": "j-7",
+		"id": 1.0, "title": "NDVI", "label": "openeo", "format": "gtiff", "status": "submitted", "platform": "cdse", "platform_job_id": "j-7",
 		"service": map[string]any{"endpoint": "https://openeo.example.org", "namespace": nil, "application": "https://apps.example.org/ndvi.json"},
 	}
 	var summary map[string]json.RawMessage
@@ -113,7 +113,7 @@ func TestReadJob(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	a := ask(h, "GET", "/unit_jobs/1", "")
 	decode[any](t, a, 200)
-	want := []string{"created", "id", "label", "parameters", "platform", "platform_job_id", "service", "status", "title", "updated"}
+	want := []string{"created", "format", "id", "label", "parameters", "platform", "platform_job_id", "service", "status", "title", "updated"}
 	if d := cmp.Diff(want, keysOf(t, a.Body.Bytes())); d != "" {
 		t.Error(d)
 	}
@@ -134,7 +134,7 @@ func TestReadJob(t *testing.T) {
 	r.Failure, r.Attention, r.Notice = "out of memory", dispatch.NeedsSignIn, "token expired"
 	w.jobs[1] = r
 	full := decode[map[string]any](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
-	for _, gone := range []string{"id", "title", "label", "parameters", "service", "created", "updated", "platform", "platform_job_id"} {
+	for _, gone := range []string{"id", "title", "label", "format", "parameters", "service", "created", "updated", "platform", "platform_job_id"} {
 		delete(full, gone)
 	}
 	attention := full["attention"].(map[string]any)
