@@ -144,7 +144,10 @@ var openEOScenes = []scene{
 	},
 	{
 		does: "The start fails, and then the status is a word that nobody knows.", seen: "openeo-geopyspark-driver#505",
-		acts:  fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"}),
+		acts: func(s *stage) { // it queues for longer than the pause between two looks of a client that waited for an hour
+			fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"})(s)
+			fares(simulator.Life{Queue: 10 * time.Minute, Run: 10 * time.Minute})(s)
+		},
 		deeds: []deed{{0, says("perplexed")}, {time.Hour, says("")}}, most: 2 * time.Hour,
 		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
 	},
