@@ -166,6 +166,7 @@ type api struct {
 	refusals  tokenRefusals
 	byUser    rates[dispatch.UserID]
 	byAddress rates[netip.Prefix]
+	outage    outage
 	rendering *semaphore.Weighted // bytes, see renderMemory
 	heldNow   *atomic.Int64       // bytes of pictures, see heldTogether
 	streaming gathering
@@ -249,6 +250,7 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 			cancel()
 			return nil, a.answerTo(ctx, err)
 		}
+		a.found(ctx, a.Health)
 		return out, nil
 	})
 }

@@ -87,6 +87,9 @@ func refusalFor(err error) refusal {
 	if r, ok := errors.AsType[refusal](err); ok {
 		return r
 	}
+	if _, ok := errors.AsType[unhealthy](err); ok {
+		return errNoHealth
+	}
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok {
 		e = &dispatch.Error{Kind: dispatch.Internal, Err: err}
@@ -105,6 +108,10 @@ func refusalFor(err error) refusal {
 	case dispatch.Busy, dispatch.LimitReached, dispatch.DocumentUnreachable:
 		r.header = retryAfter(max(e.RetryAfter, time.Second))
 	case dispatch.Unavailable:
+		if e.Database {
+			r.code, r.header = errNoHealth.code, errNoHealth.header
+			return r
+		}
 		if e.RetryAfter > 0 {
 			r.header = retryAfter(e.RetryAfter)
 		}
@@ -170,7 +177,11 @@ func (a answer) GetHeaders() http.Header {
 // answerTo notes in the log what the client is not told.
 func (a *api) answerTo(ctx context.Context, err error) answer {
 	r := refusalFor(err)
-	if r.status >= 500 && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+	case ofDatabase(err):
+		a.lost(ctx, err)
+	case r.status >= 500:
 		a.Log.ErrorContext(ctx, "request failed", "error", err)
 	}
 	return answer{r, callIn(ctx).id}

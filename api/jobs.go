@@ -260,9 +260,9 @@ func filterOf(query url.Values) (want filter, faults []dispatch.Fault) {
 // health answers with an empty body.
 func (a *api) health(ctx context.Context, _ *request) (*struct{}, error) {
 	if err := a.Health(ctx); err != nil {
-		a.Log.WarnContext(ctx, "database does not answer", "error", err)
-		return nil, errNoHealth
+		return nil, unhealthy{err}
 	}
+	a.found(ctx, nil)
 	return nil, nil
 }
 

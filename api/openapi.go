@@ -213,7 +213,7 @@ var reasons = map[int]string{
 	429: "RATE_LIMITED: the broker's own limit, such as that of jobs a user may have that have not ended",
 	501: "The platform has no such ability",
 	502: "PLATFORM_ERROR: the platform's fault. PLATFORM_UNCERTAIN: it may have taken the request",
-	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE: repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
+	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE, such as while the database does not answer: repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
 	504: "PLATFORM_UNAVAILABLE: the platform did not answer in time",
 }
 

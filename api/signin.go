@@ -242,9 +242,12 @@ func tryAgain(arrived identity.Arrival, err error) *pageLink {
 // showError shows a page that says what went wrong.
 func (a *api) showError(w http.ResponseWriter, r *http.Request, p page, err error) {
 	status := refusalFor(err).status
-	if status >= 500 {
+	switch {
+	case ofDatabase(err):
+		a.lost(r.Context(), err)
+	case status >= 500:
 		a.Log.ErrorContext(r.Context(), "sign-in failed", "error", err)
-	} else {
+	default:
 		a.Log.InfoContext(r.Context(), "sign-in failed", "error", err)
 	}
 	p.Text, p.Note = []string{dispatch.TextFor(err)}, "Reference: "+callIn(r.Context()).id

@@ -55,6 +55,7 @@ type Error struct {
 	Faults     []Fault
 	RetryAfter time.Duration
 	Answered   bool  // of Uncertain: the server itself answered, so nothing of the request is still on its way
+	Database   bool  // of Unavailable and Uncertain: the database was asked, and not a platform
 	Err        error // the cause, for the log only
 }
 

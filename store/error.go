@@ -30,7 +30,7 @@ func fail(op string, err error) error {
 		return err
 	}
 	kind, text := meaning(err)
-	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err}
+	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable}
 }
 
 func meaning(err error) (dispatch.Kind, string) {
@@ -117,7 +117,7 @@ func committed(err error) error {
 	if err == nil || !ended && !unanswered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "store.Commit", Err: err,
+	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "store.Commit", Err: err, Database: true,
 		Text: "The database did not answer; it may have been kept."}
 }
 

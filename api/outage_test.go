@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func away(err error) error {
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err, Database: true}
+}
+
+// TestTheDatabaseIsNotThePlatform: a statement that ran into its deadline is answered as any outage of the database.
+func TestTheDatabaseIsNotThePlatform(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	for _, cause := range []error{context.DeadlineExceeded, errors.New("connection refused")} {
+		w.fail = away(cause)
+		a := ask(h, "GET", "/unit_jobs/1", "")
+		if f := failed(t, a, 503, "SERVICE_UNAVAILABLE"); a.Header().Get("Retry-After") != "5" || f.Message != "The database does not answer." {
+			t.Errorf("%v: %v %s", cause, a.Header(), a.Body)
+		}
+	}
+}
+
+// TestAnOutageIsLoggedOnce: the database is away for a minute, under clients that ask and check its health every second. Afterwards it
+// is away again.
+func TestAnOutageIsLoggedOnce(t *testing.T) {
+	for name, recovers := range map[string]string{"by health checks": "/health", "by requests": "/jobs_status"} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { outages(t, recovers) }) })
+	}
+}
+
+func outages(t *testing.T, recovers string) {
+	w := newWorld()
+	h := New(w.config())
+	for n := 1; n <= 2; n++ {
+		w.fail, w.down = away(errors.New("canary-cause")), away(errors.New("canary-cause"))
+		for range 60 {
+			failed(t, ask(h, "GET", "/unit_jobs/1", ""), 503, "SERVICE_UNAVAILABLE")
+			failed(t, ask(h, "GET", "/health", "", "Authorization", ""), 503, "SERVICE_UNAVAILABLE")
+			if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK { // it needs no database, and tells nothing of it
+				t.Fatal(a.Code, a.Body)
+			}
+			time.Sleep(time.Second)
+		}
+		if lost, back := strings.Count(w.log.String(), "canary-cause"), strings.Count(w.log.String(), `"msg":"the database is back"`); lost != n || back != n-1 {
+			t.Fatalf("outage %d: logged as lost %d times, as back %d times", n, lost, back)
+		}
+		time.Sleep(time.Minute)
+		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK || strings.Count(w.log.String(), `"msg":"the database is back"`) != n-1 {
+			t.Fatalf("back before the database answers")
+		}
+		w.fail, w.down = nil, nil
+		for range 20 {
+			if a := ask(h, "GET", recovers, ""); a.Code != http.StatusOK {
+				t.Fatal(a.Code, a.Body)
+			}
+			time.Sleep(time.Second)
+		}
+		if back := strings.Count(w.log.String(), `"msg":"the database is back"`); back != n {
+			t.Fatalf("outage %d: logged as back %d times", n, back)
+		}
+		if want := fmt.Sprint(`"refused":`, 120); strings.Count(w.log.String(), want) != n {
+			t.Errorf("not %s", want)
+		}
+	}
+}
