@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// ClockJump is by how much a store's clock must have been set back for plans to follow it; plans that are up to so far ahead are left
+// alone.
+const ClockJump = 5 * time.Minute
+
 // Store keeps jobs and accounts. It is safe for concurrent use, also by several processes. All times are of its own
 // clock. What belongs to another owner, or is hidden, is NotFound to an owner.
 type Store interface {
@@ -74,7 +78,8 @@ type Store interface {
 	// also tells how long until the next account will be due that it did not give out: an hour at most. Accounts that are
 	// due already count for that only if their platform was given room.
 	Dequeue(ctx context.Context, r Room, ttl time.Duration) ([]Lease, time.Duration, error)
-	// Serve notes that a process serves these platforms at present.
+	// Serve notes that a process serves these platforms at present. If the last note lies more than [ClockJump] ahead, the clock
+	// was set back since; what is planned for later than ClockJump from now then comes sooner by as much as that note is ahead.
 	Serve(ctx context.Context, platforms []string) error
 	// Renew extends a lease to ttl from now, also one that ran out if nobody took the account since. Conflict when
 	// another did.

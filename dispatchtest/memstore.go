@@ -770,10 +770,43 @@ func (s *MemStore) roomFor(room dispatch.Room, platform string, now time.Time) (
 func (s *MemStore) Serve(_ context.Context, platforms []string) error {
 	now, unlock := s.lock()
 	defer unlock()
+	s.follow(now)
 	for _, platform := range platforms {
 		s.served[platform] = now
 	}
 	return nil
+}
+
+// follow moves what is planned if the clock was set back since a process served last.
+func (s *MemStore) follow(now time.Time) {
+	var last time.Time
+	for _, seen := range s.served {
+		last = latest(last, seen)
+	}
+	soon, back := now.Add(dispatch.ClockJump), last.Sub(now)
+	if !last.After(soon) {
+		return
+	}
+	move := func(t *time.Time) {
+		if t.After(soon) {
+			*t = t.Add(-back)
+		}
+	}
+	for platform := range s.served {
+		if s.served[platform].After(now) {
+			s.served[platform] = now
+		}
+	}
+	for _, r := range s.jobs {
+		if r.Due.After(soon) {
+			move(&r.SendBy)
+			move(&r.Due)
+		}
+	}
+	for _, acc := range s.accounts {
+		move(&acc.due)
+		move(&acc.hold)
+	}
 }
 
 // queue gives the accounts that have a visit planned, in the order in which they are due.

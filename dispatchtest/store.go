@@ -57,6 +57,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"cancel", storeTest.cancel},
 		{"an intent needs the owner's wish", storeTest.intend},
 		{"await", storeTest.await},
+		{"plans follow a clock that is set back", storeTest.clockBack},
 		{"hold", storeTest.hold},
 		{"give up", storeTest.giveUp},
 		{"usage", storeTest.usage},

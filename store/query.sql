@@ -262,6 +262,22 @@ SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND lea
 -- name: Serve :exec
 INSERT INTO served (platform, seen) VALUES (sqlc.arg(platform), sqlc.arg(now)) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen;
 
+-- name: LastServed :one
+SELECT CAST(COALESCE(max(seen), 0) AS BIGINT) FROM served;
+
+-- name: MoveServed :exec
+UPDATE served SET seen = sqlc.arg(now) WHERE seen > sqlc.arg(now);
+
+-- name: MoveJobs :exec
+UPDATE jobs SET due = due - CAST(sqlc.arg(back) AS BIGINT),
+	send_by = CASE WHEN send_by > CAST(sqlc.arg(soon) AS BIGINT) THEN send_by - CAST(sqlc.arg(back) AS BIGINT) ELSE send_by END
+WHERE due > CAST(sqlc.arg(soon) AS BIGINT);
+
+-- name: MoveAccounts :exec
+UPDATE accounts SET due = CASE WHEN due > CAST(sqlc.arg(soon) AS BIGINT) THEN due - CAST(sqlc.arg(back) AS BIGINT) ELSE due END,
+	hold = CASE WHEN hold > CAST(sqlc.arg(soon) AS BIGINT) THEN hold - CAST(sqlc.arg(back) AS BIGINT) ELSE hold END
+WHERE due > CAST(sqlc.arg(soon) AS BIGINT) OR hold > CAST(sqlc.arg(soon) AS BIGINT);
+
 -- name: ListServed :many
 SELECT platform FROM served WHERE seen > CAST(sqlc.arg(since) AS BIGINT) ORDER BY platform;
 

@@ -115,6 +115,9 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 // Serve notes that a process serves platforms.
 func (s *Store) Serve(ctx context.Context, platforms []string) error {
 	return s.in(ctx, s.visit, "Serve", func(q tx, now int64) error {
+		if err := s.follow(ctx, q, now); err != nil {
+			return err
+		}
 		for _, platform := range slices.Sorted(slices.Values(platforms)) { // one order, so that two processes do not deadlock
 			if err := q.Serve(ctx, platform, now); err != nil {
 				return err

@@ -1512,6 +1512,17 @@ func (q *Queries) LastJob(ctx context.Context) (int64, error) {
 	return last, err
 }
 
+const lastServed = `-- name: LastServed :one
+SELECT CAST(COALESCE(max(seen), 0) AS BIGINT) FROM served
+`
+
+func (q *Queries) LastServed(ctx context.Context) (int64, error) {
+	row := q.db.QueryRowContext(ctx, lastServed)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const lastTask = `-- name: LastTask :one
 SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks
 `
@@ -2794,6 +2805,37 @@ func (q *Queries) MarkRestored(ctx context.Context, restored int64, now int64) (
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const moveAccounts = `-- name: MoveAccounts :exec
+UPDATE accounts SET due = CASE WHEN due > CAST($1 AS BIGINT) THEN due - CAST($2 AS BIGINT) ELSE due END,
+	hold = CASE WHEN hold > CAST($1 AS BIGINT) THEN hold - CAST($2 AS BIGINT) ELSE hold END
+WHERE due > CAST($1 AS BIGINT) OR hold > CAST($1 AS BIGINT)
+`
+
+func (q *Queries) MoveAccounts(ctx context.Context, soon int64, back int64) error {
+	_, err := q.db.ExecContext(ctx, moveAccounts, soon, back)
+	return err
+}
+
+const moveJobs = `-- name: MoveJobs :exec
+UPDATE jobs SET due = due - CAST($1 AS BIGINT),
+	send_by = CASE WHEN send_by > CAST($2 AS BIGINT) THEN send_by - CAST($1 AS BIGINT) ELSE send_by END
+WHERE due > CAST($2 AS BIGINT)
+`
+
+func (q *Queries) MoveJobs(ctx context.Context, back int64, soon int64) error {
+	_, err := q.db.ExecContext(ctx, moveJobs, back, soon)
+	return err
+}
+
+const moveServed = `-- name: MoveServed :exec
+UPDATE served SET seen = $1 WHERE seen > $1
+`
+
+func (q *Queries) MoveServed(ctx context.Context, now int64) error {
+	_, err := q.db.ExecContext(ctx, moveServed, now)
+	return err
 }
 
 const nameInstallation = `-- name: NameInstallation :exec
