@@ -170,6 +170,8 @@ type scene struct {
 	oracle *simulator.Oracle
 	job    map[string]any
 	path   string // of its jobs
+
+	setLife func(simulator.Life)
 }
 
 func (c crash) scene(t *testing.T) scene {
@@ -181,12 +183,12 @@ func (c crash) scene(t *testing.T) scene {
 	if c.ogc {
 		platform := &simulator.OGC{Life: c.life, Sync: c.sync}
 		platform.Faults.Set(c.faults...)
-		handler, s.oracle, s.path = platform, &platform.Oracle, "/jobs"
+		handler, s.oracle, s.setLife, s.path = platform, &platform.Oracle, platform.SetLife, "/jobs"
 		application, label, parameters = "ndvi", "ogc_api_process", map[string]any{"bbox": map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}}
 	} else {
 		platform := &simulator.OpenEO{Life: c.life, Open: true}
 		platform.Faults.Set(c.faults...)
-		handler, s.oracle = platform, &platform.Oracle
+		handler, s.oracle, s.setLife = platform, &platform.Oracle, platform.SetLife
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

@@ -69,9 +69,11 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 // overMany makes a task of the scene's job, over so many values.
 func (s scene) overMany(n int) {
 	parameters := s.job["parameters"].(map[string]any)
-	if extent, given := parameters["temporal_extent"]; given {
-		delete(parameters, "temporal_extent")
-		s.job["dimension"] = map[string]any{"name": "temporal_extent", "values": []any{extent}}
+	for _, name := range []string{"temporal_extent", "bbox"} { // of openEO, of OGC API - Processes
+		if value, given := parameters[name]; given {
+			delete(parameters, name)
+			s.job["dimension"] = map[string]any{"name": name, "values": []any{value}}
+		}
 	}
 	dimension := s.job["dimension"].(map[string]any)
 	dimension["values"] = slices.Repeat(dimension["values"].([]any)[:1], n)
