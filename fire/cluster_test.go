@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -55,11 +56,13 @@ type cluster struct {
 	dsn       string
 	db        *sql.DB
 	platforms [accounts]*simulator.OpenEO
+	processes *simulator.OGC // one more platform, with the number accounts; nil: there is none
+	executes  int            // jobs of it
 
 	mu       sync.Mutex
 	replicas int
-	flying   [accounts]map[int]int // requests that are being answered, by replica
-	served   [accounts][]served
+	flying   [accounts + 1]map[int]int // requests that are being answered, by replica
+	served   [accounts + 1][]served
 	refused  int
 }
 
@@ -72,6 +75,8 @@ func newCluster(t *testing.T, s size) *cluster {
 	c := &cluster{t: t, size: s, dsn: postgres.Database(t)}
 	for i := range c.platforms {
 		c.platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: c.run, Slots: slots}}
+	}
+	for i := range c.flying {
 		c.flying[i] = map[int]int{}
 	}
 	return c
@@ -91,11 +96,17 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 	n := c.replicas
 	c.mu.Unlock()
 	var configured []map[string]any
-	for i := range c.platforms {
-		server := httptest.NewServer(c.gate(i, n))
+	add := func(i int, protocol string, platform http.Handler) {
+		server := httptest.NewServer(c.gate(i, n, platform))
 		c.t.Cleanup(server.Close)
-		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo", "access": "open",
+		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": protocol, "access": "open",
 			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests, "send": c.send}})
+	}
+	for i, p := range c.platforms {
+		add(i, "openeo", p)
+	}
+	if c.processes != nil {
+		add(accounts, "ogc-api-processes", c.processes)
 	}
 	p := launch(c.t, binary, environment(c.t, c.dsn, configured))
 	if p.address == "" {
@@ -109,13 +120,13 @@ func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
 
 // gate is a platform's door for one replica. What has come in takes its time, and has its effect even if nobody waits for
 // the answer.
-func (c *cluster) gate(platform, replica int) http.Handler {
+func (c *cluster) gate(platform, replica int, behind http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer c.enter(platform, replica, r)()
 		<-time.After(latency)
 		kept := &statusWriter{ResponseWriter: w}
-		c.platforms[platform].ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
-		if kept.status == http.StatusBadRequest { // ConcurrentJobLimit: a slot too many
+		behind.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
+		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // a slot too many
 			c.mu.Lock()
 			c.refused++
 			c.mu.Unlock()
@@ -133,8 +144,12 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// enter notes a request, and whether another replica's is under way: then two visit one account.
+// enter notes a request about jobs, and whether another replica's is under way: then two visit one account. Descriptions are read for
+// clients too, by any replica.
 func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
+	if !strings.Contains(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
+		return func() {}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for other, n := range c.flying[platform] {
@@ -154,20 +169,26 @@ func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 // submit gives every account its share of the jobs, as one task each.
 func (c *cluster) submit(r replica) {
 	for i := range c.platforms {
-		values := make([]json.RawMessage, c.jobs/accounts)
-		for n := range values {
-			values[n] = json.RawMessage(fmt.Sprintf(`{"west": %d, "south": 51.2, "east": %d, "north": 51.3}`, n%90, n%90+1))
-		}
-		task := map[string]any{"title": "fire", "label": "openeo", "format": "json",
-			"service":    map[string]any{"endpoint": public(i), "application": "ndvi_composite"},
-			"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
-			"dimension":  map[string]any{"name": "spatial_extent", "values": values}}
-		var kept struct{ ID int64 }
-		if err := r.ask(c.t.Context(), http.MethodPost, "/upscale_tasks", "", task, &kept); err != nil {
-			c.t.Fatal(err)
-		}
+		c.give(r, i, c.jobs/accounts)
 	}
 	c.db = database(c.t, c.dsn)
+}
+
+// give submits a task of so many jobs for one of the openEO platforms.
+func (c *cluster) give(r replica, platform, jobs int) {
+	c.t.Helper()
+	values := make([]json.RawMessage, jobs)
+	for n := range values {
+		values[n] = json.RawMessage(fmt.Sprintf(`{"west": %d, "south": 51.2, "east": %d, "north": 51.3}`, n%90, n%90+1))
+	}
+	task := map[string]any{"title": "fire", "label": "openeo", "format": "json",
+		"service":    map[string]any{"endpoint": public(platform), "application": "ndvi_composite"},
+		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
+		"dimension":  map[string]any{"name": "spatial_extent", "values": values}}
+	var kept struct{ ID int64 }
+	if err := r.ask(c.t.Context(), http.MethodPost, "/upscale_tasks", "", task, &kept); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // ended is how many jobs have.
@@ -181,8 +202,8 @@ func (c *cluster) ended() (n int) {
 // progress waits until so much of the work is done.
 func (c *cluster) progress(part float64) {
 	c.t.Helper()
-	if !until(5*time.Minute, func() bool { return float64(c.ended()) >= part*float64(c.jobs) }) {
-		c.t.Fatalf("%d of %d jobs have ended", c.ended(), c.jobs)
+	if !until(5*time.Minute, func() bool { return float64(c.ended()) >= part*float64(c.jobs+c.executes) }) {
+		c.t.Fatalf("%d of %d jobs have ended", c.ended(), c.jobs+c.executes)
 	}
 }
 
@@ -281,8 +302,8 @@ func (c *cluster) check() {
 			finished++
 		}
 	}
-	if finished != c.jobs {
-		c.t.Errorf("%d of %d jobs are finished", finished, c.jobs)
+	if finished != c.jobs+c.executes {
+		c.t.Errorf("%d of %d jobs are finished", finished, c.jobs+c.executes)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

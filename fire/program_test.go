@@ -50,14 +50,24 @@ var making sync.Mutex
 func build(name string, flags ...string) (path string, err error) {
 	making.Lock()
 	defer making.Unlock()
-	if folder == "" {
-		if folder, err = os.MkdirTemp("", "eodispatch-fire-"); err != nil {
-			return "", err
-		}
+	if err := prepareFolder(); err != nil {
+		return "", err
 	}
-	path = filepath.Join(folder, name)
-	build := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), "../cmd/eodispatch")...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return compile("..", filepath.Join(folder, name), flags...)
+}
+
+// prepareFolder makes the folder of what is built. The caller holds making.
+func prepareFolder() (err error) {
+	if folder == "" {
+		folder, err = os.MkdirTemp("", "eodispatch-fire-")
+	}
+	return err
+}
+
+// compile builds the program whose source is in a folder.
+func compile(source, path string, flags ...string) (string, error) {
+	build := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), "./cmd/eodispatch")...)
+	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
