@@ -45,10 +45,11 @@ const (
 )
 
 const (
-	leased = 16 * time.Second // from a death until another process may visit
-	create = "POST /jobs"
-	begin  = "POST /jobs/{id}/results"
-	status = "GET /jobs/{id}"
+	leased  = 16 * time.Second // from a death until another process may visit
+	create  = "POST /jobs"
+	begin   = "POST /jobs/{id}/results"
+	execute = "POST /processes/{id}/execution"
+	status  = "GET /jobs/{id}"
 )
 
 // stale shows an old status until the look before the last that may be the first to see the truth.
