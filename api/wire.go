@@ -198,6 +198,7 @@ var attentions = map[dispatch.Attention]string{
 	dispatch.ServiceChanged:     "The document that defines the service has changed since this was accepted. What waits is still submitted, and runs as the document is by then.",
 	dispatch.ApplicationUnreachable: "The document at the application's address cannot be fetched. Check that the address is right, and that it can be read without a sign-in. " +
 		"A job that waits for it is tried again, at longer and longer intervals; the platform has nothing to do with it.",
+	dispatch.SetAside:           "The broker crashed three times in a row while it submitted this job, and does not submit it again by itself. Retry its task, submit it again, or delete it. If that happens again, tell the operator of this service.",
 	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Mend it, or submit with another address.",
 	dispatch.NoPlatform:         "The platform of this job is no longer configured here. The operator of this service must mend it.",
 }

@@ -54,6 +54,7 @@ type Broker struct {
 	ownSyncs userSlots // and of each user there
 	results  keptCollections
 	backlog  backlog
+	suspects solitary
 
 	preparing preparations
 }

@@ -40,18 +40,20 @@ func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 		if !any {
 			break
 		}
-		if v.busy[j.ID] {
+		if v.busy[j.ID] || c == submit && !v.admits(j) {
 			continue
 		}
 		slot, err := v.take(ctx, c.purpose(), time.Time{})
-		if err != nil {
-			return steps, err
-		}
-		if !slot.Given {
+		if err == nil && !slot.Given {
+			v.sentAlone(j.ID)
 			continue
 		}
-		s, err := v.stepFor(ctx, c, j)
+		var s step
+		if err == nil {
+			s, err = v.stepFor(ctx, c, j)
+		}
 		if err != nil {
+			v.sentAlone(j.ID)
 			return steps, err
 		}
 		v.mark(s.jobs, true)
@@ -170,6 +172,7 @@ func (v *visit) mark(jobs []Job, busy bool) {
 			v.busy[j.ID] = true
 		} else {
 			delete(v.busy, j.ID)
+			v.sentAlone(j.ID)
 		}
 	}
 }

@@ -119,6 +119,10 @@ const (
 	RefusedForbidden   Attention = "refused_forbidden"
 	RefusedUnsupported Attention = "refused_unsupported"
 
+	// On a job that failed because it is not submitted again: three times in a row the process ended, or its adapter panicked,
+	// while the job was being submitted. Its owner may retry it.
+	SetAside Attention = "set_aside"
+
 	// On a job that failed because the document that defines its service is none, or is refused.
 	ApplicationInvalid Attention = "application_invalid"
 )
@@ -142,6 +146,9 @@ type Job struct {
 	Attempt int       // how often a create was begun
 	Nonces  Nonces    // the random parts of the attempts' tags
 	SendBy  time.Time // when the request begun last is certainly over
+
+	// Begun is how many submissions of the job were begun since one was answered, see [SetAside].
+	Begun int
 
 	IntentLease int64 // the generation of the lease under which the request begun last was intended
 
@@ -187,6 +194,7 @@ func (j Job) Intend(sendBy time.Time) Job {
 		j.Phase, j.Seen = Starting, ""
 	}
 	j.Turn, j.Looks, j.Unmoved = j.Turn+1, 0, 0
+	j.Begun++
 	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
 	return j
 }

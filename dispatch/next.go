@@ -35,26 +35,28 @@ const (
 	AskSearch  Question = "search" // is this attempt in the listing?
 	AskCancel  Question = "cancel"
 	AskStray   Question = "stray" // cancel a stray
+	AskNothing Question = ""      // the platform was not asked: the job is set aside
 )
 
 // Outcome is what one question about one job brought. Attempt and Turn are the job's when it was asked.
 type Outcome struct {
-	Asked   Question
-	Attempt int
-	Turn    int
-	Ref     Ref    // that the platform gave (submit, search) or that was asked about
-	Started bool   // the platform said so
-	Result  []byte // submit: the platform answered with the result itself
-	Report  Report
-	Repeat  bool  // search: what is not found may be sent again
-	Others  int   // submit: jobs of the account that ran at the platform
-	Unsent  bool  // submit: the request was certainly not sent, for want of something of ours; Err says why
-	Lease   int64 // with Unsent: the generation of the lease under which the intent was to be committed; 0: it was
-	Err     error
-	At      time.Time     // when the platform was asked, in the store's time; zero: just now
-	GiveUp  time.Duration // how long a job may be turned away, or stay unknown; 0: a day
-	Stalled time.Duration // how long a job may stay as it is until its owner is told; 0: six hours
-	Settles time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known
+	Asked    Question
+	Attempt  int
+	Turn     int
+	Ref      Ref    // that the platform gave (submit, search) or that was asked about
+	Started  bool   // the platform said so
+	Result   []byte // submit: the platform answered with the result itself
+	Report   Report
+	Repeat   bool  // search: what is not found may be sent again
+	Others   int   // submit: jobs of the account that ran at the platform
+	Unsent   bool  // submit: the request was certainly not sent, for want of something of ours; Err says why
+	Lease    int64 // with Unsent: the generation of the lease under which the intent was to be committed; 0: it was
+	Panicked bool  // the adapter panicked: Err says so
+	Err      error
+	At       time.Time     // when the platform was asked, in the store's time; zero: just now
+	GiveUp   time.Duration // how long a job may be turned away, or stay unknown; 0: a day
+	Stalled  time.Duration // how long a job may stay as it is until its owner is told; 0: six hours
+	Settles  time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known
 }
 
 // full reports whether the platform takes no more because it has the account's other jobs: waiting for their end is no
@@ -78,6 +80,9 @@ func next(j Job, o Outcome, now time.Time) Job {
 		return strayed(j, o, now)
 	}
 	was := j
+	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
+		j.Begun = 0
+	}
 	j = facts(j, o, now)
 	if o.Turn == was.Turn && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
 		j = verdict(j, o, now)
@@ -132,6 +137,11 @@ func verdict(j Job, o Outcome, now time.Time) Job {
 		return searched(j, o, now)
 	case AskCancel:
 		return canceled(j, o, now)
+	case AskNothing:
+		if j.Desired == WantCancel {
+			return j
+		}
+		return ended(j, Failed, SetAside, setAsideText)
 	}
 	return j
 }
@@ -169,6 +179,7 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 // unsent takes back an intent whose request was not sent. The platform was not asked, so nothing is said of it.
 func unsent(j Job, now time.Time) Job {
 	j = j.back()
+	j.Begun = max(0, j.Begun-1)
 	j.Due = now.Add(min(repair<<min(j.Tries, 10), lastPoll))
 	j.Tries++
 	if j.Attention == InDoubt || j.Attention == SubmissionUnknown {

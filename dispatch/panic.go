@@ -34,7 +34,7 @@ func (s step) failed(err error) (answers []answer) {
 		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: err}
 		switch {
 		case s.submit:
-			o.Asked = AskSubmit
+			o.Asked, o.Panicked = AskSubmit, true
 		case j.Phase == Creating:
 			o.Asked = AskSearch
 		}

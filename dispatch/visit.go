@@ -50,6 +50,8 @@ type visit struct {
 	shut   [2]time.Time // no slot is asked for before, for each Purpose
 	until  time.Time    // no step is begun after
 
+	alone      JobID     // the job that this visit sends alone; 0: none
+	crowded    time.Time // look again then for jobs that are sent alone; zero: there are none
 	fetching   time.Time // look again then for documents that are being fetched; zero: none is
 	begun      time.Time
 	leaseDrift time.Duration // drift when the lease was renewed
@@ -71,6 +73,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) (err error) {
 	if !l.Until.IsZero() {
 		v.lease = earlier(l.Until, time.Now().Add(v.Limits.Lease()))
 	}
+	defer v.leaveAlone()
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
@@ -204,7 +207,7 @@ func (v *visit) renew(ctx context.Context) error {
 
 // look reads the agenda and puts what is due into its classes.
 func (v *visit) look(ctx context.Context) (err error) {
-	v.read, v.stirred = time.Now(), false
+	v.read, v.stirred, v.crowded = time.Now(), false, time.Time{}
 	if v.agenda, err = v.agendaOf(ctx, v.account, perTurn); err != nil {
 		return err
 	}
@@ -318,6 +321,9 @@ func (v *visit) rest(err error) time.Duration {
 	}
 	if d := time.Until(v.fetching); d > 0 && v.flying < v.Limits.Requests {
 		return min(repair, d, v.untilReading())
+	}
+	if time.Now().Before(v.crowded) && v.flying == 0 {
+		return v.restCrowded()
 	}
 	if v.flying > 0 { // for the next reading, if there is room
 		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.Limits.Requests {

@@ -25,6 +25,7 @@ var columns = []column{
 	{"attempt", "BIGINT", func(j dispatch.Job) any { return j.Attempt }},
 	{"nonces", "TEXT", func(j dispatch.Job) any { return j.Nonces }},
 	{"intent_lease", "BIGINT", func(j dispatch.Job) any { return j.IntentLease }},
+	{"begun", "BIGINT", func(j dispatch.Job) any { return j.Begun }},
 	{"send_by", "BIGINT", func(j dispatch.Job) any { return micros(j.SendBy) }},
 	{"ref_base", "TEXT", func(j dispatch.Job) any { return j.Ref.Base }},
 	{"ref_id", "TEXT", func(j dispatch.Job) any { return j.Ref.ID }},

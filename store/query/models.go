@@ -63,6 +63,7 @@ type Job struct {
 	IntentLease int64
 	Nonces      dispatch.Nonces
 	Unmoved     int64
+	Begun       int
 }
 
 type Platform struct {

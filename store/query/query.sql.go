@@ -169,7 +169,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun
 `
 
 type CancelJobParams struct {
@@ -230,6 +230,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.IntentLease,
 		&i.Nonces,
 		&i.Unmoved,
+		&i.Begun,
 	)
 	return i, err
 }
@@ -869,7 +870,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -917,6 +918,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.IntentLease,
 		&i.Nonces,
 		&i.Unmoved,
+		&i.Begun,
 	)
 	return i, err
 }
@@ -939,7 +941,7 @@ func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -987,12 +989,13 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.IntentLease,
 		&i.Nonces,
 		&i.Unmoved,
+		&i.Begun,
 	)
 	return i, err
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -1057,6 +1060,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.IntentLease,
 		&i.Job.Nonces,
 		&i.Job.Unmoved,
+		&i.Job.Begun,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -1177,7 +1181,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun
 `
 
 type GiveUpParams struct {
@@ -1243,6 +1247,7 @@ func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) ([]Job, error) {
 			&i.IntentLease,
 			&i.Nonces,
 			&i.Unmoved,
+			&i.Begun,
 		); err != nil {
 			return nil, err
 		}
@@ -1280,7 +1285,7 @@ func (q *Queries) HasWithdrawn(ctx context.Context, owner dispatch.UserID, issue
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -1328,6 +1333,7 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.IntentLease,
 		&i.Nonces,
 		&i.Unmoved,
+		&i.Begun,
 	)
 	return i, err
 }
@@ -1593,7 +1599,7 @@ func (q *Queries) ListAttentions(ctx context.Context, owner dispatch.UserID, fir
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -1660,6 +1666,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.IntentLease,
 			&i.Nonces,
 			&i.Unmoved,
+			&i.Begun,
 		); err != nil {
 			return nil, err
 		}
@@ -1675,7 +1682,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -1731,6 +1738,7 @@ func (q *Queries) ListFailed(ctx context.Context, task dispatch.TaskID) ([]Job, 
 			&i.IntentLease,
 			&i.Nonces,
 			&i.Unmoved,
+			&i.Begun,
 		); err != nil {
 			return nil, err
 		}
@@ -1949,7 +1957,7 @@ func (q *Queries) ListPlatforms(ctx context.Context) ([]Platform, error) {
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -2016,6 +2024,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.IntentLease,
 			&i.Nonces,
 			&i.Unmoved,
+			&i.Begun,
 		); err != nil {
 			return nil, err
 		}
@@ -2031,7 +2040,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
@@ -2127,6 +2136,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.IntentLease,
 			&i.Job.Nonces,
 			&i.Job.Unmoved,
+			&i.Job.Begun,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2334,7 +2344,7 @@ func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, own
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = $2 AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -2423,6 +2433,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.IntentLease,
 			&i.Job.Nonces,
 			&i.Job.Unmoved,
+			&i.Job.Begun,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2684,7 +2695,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -2739,6 +2750,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.IntentLease,
 			&i.Nonces,
 			&i.Unmoved,
+			&i.Begun,
 		); err != nil {
 			return nil, err
 		}

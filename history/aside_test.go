@@ -1,0 +1,121 @@
+package history
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
+)
+
+// deadly is a two-step platform whose adapter ends the process at one job's submission.
+type deadly struct {
+	twoStep
+	process func(name string) *process
+	name    string
+}
+
+func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	if strings.Contains(s.Request.Title, "bad") {
+		p.process(p.name).kill()
+	}
+	return p.twoStep.Submit(ctx, t, s)
+}
+
+// A job at whose submission the process ends is set aside after three times. The other jobs go on.
+func TestAJobThatEndsTheProcessIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
+		processes := map[string]*process{}
+		h.platform = func(l dispatchtest.Link) dispatch.Platform {
+			return deadly{twoStep{Link: l}, func(name string) *process { return processes[name] }, l.Process}
+		}
+		deaths, names := 0, []string{"one", "two", "three", "four", "five"}
+		next := func() *process {
+			p := h.start(names[deaths])
+			processes[names[deaths]] = p
+			return p
+		}
+		p := next()
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), 8)
+		bad := request()
+		bad.Title = "bad"
+		p.acceptTask("bob", bad, 1)
+		for range 6 * 60 * 2 {
+			time.Sleep(30 * time.Second)
+			if p.killed() && deaths < 4 {
+				deaths++
+				p = next()
+			}
+		}
+		aside, ended := h.outcomes(t, 9)
+		if deaths != 3 || aside != 1 || ended != 8 {
+			t.Errorf("%d processes ended; %d jobs are set aside, %d ended by themselves", deaths, aside, ended)
+		}
+		h.procs = []*process{p}
+		h.end()
+	})
+}
+
+// outcomes counts the first n jobs that are set aside, and that ended without it.
+func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Attention == dispatch.SetAside {
+			aside++
+		}
+		if j.Phase == dispatch.Ended && j.Attention == dispatch.None {
+			ended++
+		}
+	}
+	return aside, ended
+}
+
+// inHand counts the first n jobs whose submission was begun and is not answered.
+func (h *history) inHand(t *testing.T, n int) (begun, most int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Begun > 0 {
+			begun++
+		}
+		most = max(most, j.Begun)
+	}
+	return begun, most
+}
+
+// A process that is killed three times with many jobs in hand sets none of them aside.
+func TestKillsSetNobodyAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 400
+		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
+		p := h.start("one")
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), n)
+		for _, name := range []string{"two", "three", "four"} {
+			for begun := 0; begun < n/4; time.Sleep(10 * time.Millisecond) {
+				begun, _ = h.inHand(t, n)
+			}
+			p.kill()
+			begun, most := h.inHand(t, n)
+			t.Logf("killed with %d jobs in hand, %d times at most", begun, most)
+			p = h.start(name)
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(6 * time.Hour)
+		if aside, ended := h.outcomes(t, n); aside != 0 || ended != n {
+			t.Errorf("%d jobs are set aside, %d ended by themselves", aside, ended)
+		}
+		h.procs = []*process{p}
+		h.end()
+	})
+}
