@@ -413,7 +413,17 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 // freshen works on a goroutine of its own: the stack that a database needs would stay with the stream's.
 func (s *stream) freshen(ctx context.Context) error {
 	done := make(chan error, 1)
-	go func() { done <- s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness) }()
+	go func() {
+		var err error
+		defer func() {
+			if r := recover(); r != nil {
+				s.Log.ErrorContext(ctx, "panic", "operation", "api.freshen", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+				err = &dispatch.Error{Kind: dispatch.Internal, Op: "api.freshen", Err: fmt.Errorf("panic: %v", r)}
+			}
+			done <- err
+		}()
+		err = s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
+	}()
 	return <-done
 }
 

@@ -79,7 +79,8 @@ func (b *Broker) Revalidate(ctx context.Context) error {
 	return firstOf(errs...)
 }
 
-func (b *Broker) revalidate(ctx context.Context, o Origin) error {
+func (b *Broker) revalidate(ctx context.Context, o Origin) (err error) {
+	defer b.caught(ctx, "dispatch.revalidate", &err)
 	backend := b.named(o.Platform)
 	if backend == nil || ctx.Err() != nil {
 		return ctx.Err()

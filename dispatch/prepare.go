@@ -144,7 +144,11 @@ func (b *Broker) begin(begin []*preparation) {
 func (b *Broker) runPreparation(prep *preparation) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
 	defer cancel()
-	if err := prep.prepare(ctx); err != nil {
+	prepare := func() (err error) {
+		defer b.caught(ctx, "dispatch.runPreparation", &err)
+		return prep.prepare(ctx)
+	}
+	if err := prepare(); err != nil {
 		b.Log.DebugContext(ctx, "document not fetched", "host", prep.host, "error", err)
 	}
 	wakes, begin := b.preparing.end(prep)
