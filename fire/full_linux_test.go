@@ -85,6 +85,7 @@ func (endless) Read(p []byte) (int, error) {
 // TestADiskThatIsFullInMidWork fills the disk of the database while creates, starts and executes are under way, so that their answers
 // come in while nothing can be saved, and frees it later. The program goes on by itself, and nothing is lost, doubled or in doubt.
 func TestADiskThatIsFullInMidWork(t *testing.T) {
+	t.Parallel()
 	for name, mount := range map[string]bool{"a small disk": true, "a limit of files": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
