@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -1053,6 +1054,8 @@ func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []di
 		for _, r := range s.jobs {
 			is = s.stands(is, u, r.Job, now, stalled[a])
 		}
+		live, lately := s.countRuns(u, dispatch.Quota{Account: a, Live: math.MaxInt, Daily: math.MaxInt}, now)
+		is.Live, is.Lately = is.Live+live, is.Lately+lately
 		all = append(all, is)
 	}
 	return all, nil

@@ -57,6 +57,13 @@ func (t storeTest) syncRuns() {
 			t.Errorf("%s: %+v", name, some)
 		}
 	}
+	standings, err := t.s.Standings(ctx, "bob", []dispatch.Account{"", shared}, nil)
+	t.must(err)
+	for _, is := range standings { // the run lapsed, but was begun today
+		if is.Live != 0 || is.Lately != 1 || is.Waiting != 0 {
+			t.Errorf("standing of %q: %+v", is.Account, is)
+		}
+	}
 	usage, err := t.s.Usage(ctx, ann, dispatch.Day)
 	t.must(err)
 	if len(usage) != 2 || usage[0].Account != shared || usage[0].Live != 1 || usage[0].Jobs != 2 || usage[0].Lately != 2 || usage[1].Live != 0 || usage[1].Jobs != 1 {

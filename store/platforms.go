@@ -69,7 +69,12 @@ func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standin
 	s := dispatch.Standing{Account: l.account}
 	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,
 		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
-	s.Live, s.Lately = int(has.Live), int(has.Lately)
+	if err != nil {
+		return s, err
+	}
+	runs, err := l.q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: l.now, Account: string(l.account), Live: math.MaxInt64,
+		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
+	s.Live, s.Lately = int(has.Live+runs.Live), int(has.Lately+runs.Lately)
 	if err != nil || l.account == "" {
 		return s, err
 	}
@@ -87,6 +92,6 @@ func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standin
 			s.Active += int(h.Held)
 		}
 	}
-	s.Waiting = s.Live - s.Active
+	s.Waiting = int(has.Live) - s.Active
 	return s, err
 }
