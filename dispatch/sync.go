@@ -116,7 +116,7 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (*Backend,
 
 // enterSync takes one of the user's slots for synchronous runs at a platform, and one of the platform's.
 func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (leave func(), err error) {
-	leaveOwn, ok := b.ownSyncs.enter(userAt{u, backend.Name}, userRuns)
+	leaveOwn, ok := b.ownSyncs.enter(ctx, userAt{u, backend.Name}, userRuns)
 	if !ok {
 		return nil, &Error{Kind: LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
 			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.", userRuns, backend.Name)}
@@ -135,28 +135,47 @@ type userAt struct {
 	platform string
 }
 
-// userSlots counts what users have under way. The zero value is ready.
+// userSlots bounds what each user has under way. The zero value is ready.
 type userSlots struct {
-	mu    sync.Mutex
-	taken map[userAt]int
+	mu sync.Mutex
+	of map[userAt]*userSlot
 }
 
-// enter takes one of n slots, or reports false when all are taken. leave may be repeated.
-func (s *userSlots) enter(who userAt, n int) (leave func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken[who] >= n {
+// userSlot is one user's share: as many as its channel holds.
+type userSlot struct {
+	taken chan struct{}
+	uses  int // who has a slot or waits for one; at zero it is forgotten
+}
+
+// enter takes one of n slots, and waits for it for a while. leave may be repeated; ok is false if none came free.
+func (s *userSlots) enter(ctx context.Context, who userAt, n int) (leave func(), ok bool) {
+	slot := s.use(who, n)
+	ctx, cancel := context.WithTimeout(ctx, enterWithin)
+	defer cancel()
+	select {
+	case slot.taken <- struct{}{}:
+		return sync.OnceFunc(func() { <-slot.taken; s.drop(who) }), true
+	case <-ctx.Done():
+		s.drop(who)
 		return nil, false
 	}
-	set(&s.taken, who, s.taken[who]+1)
-	return sync.OnceFunc(func() { s.leave(who) }), true
 }
 
-func (s *userSlots) leave(who userAt) {
+func (s *userSlots) use(who userAt, n int) *userSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[who]--; s.taken[who] == 0 {
-		delete(s.taken, who)
+	if s.of[who] == nil {
+		set(&s.of, who, &userSlot{taken: make(chan struct{}, n)})
+	}
+	s.of[who].uses++
+	return s.of[who]
+}
+
+func (s *userSlots) drop(who userAt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[who].uses--; s.of[who].uses == 0 {
+		delete(s.of, who)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,7 +186,7 @@ func TestRunSync_LongRunStaysRunning(t *testing.T) {
 		if is := h.syncRuns(t, "ann"); is[0] != "running" {
 			t.Errorf("after an hour: %v", is)
 		}
-		s.lost = true // as for a process that was killed
+		s.lost.Store(true) // as for a process that was killed
 		time.Sleep(3 * time.Minute)
 		if is := h.syncRuns(t, "ann"); is[0] != "unknown" {
 			t.Errorf("after its process was lost: %v", is)
@@ -197,18 +198,18 @@ func TestRunSync_LongRunStaysRunning(t *testing.T) {
 // losing is a store that a process does not reach any more with what it says of its runs.
 type losing struct {
 	dispatch.Store
-	lost bool
+	lost atomic.Bool
 }
 
 func (s *losing) RenewSyncRun(ctx context.Context, id dispatch.JobID, d time.Duration) error {
-	if s.lost {
+	if s.lost.Load() {
 		return errors.New("lost")
 	}
 	return s.Store.RenewSyncRun(ctx, id, d)
 }
 
 func (s *losing) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
-	if s.lost {
+	if s.lost.Load() {
 		return errors.New("lost")
 	}
 	return s.Store.EndSyncRun(ctx, r)
