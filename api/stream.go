@@ -259,6 +259,7 @@ type stream struct {
 
 // hear takes and drops what the client says, within limits. Pongs and the client's close are handled on the way.
 func (s *stream) hear(cancel context.CancelCauseFunc) {
+	defer s.caught(context.Background())
 	for since, n := time.Now(), 0; ; n++ {
 		_, r, err := s.socket.Reader(context.Background())
 		if err == nil {
@@ -286,6 +287,7 @@ var (
 
 // run says how things stand until the client goes, the token ends, what is watched is gone, or the service stops.
 func (s *stream) run(ctx context.Context) {
+	defer s.caught(ctx)
 	err := s.tell(ctx)
 	if errors.Is(err, errSilent) { // it would not take a last message either
 		s.socket.CloseNow()
@@ -425,6 +427,14 @@ func (s *stream) freshen(ctx context.Context) error {
 		err = s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
 	}()
 	return <-done
+}
+
+// caught ends a stream whose goroutine panics, and not the process. Call it deferred.
+func (s *stream) caught(ctx context.Context) {
+	if r := recover(); r != nil {
+		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+		s.socket.CloseNow()
+	}
 }
 
 // update tells what changed.

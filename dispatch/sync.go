@@ -211,10 +211,15 @@ func (r *syncRun) confirm(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses); err != nil && ctx.Err() == nil {
+		if err := r.renew(ctx); err != nil && ctx.Err() == nil {
 			r.broker.Log.WarnContext(ctx, "renewing a synchronous run failed", "job", int64(r.ID), "error", err)
 		}
 	}
+}
+
+func (r *syncRun) renew(ctx context.Context) (err error) {
+	defer r.broker.caught(ctx, "dispatch.RenewSyncRun", &err)
+	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
 }
 
 // end records how the run ended, once, and gives its slots back.

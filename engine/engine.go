@@ -159,10 +159,10 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // cut off, leases would be left behind
 	defer stop()
 	until := time.Now().Add(e.Lease)
-	leases, wait, err := e.Store.Dequeue(asking, room, e.Lease)
+	leases, wait, err := e.dequeue(asking, room)
 	if err != nil {
 		e.since = time.Now()
-		e.Log.WarnContext(ctx, "what is due is not known", "err", err)
+		e.Log.WarnContext(ctx, "dequeue failed", "error", err)
 		return repair
 	}
 	for _, l := range leases {
@@ -196,15 +196,24 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 	})
 }
 
-// visit makes a panic of a visit an error. The account is visited again when its lease is over.
+// visit is Visit, of which a panic is an error. The account is visited again when its lease is over.
 func (e *Engine) visit(ctx context.Context, l dispatch.Lease) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			e.Log.ErrorContext(ctx, "panic", "operation", "visit", "account", l.Account, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
-			err = &dispatch.Error{Kind: dispatch.Internal, Op: "engine.visit", Err: fmt.Errorf("panic: %v", r)}
-		}
-	}()
+	defer e.caught(ctx, "visit "+string(l.Account), &err)
 	return e.Visit(ctx, l)
+}
+
+// dequeue is Store.Dequeue, of which a panic is an error.
+func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatch.Lease, wait time.Duration, err error) {
+	defer e.caught(ctx, "dequeue", &err)
+	return e.Store.Dequeue(ctx, r, e.Lease)
+}
+
+// caught makes an error of a panic, and logs the stack. Call it deferred.
+func (e *Engine) caught(ctx context.Context, op string, err *error) {
+	if r := recover(); r != nil {
+		e.Log.ErrorContext(ctx, "panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+		*err = &dispatch.Error{Kind: dispatch.Internal, Op: "engine." + op, Err: fmt.Errorf("panic: %v", r)}
+	}
 }
 
 // add counts the visits of an account that run here: two for a moment, when one lost its lease.

@@ -52,9 +52,7 @@ func (e *Engine) orphans(running int) (n int, unserved time.Duration) {
 // serve notes, now and then, which platforms this process serves.
 func (e *Engine) serve(ctx context.Context) {
 	for ctx.Err() == nil && len(e.Platforms) > 0 {
-		asking, stop := context.WithTimeout(ctx, answer)
-		err := e.Store.Serve(asking, e.Platforms)
-		stop()
+		err := e.note(ctx)
 		next := beat
 		if err != nil && ctx.Err() == nil {
 			next = repair
@@ -65,6 +63,14 @@ func (e *Engine) serve(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// note tells the store once which platforms this process serves.
+func (e *Engine) note(ctx context.Context) (err error) {
+	defer e.caught(ctx, "serve", &err)
+	asking, stop := context.WithTimeout(ctx, answer)
+	defer stop()
+	return e.Store.Serve(asking, e.Platforms)
 }
 
 // byPlatform counts the visits that run here.

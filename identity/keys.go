@@ -146,7 +146,7 @@ func (s *keySet) refresh() <-chan struct{} {
 func (s *keySet) update() {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	raw, keys, err := s.load(ctx)
+	raw, keys, err := s.loadSafely(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(s.fetch)
@@ -159,6 +159,12 @@ func (s *keySet) update() {
 	if !bytes.Equal(raw, s.raw) {
 		s.raw, s.keys, s.version = raw, keys, s.version+1
 	}
+}
+
+// loadSafely is load, of which a panic is an error: requests that wait for keys are answered.
+func (s *keySet) loadSafely(ctx context.Context) (raw json.RawMessage, keys []jose.JSONWebKey, err error) {
+	defer recovered(&err)
+	return s.load(ctx)
 }
 
 func (s *keySet) load(ctx context.Context) (json.RawMessage, []jose.JSONWebKey, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -117,11 +118,24 @@ func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now ti
 		// cost the link.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 		defer cancel()
-		got, err := s.bring(ctx, w)
+		got, err := s.bringSafely(ctx, w)
 		s.land(id, subject, got, err)
 		close(flight)
 	}()
 	return flight, nil
+}
+
+// bringSafely is bring, of which a panic is an error: those who wait are answered, and the process goes on.
+func (s *source) bringSafely(ctx context.Context, w wanted) (got issued, err error) {
+	defer recovered(&err)
+	return s.bring(ctx, w)
+}
+
+// recovered makes an error of a panic, with the stack, for the log. Call it deferred.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
 }
 
 // bring obtains a token, for a user who is away by their grant. A user's own token may end on its way; then their grant is

@@ -114,7 +114,7 @@ func (a *access) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 }
 
 // keep uses, until ctx is done, the grants and links of users with live work before they end unused.
-func (a *access) keep(ctx context.Context) {
+func (a *access) keep(ctx context.Context, guard func(context.Context, string, func() error)) {
 	if len(a.asUser) == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (a *access) keep(ctx context.Context) {
 	for {
 		select {
 		case <-each.C:
-			a.keepAll(ctx)
+			guard(ctx, "keeping links alive", func() error { a.keepAll(ctx); return nil })
 		case <-ctx.Done():
 			return
 		}

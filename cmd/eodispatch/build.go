@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -126,7 +128,7 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 func (b *broker) work(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.tidy(ctx) })
-	all.Go(func() { b.access.keep(ctx) })
+	all.Go(func() { b.access.keep(ctx, b.guard) })
 	all.Go(func() {
 		b.engine.Run(ctx)
 		b.jobs.Drain()
@@ -147,10 +149,8 @@ func (b *broker) tidy(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
 	for {
-		if err := b.store.Purge(ctx, keepHidden); err != nil && ctx.Err() == nil {
-			b.log.Warn("the database was not tidied", "error", err)
-		}
-		b.revalidate(ctx)
+		b.guard(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
+		b.guard(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })
 		select {
 		case <-hourly.C:
 		case <-ctx.Done():
@@ -159,11 +159,21 @@ func (b *broker) tidy(ctx context.Context) {
 	}
 }
 
-func (b *broker) revalidate(ctx context.Context) {
+func (b *broker) revalidate(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, documentsWithin)
 	defer cancel()
-	if err := b.jobs.Revalidate(within); err != nil && ctx.Err() == nil {
-		b.log.Warn("not all documents of waiting jobs were looked at", "error", err)
+	return b.jobs.Revalidate(within)
+}
+
+// guard runs f, and logs its failure, also a panic, unless ctx is done: what runs beside requests must not end the process.
+func (b *broker) guard(ctx context.Context, op string, f func() error) {
+	defer func() {
+		if r := recover(); r != nil {
+			b.log.Error("panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	if err := f(); err != nil && ctx.Err() == nil {
+		b.log.Warn(op+" failed", "error", err)
 	}
 }
 

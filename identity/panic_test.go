@@ -1,0 +1,33 @@
+package identity
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// exploding panics at every request.
+type exploding struct{}
+
+func (exploding) RoundTrip(*http.Request) (*http.Response, error) { panic("exploding") }
+
+// TestExchangeAndKeys_SurvivePanics: what is fetched for all who wait is fetched on a goroutine of its own, whose panic would end
+// the process, and leave those who wait without an answer.
+func TestExchangeAndKeys_SurvivePanics(t *testing.T) {
+	s := newStage(t)
+	client := upstream.New(upstream.Config{Transport: exploding{}, Development: true})
+	tokens := s.tokens(func(c *TokensConfig) { c.Client = client })
+	if _, err := tokens.Token(t.Context(), of(s.comes(tokens, "alice"))); err == nil {
+		t.Error("a token from a client that panics")
+	}
+	v, err := NewVerifier(Config{Issuer: s.idp.Issuer(simulator.BrokerRealm), Audience: []string{"a"}, Client: client, Development: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Verify(t.Context(), dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, "alice", "portal", simulator.Odd{}))); err == nil {
+		t.Error("a token is verified without keys")
+	}
+}
