@@ -71,12 +71,12 @@ func TestASuspendedMachineSendsNothing(t *testing.T) {
 		}}
 		h := open(s, backend("a", dispatch.AccessShared, p))
 		h.Wall = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		var early int32
-		time.AfterFunc(500*time.Millisecond, func() { early = p.submits.Load() })
+		var early atomic.Int32
+		time.AfterFunc(500*time.Millisecond, func() { early.Store(p.submits.Load()) })
 		r := h.accept(t)
 		time.Sleep(time.Minute)
-		if r := h.now(t, r.ID); early != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started || r.Attempt != 2 {
-			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early, p.submits.Load(), r.Phase, r.Attempt)
+		if r := h.now(t, r.ID); early.Load() != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started || r.Attempt != 2 {
+			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early.Load(), p.submits.Load(), r.Phase, r.Attempt)
 		}
 		h.stop()
 	})

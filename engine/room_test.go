@@ -51,6 +51,13 @@ func (v *visited) visit(ctx context.Context, l dispatch.Lease) error {
 	return v.store.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
 }
 
+// ended is how many visits of a platform have ended.
+func (v *visited) ended(platform string) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.done[platform]
+}
+
 func newVisited(s dispatch.Store, takes map[string]time.Duration) *visited {
 	return &visited{store: s, takes: takes, done: map[string]int{}, now: map[string]int{}, most: map[string]int{}}
 }
@@ -87,8 +94,8 @@ func TestASilentPlatformDelaysNoOther(t *testing.T) {
 		v.mu.Unlock()
 		time.Sleep(3 * time.Minute)
 		stop()
-		if v.done["silent"] != 500 {
-			t.Errorf("%d of 500 visits of the silent platform", v.done["silent"])
+		if n := v.ended("silent"); n != 500 {
+			t.Errorf("%d of 500 visits of the silent platform", n)
 		}
 	})
 }
@@ -112,19 +119,19 @@ func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
 		stop() // it is restarted
 		wake(t, s, "x/late")
 		time.Sleep(3 * time.Minute)
-		if old.done["x"] != 0 {
-			t.Errorf("%d visits by a process that does not know the platform", old.done["x"])
+		if old.ended("x") != 0 {
+			t.Errorf("%d visits by a process that does not know the platform", old.ended("x"))
 		}
 		stop = run(t, both)
 		time.Sleep(5 * time.Second)
-		if fresh.done["x"] != 21 {
-			t.Errorf("%d of 21 visits by the process that knows the platform", fresh.done["x"])
+		if fresh.ended("x") != 21 {
+			t.Errorf("%d of 21 visits by the process that knows the platform", fresh.ended("x"))
 		}
 		stop()
 		wake(t, s, "x/orphan")
 		time.Sleep(engine.Unserved + 5*time.Second)
-		if old.done["x"] != 1 {
-			t.Errorf("%d visits of an account whose platform no process serves any more", old.done["x"])
+		if old.ended("x") != 1 {
+			t.Errorf("%d visits of an account whose platform no process serves any more", old.ended("x"))
 		}
 	})
 }
