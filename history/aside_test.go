@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,14 +30,14 @@ func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 func TestAJobThatEndsTheProcessIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
-		processes := map[string]*process{}
+		var processes sync.Map // by name
 		h.platform = func(l dispatchtest.Link) dispatch.Platform {
-			return deadly{twoStep{Link: l}, func(name string) *process { return processes[name] }, l.Process}
+			return deadly{twoStep{Link: l}, func(name string) *process { p, _ := processes.Load(name); return p.(*process) }, l.Process}
 		}
 		deaths, names := 0, []string{"one", "two", "three", "four", "five"}
 		next := func() *process {
 			p := h.start(names[deaths])
-			processes[names[deaths]] = p
+			processes.Store(names[deaths], p)
 			return p
 		}
 		p := next()

@@ -183,7 +183,7 @@ func TestTasksOfThoseWhoAreAway(t *testing.T) {
 	emil.opens(t, "/link/Q", "Your account at Q is linked")
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs) })
 	if parts := told(); len(parts) != 1 || len(parts[0]) != len(stopped.waiting()) {
-		t.Errorf("that %d jobs wait was told in %d messages", len(stopped.waiting()), len(parts))
+		t.Errorf("that %d jobs wait was told in %d messages, the first of %d jobs", len(stopped.waiting()), len(parts), len(append(parts, nil)[0]))
 	}
 
 	// Of hers as many run at once as there are slots: the last began when the others were known to have ended.
