@@ -97,13 +97,13 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 // A process that is killed three times with many jobs in hand sets none of them aside.
 func TestKillsSetNobodyAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 150
+		const n = 400
 		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
 		p := h.start("one")
 		time.Sleep(time.Second)
 		p.acceptTask("ann", request(), n)
 		for _, name := range []string{"two", "three", "four"} {
-			for begun := 0; begun < n/4; time.Sleep(10 * time.Millisecond) {
+			for begun, end := 0, time.Now().Add(10*time.Minute); begun < n/4 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				begun, _ = h.inHand(t, n)
 			}
 			p.kill()
