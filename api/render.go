@@ -153,14 +153,6 @@ func (a *api) body(write func(ctx context.Context, w io.Writer) error) func(huma
 	}
 }
 
-// held writes a body that is in memory.
-func (a *api) held(body []byte) func(huma.Context) {
-	return a.body(func(_ context.Context, w io.Writer) error {
-		_, err := w.Write(body)
-		return err
-	})
-}
-
 // pieces sends a response piece by piece. While the client takes them, the response may last as long as it does.
 type pieces struct {
 	w       http.ResponseWriter
