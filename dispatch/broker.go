@@ -49,9 +49,9 @@ type Broker struct {
 	noted    noted
 	queues   queues
 	listings listings
-	calls    slots     // outside visits
-	syncs    slots     // synchronous runs of each platform
-	ownSyncs userSlots // and of each user there
+	calls    slots // outside visits
+	syncs    slots // synchronous runs of each platform
+	ownSyncs slots // and of each user there, by platform/user
 	results  keptCollections
 	backlog  backlog
 	suspects solitary

@@ -165,33 +165,46 @@ func nap(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// slots bounds how many are in one place at once.
+// slots bounds how many are in one place at once. The zero value is ready.
 type slots struct {
-	mu    sync.Mutex
-	taken map[string]chan struct{}
+	mu     sync.Mutex
+	places map[string]*place
 }
 
-// enter takes a slot of a place that has n, and gives the way to leave, which may be repeated.
-func (s *slots) enter(ctx context.Context, place string, n int) (leave func(), err error) {
-	taken := s.of(place, n)
+// place is one of them, while somebody is in it or waits for it.
+type place struct {
+	taken chan struct{}
+	uses  int // who is in it or waits; at zero the place is forgotten
+}
+
+// enter takes a slot of a place that has n, and gives the way to leave, which may be repeated. Busy when none came free in a while.
+func (s *slots) enter(ctx context.Context, name string, n int) (leave func(), err error) {
+	p := s.use(name, n)
 	ctx, cancel := context.WithTimeout(ctx, enterWithin)
 	defer cancel()
 	select {
-	case taken <- struct{}{}:
-		return sync.OnceFunc(func() { <-taken }), nil
+	case p.taken <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.taken; s.drop(name) }), nil
 	case <-ctx.Done():
+		s.drop(name)
 		return nil, &Error{Kind: Busy, Op: "dispatch.enter", Text: "Too many requests to this platform are under way.", RetryAfter: comeBackSoon}
 	}
 }
 
-func (s *slots) of(place string, n int) chan struct{} {
+func (s *slots) use(name string, n int) *place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken == nil {
-		s.taken = map[string]chan struct{}{}
+	if s.places[name] == nil {
+		set(&s.places, name, &place{taken: make(chan struct{}, n)})
 	}
-	if s.taken[place] == nil {
-		s.taken[place] = make(chan struct{}, n)
+	s.places[name].uses++
+	return s.places[name]
+}
+
+func (s *slots) drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places[name].uses--; s.places[name].uses == 0 {
+		delete(s.places, name)
 	}
-	return s.taken[place]
 }

@@ -116,8 +116,8 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (*Backend,
 
 // enterSync takes one of the user's slots for synchronous runs at a platform, and one of the platform's.
 func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (leave func(), err error) {
-	leaveOwn, ok := b.ownSyncs.enter(ctx, userAt{u, backend.Name}, userRuns)
-	if !ok {
+	leaveOwn, err := b.ownSyncs.enter(ctx, backend.Name+"/"+string(u), userRuns)
+	if err != nil {
 		return nil, &Error{Kind: LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
 			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.", userRuns, backend.Name)}
 	}
@@ -127,56 +127,6 @@ func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (lea
 		return nil, err
 	}
 	return func() { leaveAll(); leaveOwn() }, nil
-}
-
-// userAt is a user at a platform.
-type userAt struct {
-	user     UserID
-	platform string
-}
-
-// userSlots bounds what each user has under way. The zero value is ready.
-type userSlots struct {
-	mu sync.Mutex
-	of map[userAt]*userSlot
-}
-
-// userSlot is one user's share: as many as its channel holds.
-type userSlot struct {
-	taken chan struct{}
-	uses  int // who has a slot or waits for one; at zero it is forgotten
-}
-
-// enter takes one of n slots, and waits for it for a while. leave may be repeated; ok is false if none came free.
-func (s *userSlots) enter(ctx context.Context, who userAt, n int) (leave func(), ok bool) {
-	slot := s.use(who, n)
-	ctx, cancel := context.WithTimeout(ctx, enterWithin)
-	defer cancel()
-	select {
-	case slot.taken <- struct{}{}:
-		return sync.OnceFunc(func() { <-slot.taken; s.drop(who) }), true
-	case <-ctx.Done():
-		s.drop(who)
-		return nil, false
-	}
-}
-
-func (s *userSlots) use(who userAt, n int) *userSlot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[who] == nil {
-		set(&s.of, who, &userSlot{taken: make(chan struct{}, n)})
-	}
-	s.of[who].uses++
-	return s.of[who]
-}
-
-func (s *userSlots) drop(who userAt) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[who].uses--; s.of[who].uses == 0 {
-		delete(s.of, who)
-	}
 }
 
 // syncRun is a recorded run under way.
