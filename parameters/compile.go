@@ -115,7 +115,8 @@ type nothing struct{}
 
 func (nothing) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
 
-// validate checks a value; its error is an [*jsonschema.ValidationError], or why the meter stopped.
+// validate checks a value; its error is an [*jsonschema.ValidationError], or why the meter stopped. A panic of the library is not
+// held for an answer.
 func (c *compiled) validate(v any, m *budget.Meter) (err error) {
 	own, err := c.validator()
 	if err != nil {
@@ -123,12 +124,15 @@ func (c *compiled) validate(v any, m *budget.Meter) (err error) {
 	}
 	own.meter = m
 	defer func() {
-		own.meter = nil
-		if stop, ok := recover().(stopped); ok {
-			err = stop.reason // the validator is left as it is: it may have been in the middle of something
-			return
+		switch r := recover().(type) {
+		case nil:
+			own.meter = nil
+			c.own.Put(own)
+		case stopped:
+			err = r.reason // the validator is left as it is: it may have been in the middle of something
+		default:
+			panic(r)
 		}
-		c.own.Put(own)
 	}()
 	return own.schema.Validate(v)
 }
