@@ -323,12 +323,7 @@ func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, 
 
 // tell sends until something is in the way.
 func (s *stream) tell(ctx context.Context) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			s.Log.ErrorContext(ctx, "panic", "value", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			err = errors.New("panic")
-		}
-	}()
+	defer dispatch.Caught(ctx, s.Log, "api.stream", &err)
 	changed, stop := s.Broker.Watch(s.topic.user)
 	defer stop()
 	if err := s.say(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
@@ -415,18 +410,13 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 // freshen works on a goroutine of its own: the stack that a database needs would stay with the stream's.
 func (s *stream) freshen(ctx context.Context) error {
 	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() {
-			if r := recover(); r != nil {
-				s.Log.ErrorContext(ctx, "panic", "operation", "api.freshen", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
-				err = &dispatch.Error{Kind: dispatch.Internal, Op: "api.freshen", Err: fmt.Errorf("panic: %v", r)}
-			}
-			done <- err
-		}()
-		err = s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
-	}()
+	go func() { done <- s.freshenSafely(ctx) }()
 	return <-done
+}
+
+func (s *stream) freshenSafely(ctx context.Context) (err error) {
+	defer dispatch.Caught(ctx, s.Log, "api.freshen", &err)
+	return s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
 }
 
 // caught ends a stream whose goroutine panics, and not the process. Call it deferred.

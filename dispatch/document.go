@@ -80,7 +80,7 @@ func (b *Broker) Revalidate(ctx context.Context) error {
 }
 
 func (b *Broker) revalidate(ctx context.Context, o Origin) (err error) {
-	defer b.caught(ctx, "dispatch.revalidate", &err)
+	defer Caught(ctx, b.Log, "dispatch.revalidate", &err)
 	backend := b.named(o.Platform)
 	if backend == nil || ctx.Err() != nil {
 		return ctx.Err()

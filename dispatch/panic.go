@@ -3,16 +3,18 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 )
 
-// caught is deferred where a panic must not end the process. It logs the panic with its stack and makes it an error.
-func (b *Broker) caught(ctx context.Context, op string, err *error) {
+// Caught is deferred, itself and not from another function, where a panic must not end the process. It logs the panic with its
+// stack and makes it an error, Internal.
+func Caught(ctx context.Context, log *slog.Logger, op string, err *error) {
 	r := recover()
 	if r == nil {
 		return
 	}
-	b.Log.ErrorContext(ctx, "panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+	log.ErrorContext(ctx, "panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
 	*err = &Error{Kind: Internal, Op: op, Err: fmt.Errorf("panic: %v", r)}
 }
 
@@ -24,7 +26,7 @@ func (v *visit) asked(ctx context.Context, f flight) (answers []answer) {
 			answers = f.failed(err)
 		}
 	}()
-	defer v.caught(ctx, "dispatch.visit: ask "+v.Name, &err)
+	defer Caught(ctx, v.Log, "dispatch.visit: ask "+v.Name, &err)
 	return f.ask(ctx, f.token, f.jobs)
 }
 

@@ -145,7 +145,7 @@ func (b *Broker) runPreparation(prep *preparation) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
 	defer cancel()
 	prepare := func() (err error) {
-		defer b.caught(ctx, "dispatch.runPreparation", &err)
+		defer Caught(ctx, b.Log, "dispatch.runPreparation", &err)
 		return prep.prepare(ctx)
 	}
 	if err := prepare(); err != nil {

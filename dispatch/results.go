@@ -205,7 +205,7 @@ func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 
 // readPart asks for the results of one job. An error that stays is the part's.
 func (b *Broker) readPart(ctx context.Context, u UserID, p *Part) (err error) {
-	defer b.caught(ctx, "dispatch.readPart", &err)
+	defer Caught(ctx, b.Log, "dispatch.readPart", &err)
 	p.Collection, err = b.collection(ctx, u, p.Record)
 	switch {
 	case err == nil:

@@ -168,7 +168,7 @@ func (r *syncRun) confirm(ctx context.Context) {
 }
 
 func (r *syncRun) renew(ctx context.Context) (err error) {
-	defer r.broker.caught(ctx, "dispatch.RenewSyncRun", &err)
+	defer Caught(ctx, r.broker.Log, "dispatch.RenewSyncRun", &err)
 	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
 }
 

@@ -150,7 +150,7 @@ func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 // saveLate applies the responses about one job to its row as it is now, and wakes its account. Conflict: the row keeps
 // changing; NotFound: the store does not know the job at present.
 func (b *Broker) saveLate(ctx context.Context, s *saying) (err error) {
-	defer b.caught(ctx, "dispatch.saveLate", &err)
+	defer Caught(ctx, b.Log, "dispatch.saveLate", &err)
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
 	j, err := b.Store.Load(ctx, s.job.ID)

@@ -59,8 +59,7 @@ type visit struct {
 
 // Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is
 // done it begins no step, and returns when those begun are over. Conflict: the account is another's now.
-func (b *Broker) Visit(ctx context.Context, l Lease) (err error) {
-	defer b.caught(ctx, "dispatch.Visit", &err)
+func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	backend := b.named(l.Account.Platform())
 	if backend == nil {
 		return b.strand(context.WithoutCancel(ctx), l)
@@ -80,7 +79,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) (err error) {
 			v.keepUnsaved(v.said())
 		}
 	}()
-	err = v.run(ctx)
+	err := v.run(ctx)
 	orderly = true
 	if err != nil && v.kept {
 		v.wakeOther(context.WithoutCancel(ctx))

@@ -5,9 +5,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -198,22 +196,14 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 
 // visit is Visit, of which a panic is an error. The account is visited again when its lease is over.
 func (e *Engine) visit(ctx context.Context, l dispatch.Lease) (err error) {
-	defer e.caught(ctx, "visit "+string(l.Account), &err)
+	defer dispatch.Caught(ctx, e.Log, "visit "+string(l.Account), &err)
 	return e.Visit(ctx, l)
 }
 
 // dequeue is Store.Dequeue, of which a panic is an error.
 func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatch.Lease, wait time.Duration, err error) {
-	defer e.caught(ctx, "dequeue", &err)
+	defer dispatch.Caught(ctx, e.Log, "dequeue", &err)
 	return e.Store.Dequeue(ctx, r, e.Lease)
-}
-
-// caught makes an error of a panic, and logs the stack. Call it deferred.
-func (e *Engine) caught(ctx context.Context, op string, err *error) {
-	if r := recover(); r != nil {
-		e.Log.ErrorContext(ctx, "panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
-		*err = &dispatch.Error{Kind: dispatch.Internal, Op: "engine." + op, Err: fmt.Errorf("panic: %v", r)}
-	}
 }
 
 // add counts the visits of an account that run here: two for a moment, when one lost its lease.

@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -227,13 +225,8 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func (p *Postgres) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
-	defer func() {
-		if r := recover(); r != nil { // of who hears: the connection is made anew
-			p.log.ErrorContext(ctx, "panic", "operation", "hints", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", r)
-		}
-	}()
-	pool, err := pgxpool.ParseConfig(p.address) // it knows the settings of pools, which pgx would send to the server
+	defer dispatch.Caught(ctx, p.log, "hints", &err) // of who hears; the connection is made anew
+	pool, err := pgxpool.ParseConfig(p.address)      // it knows the settings of pools, which pgx would send to the server
 	if err != nil {
 		return errors.New("the database's address cannot be read") // the cause may hold the password
 	}

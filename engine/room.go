@@ -67,7 +67,7 @@ func (e *Engine) serve(ctx context.Context) {
 
 // note tells the store once which platforms this process serves.
 func (e *Engine) note(ctx context.Context) (err error) {
-	defer e.caught(ctx, "serve", &err)
+	defer dispatch.Caught(ctx, e.Log, "serve", &err)
 	asking, stop := context.WithTimeout(ctx, answer)
 	defer stop()
 	return e.Store.Serve(asking, e.Platforms)

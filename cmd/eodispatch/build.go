@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -167,12 +165,11 @@ func (b *broker) revalidate(ctx context.Context) error {
 
 // guard runs f, and logs its failure, also a panic, unless ctx is done: what runs beside requests must not end the process.
 func (b *broker) guard(ctx context.Context, op string, f func() error) {
-	defer func() {
-		if r := recover(); r != nil {
-			b.log.Error("panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
-		}
-	}()
-	if err := f(); err != nil && ctx.Err() == nil {
+	caught := func() (err error) {
+		defer dispatch.Caught(ctx, b.log, op, &err)
+		return f()
+	}
+	if err := caught(); err != nil && ctx.Err() == nil {
 		b.log.Warn(op+" failed", "error", err)
 	}
 }
