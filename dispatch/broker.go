@@ -248,18 +248,6 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 // AsKnown is a freshness for which no platform is asked.
 const AsKnown = time.Duration(math.MaxInt64)
 
-// List gives the owner's jobs that belong to no task, newest first, with statuses as fresh as can be had in a moment.
-func (b *Broker) List(ctx context.Context, u UserID, fresh time.Duration) ([]Record, error) {
-	if err := b.Freshen(ctx, u, Scope{Alone: true}, fresh); err != nil {
-		return nil, err
-	}
-	records, err := b.Store.Records(ctx, u, Page{})
-	if err != nil {
-		return nil, err
-	}
-	return b.present(ctx, records)
-}
-
 // Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
 // once.
 func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
@@ -313,13 +301,9 @@ func (r Record) heard() bool { return r.Phase == Started && r.Read.Sub(r.Checked
 // late reports whether a client waits for a status that has been due for readWithin.
 func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
 
-// present adds to records what there is to say of them at the moment.
-func (b *Broker) present(ctx context.Context, records []Record) ([]Record, error) {
-	return b.queued(ctx, admit(records), queuePlaces{})
-}
-
+// presentOne adds to a record what there is to say of it at the moment.
 func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
-	records, err := b.present(ctx, []Record{r})
+	records, err := b.queued(ctx, admit([]Record{r}), queuePlaces{})
 	return records[0], err
 }
 

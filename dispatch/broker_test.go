@@ -199,7 +199,7 @@ func TestARefusedRequestIsAnError(t *testing.T) {
 					t.Errorf("refused with %q", dispatch.TextFor(err))
 				}
 			}
-			if jobs, err := h.List(t.Context(), "ann", time.Second); err != nil || len(jobs) != 0 || p.submits.Load() != 1 {
+			if jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", time.Second); err != nil || len(jobs) != 0 || p.submits.Load() != 1 {
 				t.Errorf("%d jobs after %d submits, %v", len(jobs), p.submits.Load(), err)
 			}
 		})
@@ -272,7 +272,7 @@ func TestAListIsFreshAndNeverFails(t *testing.T) {
 		slow.Store(true)
 		time.Sleep(time.Hour)
 		began := time.Now()
-		jobs, err := h.List(t.Context(), "ann", 2*time.Second)
+		jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 2*time.Second)
 		if took := time.Since(began); err != nil || len(jobs) != 2 || took > 5*time.Second {
 			t.Fatalf("%d jobs after %v, %v", len(jobs), took, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/store"
 )
 
@@ -110,7 +111,7 @@ func TestOnlyWhoWaitsForATurnHasAPlace(t *testing.T) {
 			if err := h.Store.Hold(t.Context(), "a/shared", d, c.why, "because"); err != nil {
 				t.Fatal(err)
 			}
-			_, jobs, err := h.ReadTask(t.Context(), "ann", id, dispatch.AsKnown)
+			_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 			if got := places(jobs); err != nil || got != c.want {
 				t.Errorf("%q: places %s, want %s; %v", c.why, got, c.want, err)
 			}

@@ -156,7 +156,7 @@ func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				_, jobs, err := h.ReadTask(t.Context(), "ann", id, dispatch.AsKnown)
+				_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 				if err != nil || len(jobs) != 20 || jobs[0].Ahead != nil || *jobs[1].Ahead != 0 || *jobs[19].Ahead != 18 {
 					t.Errorf("%d jobs, %v", len(jobs), err)
 				}
@@ -169,7 +169,7 @@ func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
 		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{}); err != nil {
 			t.Fatal(err)
 		}
-		_, jobs, err := h.ReadTask(t.Context(), "ann", id, dispatch.AsKnown)
+		_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 		if err != nil || *jobs[1].Ahead != 1 || *jobs[2].Ahead != 3 {
 			t.Errorf("after bob's: %v, %v, %v", jobs[1].Ahead, jobs[2].Ahead, err)
 		}
@@ -193,7 +193,7 @@ func TestManyWhoLookCostOneListing(t *testing.T) {
 			var all sync.WaitGroup
 			for range 100 {
 				all.Go(func() {
-					jobs, err := h.List(t.Context(), "ann", 3*time.Second)
+					jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 3*time.Second)
 					if err != nil || len(jobs) != 300 {
 						t.Errorf("%d jobs, %v", len(jobs), err)
 					}
@@ -224,7 +224,7 @@ func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 		for round := range 20 {
 			time.Sleep(12 * time.Second)
 			begin := time.Now()
-			jobs, err := h.List(t.Context(), "ann", 10*time.Second)
+			jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 10*time.Second)
 			if took := time.Since(begin); err != nil || len(jobs) != 6 || took > 5*time.Second {
 				t.Fatalf("%d jobs after %v, %v", len(jobs), took, err)
 			}
@@ -238,7 +238,7 @@ func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 		}
 		dead.dead.Store(false)
 		time.Sleep(2 * time.Minute)
-		jobs, err := h.List(t.Context(), "ann", 10*time.Second)
+		jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -327,9 +327,7 @@ func TestADocumentThatIsNone(t *testing.T) {
 		p.set("https://x.example/a", fails(dispatch.DocumentInvalid))
 		_, err := h.submits(t, "ann", "https://x.example/a")
 		wantKind(t, err, dispatch.DocumentInvalid)
-		if tasks, jobs, err := h.ListAll(t.Context(), "ann", time.Hour); err != nil || len(tasks)+len(jobs) > 0 {
-			t.Errorf("kept %v %v, %v", tasks, jobs, err)
-		}
+		h.keptNothing(t)
 		p.set("https://x.example/b", fails(dispatch.DocumentUnreachable))
 		r := h.one(t, "ann", "https://x.example/b")
 		p.set("https://x.example/b", fails(dispatch.DocumentInvalid))

@@ -279,7 +279,7 @@ func TestResultsAreThereWithTheEnd(t *testing.T) {
 			if r, err := h.Read(t.Context(), "ann", job.ID, dispatch.AsKnown); err != nil || r.Status != dispatch.Finished {
 				t.Fatalf("%s, %v", r.Status, err)
 			}
-			if _, _, err := h.ReadTask(t.Context(), "ann", task, time.Second); err != nil {
+			if _, _, err := dispatchtest.Task(t.Context(), h.Broker, "ann", task, time.Second); err != nil {
 				t.Fatal(err)
 			}
 			g, err := h.TaskResults(t.Context(), "ann", task, dispatch.Mark{}, 10)

@@ -107,7 +107,7 @@ func TestRunSync_CountsLikeAJob(t *testing.T) {
 		if n := strings.Count(h.logs.String(), "msg=audit action=run "); n != 3 {
 			t.Errorf("%d audit lines for 3 runs", n)
 		}
-		records, err := h.List(t.Context(), "ann", dispatch.AsKnown)
+		records, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
 		if err != nil || len(records) != 1 {
 			t.Errorf("runs are among the jobs: %+v, %v", records, err)
 		}

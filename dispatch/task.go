@@ -130,15 +130,6 @@ func (y *Tally) Of(t TaskRecord) TaskRecord {
 	return t
 }
 
-// recorded gives a task with the counts of these jobs.
-func recorded(r TaskRecord, jobs []Record) TaskRecord {
-	var y Tally
-	for _, j := range jobs {
-		y.Add(j.Job)
-	}
-	return y.Of(r)
-}
-
 // For gives the request of the task's job number n, from 1, whose value is v. The dimension is none of the task's own
 // parameters, so that value and parameters stay as they are, to the byte.
 func (t Task) For(n int, v json.RawMessage) (Request, error) {

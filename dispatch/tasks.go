@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"time"
 )
 
 // AcceptTask keeps a task and a job for each value of its dimension, all or none, and does not wait for the platform. A
@@ -47,33 +46,6 @@ func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord,
 		err = &Error{Kind: Conflict, Op: "dispatch.AcceptTask", Text: "This key stands for a task that was deleted. Use another."}
 	}
 	return t, err
-}
-
-// ReadTask gives a task and its jobs, by their numbers, with statuses as fresh as can be had in a moment.
-func (b *Broker) ReadTask(ctx context.Context, u UserID, id TaskID, fresh time.Duration) (TaskRecord, []Record, error) {
-	t, jobs, err := b.ReadTaskPage(ctx, u, id, Page{}, fresh)
-	return recorded(t, jobs), jobs, err
-}
-
-// ListTasks gives a part of the owner's tasks, newest first, likewise fresh.
-func (b *Broker) ListTasks(ctx context.Context, u UserID, p Page, fresh time.Duration) ([]TaskRecord, error) {
-	if err := b.Freshen(ctx, u, Scope{Tasks: true}, fresh); err != nil {
-		return nil, err
-	}
-	return b.Store.Tasks(ctx, u, p)
-}
-
-// ListAll gives what ListTasks and List give, and waits for both together.
-func (b *Broker) ListAll(ctx context.Context, u UserID, fresh time.Duration) ([]TaskRecord, []Record, error) {
-	if err := b.Freshen(ctx, u, Scope{Alone: true, Tasks: true}, fresh); err != nil {
-		return nil, nil, err
-	}
-	tasks, err := b.Store.Tasks(ctx, u, Page{})
-	if err != nil {
-		return nil, nil, err
-	}
-	jobs, err := b.ListPage(ctx, u, Page{})
-	return tasks, jobs, err
 }
 
 // DeleteTask hides a task and its jobs at once. The broker cancels at the platform what has not ended.

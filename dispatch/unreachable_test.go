@@ -76,7 +76,7 @@ func (h *house) attends(t *testing.T, id dispatch.JobID, fresh time.Duration, wa
 // listed reads the list as it is known.
 func (h *house) listed(t *testing.T, want dispatch.Attention) {
 	t.Helper()
-	jobs, err := h.ListPage(t.Context(), "ann", dispatch.Page{})
+	jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
 	if err != nil || len(jobs) != 1 || jobs[0].Attention != want {
 		t.Errorf("listed: %+v, not with attention %q; %v", jobs, want, err)
 	}

@@ -16,7 +16,7 @@ func TestAWatcherOfAJobIsToldOfThatJob(t *testing.T) {
 		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 		defer h.stop()
 		task := h.acceptTask(t, "1", "2")
-		_, jobs, err := h.ReadTask(t.Context(), "ann", task, dispatch.AsKnown)
+		_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", task, dispatch.AsKnown)
 		if err != nil {
 			t.Fatal(err)
 		}

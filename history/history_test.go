@@ -306,7 +306,7 @@ func (p *process) retryTask(u dispatch.UserID, id dispatch.TaskID) {
 }
 
 func (p *process) readTask(u dispatch.UserID, id dispatch.TaskID) {
-	p.ReadTask(context.Background(), u, id, 10*time.Second)
+	dispatchtest.Task(context.Background(), p.Broker, u, id, 10*time.Second)
 }
 
 func (h *history) some() (j dispatch.Job, ok bool) {
@@ -344,7 +344,7 @@ func (h *history) read() {
 	switch {
 	case !ok:
 	case h.rand.IntN(3) == 0:
-		go p.List(context.Background(), j.Owner, 10*time.Second)
+		go dispatchtest.Jobs(context.Background(), p.Broker, j.Owner, 10*time.Second)
 	default:
 		go p.Read(context.Background(), j.Owner, j.ID, 10*time.Second)
 	}

@@ -121,7 +121,7 @@ func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int
 // places are the queue positions of a task's jobs.
 func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (places []int) {
 	t.Helper()
-	_, jobs, err := r.ReadTask(t.Context(), u, id, dispatch.AsKnown)
+	_, jobs, err := dispatchtest.Task(t.Context(), r.Broker, u, id, dispatch.AsKnown)
 	if err != nil {
 		t.Fatal(err)
 	}
