@@ -70,6 +70,7 @@ func (h *house) fill(t *testing.T, name string, n int) {
 			t.Fatal(err)
 		}
 	}
+	synctest.Wait() // a submission is answered before its account is held
 }
 
 // What was last heard of a platform, and why an account is held, says what a user can expect of it; it is not asked for that.
