@@ -171,7 +171,13 @@ func TestPlatformsWithTheRealBroker(t *testing.T) {
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
 	until(t, func() bool { got, _ := look("anna"); return got == "ok 2 {2 5} 5 of 5 7 7 7 7" })
+	if _, list := look("anna"); list.Bytes.Used < 7 || list.Bytes.Of != nil {
+		t.Errorf("bytes: %+v", list.Bytes)
+	}
 	got, list := look("bert")
+	if list.Bytes.Used != 0 {
+		t.Errorf("another's bytes: %+v", list.Bytes)
+	}
 	if at := list.Platforms[0]; got != "ok 2 {0 0} 5 of 5 0 0 0 0" || time.Since(*at.LastAnswer) > time.Minute || at.Attention != nil || at.Endpoint != "https://openeo.example.org" || at.Access != "open" {
 		t.Errorf("another's: %s, %+v", got, at)
 	}

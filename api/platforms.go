@@ -52,6 +52,7 @@ type PlatformList struct {
 	Platforms []Platform `json:"platforms" nullable:"false"`
 	Live      Share      `json:"live" doc:"Your jobs that have not ended, at all platforms"`
 	LastDay   Share      `json:"last_day" doc:"Your jobs submitted in 24 hours, at all platforms"`
+	Bytes     Share      `json:"bytes" doc:"Bytes of the requests of your jobs that have not ended, at all platforms. What the jobs of a task share counts once"`
 }
 
 func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[PlatformList], error) {
@@ -59,7 +60,8 @@ func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[PlatformLi
 	if err != nil {
 		return nil, err
 	}
-	list := PlatformList{[]Platform{}, Share{overall.Live, limitOf(within.Live)}, Share{overall.Lately, limitOf(within.Daily)}}
+	list := PlatformList{[]Platform{}, Share{overall.Live, limitOf(within.Live)}, Share{overall.Lately, limitOf(within.Daily)},
+		Share{int(overall.Bytes), limitOf(int(within.Bytes))}}
 	for _, p := range all {
 		list.Platforms = append(list.Platforms, a.platform(p))
 	}

@@ -29,6 +29,7 @@ type Broker struct {
 	Log          *slog.Logger
 	UserJobs     int           // how many jobs a user may have that have not ended; 0: any number
 	UserDaily    int           // how many jobs a user may submit in a day; 0: any number
+	UserBytes    int64         // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
 	SignInWithin time.Duration // how long waiting jobs wait for their user; 0: 14 days
 	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
 	StalledAfter time.Duration // how long a job may stay as it is until its owner is told, and Limits.FreeStalled frees its slot; 0: six hours

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Standing is how an account stands, for one who uses it. Account "" is all accounts together, of which only Live and Lately
-// are told.
+// Standing is how an account stands, for one who uses it. Account "" is all accounts together, of which only Live, Lately and
+// Bytes are told.
 type Standing struct {
 	Account Account
 	Hold    time.Time // until when nothing is submitted; zero: it is
@@ -15,8 +15,9 @@ type Standing struct {
 	Notice  string    // likewise
 	Held    int       // slots in use, whoever's jobs have them
 
-	Waiting, Active int // the user's jobs that wait, and that hold a slot
-	Live, Lately    int // the user's jobs that have not ended, and that were submitted within a [Day]
+	Waiting, Active int   // the user's jobs that wait, and that hold a slot
+	Live, Lately    int   // the user's jobs that have not ended, and that were submitted within a [Day]
+	Bytes           int64 // of the requests of the user's jobs that have not ended; only of all accounts together
 
 	Queue            int       // all jobs that wait for the platform, whoever's
 	Answered, Failed time.Time // when the platform last answered, and last did not
@@ -87,7 +88,7 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overa
 		}
 		all = append(all, p)
 	}
-	return all, standings[0], Quota{Live: b.UserJobs, Daily: b.UserDaily}, nil
+	return all, standings[0], b.overall(), nil
 }
 
 const (

@@ -7,11 +7,18 @@ import (
 	"time"
 )
 
-// Quota bounds how many jobs a user may have.
+// Quota bounds how many jobs a user may have, and how large their requests may be together.
 type Quota struct {
 	Account Account // where; "": at all accounts together
 	Live    int     // that have not ended; 0: any number
 	Daily   int     // submitted within a [Day], deleted ones too; 0: any number
+	Bytes   int64   // of the requests of those that have not ended, what the jobs of a task share once; 0: any number. Only without an Account
+}
+
+// Holding is what a user has of what a [Quota] bounds.
+type Holding struct {
+	Live, Lately int
+	Bytes        int64
 }
 
 // Day is how far back a quota's Daily looks.
@@ -22,30 +29,38 @@ const (
 	whenEnded = time.Minute // in which one of many jobs may have ended
 )
 
-// Admit is nil if a user with so many live jobs, and so many submitted lately, may have n more; else LimitReached.
-func (q Quota) Admit(live, lately, n int) error {
+// Admit is nil if a user may have n jobs more, with requests of so many bytes together; else LimitReached.
+func (q Quota) Admit(has Holding, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {
 		where = " at " + q.Account.Platform()
 	}
 	switch {
-	case q.Live > 0 && live+n > q.Live:
+	case q.Live > 0 && has.Live+n > q.Live:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live, where, live, n)}
-	case q.Daily > 0 && lately+n > q.Daily:
+			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live, where, has.Live, n)}
+	case q.Daily > 0 && has.Lately+n > q.Daily:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where, lately, n)}
+			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where, has.Lately, n)}
+	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
+		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
+			Text: fmt.Sprintf("The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for %d more.", q.Bytes, has.Bytes, bytes)}
 	}
 	return nil
 }
 
 // quotas are those that a user's jobs at an account have to keep.
 func (b *Broker) quotas(a Account) []Quota {
-	all := []Quota{{Live: b.UserJobs, Daily: b.UserDaily}}
+	all := []Quota{b.overall()}
 	if backend := b.named(a.Platform()); backend != nil && backend.Quota != (Quota{}) {
-		all = append(all, Quota{a, backend.Quota.Live, backend.Quota.Daily})
+		all = append(all, Quota{Account: a, Live: backend.Quota.Live, Daily: backend.Quota.Daily})
 	}
 	return all
+}
+
+// overall is what a user may have at all accounts together.
+func (b *Broker) overall() Quota {
+	return Quota{Live: b.UserJobs, Daily: b.UserDaily, Bytes: b.UserBytes}
 }
 
 // admit is Forbidden where who makes the request may run nothing.

@@ -2,6 +2,8 @@ package dispatch_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,14 +75,50 @@ func TestWhoIsNotEntitledRunsNothing(t *testing.T) {
 	})
 }
 
+// TestAUserHasALimitOfBytes, of single jobs and tasks together. What has ended counts no more.
+func TestAUserHasALimitOfBytes(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+		h.UserBytes = 2000
+		large := request("a")
+		large.Parameters = json.RawMessage(`{"x":"` + strings.Repeat("x", 1000) + `"}`)
+		first, err := h.Accept(t.Context(), "ann", large, dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, overall, within, err := h.Platforms(t.Context(), "ann")
+		if err != nil || overall.Bytes < 1000 || overall.Bytes > 1999 || within.Bytes != 2000 {
+			t.Errorf("%d of %d bytes are held, %v", overall.Bytes, within.Bytes, err)
+		}
+		_, alone := h.Accept(t.Context(), "ann", large, dispatch.Key{})
+		_, many := h.AcceptTask(t.Context(), "ann", large, dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		for what, err := range map[string]error{"a job": alone, "a task": many} {
+			want := fmt.Sprintf("may take 2000 bytes together. Yours take %d, and you ask for ", overall.Bytes)
+			if wantKind(t, err, dispatch.LimitReached); !strings.Contains(dispatch.TextFor(err), want) {
+				t.Errorf("%s: %q", what, dispatch.TextFor(err))
+			}
+		}
+		if _, err := h.Accept(t.Context(), "bob", large, dispatch.Key{}); err != nil {
+			t.Errorf("another's job: %v", err)
+		}
+		if err := h.Delete(t.Context(), "ann", first.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := h.Accept(t.Context(), "ann", large, dispatch.Key{}); err != nil {
+			t.Errorf("after the end of the first: %v", err)
+		}
+	})
+}
+
 func TestQuotasAdmit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		some := rapid.IntRange(0, 9)
-		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily")}
-		live, lately, n := some.Draw(r, "has live"), some.Draw(r, "has lately"), some.Draw(r, "asks for")
-		fits := (q.Live == 0 || live+n <= q.Live) && (q.Daily == 0 || lately+n <= q.Daily)
-		if err := q.Admit(live, lately, n); (err == nil) != fits || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
-			r.Fatalf("%+v with %d and %d for %d: %v", q, live, lately, n, err)
+		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily"), Bytes: int64(some.Draw(r, "bytes"))}
+		has := dispatch.Holding{Live: some.Draw(r, "has live"), Lately: some.Draw(r, "has lately"), Bytes: int64(some.Draw(r, "has bytes"))}
+		n, bytes := some.Draw(r, "asks for"), int64(some.Draw(r, "of bytes"))
+		fits := (q.Live == 0 || has.Live+n <= q.Live) && (q.Daily == 0 || has.Lately+n <= q.Daily) && (q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
+		if err := q.Admit(has, n, bytes); (err == nil) != fits || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
+			r.Fatalf("%+v with %+v for %d of %d bytes: %v", q, has, n, bytes, err)
 		}
 	})
 }

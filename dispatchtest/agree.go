@@ -119,7 +119,7 @@ func (p *pair) id(r *rapid.T) dispatch.JobID {
 func (p *pair) accept(r *rapid.T) {
 	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
 	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
-	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live")}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
+	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
 	type kept struct {
 		Repeated dispatch.Repeated
 		Task     dispatch.Task
@@ -165,9 +165,10 @@ func (p *pair) cancelTask(r *rapid.T) {
 }
 
 func (p *pair) retryTask(r *rapid.T) {
-	u, id, live := users.Draw(r, "owner"), p.task(r), rapid.IntRange(0, 9).Draw(r, "live")
+	u, id := users.Draw(r, "owner"), p.task(r)
+	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}
 	both(p, r, func(s dispatch.Store) (string, error) {
-		a, n, err := s.RetryTask(p.Context(), u, id, dispatch.Quota{Live: live})
+		a, n, err := s.RetryTask(p.Context(), u, id, within)
 		return fmt.Sprint(a, n), err
 	})
 }

@@ -173,7 +173,14 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 	if r, err := s.used(k, owner, now); err != nil || r != (dispatch.Repeated{}) {
 		return r, err
 	}
-	if err := s.admit(owner, len(jobs), within, now); err != nil {
+	var bytes int64
+	if t != nil {
+		bytes = sizeOf(t.Request)
+	}
+	for _, j := range jobs {
+		bytes += int64(len(j.Body))
+	}
+	if err := s.admit(owner, len(jobs), bytes, within, now); err != nil {
 		return dispatch.Repeated{}, err
 	}
 	s.use(k, owner, task, first, now)
@@ -637,7 +644,7 @@ func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.T
 			failed = append(failed, r)
 		}
 	}
-	if err := s.admit(u, len(failed), within, now); err != nil {
+	if err := s.admit(u, len(failed), s.bytesAgain(u, failed, now), within, now); err != nil {
 		return "", 0, err
 	}
 	for _, r := range failed {
@@ -650,8 +657,8 @@ func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	return t.Account, len(failed), nil
 }
 
-// admit is nil if an owner may have n jobs more.
-func (s *MemStore) admit(u dispatch.UserID, n int, within []dispatch.Quota, now time.Time) error {
+// admit is nil if an owner may have n jobs more, with requests of so many bytes.
+func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatch.Quota, now time.Time) error {
 	for _, q := range within {
 		live, lately := 0, 0
 		for _, r := range s.jobs {
@@ -666,8 +673,8 @@ func (s *MemStore) admit(u dispatch.UserID, n int, within []dispatch.Quota, now 
 			}
 		}
 		running, begun := s.countRuns(u, q, now)
-		live, lately = live+running, lately+begun
-		if err := q.Admit(live, lately, n); err != nil {
+		has := dispatch.Holding{Live: live + running, Lately: lately + begun, Bytes: s.bytes(u, now)}
+		if err := q.Admit(has, n, bytes); err != nil {
 			return err
 		}
 	}
@@ -1056,6 +1063,9 @@ func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []di
 		}
 		live, lately := s.countRuns(u, dispatch.Quota{Account: a, Live: math.MaxInt, Daily: math.MaxInt}, now)
 		is.Live, is.Lately = is.Live+live, is.Lately+lately
+		if a == "" {
+			is.Bytes = s.bytes(u, now)
+		}
 		all = append(all, is)
 	}
 	return all, nil

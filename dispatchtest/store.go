@@ -92,6 +92,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"quotas of many at once", storeTest.parallelQuotas},
 		{"keys beyond quotas", storeTest.keysBeyondQuotas},
 		{"a retry within a quota", storeTest.retryWithinQuota},
+		{"a quota of bytes", storeTest.quotaOfBytes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := new(t)
@@ -1120,7 +1121,7 @@ func (t storeTest) standings() {
 		return all
 	}
 	t.equal(look(ann, time.Hour), []dispatch.Standing{
-		{Live: 4, Lately: 5},
+		{Live: 4, Lately: 5, Bytes: 4 * int64(len(body()))},
 		{Account: shared, Held: 2, Waiting: 1, Active: 1, Live: 2, Lately: 3, Queue: 4},
 		{Account: "r/shared"}})
 	t.must(t.s.Answered(ctx, "p", ""))

@@ -16,12 +16,15 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 		return r, err
 	}
 	ctx = allow(ctx, callWithin+time.Duration(len(jobs))*perJob)
+	a := acceptance{key: k, task: t, jobs: jobs}
+	if err := a.measure(); err != nil {
+		return r, fail("Accept", err)
+	}
 	end, err := s.counting(ctx, "Accept", jobs[0].Owner, within)
 	if err != nil {
 		return r, err
 	}
 	defer end()
-	a := acceptance{key: k, task: t, jobs: jobs}
 	if r, err = s.accept(ctx, a, within); taken(err) {
 		if err := s.SkipIDs(ctx); err != nil {
 			return r, err
@@ -39,7 +42,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.Repeated{}) {
 			return err
 		}
-		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), within, now); err != nil {
+		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
 			return err
 		}
 		return a.insert(ctx, q, now)
@@ -58,6 +61,21 @@ type acceptance struct {
 	id    dispatch.TaskID
 	first dispatch.JobID
 	now   int64
+
+	shared string // the task's request
+	bytes  int64  // of all requests
+}
+
+// measure encodes what the jobs share, and counts the bytes of all requests.
+func (a *acceptance) measure() (err error) {
+	if a.task != nil {
+		a.shared, err = encode(a.task.Request)
+	}
+	a.bytes = int64(len(a.shared))
+	for _, j := range a.jobs {
+		a.bytes += int64(len(j.Body))
+	}
+	return err
 }
 
 func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
@@ -127,12 +145,8 @@ func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, n
 func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	a.now = now
 	if a.task != nil {
-		shared, err := encode(a.task.Request)
-		if err != nil {
-			return err
-		}
 		if err := q.InsertTask(ctx, query.InsertTaskParams{ID: a.id, Owner: a.task.Owner, Account: a.task.Account,
-			Request: shared, Dimension: a.task.Dimension, Created: now}); err != nil {
+			Request: a.shared, Dimension: a.task.Dimension, Created: now}); err != nil {
 			return err
 		}
 	}
@@ -149,11 +163,11 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 }
 
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited", "max_duration", "due", "created", "updated", "moved")
+	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited", "max_duration", "bytes", "due", "created", "updated", "moved")
 	defer b.close()
 	for i, j := range a.jobs {
 		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
-			a.now, a.now, a.now, a.now); err != nil {
+			len(j.Body), a.now, a.now, a.now, a.now); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,8 @@ func TestSQLiteTakesTheSmallIndex(t *testing.T) {
 		"awaitAll":     "jobs USING INDEX jobs_started (owner=? AND phase=?)",
 		"countAwaited": "jobs USING INDEX jobs_started (owner=? AND phase=?)",
 		"countOwned":   "USING COVERING INDEX jobs_live (owner=? AND phase=?)",
+		"countBytes":   "jobs USING COVERING INDEX jobs_bytes (owner=?)",
+		"countShared":  "jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)",
 		"listRecords":  "jobs USING INDEX jobs_single (owner=? AND created<?)",
 		"listTasks":    "tasks USING INDEX tasks_owner (owner=? AND created<?)",
 		"countTasks":   "jobs USING COVERING INDEX jobs_task (task=?)",

@@ -75,7 +75,12 @@ func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standin
 	runs, err := l.q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: l.now, Account: string(l.account), Live: math.MaxInt64,
 		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
 	s.Live, s.Lately = int(has.Live+runs.Live), int(has.Lately+runs.Lately)
-	if err != nil || l.account == "" {
+	if err != nil {
+		return s, err
+	}
+	if l.account == "" {
+		held, err := l.q.CountBytes(ctx, u, l.now)
+		s.Bytes = held.Bytes
 		return s, err
 	}
 	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)

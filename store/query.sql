@@ -238,6 +238,22 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owne
 	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = sqlc.arg(owner) AND d.created > sqlc.arg(since)
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(daily) AS BIGINT)) AS b) AS lately;
 
+-- name: CountBytes :one
+-- How many of an owner's jobs have not ended, and the bytes of their requests and of those of synchronous runs that have not ended.
+-- What the jobs of a task share counts once.
+SELECT CAST(COALESCE(SUM(l.n), 0) AS BIGINT) AS live, CAST(COALESCE(SUM(l.own + COALESCE(octet_length(tasks.request), 0)), 0)
+	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
+		WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)), 0) AS BIGINT) AS bytes
+FROM (SELECT jobs.task, count(*) AS n, SUM(jobs.bytes) AS own FROM jobs
+		WHERE jobs.owner = sqlc.arg(owner) AND jobs.phase <> 'ended' GROUP BY jobs.task) AS l
+	LEFT JOIN tasks ON tasks.id = l.task;
+
+-- name: CountShared :one
+-- The bytes of what the jobs of a task share; 0 if CountBytes counts them already, because one of the jobs has not ended.
+SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner AND jobs.task = tasks.id AND jobs.phase <> 'ended') THEN 0
+	ELSE octet_length(tasks.request) END AS BIGINT) AS bytes
+FROM tasks WHERE tasks.id = $1;
+
 -- name: PurgeTasks :exec
 DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 

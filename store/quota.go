@@ -22,8 +22,9 @@ func (s *Store) counting(ctx context.Context, op string, u dispatch.UserID, with
 	return end, fail(op, err)
 }
 
-// admit is nil if an owner may have n jobs more. Whoever asks the same for this owner waits until the transaction ends.
-func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, within []dispatch.Quota, now int64) error {
+// admit is nil if an owner may have n jobs more, with requests of so many bytes. Whoever asks the same for this owner waits until
+// the transaction ends.
+func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, bytes int64, within []dispatch.Quota, now int64) error {
 	if len(within) == 0 {
 		return nil
 	}
@@ -31,19 +32,36 @@ func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, withi
 		return err
 	}
 	for _, quota := range within {
-		has, err := q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(quota.Account), Live: int64(quota.Live),
-			Since: now - dispatch.Day.Microseconds(), Daily: int64(quota.Daily)})
+		has, err := holding(ctx, q, u, quota, now)
 		if err != nil {
 			return err
 		}
-		runs, err := q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: now, Account: string(quota.Account), Live: int64(quota.Live),
-			Since: now - dispatch.Day.Microseconds(), Daily: int64(quota.Daily)})
-		if err != nil {
-			return err
-		}
-		if err := quota.Admit(int(has.Live+runs.Live), int(has.Lately+runs.Lately), n); err != nil {
+		if err := quota.Admit(has, n, bytes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// holding counts what an owner has of what a quota bounds, as far as it matters. Live jobs and their bytes are counted in one pass:
+// for a user with 100,000 jobs a pass takes some 50 ms.
+func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64) (has dispatch.Holding, err error) {
+	asked := query.CountOwnedParams{Owner: u, Account: string(quota.Account), Live: int64(quota.Live), Since: now - dispatch.Day.Microseconds(),
+		Daily: int64(quota.Daily)}
+	live := int64(0)
+	if quota.Bytes > 0 {
+		held, err := q.CountBytes(ctx, u, now)
+		if err != nil {
+			return has, err
+		}
+		live, has.Bytes, asked.Live = min(held.Live, asked.Live), held.Bytes, 0
+	}
+	jobs, err := q.CountOwned(ctx, asked)
+	if err != nil {
+		return has, err
+	}
+	runs, err := q.CountSyncRuns(ctx, query.CountSyncRunsParams{Owner: u, Now: now, Account: asked.Account, Live: int64(quota.Live),
+		Since: asked.Since, Daily: asked.Daily})
+	has.Live, has.Lately = int(live+jobs.Live+runs.Live), int(jobs.Lately+runs.Lately)
+	return has, err
 }

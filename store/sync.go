@@ -22,7 +22,7 @@ func (s *Store) BeginSyncRun(ctx context.Context, r *dispatch.SyncRun, lapse tim
 		return fail("BeginSyncRun", err)
 	}
 	return s.in(ctx, s.write, "BeginSyncRun", func(q tx, now int64) error {
-		if err := s.admit(ctx, q, r.Owner, 1, within, now); err != nil {
+		if err := s.admit(ctx, q, r.Owner, 1, int64(len(request)), within, now); err != nil {
 			return err
 		}
 		r.ID, r.Created = dispatch.JobID(id), at(now)

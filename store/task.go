@@ -189,11 +189,16 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if a, err = q.LockTask(ctx, id, u); err != nil {
 			return err
 		}
-		jobs, err := jobsOf(q.ListFailed(ctx, id))
+		rows, err := q.ListFailed(ctx, id)
+		jobs, err := jobsOf(rows, err)
 		if err != nil {
 			return err
 		}
-		if err := s.admit(ctx, q, u, len(jobs), within, now); err != nil {
+		bytes, err := bytesOf(ctx, q, id, rows)
+		if err != nil {
+			return err
+		}
+		if err := s.admit(ctx, q, u, len(jobs), bytes, within, now); err != nil {
 			return err
 		}
 		for i, j := range jobs {
@@ -206,4 +211,16 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		return q.Wake(ctx, a, now)
 	})
 	return a, n, err
+}
+
+// bytesOf counts by how much a user holds more once these jobs of a task are live again.
+func bytesOf(ctx context.Context, q tx, id dispatch.TaskID, rows []query.Job) (n int64, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	n, err = q.CountShared(ctx, id)
+	for _, r := range rows {
+		n += r.Bytes
+	}
+	return n, err
 }

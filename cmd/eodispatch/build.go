@@ -72,7 +72,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	}
 	jobs := seams.store(kept)
 	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
-		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, SignInWithin: settings.Identity.GiveUpAfter, GiveUpAfter: settings.GiveUpAfter, StalledAfter: settings.StalledAfter}
+		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), SignInWithin: settings.Identity.GiveUpAfter, GiveUpAfter: settings.GiveUpAfter, StalledAfter: settings.StalledAfter}
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
 		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b

@@ -64,6 +64,7 @@ type Job struct {
 	Nonces      dispatch.Nonces
 	Unmoved     int64
 	Begun       int
+	Bytes       int64
 }
 
 type Platform struct {
