@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -32,7 +33,8 @@ type call struct {
 }
 
 func (d door) admit(w http.ResponseWriter, c call, handle func(http.ResponseWriter, call) *problem) {
-	defer d.oracle.enter(c.route, c.account)()
+	leave := sync.OnceFunc(d.oracle.enter(c.route, c.account))
+	defer leave()
 	// Only with the body read does net/http notice that the client has left, which is to end a latency.
 	body, err := io.ReadAll(io.LimitReader(c.Body, maxBody))
 	if err != nil {
@@ -55,6 +57,9 @@ func (d door) admit(w http.ResponseWriter, c call, handle func(http.ResponseWrit
 		d.refuse(a, problem{f.Status, f.code(), f.Message})
 	}
 	f.spoil(a)
+	if f.Form == AsIs {
+		leave() // the client has the whole response, and may send its next request, before this function returns
+	}
 	f.send(c.Context(), w, a)
 }
 

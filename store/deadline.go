@@ -21,6 +21,8 @@ const (
 	pingWithin    = 3 * time.Second  // Ping, and the check of a connection that was idle
 	connectWithin = 5 * time.Second  // a new connection, where the address sets no connect_timeout
 	leaveWithin   = 3 * time.Second  // the end of a connection that was given up: it counts in its pool until then
+	nextWithin    = 15 * time.Second // the next statement of a transaction: the server ends the transaction of a process that is frozen or cut off
+	heldWithin    = time.Minute      // a lock of Lock, likewise: longer than the requests that are made under it may take together
 	perJob        = time.Millisecond // in addition, for each job that is accepted at once
 )
 

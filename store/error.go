@@ -76,7 +76,7 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 		return dispatch.Unavailable, readOnly
 	case strings.HasPrefix(state, "28"), state == "3D000":
 		return dispatch.Misconfigured, "The database refuses us: its name, the user or the password is wrong."
-	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"), deadlock(state):
+	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"), deadlock(state):
 		return dispatch.Unavailable, silent
 	}
 	return dispatch.Internal, ""

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
@@ -16,6 +17,20 @@ func LimitPages(t *testing.T, s *Store, pages int) {
 	if _, err := s.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// InVisit runs f between two statements of a transaction that locks the row of an account. As in a process that is frozen, no
+// deadline of the program's ends it.
+func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) error {
+	lock := "UPDATE accounts SET due = due WHERE id = $1"
+	return fail("InVisit", s.once(ctx, s.visit, func(q tx, _ int64) error {
+		if _, err := q.ExecContext(ctx, lock, account); err != nil {
+			return err
+		}
+		f()
+		_, err := q.ExecContext(ctx, lock, account)
+		return err
+	}))
 }
 
 // Count counts the queries of a store that nobody uses yet, and its transactions; those of PostgreSQL read the clock besides.

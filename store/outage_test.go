@@ -67,6 +67,50 @@ func TestASilentServerHoldsNobody(t *testing.T) {
 	t.Logf("all work after %v", time.Since(began).Round(time.Millisecond))
 }
 
+// TestATransactionOfAProcessThatIsGoneEnds: a process is frozen, or cut off without a reset, between two statements of a
+// transaction that has locked an account. Another takes the account within 20 s.
+func TestATransactionOfAProcessThatIsGoneEnds(t *testing.T) {
+	t.Parallel()
+	dsn := postgres.Database(t)
+	proxy := postgres.NewProxy(t, dsn)
+	gone, s := open(t, proxy.URL, nil), open(t, dsn, nil)
+	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err != nil {
+		t.Fatal(err)
+	}
+	err := store.InVisit(t.Context(), gone, "p/shared", func() {
+		proxy.Silence(true)
+		began := time.Now()
+		for time.Since(began) < 30*time.Second {
+			leases, _, err := s.Dequeue(t.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			if len(leases) == 1 {
+				t.Logf("taken after %v", time.Since(began).Round(time.Millisecond))
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Error("nobody can take the account")
+	})
+	if !dispatch.Is(err, dispatch.Unavailable) {
+		t.Errorf("the transaction ended with %v", err)
+	}
+}
+
+// TestAProcessThatGoesOnIsToldThatItsTransactionEnded, as of any fault of the database.
+func TestAProcessThatGoesOnIsToldThatItsTransactionEnded(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgres.Database(t), nil)
+	err := store.InVisit(t.Context(), s, "p/shared", func() { time.Sleep(16 * time.Second) })
+	if !dispatch.Is(err, dispatch.Unavailable) {
+		t.Errorf("the transaction ended with %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // leased gives the lease of an account with a job.
 func leased(t *testing.T, s *store.Store) dispatch.Lease {
 	t.Helper()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -66,12 +68,22 @@ func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, e
 		c.PingTimeout = pingWithin
 	}
 	c.ConnConfig.DialFunc = dialer(c.ConnConfig.ConnectTimeout)
+	c.AfterConnect = leaveNothingLocked
 	c.ConnConfig.Tracer = deadlines{demoted: p.reset}
 	opened, err := pgxpool.NewWithConfig(ctx, c)
 	if err == nil {
 		*p = append(*p, opened)
 	}
 	return opened, err
+}
+
+// leaveNothingLocked lets the server end the transaction of a process that sends no further statement, and notice a process whose
+// machine vanished: else their locks would keep all other processes from an account for hours. It is a statement since poolers
+// refuse most settings in the first message of a connection.
+func leaveNothingLocked(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d;
+		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3`, nextWithin.Milliseconds()))
+	return err
 }
 
 // reset closes all connections, those in use when they are given back: they lead to a server that is no longer the primary.
