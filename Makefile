@@ -1,7 +1,8 @@
 # make test runs everything and installs what it needs, make bench what it measures with; the other targets need Go alone.
+# The programs that make check runs are pinned by tools/go.mod, their hashes by tools/go.sum.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: test build check bench fire soak generate ready
+.PHONY: test build check fuzz bench fire soak generate ready
 
 test: ready
 	go vet ./...
@@ -20,7 +21,18 @@ check:
 	go vet ./...
 	CGO_ENABLED=0 go vet ./...
 	go vet -tags failpoints ./dispatch ./cmd/eodispatch
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	go tool -modfile=tools/go.mod staticcheck ./...
+	@bash .ci/vulnerabilities
+
+# fuzz runs each fuzz target for FUZZTIME, one after the other, and fails with the first that finds something. make test runs their seeds.
+FUZZTIME ?= 30s
+fuzz:
+	@set -e; for folder in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+	  for target in $$(go test -list '^Fuzz' $$folder | grep '^Fuzz'); do \
+	    echo "$$folder $$target"; \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$folder; \
+	  done; \
+	done
 
 bench:
 	@bash realtest/install.sh shapely world-atlas

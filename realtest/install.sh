@@ -2,7 +2,8 @@
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, borders of countries,
 # and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
-# Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}.
+# Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
+# all else is checked by hashes that stand here, and what has another one is not installed.
 #
 #   install.sh          all that is missing
 #   install.sh NAME...  only the environments of requirements/NAME.txt, or the borders of world-atlas
@@ -32,27 +33,27 @@ package() {
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || command -v initdb; }
 has_venv() { python3 -c 'import venv, ensurepip'; }
 
-# install INTO ARGUMENT...: installs into an environment.
-install() {
-  local venv=$1
-  shift
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
-}
+# made_of NAME: what the Python environment of requirements/NAME.txt is made of, as a part of its folder's name; also in server_test.go.
+made_of() { cat "$here/requirements/build.txt" "$here/requirements/$1.txt" | sha256sum | cut -c1-12; }
 
-# environment NAME: makes the Python environment of requirements/NAME.txt, unless it is there as these say.
+# environment NAME: makes the Python environment of requirements/NAME.txt, unless it is there. Other contents make another folder, so
+# that tests of other work trees keep theirs. pip refuses what has no hash there, or another one.
 environment() {
-  local name=$1 venv=$cache/$1
-  if cmp -s "$here/requirements/$name.txt" "$venv/installed.txt"; then return; fi
-  echo "installing $(grep -v '^#' "$here/requirements/$name.txt" | tr '\n' ' ')for tests into $venv"
+  local name=$1 venv locked=(--quiet --disable-pip-version-check --require-hashes --no-build-isolation)
+  venv=$cache/$name-$(made_of "$name")
+  if [[ -e $venv/installed.txt ]]; then return; fi
+  echo "installing $(grep -v '^#' "$here/requirements/$name.in" | tr '\n' ' ')for tests into $venv"
   rm -rf "$venv"
   python3 -m venv "$venv"
-  install "$venv" -r "$here/requirements/$name.txt"
+  "$venv/bin/python" -m pip install "${locked[@]}" -r "$here/requirements/build.txt"
   if [[ $name == pygeoapi-0.24.0 ]]; then
-    install "$venv" --no-deps --ignore-requires-python pygeoapi==0.24.0
+    "$venv/bin/python" -m pip install "${locked[@]}" --ignore-requires-python -r "$here/requirements/$name.txt"
     # Python 3.11 cannot read two f-strings of its map module, which nest the same quotes.
     sed -i -E "s/\{query_args\['([a-z-]+)'\]\}/{query_args[\"\1\"]}/" "$venv"/lib/python3*/site-packages/pygeoapi/api/maps.py
+  else
+    "$venv/bin/python" -m pip install "${locked[@]}" -r "$here/requirements/$name.txt"
   fi
-  cp "$here/requirements/$name.txt" "$venv/installed.txt"
+  touch "$venv/installed.txt"
 }
 
 # outlines: unpacks the npm package of country borders, as it was published.
@@ -83,12 +84,16 @@ if [[ $# == 0 ]]; then
   package curl command -v curl
   package chromium command -v chromium
   names=(world-atlas)
-  for file in "$here"/requirements/*.txt; do names+=("$(basename "$file" .txt)"); done
+  for file in "$here"/requirements/*.in; do names+=("$(basename "$file" .in)"); done
 fi
 mkdir -p "$cache"
 exec 9>"$cache/lock" # one at a time
 flock 9
 for name in "${names[@]}"; do
-  if [[ $name == world-atlas ]]; then outlines; else environment "$name"; fi
+  case $name in
+    world-atlas) outlines ;;
+    build) ;; # a part of every environment
+    *) environment "$name" ;;
+  esac
 done
 if [[ $# == 0 ]]; then bash "$here/keycloak/install.sh"; fi

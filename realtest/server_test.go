@@ -3,8 +3,11 @@ package realtest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,7 +23,8 @@ import (
 // ready bounds how long a server may take from its start to its first answer.
 const ready = 2 * time.Minute
 
-// environment gives the folder of a Python environment. Without it the test is skipped, in CI it fails.
+// environment gives the folder of a Python environment, or of another thing that install.sh installs. Without it the test is skipped, in CI
+// it fails.
 func environment(t testing.TB, name string) string {
 	t.Helper()
 	cache := os.Getenv("EODISPATCH_CACHE")
@@ -31,11 +35,29 @@ func environment(t testing.TB, name string) string {
 		}
 		cache = filepath.Join(home, ".cache", "eodispatch")
 	}
-	folder := filepath.Join(cache, name)
+	folder := filepath.Join(cache, name+madeOf(t, name))
 	if _, err := os.Stat(filepath.Join(folder, "installed.txt")); err != nil {
 		missing(t, fmt.Sprintf("%s is not installed: run realtest/install.sh %s", name, name))
 	}
 	return folder
+}
+
+// madeOf is the end of the folder's name of a Python environment: what it is made of, as install.sh says it. "" for what is none.
+func madeOf(t testing.TB, name string) string {
+	t.Helper()
+	build, err := os.ReadFile("requirements/build.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked, err := os.ReadFile("requirements/" + name + ".txt")
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(append(build, locked...))
+	return "-" + hex.EncodeToString(sum[:])[:12]
 }
 
 // missing ends a test for want of something that the machine lacks.

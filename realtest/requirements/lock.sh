@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Locks what requirements/NAME.in asks for, and all that this depends on, by version and hash into requirements/NAME.txt. Versions that
+# NAME.txt has are kept; remove a line from it to have that package's newest. It needs uv.
+#
+#   lock.sh NAME...
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+for name in "$@"; do
+  python=3.11
+  [[ $name != pygeoapi-0.24.0 ]] || python=3.12 # it refuses 3.11; what it depends on is the same there
+  uv pip compile --quiet --generate-hashes --universal --python-version $python --no-annotate --no-header \
+    --only-binary :all: --no-binary traceback-with-variables "$name.in" -o "$name.txt"
+done
