@@ -104,10 +104,15 @@ type Config struct {
 	Proxies                     []netip.Prefix // whose X-Forwarded-For is believed
 	CORSOrigins                 []string       // exact origins; none: no browser page of another origin may call
 
-	Secret    dispatch.Secret // signs cursors, the same in all processes that share a database; "": one of this process alone
-	Freshness time.Duration   // how old a status may be; 10 s
-	Limits    Limits
-	Compat    Compat
+	Secret dispatch.Secret // signs cursors and seals tickets, the same in all processes that share a database; "": one of this process alone
+	// UseOnce reports whether a name is used for the first time in all processes, and remembers it until then. nil: there are
+	// no tickets for streams.
+	UseOnce func(ctx context.Context, name string, until time.Time) (first bool, err error)
+	// NoQueryToken refuses tokens in the addresses of streams.
+	NoQueryToken bool
+	Freshness    time.Duration // how old a status may be; 10 s
+	Limits       Limits
+	Compat       Compat
 }
 
 // Limits bound what a client may send.
@@ -123,6 +128,7 @@ type Limits struct {
 	Sockets  int           // open streams of one user; 100
 
 	UserPace, AddressPace time.Duration // between the requests of one user, and of one address; 0: as many as come
+	SignInPace            time.Duration // likewise of one address, to the pages where users sign in; 100 ms
 }
 
 // Compat is what existing clients need.
@@ -145,7 +151,7 @@ func (c Config) withDefaults() Config {
 		Tiles:    cmp.Or(c.Limits.Tiles, 100_000),
 		Sockets:  cmp.Or(c.Limits.Sockets, 100),
 		Values:   cmp.Or(c.Limits.Values, 10_000),
-		UserPace: c.Limits.UserPace, AddressPace: c.Limits.AddressPace,
+		UserPace: c.Limits.UserPace, AddressPace: c.Limits.AddressPace, SignInPace: cmp.Or(c.Limits.SignInPace, 100*time.Millisecond),
 	}
 	return c
 }
@@ -159,13 +165,16 @@ type api struct {
 	splitting turnstile // areas that are being split
 
 	cursorKey []byte
+	ticketKey []byte
 	readings  readings
 	reading   *readers
 	sockets   sockets
 	waits     sockets // requests that wait for a change
 	refusals  tokenRefusals
 	byUser    rates[dispatch.UserID]
+	byTicket  rates[dispatch.UserID] // of tickets
 	byAddress rates[netip.Prefix]
+	bySignIn  rates[netip.Prefix] // of pages where users sign in
 	outage    outage
 	rendering *semaphore.Weighted // bytes, see renderMemory
 	heldNow   *atomic.Int64       // bytes of pictures, see heldTogether
@@ -222,13 +231,16 @@ type API interface {
 func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), reading: newReaders(),
 		rendering: semaphore.NewWeighted(renderMemory), heldNow: new(atomic.Int64)}
-	a.cursorKey = cursorKey(a.Secret, rand.Text())
-	a.byUser.pace, a.byAddress.pace = a.Limits.UserPace, a.Limits.AddressPace
+	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
+	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
+	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets
+	a.byUser.pace, a.byAddress.pace, a.bySignIn.pace = a.Limits.UserPace, a.Limits.AddressPace, a.Limits.SignInPace
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()
 	a.accessRoutes()
+	a.ticketRoutes()
 	a.streams()
 	a.servePages()
 	a.serveDocs()

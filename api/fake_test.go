@@ -59,6 +59,23 @@ type world struct {
 	watchers map[chan struct{}]dispatch.UserID
 	only     map[<-chan struct{}]dispatch.JobID // what watchers of one job watch
 	reads    int                                // of single jobs
+	used     map[string]time.Time               // names that are used once
+}
+
+func (w *world) useOnce(_ context.Context, name string, until time.Time) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil {
+		return false, w.fail
+	}
+	if _, used := w.used[name]; used {
+		return false, nil
+	}
+	if w.used == nil {
+		w.used = map[string]time.Time{}
+	}
+	w.used[name] = until
+	return true, nil
 }
 
 func newWorld() *world {
@@ -74,7 +91,7 @@ func (w *world) config() Config {
 			defer w.mu.Unlock()
 			w.signed = append(w.signed, c)
 		},
-		Grants: w, AsUser: []string{"cdse"},
+		Grants: w, AsUser: []string{"cdse"}, UseOnce: w.useOnce,
 		Title: "Dispatch test", Version: "1.2.3",
 	}
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -297,8 +296,8 @@ func (a *api) writeTaskPart(r *renderer, p *picture, n int, q pageQuery, last in
 	return r.text(after)
 }
 
-// cursorKey is the same in all processes that share a secret, and in each another where there is none.
-func cursorKey(secret dispatch.Secret, random string) []byte {
-	key := sha256.Sum256([]byte("cursor " + cmp.Or(secret.Reveal(), random)))
+// cursorKey is the same in all processes that share a secret.
+func cursorKey(secret dispatch.Secret) []byte {
+	key := sha256.Sum256([]byte("cursor " + secret.Reveal()))
 	return key[:]
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -19,6 +20,7 @@ const (
 // that memory is bounded: two generations are kept, and the older is dropped when the newer is full.
 type rates[K comparable] struct {
 	pace time.Duration // of one client's requests; 0: no bound
+	most int           // at once, of a client that was quiet; 0: those of burstFor
 
 	mu           sync.Mutex
 	newer, older map[K]*rate.Limiter
@@ -46,7 +48,7 @@ func (r *rates[K]) of(client K) *rate.Limiter {
 	}
 	limiter, ok := r.older[client]
 	if !ok {
-		limiter = rate.NewLimiter(rate.Every(r.pace), max(1, int(burstFor/r.pace)))
+		limiter = rate.NewLimiter(rate.Every(r.pace), cmp.Or(r.most, max(1, int(burstFor/r.pace))))
 	}
 	if r.newer == nil || len(r.newer) >= maxRated {
 		r.newer, r.older = map[K]*rate.Limiter{}, r.newer

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -36,9 +34,12 @@ var pageFiles embed.FS
 var (
 	pageTemplate = template.Must(template.ParseFS(pageFiles, "pages/page.html"))
 	pageStyle    = mustRead("pages/page.css")
-	// pagePolicy lets a page load nothing and be shown in no other.
-	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; frame-ancestors 'none'", styleHash(pageStyle))
 )
+
+// pagePolicy lets a page load nothing, have the one style that carries the nonce, and be shown in no other page.
+func pagePolicy(p page, nonce string) string {
+	return fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; frame-ancestors 'none'; form-action %s", nonce, formTargets(p))
+}
 
 func mustRead(name string) string {
 	text, err := pageFiles.ReadFile(name)
@@ -46,11 +47,6 @@ func mustRead(name string) string {
 		panic(err) // it is embedded
 	}
 	return string(text)
-}
-
-func styleHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // page is what a browser is shown.
@@ -72,11 +68,27 @@ func (a *api) servePages() {
 	if a.SignIns == nil {
 		return
 	}
-	a.mux.HandleFunc("GET /link/{platform}", a.linkPage)
-	a.mux.HandleFunc("POST /link/{platform}", a.link)
-	a.mux.HandleFunc("GET /away", a.awayPage)
-	a.mux.HandleFunc("POST /away", a.agree)
-	a.mux.HandleFunc("GET "+SignedInPath, a.signedInPage)
+	for route, serve := range map[string]http.HandlerFunc{"GET /link/{platform}": a.linkPage, "POST /link/{platform}": a.link,
+		"GET /away": a.awayPage, "POST /away": a.agree, "GET " + SignedInPath: a.signedInPage} {
+		a.mux.HandleFunc(route, a.ratedPage(serve))
+	}
+}
+
+// ratedPage shows a page in place of one that an address asks for too often: nobody is known there, and each way back from
+// signing in costs the identity provider a request.
+func (a *api) ratedPage(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		wait := a.bySignIn.wait(network(callIn(r.Context()).address))
+		if wait == 0 {
+			serve(w, r)
+			return
+		}
+		err := errTooFast("your address", wait)
+		for name, value := range err.header {
+			w.Header().Set(name, value)
+		}
+		a.show(w, r, err.status, page{Title: "Too many requests", Text: []string{err.message}, Note: "Reference: " + callIn(r.Context()).id})
+	}
 }
 
 // linkPage sends a user who opened it to link an account, and asks one whom another site sent.
@@ -268,15 +280,17 @@ func formTargets(p page) string {
 
 func (a *api) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 	var b bytes.Buffer
+	nonce := rand.Text()
 	if err := pageTemplate.Execute(&b, struct {
 		page
 		Style template.CSS
-	}{p, template.CSS(pageStyle)}); err != nil {
+		Nonce string
+	}{p, template.CSS(pageStyle), nonce}); err != nil {
 		panic(err) // the template is our own
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", pagePolicy+"; form-action "+formTargets(p))
+	h.Set("Content-Security-Policy", pagePolicy(p, nonce))
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(status)
 	if _, err := w.Write(b.Bytes()); err != nil {

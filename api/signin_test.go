@@ -5,10 +5,13 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -283,4 +286,61 @@ func TestGrants(t *testing.T) {
 	if len(use) != 2 || use[0] != (Usage{"cdse", 1, use[0].LiveOf, 2, nil, 3, use[0].Costs}) || *use[0].LiveOf != 4 || *use[0].Costs != 1.5 || use[1].Costs != nil {
 		t.Errorf("usage %+v", use)
 	}
+}
+
+// TestPages_HaveANonce: each page has another, and nothing in it runs or styles without.
+func TestPages_HaveANonce(t *testing.T) {
+	_, d, h, _ := lobby("https://dispatch.example.org")
+	nonces := map[string]bool{}
+	for _, target := range []string{"/away", "/away", "/away?for=x", "/signed-in?code=c"} {
+		d.arrived = identity.Arrival{User: anna, Name: "Anna"}
+		a := browse(h, target)
+		nonce := regexp.MustCompile(`style-src 'nonce-([A-Za-z0-9+/_-]{20,})';`).FindStringSubmatch(a.Header().Get("Content-Security-Policy"))
+		if nonce == nil || nonces[nonce[1]] {
+			t.Fatalf("%s: %q, not one nonce", target, a.Header().Get("Content-Security-Policy"))
+		}
+		nonces[nonce[1]] = true
+		text := a.Body.String()
+		if strings.Count(text, "<style") != 1 || !strings.Contains(text, `<style nonce="`+nonce[1]+`">`) || strings.Contains(text, "style=") {
+			t.Errorf("%s: %s", target, text)
+		}
+	}
+}
+
+// TestPages_AreRated by address, with nothing configured: so nobody can have the identity provider asked again and again. Whose
+// requests a trusted proxy passes on have the address that it tells.
+func TestPages_AreRated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &doorman{}
+		c := newWorld().config()
+		c.SignIns, c.Away, c.Proxies = d, true, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's is 192.0.2.1
+		h := New(c)
+		defer h.Close()
+		visit := func(from, target string) *httptest.ResponseRecorder {
+			return navigate(h, http.MethodGet, target, "", map[string]string{"X-Forwarded-For": from})
+		}
+		taken := 0
+		for ; taken < 1000 && visit("198.51.100.1", "/signed-in?code=c").Code == 200; taken++ {
+		}
+		if taken != 100 || d.finished != taken {
+			t.Errorf("%d visits at once were taken, and %d finished", taken, d.finished)
+		}
+		for _, target := range []string{"/signed-in?code=c", "/link/cdse", "/away"} {
+			a := visit("198.51.100.1", target)
+			shows(t, a, http.StatusTooManyRequests, "Too many requests")
+			if again := a.Header().Get("Retry-After"); again != "1" {
+				t.Errorf("%s: Retry-After %q", target, again)
+			}
+		}
+		if a := visit("198.51.100.2", "/signed-in?code=c"); a.Code != 200 {
+			t.Errorf("another address: %d", a.Code)
+		}
+		if a := ask(h, "GET", "/usage", "", "X-Forwarded-For", "198.51.100.1"); a.Code != 200 {
+			t.Errorf("what is no such page: %d", a.Code)
+		}
+		time.Sleep(time.Second)
+		if a := visit("198.51.100.1", "/signed-in?code=c"); a.Code != 200 {
+			t.Errorf("after the pause: %d", a.Code)
+		}
+	})
 }

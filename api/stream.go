@@ -91,7 +91,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 		return nil, err
 	}
 	callIn(r.Context()).caller = caller
-	if a.SignedIn != nil {
+	if a.SignedIn != nil && caller.Token != "" { // with a ticket it was told when the ticket was asked for
 		a.SignedIn(r.Context(), caller)
 	}
 	s := &stream{api: a, expires: caller.Expires}
@@ -125,6 +125,8 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 }
 
 var (
+	errQueryToken = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
+		message: "Tokens are not taken in addresses here. Get a ticket by POST /tickets, and open the stream with ?ticket= in place of ?token=."}
 	errOrigin    = refusal{status: http.StatusForbidden, code: "FORBIDDEN", message: "Pages of this origin may not open a stream here."}
 	errNoUpgrade = refusal{status: http.StatusUpgradeRequired, code: "UPGRADE_REQUIRED", message: "This address speaks WebSocket.",
 		header: map[string]string{"Upgrade": "websocket"}}
@@ -132,15 +134,24 @@ var (
 	errTooManyOpen = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many open streams.", header: retryAfter(time.Minute)}
 )
 
-// streamCaller verifies the token: in the header, or for browsers, which cannot set it, in a sub-protocol or the query.
+// streamCaller verifies the token: in the header, or for browsers, which cannot set it, in a sub-protocol or the query; or
+// the ticket in the query.
 func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
-	given := r.URL.Query()["token"]
+	query := r.URL.Query()
+	given, tickets := query["token"], query["ticket"]
+	if a.NoQueryToken && len(given) > 0 {
+		return identity.Caller{}, errQueryToken
+	}
 	for _, p := range offered(r) {
 		if token, ok := strings.CutPrefix(p, bearerProtocol); ok {
 			given = append(given, token)
 		}
 	}
 	switch {
+	case len(tickets) == 1 && len(given) == 0 && r.Header.Get("Authorization") == "":
+		return a.admitted(r.Context(), tickets[0])
+	case len(tickets) > 0:
+		return identity.Caller{}, errNoToken
 	case len(given) == 0:
 		return a.caller(r)
 	case len(given) > 1 || r.Header.Get("Authorization") != "":

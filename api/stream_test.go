@@ -307,14 +307,6 @@ func TestTokensInAddressesOpenStreamsAlone(t *testing.T) {
 	}
 }
 
-// TestThereAreNoTickets: case 67, where the contract differs: nothing is given out that could be used again, later, by
-// another page or for another object.
-func TestThereAreNoTickets(t *testing.T) {
-	s := serveWorld(t, newWorld(), nil)
-	failed(t, ask(s.api, "POST", "/v1/stream-tickets", "{}"), 404, "NOT_FOUND")
-	s.try([]handshake{{"ticket", "/job_status?ticket=token-anna", []string{"Authorization", ""}, 401}})
-}
-
 // TestOriginsOfStreams: case 68.
 func TestOriginsOfStreams(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) {

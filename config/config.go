@@ -23,6 +23,7 @@ type Config struct {
 	Applications  Applications    `yaml:"applications"`
 	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
 	Limits        Limits          `yaml:"limits"`
+	Streams       Streams         `yaml:"streams"`
 	Compat        Compat          `yaml:"compat"`
 	CORS          CORS            `yaml:"cors"`
 	About         About           `yaml:"about"`
@@ -176,7 +177,13 @@ type Limits struct {
 	Connections int  `yaml:"connections" default:"10000"`         // open at once, in each process
 	RateUser    Pace `yaml:"rate_user"`                           // of one user's requests, in each process; absent: none
 	RateAddress Pace `yaml:"rate_address"`                        // likewise of one address
+	RateSignIn  Pace `yaml:"rate_sign_in" default:"10/s"`         // likewise of one address, on the pages where users sign in
 	Streams     int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
+}
+
+// Streams says how WebSockets are opened.
+type Streams struct {
+	QueryTokens bool `yaml:"query_token" default:"true"` // by a token in the address, too
 }
 
 // Compat is what older clients need.

@@ -54,7 +54,8 @@ platforms:
 applications: {allow_hosts: [raw.githubusercontent.com]}
 tls: {cert: /tls/cert.pem, key: /tls/key.pem}
 trusted_proxies: [10.0.0.0/8]
-limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, user_bytes: 3GiB, streams: 30}
+limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, rate_sign_in: 12/m, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, user_bytes: 3GiB, streams: 30}
+streams: {query_token: false}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
@@ -110,7 +111,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
@@ -124,7 +125,7 @@ func TestDefaults(t *testing.T) {
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
 		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
-		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.GiveUpAfter != 24*time.Hour, c.StalledAfter != 6*time.Hour:
+		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.Limits.RateSignIn != Pace(100*time.Millisecond), !c.Streams.QueryTokens, c.GiveUpAfter != 24*time.Hour, c.StalledAfter != 6*time.Hour:
 		t.Errorf("defaults: %+v", c)
 	}
 	if diff := cmp.Diff([]string{"api"}, c.Identity.Audience); diff != "" {

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,5 +161,37 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 		ok(s.KeepGrant(ctx, grant("a3", "ann")))
 		withdrawn("ann", false)
 		withdrawn("bob", true)
+	})
+}
+
+// TestUseOnce: of many who use a name at once one is the first, and Purge forgets it when its time is over.
+func TestUseOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		var first atomic.Int64
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if ok, err := s.UseOnce(t.Context(), "ticket a", time.Now().Add(time.Hour)); err != nil {
+					t.Error(err)
+				} else if ok {
+					first.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := first.Load(); n != 1 {
+			t.Errorf("%d were the first", n)
+		}
+		if ok, err := s.UseOnce(t.Context(), "ticket b", time.Now().Add(-time.Hour)); err != nil || !ok {
+			t.Errorf("another name: %v %v", ok, err)
+		}
+		if err := s.Purge(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]bool{"ticket a": false, "ticket b": true} {
+			if ok, err := s.UseOnce(t.Context(), name, time.Now().Add(time.Hour)); err != nil || ok != want {
+				t.Errorf("%s after Purge: first %v, %v; want %v", name, ok, err, want)
+			}
+		}
 	})
 }

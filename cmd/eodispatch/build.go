@@ -79,9 +79,10 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
 		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
+		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams,
-			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress)},
+			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn)},
 		Proxies: proxies(settings),
 		Compat:  api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
 )
@@ -99,17 +101,65 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	}
 }
 
-// TestReplicasTakeEachOthersCursors, also where no secret is configured from which a key could be made.
-func TestReplicasTakeEachOthersCursors(t *testing.T) {
-	w := startWorld(t)
+// openReplicas starts two processes of the real program that share a database, and no secret of their configuration.
+func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []client) {
+	t.Helper()
 	tables := postgres.Database(t)
-	var clients []client
 	for range 2 {
-		p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
-			"EODISPATCH_DATABASE="+tables, fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, w.OpenEOURL))
+		p := startProgram(t, append(more, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
+			"EODISPATCH_DATABASE="+tables, fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, w.OpenEOURL))...)
 		t.Cleanup(func() { p.stop(t) })
 		clients = append(clients, as(w, p.address, "alice", nil))
 	}
+	return clients
+}
+
+// TestReplicasTakeEachOthersTickets, each once, however many requests bring it to both at once. With tokens in addresses
+// switched off a stream is opened by a ticket alone.
+func TestReplicasTakeEachOthersTickets(t *testing.T) {
+	w := startWorld(t)
+	clients := openReplicas(t, w, "EODISPATCH_STREAMS_QUERY_TOKEN=false")
+	open := func(c client, query string) int {
+		s, r, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(c.broker, "http")+"/job_status"+query, nil)
+		if err == nil {
+			t.Cleanup(func() { s.CloseNow() })
+		}
+		if r == nil {
+			t.Error(err)
+			return 0
+		}
+		return r.StatusCode
+	}
+	for from := range clients {
+		var ticket struct{ Ticket string }
+		if err := clients[from].call(t.Context(), http.MethodPost, "/tickets", nil, &ticket); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		answers := map[int]int{}
+		for i := range 20 {
+			all.Go(func() {
+				status := open(clients[i%2], "?ticket="+ticket.Ticket)
+				mu.Lock()
+				defer mu.Unlock()
+				answers[status]++
+			})
+		}
+		all.Wait()
+		if answers[http.StatusSwitchingProtocols] != 1 || answers[http.StatusUnauthorized] != 19 {
+			t.Errorf("a ticket of replica %d: %v", from, answers)
+		}
+		if status := open(clients[from], "?token="+clients[from].token); status != http.StatusUnauthorized {
+			t.Errorf("a token in the address: %d", status)
+		}
+	}
+}
+
+// TestReplicasTakeEachOthersCursors, also where no secret is configured from which a key could be made.
+func TestReplicasTakeEachOthersCursors(t *testing.T) {
+	w := startWorld(t)
+	clients := openReplicas(t, w)
 	for range 3 {
 		if _, err := clients[0].submit(t.Context(), openEORequest(w)); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+const (
+	ticketLasts = 30 * time.Second
+	// ticketKept is how long the use of a ticket is remembered beyond its end, so that clocks of replicas and of the
+	// database which differ by minutes do not make it good again.
+	ticketKept = 10 * time.Minute
+	ticketSalt = 16   // bytes
+	maxTicket  = 4096 // characters
+)
+
+// Ticket opens one stream as the user who asked for it.
+type Ticket struct {
+	Ticket  string    `json:"ticket" doc:"For the query of a stream's address, as ticket"`
+	Expires time.Time `json:"expires" doc:"It opens a stream until then, once"`
+}
+
+type ticketAnswer struct{ Body Ticket }
+
+// admission is what a ticket says.
+type admission struct {
+	User  dispatch.UserID
+	Ends  time.Time // of the token that it was given for, and so of the stream; zero: never
+	Until time.Time // of the ticket
+}
+
+var errBadTicket = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
+	message: "The ticket is not valid here: it was used before, or is older than 30 seconds. Get a new one by POST /tickets."}
+
+// ticketRoutes declare how clients get a ticket. Without a memory of those that were used there are none.
+func (a *api) ticketRoutes() {
+	if a.UseOnce == nil {
+		return
+	}
+	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets", Tags: []string{"access"},
+		Summary: "A ticket that opens one stream",
+		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place of the token. The ticket is good once, for 30 seconds, " +
+			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that the ticket was asked for with. " +
+			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered with 429.",
+		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 429, 503)}, a.createTicket)
+}
+
+func (a *api) createTicket(ctx context.Context, _ *request) (*ticketAnswer, error) {
+	caller := callIn(ctx).caller
+	if wait := a.byTicket.wait(caller.User); wait > 0 {
+		return nil, errTooFast("yours", wait)
+	}
+	t := admission{User: caller.User, Ends: caller.Expires, Until: time.Now().Add(ticketLasts)}
+	if !t.Ends.IsZero() && t.Ends.Before(t.Until) {
+		t.Until = t.Ends
+	}
+	text, err := sealTicket(a.ticketKey, t)
+	return &ticketAnswer{Ticket{text, t.Until.UTC()}}, err
+}
+
+// admitted gives who opens a stream with a ticket, which is used up by that. Why one is refused is not told.
+func (a *api) admitted(ctx context.Context, ticket string) (identity.Caller, error) {
+	t, use, err := openTicket(a.ticketKey, ticket)
+	if a.UseOnce == nil || err != nil || !time.Now().Before(t.Until) {
+		return identity.Caller{}, errBadTicket
+	}
+	first, err := a.UseOnce(ctx, "ticket "+use, t.Until.Add(ticketKept))
+	switch {
+	case err != nil:
+		return identity.Caller{}, err
+	case !first:
+		return identity.Caller{}, errBadTicket
+	}
+	if wait := a.byUser.wait(t.User); wait > 0 {
+		return identity.Caller{}, errTooFast("yours", wait)
+	}
+	return identity.Caller{User: t.User, Expires: t.Ends}, nil
+}
+
+// ticketKey is the same in all processes that share a secret.
+func ticketKey(secret dispatch.Secret) []byte {
+	key := sha256.Sum256([]byte("ticket " + secret.Reveal()))
+	return key[:]
+}
+
+// sealTicket writes a ticket that tells nothing to those who read it in an address. Each has a key of its own, derived with a
+// random salt, so that their number has no limit.
+func sealTicket(key []byte, t admission) (string, error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	salt := make([]byte, ticketSalt)
+	rand.Read(salt)
+	sealer, err := ticketSealer(key, salt)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(sealer.Seal(salt, nil, text, nil)), nil
+}
+
+// openTicket is the inverse of sealTicket. use names the ticket, however its text is spelled.
+func openTicket(key []byte, ticket string) (t admission, use string, err error) {
+	if len(ticket) > maxTicket {
+		return t, "", errors.New("the ticket is too long")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(ticket)
+	if err != nil || len(raw) < ticketSalt {
+		return t, "", errors.New("this is no ticket")
+	}
+	salt := raw[:ticketSalt]
+	sealer, err := ticketSealer(key, salt)
+	if err != nil {
+		return t, "", err
+	}
+	text, err := sealer.Open(nil, nil, raw[ticketSalt:], nil)
+	if err != nil {
+		return t, "", err
+	}
+	err = json.Unmarshal(text, &t)
+	return t, base64.RawURLEncoding.EncodeToString(salt), err
+}
+
+func ticketSealer(key, salt []byte) (cipher.AEAD, error) {
+	own, err := hkdf.Key(sha256.New, key, salt, "stream ticket", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(own)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
