@@ -286,9 +286,20 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 	case a.TokenURL+a.Issuer+a.Provider == "", a.TokenURL != "" && a.Issuer+a.Provider != "":
 		r.failAt(key, "write one of token_url, issuer and provider, or provider with the issuer that it must be")
 	case a.Provider != "" && a.Issuer == "":
-		c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is missing beside provider: the platform says which server gets "+
-			"the account's secret; write the issuer that it must be", p.Name))
+		r.checkPinned(c, p, key+".issuer")
 	}
+}
+
+// checkPinned refuses a service account whose issuer the platform alone would name: it would say which server gets the secret.
+// BACKENDS has no place for an issuer, and a deployment must be able to switch by its image, so there it is only said.
+func (r *reader) checkPinned(c *Config, p *Platform, key string) {
+	if r.origin[r.at["platforms"]] != "BACKENDS" {
+		r.failAt(key, "is missing beside provider: the platform would say which server gets the account's secret; write the issuer that it must be")
+		return
+	}
+	variable := prefix + "_" + strings.ToUpper(strings.NewReplacer("[", "_", "]", "", ".", "_").Replace(key))
+	c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is missing beside provider: the platform says which server gets "+
+		"the account's secret; write the issuer that it must be into %s", p.Name, variable))
 }
 
 // checkUnique finds platforms that could not be told apart, by name or by address.

@@ -496,16 +496,32 @@ func TestASharedAccountWithoutBoundsIsSaid(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatAPlatformNamesIsSaid where the configuration does not pin it.
+// TestAnIssuerThatAPlatformNamesIsPinned: a platform must not choose which server gets the secret of an account.
+func TestAnIssuerThatAPlatformNamesIsPinned(t *testing.T) {
+	for given, want := range map[string]bool{"provider: EGI": false, "provider: EGI, issuer: https://c.example.org": true, "issuer: https://c.example.org": true} {
+		_, err := load("x.yaml", []byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, "+
+			"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}"), []string{"S=s"})
+		if want == (err != nil) || err != nil && !strings.Contains(err.Error(), "platforms[0].service_account.issuer: is missing beside provider") {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+}
+
+// TestAnIssuerThatAPlatformNamesIsSaid where the variables of the deployed service cannot pin it, and a variable of our own does not.
 func TestAnIssuerThatAPlatformNamesIsSaid(t *testing.T) {
-	for given, want := range map[string]bool{"provider: EGI": true, "provider: EGI, issuer: https://c.example.org": false, "issuer: https://c.example.org": false} {
-		c := mustLoad(t, "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, "+
-			"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}", "S=s")
+	deployed := []string{"KEYCLOAK_HOST=a.example.org", "KEYCLOAK_REALM=r", "KEYCLOAK_CLIENT_ID=a",
+		`BACKENDS={"https://b.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/id/secret"}}`}
+	const pin = "EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_ISSUER=https://c.example.org"
+	for name, environ := range map[string][]string{"open": deployed, "pinned": append(slices.Clone(deployed), pin)} {
+		c, err := load("", nil, environ)
+		if err != nil {
+			t.Fatal(name, err)
+		}
 		said := slices.ContainsFunc(c.Notes, func(note string) bool {
-			return strings.HasPrefix(note, "platform a: service_account.issuer is missing beside provider")
+			return strings.Contains(note, "service_account.issuer is missing beside provider") && strings.Contains(note, "EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_ISSUER")
 		})
-		if said != want {
-			t.Errorf("%s: notes %q", given, c.Notes)
+		if said != (name == "open") {
+			t.Errorf("%s: notes %q", name, c.Notes)
 		}
 	}
 }

@@ -198,7 +198,7 @@ platforms:
   protocol: openeo
   endpoint: %s
   access: shared
-  service_account: {provider: sim, client_id: %s, client_secret: %s}
+  service_account: {provider: sim, issuer: %[8]s, client_id: %[5]s, client_secret: %[6]s}
 - name: ogc
   protocol: ogc-api-processes
   endpoint: %s

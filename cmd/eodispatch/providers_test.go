@@ -21,15 +21,19 @@ func TestProvidersThatAPlatformNamesArePublic(t *testing.T) {
 	address, connections := counting(t)
 	for _, row := range []struct {
 		account string
+		pinned  bool
 		want    bool // a connection is made
 	}{
-		{"provider: EGI", false},
-		{"provider: EGI, issuer: " + address, false},
-		{"issuer: " + address, true},
-		{"token_url: " + address + "/token", true},
+		{"provider: EGI, issuer: " + address, false, false}, // as it is with BACKENDS
+		{"provider: EGI, issuer: " + address, true, false},
+		{"issuer: " + address, true, true},
+		{"token_url: " + address + "/token", true, true},
 	} {
 		settings := settingsOf(t, "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: p, protocol: openeo, "+
 			"endpoint: https://b.example.org, access: shared, service_account: {"+row.account+", client_id: a, client_secret: env:S}}", "S=s")
+		if !row.pinned {
+			settings.Platforms[0].ServiceAccount.Issuer = ""
+		}
 		c := tokensOf(settings, platforms(settings), slog.New(slog.DiscardHandler))
 		if account := &c.Platforms[0].Account; account.FindIssuer != nil {
 			account.FindIssuer = func(context.Context) (string, error) { return address, nil }

@@ -120,7 +120,7 @@ func (c *chromium) keepPicture(file string) {
 }
 
 // TestAStreamInABrowser opens a WebSocket from a page of an origin that the operator lists, with the token in a sub-protocol, and
-// reads a status. A page of another origin is refused, with the same token; so is its fetch.
+// with a ticket that the page asked for, and reads a status. A page of another origin is refused, with the same token; so is its fetch.
 func TestAStreamInABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	page := func() string {
@@ -142,14 +142,19 @@ func TestAStreamInABrowser(t *testing.T) {
 		socket.onmessage = m => { const said = JSON.parse(m.data); if (said.type === "status") tell(socket.protocol.slice(0, 7) + JSON.stringify(said.data)); };
 		socket.onclose = e => tell("closed " + e.code);
 	})`, address, token)
+	withTicket := fmt.Sprintf(`fetch("http://%[1]s/tickets", {method: "POST", headers: {Authorization: "Bearer %[2]s"}}).then(a => a.json()).then(given => new Promise(tell => {
+		const socket = new WebSocket("ws://%[1]s/job_status?interval=1&ticket=" + given.ticket);
+		socket.onmessage = m => { const said = JSON.parse(m.data); if (said.type === "status") tell("ticket " + JSON.stringify(said.data)); };
+		socket.onclose = e => tell("closed " + e.code);
+	}), e => "refused")`, address, token)
 	fetch := fmt.Sprintf(`fetch("http://%s/jobs_status", {headers: {Authorization: "Bearer %s"}}).then(a => "status " + a.status, e => "refused")`, address, token)
-	for _, row := range []struct{ origin, stream, fetch string }{
-		{listed, `bearer.{"upscaling_tasks":[],"processing_jobs":[]}`, "status 200"},
-		{other, "closed 1006", "refused"},
+	for _, row := range []struct{ origin, stream, ticket, fetch string }{
+		{listed, `bearer.{"upscaling_tasks":[],"processing_jobs":[]}`, `ticket {"upscaling_tasks":[],"processing_jobs":[]}`, "status 200"},
+		{other, "closed 1006", "refused", "refused"},
 	} {
 		c.open(row.origin)
 		c.comesTo(`location.origin === "` + row.origin + `" && document.readyState === "complete"`)
-		for expression, want := range map[string]string{stream: row.stream, fetch: row.fetch} {
+		for expression, want := range map[string]string{stream: row.stream, withTicket: row.ticket, fetch: row.fetch} {
 			got, err := c.run(expression)
 			must(t, err)
 			if text, _ := got.(string); text != want {
