@@ -90,6 +90,9 @@ func refusalFor(err error) refusal {
 	if _, ok := errors.AsType[unhealthy](err); ok {
 		return errNoHealth
 	}
+	if e := dispatch.OfDatabase(err); e != nil {
+		return refusal{status: errNoHealth.status, code: errNoHealth.code, message: dispatch.TextFor(e), header: errNoHealth.header}
+	}
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok {
 		e = &dispatch.Error{Kind: dispatch.Internal, Err: err}
@@ -108,10 +111,6 @@ func refusalFor(err error) refusal {
 	case dispatch.Busy, dispatch.LimitReached, dispatch.DocumentUnreachable:
 		r.header = retryAfter(max(e.RetryAfter, time.Second))
 	case dispatch.Unavailable:
-		if e.Database {
-			r.code, r.header = errNoHealth.code, errNoHealth.header
-			return r
-		}
 		if e.RetryAfter > 0 {
 			r.header = retryAfter(e.RetryAfter)
 		}

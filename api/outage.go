@@ -23,8 +23,7 @@ func ofDatabase(err error) bool {
 	if _, ok := errors.AsType[unhealthy](err); ok {
 		return true
 	}
-	e, ok := errors.AsType[*dispatch.Error](err)
-	return ok && e.Database
+	return dispatch.OfDatabase(err) != nil
 }
 
 // outage logs a database that is away once when it is lost, and once when it is back.

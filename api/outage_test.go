@@ -17,15 +17,21 @@ func away(err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err, Database: true}
 }
 
-// TestTheDatabaseIsNotThePlatform: a statement that ran into its deadline is answered as any outage of the database.
+// TestTheDatabaseIsNotThePlatform: every error of the database is answered as an outage of the database: of a statement that ran into
+// its deadline, of a commit whose end is not known, of a server that refuses the broker, and where another error wraps it.
 func TestTheDatabaseIsNotThePlatform(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for _, cause := range []error{context.DeadlineExceeded, errors.New("connection refused")} {
-		w.fail = away(cause)
+	of := func(k dispatch.Kind) error {
+		return &dispatch.Error{Kind: k, Op: "store.Commit", Text: "The database does not answer.", Database: true}
+	}
+	for _, err := range []error{away(context.DeadlineExceeded), away(errors.New("connection refused")), of(dispatch.Uncertain), of(dispatch.Misconfigured),
+		&dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Text: "The identity provider gives no token.", Err: away(errors.New("x"))},
+		errors.Join(errors.New("not closed"), away(errors.New("x")))} {
+		w.fail = err
 		a := ask(h, "GET", "/unit_jobs/1", "")
 		if f := failed(t, a, 503, "SERVICE_UNAVAILABLE"); a.Header().Get("Retry-After") != "5" || f.Message != "The database does not answer." {
-			t.Errorf("%v: %v %s", cause, a.Header(), a.Body)
+			t.Errorf("%v: %v %s", err, a.Header(), a.Body)
 		}
 	}
 }

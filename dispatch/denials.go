@@ -27,6 +27,9 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 		}
 		return t, err == nil, firstOf(err, v.renew(ctx))
 	}
+	if OfDatabase(err) != nil { // of the vault: it says nothing about the platform, nor about who must sign in
+		return t, false, err
+	}
 	v.denial, v.empty = v.blame(err), true
 	v.unsaved = append(v.unsaved, flown{answers: v.denied()})
 	return t, false, firstOf(v.saveAll(ctx), v.deny(ctx))

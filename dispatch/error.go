@@ -55,7 +55,7 @@ type Error struct {
 	Faults     []Fault
 	RetryAfter time.Duration
 	Answered   bool  // of Uncertain: the server itself answered, so nothing of the request is still on its way
-	Database   bool  // of Unavailable and Uncertain: the database was asked, and not a platform
+	Database   bool  // of Unavailable, Uncertain and Misconfigured: the database was asked, and not a platform
 	Err        error // the cause, for the log only
 }
 
@@ -88,6 +88,25 @@ func KindOf(err error) Kind {
 
 // Is reports whether err is an error of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// OfDatabase returns the first error of the database that err is or wraps, and nil where there is none: the database did not
+// answer, or refused to write, and no platform is to blame.
+func OfDatabase(err error) *Error {
+	if e, ok := err.(*Error); ok && e.Database {
+		return e
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return OfDatabase(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, wrapped := range e.Unwrap() {
+			if found := OfDatabase(wrapped); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
 
 // TextFor returns what the user may be told about err.
 func TextFor(err error) string {

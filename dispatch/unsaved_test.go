@@ -192,6 +192,28 @@ func TestTheDatabaseIsNotThePlatform(t *testing.T) {
 	})
 }
 
+// A token that cannot be got because the vault is in a database that does not answer says nothing about the platform or its user's sign-in.
+func TestAVaultThatIsAwayIsNotThePlatform(t *testing.T) {
+	p := &script{}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		h.purse.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.", Database: true})
+		r := h.accept(t)
+		time.Sleep(3 * time.Minute)
+		all, _, _, err := h.Platforms(t.Context(), "ann")
+		if err != nil || !all[0].Hold.IsZero() || all[0].State != dispatch.Unheard {
+			t.Errorf("the platform is %s, held until %v for %q: %v", all[0].State, all[0].Hold, all[0].Why, err)
+		}
+		if r := h.now(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
+			t.Errorf("the job is %s %q", r.Phase, r.Attention)
+		}
+		h.purse.set(nil)
+		time.Sleep(time.Minute)
+		if r := h.now(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
+			t.Errorf("the job is %s after %d submits", r.Phase, p.submits.Load())
+		}
+	})
+}
+
 // A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number is
 // logged, and politely stopping waits for them.
 func TestUnsavedResponsesAreKept(t *testing.T) {

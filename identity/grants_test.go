@@ -170,8 +170,12 @@ func TestARenewedGrantIsKeptFirst(t *testing.T) {
 	tokens := s.tokens()
 	const exchanges = "POST /realms/{realm}/broker/{alias}/token"
 	before := s.idp.Oracle.Requests(exchanges)
-	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.Unavailable) {
+	_, err := tokens.Token(t.Context(), of(u))
+	if !dispatch.Is(err, dispatch.Unavailable) {
 		t.Errorf("error %v", err)
+	}
+	if e, ok := errors.AsType[*dispatch.Error](err); !ok || !e.Database || e.Text != "The disk is full." {
+		t.Errorf("the database's error is told as another's: %#v", err)
 	}
 	if n := s.idp.Oracle.Requests(exchanges) - before; n != 0 {
 		t.Errorf("%d exchanges with a token whose grant was not kept", n)
@@ -197,7 +201,7 @@ func (b *broken) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Gra
 	if b.mended {
 		return b.Vault.RenewGrant(ctx, g)
 	}
-	return dispatch.Grant{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Err: errors.New("no disk")}
+	return dispatch.Grant{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Text: "The disk is full.", Database: true}
 }
 
 // names are locks that processes share.

@@ -375,8 +375,11 @@ func (p *platform) explain(err error) error {
 	return e
 }
 
-// excuse is for what the user cannot mend.
+// excuse is for what the user cannot mend. An error of the database stays one: no provider is to blame.
 func (p *platform) excuse(err error) error {
+	if e := dispatch.OfDatabase(err); e != nil {
+		return e
+	}
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Err: err,
 		Text: fmt.Sprintf("The identity provider for %s gives no token at the moment.", p.Name)}
 	if dispatch.Is(err, dispatch.Misconfigured) {

@@ -30,7 +30,7 @@ func fail(op string, err error) error {
 		return err
 	}
 	kind, text := meaning(err)
-	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable}
+	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable || kind == dispatch.Misconfigured}
 }
 
 func meaning(err error) (dispatch.Kind, string) {

@@ -45,7 +45,7 @@ func TestADatabaseThatIsGone(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if !dispatch.Is(err, dispatch.Unavailable) || dispatch.TextFor(err) != "The database does not answer." {
+		if !dispatch.Is(err, dispatch.Unavailable) || dispatch.OfDatabase(err) == nil || dispatch.TextFor(err) != "The database does not answer." {
 			t.Fatalf("error %v", err)
 		}
 	}
