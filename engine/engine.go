@@ -66,7 +66,9 @@ type Engine struct {
 	mu      sync.Mutex
 	running map[dispatch.Account]int
 	visits  sync.WaitGroup
-	since   time.Time // since when the store has answered; belongs to Run
+
+	since    time.Time // since when the store has answered; belongs to Run
+	dequeues trouble   // likewise
 }
 
 var _ dispatch.Engine = (*Engine)(nil)
@@ -79,7 +81,7 @@ func New(c Config) *Engine {
 	if c.Lease == 0 {
 		c.Lease = 45 * time.Second
 	}
-	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}}
+	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}, dequeues: trouble{log: c.Log, of: "dequeue"}}
 }
 
 // Run begins visits until ctx is done, and returns when the last has ended. Visits see ctx.
@@ -158,9 +160,9 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 	defer stop()
 	until := time.Now().Add(e.Lease)
 	leases, wait, err := e.dequeue(asking, room)
+	e.dequeues.heed(ctx, err)
 	if err != nil {
 		e.since = time.Now()
-		e.Log.WarnContext(ctx, "dequeue failed", "error", err)
 		return repair
 	}
 	for _, l := range leases {
@@ -186,7 +188,11 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 	e.add(l.Account, 1)
 	e.visits.Go(func() {
 		err := e.visit(ctx, l)
-		if err != nil && !dispatch.Is(err, dispatch.Conflict) {
+		switch {
+		case err == nil, dispatch.Is(err, dispatch.Conflict):
+		case dispatch.OfDatabase(err) != nil: // dequeue, which fails as well, says so for all visits
+			e.Log.DebugContext(ctx, "visit", "account", l.Account, "error", err)
+		default:
 			e.Log.WarnContext(ctx, "visit", "account", l.Account, "err", err)
 		}
 		e.add(l.Account, -1)

@@ -166,6 +166,24 @@ func TestHintsFromASilentServer(t *testing.T) {
 	}
 }
 
+// TestAServerThatRefusesNotificationsIsLoggedOnce: a standby takes connections, and refuses each notification.
+func TestAServerThatRefusesNotificationsIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	url := postgres.Database(t)
+	postgres.Exec(t, url, `CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS
+		$$BEGIN RAISE EXCEPTION 'cannot execute NOTIFY during recovery' USING ERRCODE = '25006'; END$$;
+		DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END$$`)
+	var said lines
+	p := engine.NewPostgres(url, slog.New(slog.NewTextHandler(&said, nil)))
+	ctx, stop := context.WithTimeout(t.Context(), 6*time.Second)
+	defer stop()
+	p.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}})
+	p.Run(ctx, func(engine.News) {})
+	if text := said.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "hints are cut off") != 2 {
+		t.Errorf("said %s", text)
+	}
+}
+
 // TestSettingsOfPoolsAreNotTheServers: they are for the store's pools, and the server would refuse them.
 func TestSettingsOfPoolsAreNotTheServers(t *testing.T) {
 	url := postgres.Database(t) + "&pool_max_conns=6&pool_max_conn_idle_time=1m&pool_ping_timeout=2s"

@@ -249,6 +249,9 @@ func leave(ctx context.Context, c *pgx.Conn) {
 
 // send tells the others what there is to tell. After an error it tells them to look, too: what was sent may have been lost.
 func (p *Postgres) send(ctx context.Context, c *pgx.Conn, works func()) error {
+	if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil { // a standby takes connections and refuses this
+		return err
+	}
 	works()
 	for {
 		select {

@@ -51,12 +51,15 @@ func (e *Engine) orphans(running int) (n int, unserved time.Duration) {
 
 // serve notes, now and then, which platforms this process serves.
 func (e *Engine) serve(ctx context.Context) {
+	noting := trouble{log: e.Log, of: "noting which platforms this process serves"}
 	for ctx.Err() == nil && len(e.Platforms) > 0 {
 		err := e.note(ctx)
 		next := beat
-		if err != nil && ctx.Err() == nil {
+		if ctx.Err() == nil {
+			noting.heed(ctx, err)
+		}
+		if err != nil {
 			next = repair
-			e.Log.WarnContext(ctx, "cannot note which platforms this process serves", "error", err)
 		}
 		select {
 		case <-time.After(next):
