@@ -302,7 +302,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 	for i, s := range said {
 		jobs[i] = v.result(s)
 	}
-	saved, err := v.Store.Save(ctx, jobs)
+	saved, err := v.Store.Save(ctx, jobs, v.wakes()...)
 	if err != nil {
 		v.note(said, jobs)
 		return nil, err
@@ -325,6 +325,15 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 		v.sawStart(s.job, j)
 	}
 	return again, nil
+}
+
+// wakes are the accounts that a save wakes: this one where its lease may be over, since another visit may have planned it without
+// what is saved.
+func (v *visit) wakes() []Account {
+	if time.Now().Before(v.lease) {
+		return nil
+	}
+	return []Account{v.account}
 }
 
 // reload adds s to again with the job as it is now, unless there is nothing left to save of it.

@@ -113,8 +113,9 @@ type Store interface {
 	// Conflict, and nothing committed, when another took the account.
 	Intend(ctx context.Context, l Lease, limits Limits, jobs []Job) ([]Job, error)
 	// Save keeps what answers changed, all but Desired and Hidden, in one commit. A job whose stored version is not the
-	// given one is left as it is, and is not among those returned.
-	Save(context.Context, []Job) ([]Job, error)
+	// given one is left as it is, and is not among those returned. If any was kept, the given accounts are woken in the same
+	// commit: who saves without a lease must name them, since the visit that has the account does not look otherwise.
+	Save(ctx context.Context, jobs []Job, wake ...Account) ([]Job, error)
 	// Hold lets the account submit nothing for d, and says why on all its jobs that wait or were not started; d 0 ends it and
 	// wakes.
 	Hold(ctx context.Context, a Account, d time.Duration, why Attention, notice string) error

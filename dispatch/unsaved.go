@@ -165,7 +165,7 @@ func (b *Broker) saveLate(ctx context.Context, s *saying) (err error) {
 		return err
 	}
 	s.job, s.missing = j, time.Time{}
-	saved, err := b.Store.Save(ctx, []Job{s.next(g.Now)})
+	saved, err := b.Store.Save(ctx, []Job{s.next(g.Now)}, j.Account)
 	if err != nil {
 		return err
 	}
@@ -173,9 +173,6 @@ func (b *Broker) saveLate(ctx context.Context, s *saying) (err error) {
 		return &Error{Kind: Conflict, Op: "dispatch.saveLate", Text: "The job was changed meanwhile."}
 	}
 	b.tell(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
-	if err := b.Store.Wake(ctx, j.Account); err != nil {
-		return err
-	}
 	b.wake(j.Account)
 	return nil
 }

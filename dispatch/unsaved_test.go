@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,8 @@ type faulty struct {
 	save    func([]dispatch.Job) (lost bool, err error) // lost: it is committed all the same
 	load    func(dispatch.JobID) error
 	request func() error
-	stale   func() bool // whether saves change nothing
+	stale   func() bool              // whether saves change nothing
+	woken   func([]dispatch.Account) // called with what a save wakes
 }
 
 func (f *faulty) set(change func()) {
@@ -29,21 +31,24 @@ func (f *faulty) set(change func()) {
 	change()
 }
 
-func (f *faulty) Save(ctx context.Context, jobs []dispatch.Job) ([]dispatch.Job, error) {
+func (f *faulty) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.woken != nil {
+		f.woken(wake)
+	}
 	if f.stale != nil && f.stale() {
 		return nil, nil
 	}
 	if f.save != nil {
 		if lost, err := f.save(jobs); err != nil {
 			if lost {
-				_, _ = f.Store.Save(ctx, jobs)
+				_, _ = f.Store.Save(ctx, jobs, wake...)
 			}
 			return nil, err
 		}
 	}
-	return f.Store.Save(ctx, jobs)
+	return f.Store.Save(ctx, jobs, wake...)
 }
 
 func (f *faulty) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
@@ -213,6 +218,46 @@ func TestAVaultThatIsAwayIsNotThePlatform(t *testing.T) {
 		}
 	})
 }
+
+// What is saved without a lease wakes its account in the same commit, so that the visit which has the account looks even if this
+// process ends right after: here no other wake gets through.
+func TestALateSaveWakesInItsCommit(t *testing.T) {
+	for name, late := range map[string]time.Duration{"from the backlog": 5 * time.Minute, "by a frozen visit": 0} {
+		var wakes []dispatch.Account
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+			time.Sleep(2 * time.Minute) // longer than the lease; nobody renews it meanwhile
+			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		}}
+		synctest.Test(t, func(t *testing.T) {
+			f := &faulty{Store: dispatchtest.NewMemStore(clock{})}
+			h := open(asleep{f}, backend("a", dispatch.AccessShared, p))
+			away := time.Now().Add(late)
+			f.set(func() {
+				f.save = func([]dispatch.Job) (bool, error) {
+					if time.Now().Before(away) {
+						return false, failure(dispatch.Unavailable)
+					}
+					return false, nil
+				}
+				f.woken = func(a []dispatch.Account) { wakes = append(wakes, a...) }
+			})
+			h.accept(t)
+			time.Sleep(10 * time.Minute)
+			h.stop()
+		})
+		if !slices.Contains(wakes, "a/shared") {
+			t.Errorf("%s: the saves woke %v", name, wakes)
+		}
+	}
+}
+
+// asleep is the store of a process that was frozen: leases are not renewed, and no account is woken.
+type asleep struct{ *faulty }
+
+func (asleep) Renew(context.Context, dispatch.Lease, time.Duration) error {
+	return failure(dispatch.Unavailable)
+}
+func (asleep) Wake(context.Context, dispatch.Account) error { return failure(dispatch.Unavailable) }
 
 // A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number is
 // logged, and politely stopping waits for them.

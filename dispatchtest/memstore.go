@@ -949,12 +949,17 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	return r.job(), true
 }
 
-func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job) (saved []dispatch.Job, err error) {
-	_, unlock := s.lock()
+func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+	now, unlock := s.lock()
 	defer unlock()
 	for _, j := range jobs {
 		if j, ok := s.write(j); ok {
 			saved = append(saved, j)
+		}
+	}
+	for _, a := range wake {
+		if len(saved) > 0 {
+			s.wake(a, now)
 		}
 	}
 	return saved, nil

@@ -673,6 +673,25 @@ func (t storeTest) versions() {
 	if len(saved) != 1 || saved[0].ID != other.ID || t.load(other.ID).Notice != "kept" {
 		t.Errorf("saved %+v", saved)
 	}
+	t.saveAndWake(saved[0])
+}
+
+// saveAndWake: a save wakes the accounts that are named, in its own commit, and none if nothing is kept.
+func (t storeTest) saveAndWake(j dispatch.Job) {
+	for _, c := range []struct {
+		of    string
+		wake  []dispatch.Account
+		stale int64 // by how many versions the job that is saved is behind
+		woken int64
+	}{{"with a lease", nil, 0, 0}, {"without a lease", []dispatch.Account{shared}, 0, 1}, {"what has changed", []dispatch.Account{shared}, 1, 0}} {
+		is, before := t.load(j.ID), t.look().Wakes
+		is.Version -= c.stale
+		saved, err := t.s.Save(t.Context(), []dispatch.Job{is}, c.wake...)
+		t.must(err)
+		if woken := t.look().Wakes - before; woken != c.woken || len(saved) != 1-int(c.stale) {
+			t.Errorf("%s: kept %d jobs and woke %d times", c.of, len(saved), woken)
+		}
+	}
 }
 
 // saveMany saves more than a statement may take, of which some have changed meanwhile, and one is not there.

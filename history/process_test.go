@@ -315,9 +315,9 @@ func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, job
 	})
 }
 
-func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job) ([]dispatch.Job, error) {
+func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) {
-		saved, err := s.Store.Save(ctx, jobs)
+		saved, err := s.Store.Save(ctx, jobs, wake...)
 		for _, j := range saved {
 			s.h.saw("save", j, err)
 		}

@@ -213,11 +213,18 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 	return served
 }
 
-// Save keeps what answers changed.
-func (s *Store) Save(ctx context.Context, jobs []dispatch.Job) (saved []dispatch.Job, err error) {
-	err = s.in(ctx, s.visit, "Save", func(q tx, _ int64) error {
-		saved, err = write(ctx, q, jobs, false)
-		return err
+// Save keeps what answers changed, and wakes. The accounts' rows come last, as for whoever wakes.
+func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+	err = s.in(ctx, s.visit, "Save", func(q tx, now int64) error {
+		if saved, err = write(ctx, q, jobs, false); err != nil || len(saved) == 0 {
+			return err
+		}
+		for _, a := range wake {
+			if err := q.Wake(ctx, a, now); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -145,12 +145,12 @@ func (s mortalStore) Intend(ctx context.Context, l dispatch.Lease, limits dispat
 	return kept, err
 }
 
-func (s mortalStore) Save(ctx context.Context, jobs []dispatch.Job) (saved []dispatch.Job, err error) {
+func (s mortalStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
 	point := "save nothing"
 	if len(jobs) > 0 {
 		point = "save " + string(jobs[0].Phase)
 	}
-	s.around(point, func() { saved, err = s.Store.Save(ctx, jobs) })
+	s.around(point, func() { saved, err = s.Store.Save(ctx, jobs, wake...) })
 	return saved, err
 }
 
