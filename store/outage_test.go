@@ -89,7 +89,7 @@ func TestATransactionOfAProcessThatIsGoneEnds(t *testing.T) {
 				t.Logf("taken after %v", time.Since(began).Round(time.Millisecond))
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 		t.Error("nobody can take the account")
 	})
@@ -102,7 +102,7 @@ func TestATransactionOfAProcessThatIsGoneEnds(t *testing.T) {
 func TestAProcessThatGoesOnIsToldThatItsTransactionEnded(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Database(t), nil)
-	err := store.InVisit(t.Context(), s, "p/shared", func() { time.Sleep(16 * time.Second) })
+	err := store.InVisit(t.Context(), s, "p/shared", func() { <-time.After(16 * time.Second) })
 	if !dispatch.Is(err, dispatch.Unavailable) {
 		t.Errorf("the transaction ended with %v", err)
 	}
