@@ -16,7 +16,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -127,6 +126,8 @@ type Limits struct {
 	Tiles    int           // of one area; 100,000
 	Sockets  int           // open streams of one user; 100
 
+	Rendering int64 // bytes that large requests may take while they are read and written; 128 MiB, at least 64 MiB
+
 	UserPace, AddressPace time.Duration // between the requests of one user, and of one address; 0: as many as come
 	SignInPace            time.Duration // likewise of one address, to the pages where users sign in; 100 ms
 }
@@ -142,16 +143,17 @@ func (c Config) withDefaults() Config {
 	c.Version = cmp.Or(c.Version, "0.0.0")
 	c.Freshness = cmp.Or(c.Freshness, 10*time.Second)
 	c.Limits = Limits{
-		Body:     cmp.Or(c.Limits.Body, 10<<20),
-		BodyTime: cmp.Or(c.Limits.BodyTime, 30*time.Second),
-		Depth:    cmp.Or(c.Limits.Depth, 64),
-		Members:  cmp.Or(c.Limits.Members, 10_000),
-		Title:    cmp.Or(c.Limits.Title, 1_000),
-		Text:     cmp.Or(c.Limits.Text, 4_096),
-		Tiles:    cmp.Or(c.Limits.Tiles, 100_000),
-		Sockets:  cmp.Or(c.Limits.Sockets, 100),
-		Values:   cmp.Or(c.Limits.Values, 10_000),
-		UserPace: c.Limits.UserPace, AddressPace: c.Limits.AddressPace, SignInPace: cmp.Or(c.Limits.SignInPace, 100*time.Millisecond),
+		Body:      cmp.Or(c.Limits.Body, 10<<20),
+		BodyTime:  cmp.Or(c.Limits.BodyTime, 30*time.Second),
+		Depth:     cmp.Or(c.Limits.Depth, 64),
+		Members:   cmp.Or(c.Limits.Members, 10_000),
+		Title:     cmp.Or(c.Limits.Title, 1_000),
+		Text:      cmp.Or(c.Limits.Text, 4_096),
+		Tiles:     cmp.Or(c.Limits.Tiles, 100_000),
+		Sockets:   cmp.Or(c.Limits.Sockets, 100),
+		Values:    cmp.Or(c.Limits.Values, 10_000),
+		Rendering: cmp.Or(c.Limits.Rendering, renderMemory),
+		UserPace:  c.Limits.UserPace, AddressPace: c.Limits.AddressPace, SignInPace: cmp.Or(c.Limits.SignInPace, 100*time.Millisecond),
 	}
 	return c
 }
@@ -176,8 +178,8 @@ type api struct {
 	byAddress rates[netip.Prefix]
 	bySignIn  rates[netip.Prefix] // of pages where users sign in
 	outage    outage
-	rendering *semaphore.Weighted // bytes, see renderMemory
-	heldNow   *atomic.Int64       // bytes of pictures, see heldTogether
+	rendering *rendering
+	heldNow   *atomic.Int64 // bytes of pictures, see heldTogether
 	streaming gathering
 	life      context.Context
 	stop      context.CancelCauseFunc
@@ -230,11 +232,12 @@ type API interface {
 // New gives an API.
 func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), reading: newReaders(),
-		rendering: semaphore.NewWeighted(renderMemory), heldNow: new(atomic.Int64)}
+		heldNow: new(atomic.Int64)}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets
 	a.byUser.pace, a.byAddress.pace, a.bySignIn.pace = a.Limits.UserPace, a.Limits.AddressPace, a.Limits.SignInPace
+	a.rendering = newRendering(a.Limits.Rendering)
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)

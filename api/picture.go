@@ -110,15 +110,15 @@ type canvas struct {
 	renderer
 	picture *picture
 	buffer  bytes.Buffer
-	held    bool // so far
-	taken   bool // paintMemory
+	held    bool   // so far
+	release func() // of paintMemory; nil: it is not taken
 	tally   dispatch.Tally
 	shared  int // bytes that the jobs of a task share
 }
 
 func (c *canvas) leave() {
-	if c.taken {
-		c.rendering.Release(paintMemory)
+	if c.release != nil {
+		c.release()
 	}
 }
 
@@ -207,13 +207,14 @@ func (c *canvas) put(id itemID, look uint64, live bool, size int, encode func() 
 	return nil
 }
 
-// room reports whether so many bytes more may be held. From smallPicture on that takes memory of what all large lists have.
+// room reports whether so many bytes more may be held. From smallPicture on that takes memory of what all large lists have, as far as
+// the user has a share of it left.
 func (c *canvas) room(size int) bool {
 	whole := c.buffer.Len() + size
-	if whole > smallPicture && !c.taken && whole <= heldBytes {
-		c.taken = c.rendering.TryAcquire(paintMemory)
+	if whole > smallPicture && c.release == nil && whole <= heldBytes {
+		c.release = c.rendering.tryAcquire(c.picture.topic.user, paintMemory)
 	}
-	return whole <= smallPicture || c.taken && whole <= heldBytes
+	return whole <= smallPicture || c.release != nil && whole <= heldBytes
 }
 
 const (
@@ -333,7 +334,7 @@ func (r *renderer) taskJobs(p *picture) error {
 
 // shares gets what the jobs of a task share, when there is memory for the largest of them.
 func (r *renderer) shares(t topic, largest int) (release func(), err error) {
-	if release, err = r.weigh(r.ctx, largest); err != nil {
+	if release, err = r.weigh(r.ctx, t.user, largest); err != nil {
 		return nil, err
 	}
 	task, err := r.Broker.Task(r.ctx, t.user, t.task)
@@ -502,7 +503,7 @@ func (r *renderer) changedJobs(p *picture, ids []int64) error {
 	if len(ids) > readSingly {
 		return r.someJobs(p, ids)
 	}
-	release, err := r.weigh(r.ctx, p.largest)
+	release, err := r.weigh(r.ctx, p.topic.user, p.largest)
 	if err != nil {
 		return err
 	}

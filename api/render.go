@@ -18,26 +18,24 @@ import (
 )
 
 const (
-	renderMemory = 128 << 20 // bytes that large requests may take while they are read and written, in this process
-	weighWithin  = 30 * time.Second
-	largeText    = 64 << 10 // bytes; a larger request is not copied to be encoded
-	pieceSize    = 64 << 10 // bytes that are sent to a client at once
-	slowest      = 16 << 10 // bytes a second that a client must take, beyond the first chunkTime
+	weighWithin = 30 * time.Second
+	largeText   = 64 << 10 // bytes; a larger request is not copied to be encoded
+	pieceSize   = 64 << 10 // bytes that are sent to a client at once
+	slowest     = 16 << 10 // bytes a second that a client must take, beyond the first chunkTime
 )
 
 var errManyLarge = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
 	message: "Too many large requests are being read at the moment. Ask again in a few seconds, or for a list with parameters=false."}
 
-// weigh waits until requests of so many bytes together may be held in memory, three times over: as the database gives them,
+// weigh waits until a user's requests of so many bytes together may be held in memory, three times over: as the database gives them,
 // decoded, and encoded.
-func (a *api) weigh(ctx context.Context, bytes int) (release func(), err error) {
-	n := min(3*int64(bytes), renderMemory)
+func (a *api) weigh(ctx context.Context, u dispatch.UserID, bytes int) (release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, weighWithin)
 	defer cancel()
-	if err := a.rendering.Acquire(within, n); err != nil {
+	if release, err = a.rendering.acquire(within, u, 3*int64(bytes)); err != nil {
 		return nil, cmp.Or(ctx.Err(), error(errManyLarge))
 	}
-	return func() { a.rendering.Release(n) }, nil
+	return release, nil
 }
 
 // renderer writes jobs and tasks as JSON, one after the other. What it holds is one job, however large a list is.
@@ -82,7 +80,7 @@ func (r *renderer) separated(texts ...[]byte) error {
 // job writes a job. One that was purged since it was seen is left out.
 func (r *renderer) job(j dispatch.Record) error {
 	if !r.weighed && r.loads(j) {
-		release, err := r.weigh(r.ctx, j.Size)
+		release, err := r.weigh(r.ctx, j.Owner, j.Size)
 		if err != nil {
 			return err
 		}

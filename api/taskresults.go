@@ -275,7 +275,7 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 // tile writes where a job is. One that was purged since it was seen is left out.
 func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 	if j.Cut {
-		release, err := r.weigh(r.ctx, j.Size)
+		release, err := r.weigh(r.ctx, j.Owner, j.Size)
 		if err != nil {
 			return err
 		}

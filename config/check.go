@@ -14,6 +14,9 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
+// leastMemory is what the process needs, in bytes.
+const leastMemory = 128 << 20
+
 var typeOfTexts = reflect.TypeFor[[]string]()
 
 // finish derives what was left open and checks what holds between keys.
@@ -26,6 +29,9 @@ func (r *reader) finish(c *Config) {
 		}
 	}
 	r.checkSecrets(c)
+	if m := c.Limits.Memory; m != 0 && m < leastMemory {
+		r.failAt("limits.memory", "write 128MiB or more: the program cannot work with less")
+	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
 	}

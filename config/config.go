@@ -174,6 +174,7 @@ type Limits struct {
 	UserJobs    int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
 	UserDaily   int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
 	UserBytes   Size `yaml:"user_bytes" default:"1GiB"`           // of the requests of one user's jobs that have not ended
+	Memory      Size `yaml:"memory"`                              // of the process; absent: as the container's limit says
 	Connections int  `yaml:"connections" default:"10000"`         // open at once, in each process
 	RateUser    Pace `yaml:"rate_user"`                           // of one user's requests, in each process; absent: none
 	RateAddress Pace `yaml:"rate_address"`                        // likewise of one address

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -48,6 +50,8 @@ var seams = struct {
 // answer. The caller closes the store.
 func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
+	memory := findMemoryLimit(settings, memlimit.FromCgroup)
+	memory.heed(log)
 	backends := platforms(settings)
 	verifier, err := identity.NewVerifier(verifierOf(settings))
 	if err != nil {
@@ -81,7 +85,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams,
+		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
 			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn)},
 		Proxies: proxies(settings),
 		Compat:  api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// stuck is a client that takes nothing until it has left.
+type stuck struct {
+	http.ResponseWriter
+	left chan struct{}
+}
+
+func (s stuck) Write([]byte) (int, error) {
+	<-s.left
+	return 0, http.ErrHandlerTimeout
+}
+
+// TestOneUsersLargeListsDelayNobody: while one user has four lists of large requests written that nobody takes, another's is written at
+// once.
+func TestOneUsersLargeListsDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := New(w.config())
+		defer h.Close()
+		for id := range dispatch.JobID(4) {
+			w.jobs[id+1] = largeRecord(id+1, anna, 10<<20)
+		}
+		w.jobs[5] = largeRecord(5, bert, 4<<20)
+		left := make(chan struct{})
+		const readers = 4
+		done := make(chan struct{})
+		for range readers {
+			go func() {
+				defer func() { _ = recover(); done <- struct{}{} }() // the handler aborts
+				h.ServeHTTP(stuck{httptest.NewRecorder(), left}, listOf("anna"))
+			}()
+		}
+		synctest.Wait()
+		begin, got := time.Now(), httptest.NewRecorder()
+		h.ServeHTTP(got, listOf("bert"))
+		if took := time.Since(begin); got.Code != http.StatusOK || got.Body.Len() < 4<<20 || took > time.Second {
+			t.Errorf("another's list: %d with %d bytes after %v", got.Code, got.Body.Len(), took)
+		}
+		close(left)
+		for range readers {
+			<-done
+		}
+		synctest.Wait()
+		if of := h.(*api).rendering.of; len(of) != 0 {
+			t.Errorf("%d users are kept", len(of))
+		}
+	})
+}
+
+func listOf(who string) *http.Request {
+	r := httptest.NewRequest("GET", "/jobs_status", nil)
+	r.Header.Set("Authorization", "Bearer token-"+who)
+	return r
+}
+
+func largeRecord(id dispatch.JobID, owner dispatch.UserID, bytes int) dispatch.Record {
+	return dispatch.Record{Job: dispatch.Job{ID: id, Owner: owner, Account: "cdse/shared", Phase: dispatch.Ended, Status: dispatch.Finished, Created: moment, Updated: moment},
+		Request: dispatch.Request{Title: "large", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`)}}
+}
+
+// TestRendering_OfAUser: a user has half at most, waits for the own half alone, and what is larger takes that whole.
+func TestRendering_OfAUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const whole = leastRenderMemory
+		r := newRendering(1)
+		first, err := r.acquire(t.Context(), anna, 10*whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.tryAcquire(anna, 1) != nil {
+			t.Error("a user has more than half")
+		}
+		other := r.tryAcquire(bert, whole/2)
+		if other == nil {
+			t.Fatal("another has no half")
+		}
+		within, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.acquire(within, anna, 1); err == nil {
+			t.Error("who waits in vain has it")
+		}
+		got := make(chan func())
+		go func() {
+			release, err := r.acquire(context.Background(), anna, 1)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- release
+		}()
+		synctest.Wait()
+		first()
+		(<-got)()
+		other()
+		if len(r.of) != 0 || !r.all.TryAcquire(whole) {
+			t.Errorf("%d users are kept", len(r.of))
+		}
+	})
+}
