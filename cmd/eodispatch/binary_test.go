@@ -215,22 +215,9 @@ func arrived(t *testing.T, w *simulator.World, route string) {
 	}
 }
 
-// catalogue is where published algorithms lie, beside the project.
-const catalogue = "../../../shared/catalogue/udp"
-
-// TestDemoRunsTheCatalogue runs every published algorithm that lies beside the project, with made-up parameters.
+// TestDemoRunsTheCatalogue runs every published algorithm of the catalogue, with made-up parameters.
 func TestDemoRunsTheCatalogue(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(catalogue, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		text := "there are no algorithms in " + catalogue
-		if os.Getenv("CI") == "true" {
-			t.Fatal(text)
-		}
-		t.Skip(text)
-	}
+	files := fromCatalogue(t, "udp")
 	requests, documents := make([]dispatch.Request, len(files)), map[string][]byte{}
 	for i, file := range files {
 		asked, served, err := (&demoCommand{Application: file}).jobs(t.Context())

@@ -13,8 +13,20 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// records are those of the published algorithms, beside the project.
-const records = "../../../shared/catalogue/records"
+// fromCatalogue gives the JSON files of a folder of the catalogue that EODISPATCH_CATALOGUE names: udp or records. It is not part of
+// the project; where the variable is not set, the test is skipped.
+func fromCatalogue(t *testing.T, folder string) []string {
+	t.Helper()
+	catalogue := os.Getenv("EODISPATCH_CATALOGUE")
+	if catalogue == "" {
+		t.Skip("EODISPATCH_CATALOGUE names no catalogue (udp/*.json, records/*.json)")
+	}
+	files, err := filepath.Glob(filepath.Join(catalogue, folder, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no files in %s/%s: %v", catalogue, folder, err)
+	}
+	return files
+}
 
 // published is what a record says of a service.
 type published struct {
@@ -25,17 +37,7 @@ type published struct {
 
 func readRecords(t *testing.T) (all []published) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(records, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("there are no records in %s", records)
-		}
-		t.Skipf("there are no records in %s", records)
-	}
-	for _, file := range files {
+	for _, file := range fromCatalogue(t, "records") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
