@@ -314,7 +314,7 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	case s == Queued, s == Running:
 		j.Status = s
 	}
-	j.Looks, j.Due = 0, now.Add(poll(now.Sub(j.Created)))
+	j.Looks, j.Due = 0, now.Add(poll(now.Sub(j.Moved)))
 	if j.overdue() && !was.overdue() {
 		j.Due = now // to be canceled
 	}
@@ -504,6 +504,9 @@ func settled(was, j Job, now time.Time) Job {
 	}
 	if j.Phase != was.Phase || j.Status != was.Status {
 		j.Moved = now
+		if j.Phase == Started {
+			j.Due = earlier(j.Due, now.Add(firstPoll)) // what moved may soon move again
+		}
 	}
 	if j.shown() != was.shown() {
 		j.Updated = now
@@ -531,6 +534,7 @@ func value(f *float64) float64 {
 	return *f
 }
 
+// poll is the pause between two status reads of a job that has not moved for age.
 func poll(age time.Duration) time.Duration { return min(max(firstPoll, age/10), lastPoll) }
 
 // pause grows with the tries; what the platform asks for is obeyed.
