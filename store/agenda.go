@@ -75,6 +75,9 @@ func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
 		g.Held += int(h.Held - h.Freed)
 		g.Active += int(h.Active)
 	}
+	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
+		return nil
+	}
 	waiting, err := l.q.ListLines(ctx, l.account)
 	taken := slotsOf(rows)
 	for _, r := range waiting {

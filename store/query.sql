@@ -360,21 +360,18 @@ FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended'
 
 -- name: ListLines :many
 -- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them. due and head are of a line's
--- first waiting job.
-WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT a.line FROM jobs a WHERE a.account = sqlc.arg(account) AND a.phase = 'waiting' ORDER BY a.line LIMIT 1)
+-- first waiting job. A hop finds that job with one search of the index.
+WITH RECURSIVE hop (line, due, head) AS (
+	SELECT a.line, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
+		WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
-	SELECT (SELECT b.line FROM jobs b WHERE b.account = sqlc.arg(account) AND b.phase = 'waiting' AND b.line > hop.line ORDER BY b.line LIMIT 1)
-	FROM hop WHERE hop.line IS NOT NULL
+	SELECT b.line, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
+		WHERE d.account = sqlc.arg(account) AND d.phase = 'waiting' AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
 )
-SELECT CAST(hop.line AS TEXT) AS line,
-	CAST(COALESCE((SELECT c.due FROM jobs c WHERE c.account = sqlc.arg(account) AND c.line = hop.line AND c.phase = 'waiting'
-		ORDER BY c.due, c.id LIMIT 1), 0) AS BIGINT) AS due,
-	CAST(COALESCE((SELECT d.id FROM jobs d WHERE d.account = sqlc.arg(account) AND d.line = hop.line AND d.phase = 'waiting'
-		ORDER BY d.due, d.id LIMIT 1), 0) AS BIGINT) AS head,
-	CAST(COALESCE((SELECT t.served FROM turns t WHERE t.account = sqlc.arg(account) AND t.line = hop.line), 0) AS BIGINT) AS served,
-	CAST(COALESCE((SELECT o.served FROM turns o WHERE o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789')), 0) AS BIGINT) AS owner_served
-FROM hop WHERE hop.line IS NOT NULL;
+SELECT CAST(hop.line AS TEXT) AS line, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
+	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served
+FROM hop LEFT JOIN turns t ON t.account = sqlc.arg(account) AND t.line = hop.line
+	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789');
 
 -- name: CountWaiting :many
 SELECT line, count(*) AS n FROM jobs WHERE account = sqlc.arg(account) AND phase = 'waiting' GROUP BY line;

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -27,6 +28,54 @@ func BenchmarkAgenda(b *testing.B) {
 		b.ResetTimer()
 		look(b, s, b.N)
 	})
+}
+
+// BenchmarkPerformanceOfManyLines looks at an account at which 1,000 users wait, each of whom was served before.
+func BenchmarkPerformanceOfManyLines(b *testing.B) {
+	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+		const users = 1000
+		for u := range users {
+			jobs := drafts(10)
+			for i := range jobs {
+				jobs[i].Owner = dispatch.UserID(fmt.Sprintf("https://id.example/realms/eo user-%04d", u))
+			}
+			task := &dispatch.Task{Owner: jobs[0].Owner, Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+			if _, err := s.Accept(b.Context(), dispatch.Key{}, task, jobs); err != nil {
+				b.Fatal(err)
+			}
+		}
+		serveEach(b, s, users)
+		analyze()
+		for b.Loop() {
+			g, err := s.Agenda(b.Context(), "p/shared", 100, time.Hour)
+			if err != nil || len(g.Lines) != users {
+				b.Fatal(len(g.Lines), err)
+			}
+		}
+	})
+}
+
+// serveEach begins one job of each line of an account.
+func serveEach(b *testing.B, s dispatch.Store, lines int) {
+	b.Helper()
+	leases, _, err := s.Dequeue(b.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Hour)
+	if err != nil || len(leases) != 1 {
+		b.Fatal(leases, err)
+	}
+	l := leases[0]
+	g, err := s.Agenda(b.Context(), l.Account, 1, 0)
+	for _, line := range g.Lines {
+		var jobs []dispatch.Job
+		if jobs, err = s.Ready(b.Context(), l.Account, line, 1); err == nil {
+			_, err = s.Intend(b.Context(), l, dispatch.Limits{Send: time.Minute}, jobs)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if len(g.Lines) != lines {
+		b.Fatalf("%d lines", len(g.Lines))
+	}
 }
 
 // eachDatabase also gives a way to let the server count its rows, as it does by itself within a minute of such a change.

@@ -1875,20 +1875,17 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 }
 
 const listLines = `-- name: ListLines :many
-WITH RECURSIVE hop (line) AS (
-	SELECT (SELECT a.line FROM jobs a WHERE a.account = $1 AND a.phase = 'waiting' ORDER BY a.line LIMIT 1)
+WITH RECURSIVE hop (line, due, head) AS (
+	SELECT a.line, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
+		WHERE c.account = $1 AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
-	SELECT (SELECT b.line FROM jobs b WHERE b.account = $1 AND b.phase = 'waiting' AND b.line > hop.line ORDER BY b.line LIMIT 1)
-	FROM hop WHERE hop.line IS NOT NULL
+	SELECT b.line, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
+		WHERE d.account = $1 AND d.phase = 'waiting' AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
 )
-SELECT CAST(hop.line AS TEXT) AS line,
-	CAST(COALESCE((SELECT c.due FROM jobs c WHERE c.account = $1 AND c.line = hop.line AND c.phase = 'waiting'
-		ORDER BY c.due, c.id LIMIT 1), 0) AS BIGINT) AS due,
-	CAST(COALESCE((SELECT d.id FROM jobs d WHERE d.account = $1 AND d.line = hop.line AND d.phase = 'waiting'
-		ORDER BY d.due, d.id LIMIT 1), 0) AS BIGINT) AS head,
-	CAST(COALESCE((SELECT t.served FROM turns t WHERE t.account = $1 AND t.line = hop.line), 0) AS BIGINT) AS served,
-	CAST(COALESCE((SELECT o.served FROM turns o WHERE o.account = $1 AND o.line = rtrim(hop.line, '0123456789')), 0) AS BIGINT) AS owner_served
-FROM hop WHERE hop.line IS NOT NULL
+SELECT CAST(hop.line AS TEXT) AS line, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
+	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served
+FROM hop LEFT JOIN turns t ON t.account = $1 AND t.line = hop.line
+	LEFT JOIN turns o ON o.account = $1 AND o.line = rtrim(hop.line, '0123456789')
 `
 
 type ListLinesRow struct {
@@ -1900,7 +1897,7 @@ type ListLinesRow struct {
 }
 
 // Hops from line to line in the index: its cost is that of the lines and not of the jobs in them. due and head are of a line's
-// first waiting job.
+// first waiting job. A hop finds that job with one search of the index.
 func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]ListLinesRow, error) {
 	rows, err := q.db.QueryContext(ctx, listLines, account)
 	if err != nil {
