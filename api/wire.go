@@ -212,6 +212,8 @@ func (a *api) attention(j dispatch.Job) *JobAttention {
 	case j.Notice == "":
 	case j.Attention == dispatch.ApplicationUnreachable:
 		shown.Message += " " + j.Notice
+	case j.Attention == dispatch.SetAside: // it was submitted
+		shown.Message = j.Notice
 	default:
 		shown.Message += " The platform says: " + j.Notice
 	}

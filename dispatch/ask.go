@@ -107,7 +107,7 @@ func (v *visit) cancelOf(j Job) func(context.Context, Token, Job) Outcome {
 	switch {
 	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
 		return v.cancelStray
-	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1, j.Attention == CancelUnsupported:
+	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1 && j.Attention != SetAside, j.Attention == CancelUnsupported:
 		return v.status
 	case !can && j.Phase == Created:
 		return func(context.Context, Token, Job) Outcome { return Outcome{Asked: AskCancel} } // it is inert, and stays so

@@ -39,12 +39,15 @@ func (l *listings) set(b baseOf, is listed) {
 	set(&l.at, b, is)
 }
 
+// fails reports whether statuses are not read from the listing at a time, because it failed.
+func (l listed) fails(now time.Time) bool { return l.failed || now.Before(l.singleBy) }
+
 // ended notes how a listing ended.
 func (l *listings) ended(b baseOf, err error) {
 	switch {
 	case Is(err, Unsupported):
 		l.set(b, listed{none: true})
-	case err == nil || Is(err, Unavailable) || Is(err, BadUpstream):
+	case err == nil || Is(err, Unavailable) || Is(err, BadUpstream) || Is(err, Internal):
 		l.set(b, listed{failed: err != nil})
 	}
 }
@@ -68,7 +71,7 @@ func (v *visit) listable(base string) bool {
 
 // listingPays reports whether there is a listing of use, and as many jobs below its base are due that it is cheaper.
 func (v *visit) listingPays(base string) bool {
-	if is := v.listings.of(baseOf{v.Name, base}); is.failed || time.Now().Before(is.singleBy) {
+	if v.careful || v.listings.of(baseOf{v.Name, base}).fails(time.Now()) {
 		return false
 	}
 	n := 0
@@ -85,12 +88,13 @@ func (v *visit) listingPays(base string) bool {
 func (v *visit) single(j Job) bool { return v.missed[j.ID] || j.Seen == Failed || j.overdue() }
 
 // listing is one request that was wanted for first, and for all else below its base that can be read from a list, due or
-// not: creates in doubt, and statuses.
+// not: creates in doubt, and statuses. Where listings fail, it is for creates in doubt alone: only they need one.
 func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 	live, err := v.Store.Listable(ctx, v.account, first.Base)
 	jobs := []Job{first}
+	doubts := v.careful || v.listings.of(baseOf{v.Name, first.Base}).fails(time.Now())
 	for _, j := range live {
-		if j.ID != first.ID && !v.busy[j.ID] && !(j.Phase == Started && v.single(j)) {
+		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started && v.single(j)) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -122,7 +126,8 @@ func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []an
 	return append(m.answers, v.unseen(jobs, m.seen, err)...)
 }
 
-func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) error {
+func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (err error) {
+	defer Caught(ctx, v.Log, "dispatch.visit: list "+v.Name, &err)
 	for l, err := range v.Platform.(Lister).List(ctx, t, base) {
 		if err != nil {
 			return err
@@ -189,6 +194,7 @@ func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []answer {
 			o = v.notThere(j)
 		}
 		o.Attempt, o.Turn, o.Err = j.Attempt, j.Turn, err
+		o.Panicked = j.Phase == Creating && err != nil && Is(err, Internal)
 		if !seen[j.ID] && (err != nil || j.Phase == Creating) {
 			answers = append(answers, answer{j, o})
 		}

@@ -51,7 +51,7 @@ type Outcome struct {
 	Others   int   // submit: jobs of the account that ran at the platform
 	Unsent   bool  // submit: the request was certainly not sent, for want of something of ours; Err says why
 	Lease    int64 // with Unsent: the generation of the lease under which the intent was to be committed; 0: it was
-	Panicked bool  // the adapter panicked: Err says so
+	Panicked bool  // the adapter panicked, or the process may end before the answer: Err says so
 	Err      error
 	At       time.Time     // when the platform was asked, in the store's time; zero: just now
 	GiveUp   time.Duration // how long a job may be turned away, or stay unknown; 0: a day
@@ -126,6 +126,9 @@ func stray(j Job, o Outcome) Job {
 }
 
 func verdict(j Job, o Outcome, now time.Time) Job {
+	if o.Panicked && o.Asked != AskSubmit {
+		return crashed(j, now)
+	}
 	switch o.Asked {
 	case AskPrepare:
 		return unprepared(j, o, now)
@@ -349,6 +352,26 @@ func unanswered(j Job, err error, now time.Time) Job {
 	}
 	j.Due = now.Add(max(retryAfter(err), min(pause(j.Tries, err), lastPoll)))
 	j.Tries++
+	return j
+}
+
+// crashPauses are the pauses after questions in a row at which the adapter panicked or the process ended.
+var crashPauses = []time.Duration{firstPoll, minute, lastPause, searchRarer}
+
+const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status is the last known one; the " +
+	"broker asks again once an hour. You may delete the job. Tell the operator of this service."
+
+// crashed is a question at which the adapter panicked or the process ended. It is repeated ever more rarely, so that the account's
+// other jobs are served.
+func crashed(j Job, now time.Time) Job {
+	j.Due = now.Add(crashPauses[min(j.Tries, len(crashPauses)-1)])
+	j.Tries++
+	switch {
+	case j.Phase.InDoubt() && j.Attention == None:
+		return j.attend(InDoubt, "")
+	case j.Tries >= mostBegun:
+		return j.hint(SetAside, crashText)
+	}
 	return j
 }
 

@@ -33,10 +33,12 @@ func (v *visit) asked(ctx context.Context, f flight) (answers []answer) {
 // failed is the answer to a step that gave none, for each of its jobs.
 func (s step) failed(err error) (answers []answer) {
 	for _, j := range s.jobs {
-		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: err}
+		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Panicked: true, Err: err}
 		switch {
 		case s.submit:
-			o.Asked, o.Panicked = AskSubmit, true
+			o.Asked = AskSubmit
+		case j.Phase == Ended && len(j.Strays) > 0:
+			o.Asked, o.Ref = AskStray, j.Strays[0]
 		case j.Phase == Creating:
 			o.Asked = AskSearch
 		}

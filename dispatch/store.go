@@ -250,7 +250,14 @@ type Lease struct {
 	Account    Account
 	Generation int64
 	Until      time.Time // on the steady clock of the process that took it; zero: not known
+
+	// Lapses is how many leases of the account were not released but ran out, each within [LapsesCount] of the one before; 0: the
+	// last did so longer ago.
+	Lapses int
 }
+
+// LapsesCount is how long a lease that ran out counts in [Lease].Lapses.
+const LapsesCount = 6 * 60 * minute
 
 // Agenda is what is due for an account, oldest first within each kind, at most n of each.
 type Agenda struct {

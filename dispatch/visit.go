@@ -50,6 +50,8 @@ type visit struct {
 	shut   [2]time.Time // no slot is asked for before, for each Purpose
 	until  time.Time    // no step is begun after
 
+	careful bool // visits of the account keep ending in crashes: see foresee
+
 	alone      JobID     // the job that this visit sends alone; 0: none
 	crowded    time.Time // look again then for jobs that are sent alone; zero: there are none
 	fetching   time.Time // look again then for documents that are being fetched; zero: none is
@@ -67,7 +69,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	v := &visit{
 		Broker: b, Backend: backend, account: l.Account, held: l,
 		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
-		until: time.Now().Add(longest), begun: time.Now(),
+		until: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= mostBegun,
 	}
 	if !l.Until.IsZero() {
 		v.lease = earlier(l.Until, time.Now().Add(v.Limits.Lease()))

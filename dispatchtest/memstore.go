@@ -76,6 +76,8 @@ type account struct {
 	booked           [2]time.Time // for each purpose
 	restored         dispatch.Restored
 	served           int64 // slots that it has given away
+	lapses           int   // of leases that ran out
+	lapsed           time.Time
 	turns            map[dispatch.Line]int64
 	owners           map[dispatch.UserID]int64
 }
@@ -743,11 +745,22 @@ func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Dur
 		default:
 			given[counted]++
 			acc.generation++
+			acc.countLapse(now)
 			acc.until = now.Add(ttl)
-			leases = append(leases, dispatch.Lease{Account: name, Generation: acc.generation})
+			leases = append(leases, dispatch.Lease{Account: name, Generation: acc.generation, Lapses: acc.lapses})
 		}
 	}
 	return leases, wait, nil
+}
+
+// countLapse notes at a dequeue whether the last lease was released.
+func (a *account) countLapse(now time.Time) {
+	if !a.lapsed.After(now.Add(-dispatch.LapsesCount)) {
+		a.lapses = 0
+	}
+	if !a.until.IsZero() {
+		a.lapses, a.lapsed = a.lapses+1, now
+	}
 }
 
 // byPlatform orders a queue by platform, that of the account first that is due longest.

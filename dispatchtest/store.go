@@ -78,6 +78,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"slots for days", storeTest.slotsForDays},
 		{"who was served when", storeTest.turns},
 		{"turns that matter no more", storeTest.forgottenTurns},
+		{"leases that ran out", storeTest.lapses},
 		{"what a listing can tell about", storeTest.listable},
 		{"pages", storeTest.pages},
 		{"pages of tasks and of a task", storeTest.taskPages},

@@ -2,6 +2,8 @@ package history
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -119,4 +121,91 @@ func TestKillsSetNobodyAside(t *testing.T) {
 		h.procs = []*process{p}
 		h.end()
 	})
+}
+
+// lethal is a platform whose adapter ends the process when it reads the status of one job, the first that is started, or any
+// listing.
+type lethal struct {
+	twoStep
+	kill     func()
+	first    *sync.Map // the job's Ref
+	listings bool
+}
+
+func (p lethal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	step, err := p.twoStep.Submit(ctx, t, s)
+	if step.Started && strings.Contains(s.Request.Title, "bad") {
+		p.first.Store(s.Ref, true)
+	}
+	return step, err
+}
+
+func (p lethal) Status(ctx context.Context, t dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+	if _, bad := p.first.Load(r); bad && !p.listings {
+		p.kill()
+	}
+	return p.twoStep.Status(ctx, t, r)
+}
+
+func (p lethal) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	if p.listings {
+		p.kill()
+	}
+	return p.twoStep.List(ctx, t, base)
+}
+
+// A status or a listing at which the process ends each time does not stop the other jobs of its account.
+func TestAReadThatEndsTheProcessHoldsUpNobody(t *testing.T) {
+	for name, listings := range map[string]bool{"a status": false, "the listing": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
+				h.world.NoList = !listings
+				var processes sync.Map // by name
+				first := new(sync.Map)
+				h.platform = func(l dispatchtest.Link) dispatch.Platform {
+					kill := func() { p, _ := processes.Load(l.Process); p.(*process).kill() }
+					return lethal{twoStep{Link: l}, kill, first, listings}
+				}
+				deaths := 0
+				next := func() *process {
+					name := fmt.Sprint("process ", deaths)
+					p := h.start(name)
+					processes.Store(name, p)
+					return p
+				}
+				p := next()
+				time.Sleep(time.Second)
+				bad := request()
+				bad.Title = "bad"
+				p.acceptTask("bob", bad, 1)
+				p.acceptTask("ann", request(), 8)
+				for range 12 * 60 * 2 {
+					time.Sleep(30 * time.Second)
+					if p.killed() {
+						deaths++
+						p = next()
+					}
+				}
+				ended := 0
+				for id := range dispatch.JobID(9) {
+					j, err := h.store.Load(t.Context(), id+1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if j.Phase == dispatch.Ended && j.Attention == dispatch.None {
+						ended++
+					} else if j.Attention != dispatch.SetAside {
+						t.Errorf("job %d is %s %q after %d questions without an answer", j.ID, j.Phase, j.Attention, j.Tries)
+					}
+				}
+				if ended < 8 || deaths > 20 || deaths < 3 {
+					t.Errorf("%d processes ended in 12 hours; %d of 8 jobs ended", deaths, ended)
+				}
+				t.Logf("%d processes ended in 12 hours, %d jobs", deaths, ended)
+				h.procs = []*process{p}
+				h.end()
+			})
+		})
+	}
 }

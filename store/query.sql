@@ -263,13 +263,16 @@ SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM account
 WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg(now) GROUP BY 1 ORDER BY min(due), 1;
 
 -- name: Dequeue :many
+-- A lease that was not released has run out.
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= sqlc.arg(now) AND a.lease_until <= sqlc.arg(now)
 		AND substr(a.id, 1, length(CAST(sqlc.arg(prefix) AS TEXT))) = CAST(sqlc.arg(prefix) AS TEXT)
 	ORDER BY a.due, a.id LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED
 )
-UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until)
-WHERE id IN (SELECT free.id FROM free) RETURNING id, generation;
+UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until),
+	lapses = CASE WHEN lapsed > CAST(sqlc.arg(counts) AS BIGINT) THEN lapses ELSE 0 END + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
+	lapsed = CASE WHEN lease_until > 0 THEN CAST(sqlc.arg(now) AS BIGINT) ELSE lapsed END
+WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses;
 
 -- name: NextFree :one
 -- The earliest due in the future of the accounts that nobody holds; 0: there is none.

@@ -72,9 +72,9 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 }
 
 func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error) {
-	rows, err := d.q.Dequeue(ctx, query.DequeueParams{Until: d.until, Now: d.now, Prefix: platform + "/", N: int64(n)})
+	rows, err := d.q.Dequeue(ctx, query.DequeueParams{Until: d.until, Now: d.now, Prefix: platform + "/", N: int64(n), Counts: d.now - dispatch.LapsesCount.Microseconds()})
 	for _, r := range rows {
-		d.leases = append(d.leases, dispatch.Lease{Account: r.ID, Generation: r.Generation})
+		d.leases = append(d.leases, dispatch.Lease{Account: r.ID, Generation: r.Generation, Lapses: int(r.Lapses)})
 	}
 	return len(rows), err
 }

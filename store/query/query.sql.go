@@ -618,16 +618,19 @@ func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
 
 const dequeue = `-- name: Dequeue :many
 WITH free AS (
-	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= $2 AND a.lease_until <= $2
-		AND substr(a.id, 1, length(CAST($3 AS TEXT))) = CAST($3 AS TEXT)
-	ORDER BY a.due, a.id LIMIT CAST($4 AS BIGINT) FOR UPDATE SKIP LOCKED
+	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= $3 AND a.lease_until <= $3
+		AND substr(a.id, 1, length(CAST($4 AS TEXT))) = CAST($4 AS TEXT)
+	ORDER BY a.due, a.id LIMIT CAST($5 AS BIGINT) FOR UPDATE SKIP LOCKED
 )
-UPDATE accounts SET generation = generation + 1, lease_until = $1
-WHERE id IN (SELECT free.id FROM free) RETURNING id, generation
+UPDATE accounts SET generation = generation + 1, lease_until = $1,
+	lapses = CASE WHEN lapsed > CAST($2 AS BIGINT) THEN lapses ELSE 0 END + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
+	lapsed = CASE WHEN lease_until > 0 THEN CAST($3 AS BIGINT) ELSE lapsed END
+WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses
 `
 
 type DequeueParams struct {
 	Until  int64
+	Counts int64
 	Now    int64
 	Prefix string
 	N      int64
@@ -636,11 +639,14 @@ type DequeueParams struct {
 type DequeueRow struct {
 	ID         dispatch.Account
 	Generation int64
+	Lapses     int64
 }
 
+// A lease that was not released has run out.
 func (q *Queries) Dequeue(ctx context.Context, arg DequeueParams) ([]DequeueRow, error) {
 	rows, err := q.db.QueryContext(ctx, dequeue,
 		arg.Until,
+		arg.Counts,
 		arg.Now,
 		arg.Prefix,
 		arg.N,
@@ -652,7 +658,7 @@ func (q *Queries) Dequeue(ctx context.Context, arg DequeueParams) ([]DequeueRow,
 	var items []DequeueRow
 	for rows.Next() {
 		var i DequeueRow
-		if err := rows.Scan(&i.ID, &i.Generation); err != nil {
+		if err := rows.Scan(&i.ID, &i.Generation, &i.Lapses); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
