@@ -39,6 +39,21 @@ var (
 	// GraphBytes is the size of one process graph after its parameters have been put in.
 	GraphBytes = Bound{"graph_bytes", 32 << 20, "bytes"}
 
+	// AnswerBytes is the size of one answer of a platform, both as it was sent and unpacked.
+	AnswerBytes = Bound{"answer_bytes", 10 << 20, "bytes"}
+	// AnswerError is the size of the body of an answer that is an error; a longer one is ignored.
+	AnswerError = Bound{"answer_error", 64 << 10, "bytes"}
+	// AnswerValues is the number of objects, arrays, strings and literals in one JSON answer; numbers do not count.
+	AnswerValues = Bound{"answer_values", 1_000_000, "JSON values"}
+	// AnswersHeld is how many operations on one platform hold answers above 262,144 bytes in memory at once.
+	AnswersHeld = Bound{"answers_held", 4, "operations"}
+	// PagesBytes is the size of all pages of one list of jobs, or of one log.
+	PagesBytes = Bound{"pages_bytes", 64 << 20, "bytes"}
+	// ResultsBytes is the size of all documents that make up the results of one job.
+	ResultsBytes = Bound{"results_bytes", 32 << 20, "bytes"}
+	// ResultsEntries is the number of assets, links and features in the results of one job.
+	ResultsEntries = Bound{"results_entries", 50_000, "assets, links and features"}
+
 	// TilesBody is the size of one request to /tiles.
 	TilesBody = Bound{"tiles_body", 1 << 20, "bytes"}
 	// TilesPositions is the number of positions of one area.
@@ -52,6 +67,7 @@ var (
 // All gives every bound, in the order of docs/security.md.
 func All() []Bound {
 	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, CheckSteps, GraphBytes,
+		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
 		TilesBody, TilesPositions, TilesSteps, TilesBytes}
 }
 

@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -80,4 +81,28 @@ func TestEveryBoundIsDocumented(t *testing.T) {
 			t.Errorf("docs/security.md has no row | `%s` | %s %s |", b.Name, most, b.Unit)
 		}
 	}
+}
+
+func TestValuesAndEntriesAreCounted(t *testing.T) {
+	for text, want := range map[string][2]int64{
+		`[]`: {1, 0}, ` { } `: {1, 0}, `[1,2,-3e4]`: {1, 3}, `{"a":[true,null],"b\",c":{"d":"}"}}`: {9, 2}, `"a,b"`: {1, 0}, `7`: {0, 0}, ``: {0, 0},
+		`[[],[]]`: {3, 2}, `["a"]`: {2, 1}, `[[1,2],{"a":3}]`: {4, 2},
+	} {
+		if v, e := budget.Values([]byte(text)), budget.Entries([]byte(text)); v != want[0] || e != want[1] {
+			t.Errorf("%s: %d values and %d entries, want %v", text, v, e, want)
+		}
+	}
+}
+
+func FuzzEntries(f *testing.F) {
+	f.Add([]byte(`[1,{"a":[2,3]},"b,"]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var list []json.RawMessage
+		if json.Unmarshal(text, &list) == nil && int64(len(list)) != budget.Entries(text) {
+			t.Errorf("%q: %d, not %d", text, budget.Entries(text), len(list))
+		}
+		if budget.Values(text) > int64(len(text)) {
+			t.Errorf("%q: %d values", text, budget.Values(text))
+		}
+	})
 }

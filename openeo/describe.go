@@ -16,6 +16,8 @@ var (
 
 // Parameters are those of the process's definition, which for a process at a URL the back-end is not needed for.
 func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]dispatch.Parameter, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	proc, err := p.described(ctx, t, s)
 	if err == nil && proc.set == nil {
 		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.Parameters", Text: "The platform does not describe this process."}
@@ -25,6 +27,8 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 
 // Check checks a request against the schemas of the process's definition, where it has one.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	proc, err := p.described(ctx, t, r.Service)
 	if err != nil || proc.set == nil {
 		return err

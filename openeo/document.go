@@ -19,7 +19,7 @@ const (
 var _ dispatch.Preparer = (*Platform)(nil)
 
 // weight is about how many bytes a process takes: the document, and what was parsed of it.
-func (p process) weight() int { return 3 * len(p.document) }
+func (p process) weight() int { return 3 * (len(p.document) + p.told) }
 
 // Needs gives the URL of the document that defines the service's process, unless it is at hand.
 func (p *Platform) Needs(s dispatch.Service) (string, error) {
@@ -40,6 +40,8 @@ func (p *Platform) Needs(s dispatch.Service) (string, error) {
 
 // Prepare fetches the document that defines the service's process, or reads it anew by its ETag.
 func (p *Platform) Prepare(ctx context.Context, s dispatch.Service) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	where, id := definedAt(s)
 	if !isURL(where) {
 		return nil

@@ -8,6 +8,8 @@ import (
 
 // ProviderIssuer gives the issuer that the back-end lists as the provider of that id. Misconfigured: it lists none.
 func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	providers, err := p.providers.Get(ctx, "", p.askProviders)
 	if err != nil {
 		return "", err

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -21,6 +22,8 @@ import (
 // Submit creates a job, or starts the one that s.Ref names. A created job whose identifier did not arrive is Uncertain:
 // the listing has it, with the tag.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	if s.Ref != (dispatch.Ref{}) {
 		return p.start(ctx, t, s.Ref)
 	}
@@ -115,9 +118,11 @@ func withTag(title, tag string) string {
 
 var tagged = regexp.MustCompile(`(?s)^.* \[([^\s\[\]]+)\]$`)
 
+const maxTag = 256 // bytes
+
 // tagOf is the inverse of withTag for a tag without spaces and brackets; "" for a title without one.
 func tagOf(title string) string {
-	m := tagged.FindStringSubmatch(title)
+	m := tagged.FindStringSubmatch(title[max(0, len(title)-maxTag):])
 	if m == nil {
 		return ""
 	}
@@ -126,13 +131,13 @@ func tagOf(title string) string {
 
 // job is the metadata that GET /jobs and GET /jobs/{id} give.
 type job struct {
-	ID       string `json:"id"`
-	Title    any    `json:"title"`
-	Status   any    `json:"status"`
-	Created  any    `json:"created"`
-	Progress any    `json:"progress"`
-	Costs    any    `json:"costs"`
-	Usage    any    `json:"usage"`
+	ID       string          `json:"id"`
+	Title    json.RawMessage `json:"title"`
+	Status   json.RawMessage `json:"status"`
+	Created  json.RawMessage `json:"created"`
+	Progress json.RawMessage `json:"progress"`
+	Costs    json.RawMessage `json:"costs"`
+	Usage    json.RawMessage `json:"usage"`
 }
 
 var words = map[string]dispatch.Status{
@@ -142,8 +147,7 @@ var words = map[string]dispatch.Status{
 
 func (j job) report() dispatch.Report {
 	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100), Duration: j.duration()}
-	word, _ := j.Status.(string)
-	if status, ok := words[strings.ToLower(word)]; ok {
+	if status, ok := words[strings.ToLower(text(j.Status))]; ok {
 		r.Status = status
 	}
 	return r
@@ -155,11 +159,14 @@ var units = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": tim
 
 // duration is how long the job ran; 0 where that is not told, or in no unit of time.
 func (j job) duration() time.Duration {
-	usage, _ := j.Usage.(map[string]any)
-	told, _ := usage["duration"].(map[string]any)
-	value, _ := told["value"].(float64)
-	unit, _ := told["unit"].(string)
-	d := value * float64(units[strings.ToLower(unit)])
+	var usage, told map[string]json.RawMessage
+	_ = json.Unmarshal(j.Usage, &usage)
+	_ = json.Unmarshal(usage["duration"], &told)
+	value := number(told["value"], 0, math.MaxFloat64)
+	if value == nil {
+		return 0
+	}
+	d := *value * float64(units[strings.ToLower(text(told["unit"]))])
 	if d < 0 || d > math.MaxInt64/2 {
 		return 0
 	}
@@ -167,18 +174,20 @@ func (j job) duration() time.Duration {
 }
 
 // number is v within bounds, nil if it is no number.
-func number(v any, lowest, highest float64) *float64 {
-	f, ok := v.(float64)
-	if !ok {
+func number(v json.RawMessage, lowest, highest float64) *float64 {
+	var f *float64
+	if json.Unmarshal(v, &f) != nil || f == nil {
 		return nil
 	}
-	f = min(max(f, lowest), highest)
-	return &f
+	*f = min(max(*f, lowest), highest)
+	return f
 }
 
 // Status reads the job's metadata, and for a job in error why it is: what it last logged as errors, else what there is
 // instead of its results.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	const op = "openeo.status"
 	path, err := jobPath(op, ref)
 	if err != nil {
@@ -205,14 +214,18 @@ func (p *Platform) complaint(ctx context.Context, path string, bearer dispatch.S
 	if _, err := p.get(ctx, "openeo.complaint", path+"/logs?level=error", bearer, &page); err != nil {
 		return ""
 	}
+	const last = 3
 	var said []string
-	for _, l := range page.Logs {
+	for _, l := range slices.Backward(page.Logs) {
 		if e := l.entry(); e.Level == "error" && e.Message != "" && !slices.Contains(said, e.Message) {
 			said = append(said, e.Message)
 		}
+		if len(said) == last {
+			break
+		}
 	}
-	const last = 3
-	return upstream.Text(strings.Join(said[max(0, len(said)-last):], " "))
+	slices.Reverse(said)
+	return upstream.Text(strings.Join(said, " "))
 }
 
 // verdict is what a back-end answers to who asks for the results of a job in error, which by the specification is the
@@ -228,6 +241,8 @@ func (p *Platform) verdict(ctx context.Context, path string, bearer dispatch.Sec
 // Cancel stops a job that runs or waits to, and deletes one that is only created. What has ended, or is gone, is left. A
 // back-end that shows a canceled job as created again keeps it so until Cancel is repeated.
 func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	const op = "openeo.cancel"
 	path, err := jobPath(op, ref)
 	if err != nil {
@@ -268,14 +283,21 @@ const (
 func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
 	const op = "openeo.list"
 	return func(yield func(dispatch.Listed, error) bool) {
+		ctx, end := p.answers.Begin(ctx)
+		defer end()
 		missing := false
 		for page, err := range pages[jobPage](ctx, p, op, "/jobs?limit="+strconv.Itoa(listPage), t) {
 			if err != nil {
 				yield(dispatch.Listed{}, err)
 				return
 			}
-			for _, j := range page.Jobs {
-				if !yield(j.listed(), nil) {
+			for _, raw := range page.Jobs {
+				var j job
+				if err := upstream.JSON(&upstream.Answer{Body: raw}, op, &j); err != nil {
+					yield(dispatch.Listed{}, err)
+					return
+				}
+				if validID(j.ID) && !yield(j.listed(), nil) { // no other is one that was given to us
 					return
 				}
 			}
@@ -288,9 +310,9 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 }
 
 type jobPage struct {
-	Jobs    []job    `json:"jobs"`
-	Links   []link   `json:"links"`
-	Missing []string `json:"federation:missing"`
+	Jobs    []json.RawMessage `json:"jobs"` // each read in its turn
+	Links   []link            `json:"links"`
+	Missing []string          `json:"federation:missing"`
 }
 
 type link struct {
@@ -316,15 +338,21 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 			yield(none, err)
 			return
 		}
-		seen := map[string]bool{}
+		seen, total := map[string]bool{}, 0
 		for url := f.url + path; url != ""; {
 			if seen[url] || len(seen) == maxPages {
 				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages do not end."})
 				return
 			}
+			if err := budget.PagesBytes.Check(int64(total)); err != nil {
+				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages have " + err.Error() + "."})
+				return
+			}
 			seen[url] = true
 			var page P
-			page, url, err = read[P](ctx, p, op, url, bearer)
+			var size int
+			page, url, size, err = read[P](ctx, p, op, url, bearer)
+			total += size
 			if !yield(page, err) || err != nil {
 				return
 			}
@@ -332,14 +360,14 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 	}
 }
 
-// read reads one page and tells the next, "" on the last.
-func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string, bearer dispatch.Secret) (page P, next string, err error) {
+// read reads one page and tells the next, "" on the last, and the page's size in bytes.
+func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string, bearer dispatch.Secret) (page P, next string, size int, err error) {
 	a, err := p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil))
 	if err != nil {
-		return page, "", refine(a, err)
+		return page, "", 0, refine(a, err)
 	}
 	if err := upstream.JSON(a, op, &page); err != nil {
-		return page, "", err
+		return page, "", 0, err
 	}
 	for _, l := range page.links() {
 		if l.Rel == "next" {
@@ -348,20 +376,18 @@ func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, u
 		}
 	}
 	if next != "" && !upstream.SameOrigin(next, p.endpoint) {
-		return page, "", &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's next page is at another host."}
+		return page, "", 0, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's next page is at another host."}
 	}
-	return page, next, nil
+	return page, next, len(a.Body), nil
 }
 
 func (j job) listed() dispatch.Listed {
-	title, _ := j.Title.(string)
-	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(title), Created: moment(j.Created), Report: j.report()}
+	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created), Report: j.report()}
 }
 
 // moment reads an RFC 3339 time; zero if it is none.
-func moment(v any) time.Time {
-	s, _ := v.(string)
-	at, _ := time.Parse(time.RFC3339, s)
+func moment(v json.RawMessage) time.Time {
+	at, _ := time.Parse(time.RFC3339, text(v))
 	return at
 }
 
@@ -371,16 +397,14 @@ type logPage struct {
 }
 
 type logLine struct {
-	ID      any `json:"id"`
-	Level   any `json:"level"`
-	Message any `json:"message"`
-	Time    any `json:"time"`
+	ID      json.RawMessage `json:"id"`
+	Level   json.RawMessage `json:"level"`
+	Message json.RawMessage `json:"message"`
+	Time    json.RawMessage `json:"time"`
 }
 
 func (l logLine) entry() dispatch.LogEntry {
-	level, _ := l.Level.(string)
-	message, _ := l.Message.(string)
-	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(level), Message: upstream.Text(message)}
+	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(text(l.Level)), Message: upstream.Text(text(l.Message))}
 }
 
 const maxLogs = 20000
@@ -388,6 +412,8 @@ const maxLogs = 20000
 // Logs reads the job's log, 20,000 entries at most: by the back-end's next links where it gives them, else by the
 // specification's offset, which is the id of the last entry.
 func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	const op = "openeo.logs"
 	path, err := jobPath(op, ref)
 	if err != nil {
@@ -403,9 +429,12 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 				return entries, err
 			}
 			fresh := slices.DeleteFunc(page.Logs, func(l logLine) bool { return seen[l.id()] })
-			for _, l := range fresh {
+			for _, l := range fresh[:min(len(fresh), maxLogs-len(entries))] {
 				seen[l.id()] = l.id() != ""
 				entries = append(entries, l.entry())
+			}
+			if len(entries) >= maxLogs {
+				return entries, nil
 			}
 			last := ""
 			if n := len(fresh); n >= logsPage {
@@ -414,16 +443,16 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 			offset, more = "&offset="+url.QueryEscape(last), last != ""
 		}
 	}
-	return entries[:min(len(entries), maxLogs)], nil
+	return entries, nil
 }
 
 // id is the entry's id; "" if it has none.
 func (l logLine) id() string {
-	switch id := l.ID.(type) {
-	case string:
+	if id := text(l.ID); id != "" {
 		return id
-	case float64:
-		return strconv.FormatFloat(id, 'f', -1, 64)
+	}
+	if id := number(l.ID, -math.MaxFloat64, math.MaxFloat64); id != nil {
+		return strconv.FormatFloat(*id, 'f', -1, 64)
 	}
 	return ""
 }

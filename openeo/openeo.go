@@ -35,6 +35,8 @@ type Platform struct {
 	client     *upstream.Client
 	allowHosts []string
 
+	answers *upstream.Share // large ones that are in memory at once
+
 	facts     *upstream.Cache[facts]
 	providers *upstream.Cache[[]provider]
 	formats   *upstream.Cache[[]string]
@@ -61,7 +63,7 @@ const (
 func New(c Config) *Platform {
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
-		client: c.Client, allowHosts: c.AllowHosts,
+		client: c.Client, allowHosts: c.AllowHosts, answers: upstream.NewShare(),
 		facts:     upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
 		providers: upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
 		formats:   upstream.NewCache(upstream.CacheConfig[[]string]{Now: c.Now, Fresh: factsLife}),
@@ -144,7 +146,12 @@ func (p *Platform) get(ctx context.Context, op, path string, bearer dispatch.Sec
 // jobID is what the specification allows; "." and ".." would address something else.
 var jobID = regexp.MustCompile(`^[\w\-.~]+$`)
 
-func validID(id string) bool { return jobID.MatchString(id) && id != "." && id != ".." }
+// maxID is the length of an identifier in bytes: it is kept with the job, and put into URLs.
+const maxID = 256
+
+func validID(id string) bool {
+	return len(id) <= maxID && jobID.MatchString(id) && id != "." && id != ".."
+}
 
 // jobPath is the path of a job.
 func jobPath(op string, ref dispatch.Ref) (string, error) {
@@ -165,6 +172,8 @@ func absolute(base *url.URL, href string) string {
 
 // Probe reads the back-end's facts, and if there is a token, tries it.
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	if _, err := p.known(ctx); err != nil {
 		return err
 	}

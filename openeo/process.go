@@ -27,6 +27,7 @@ type process struct {
 	parameters []dispatch.Parameter
 	set        *parameters.Set  // nil: it does not say what parameters it has
 	size       int              // of the process graph in bytes
+	told       int              // bytes of the back-end's answer, where it is known by its id
 	references map[string]int64 // in how many places of it each parameter is put in
 }
 
@@ -137,7 +138,7 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 	whose := sha256.Sum256([]byte(bearer.Reveal()))
 	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
 		var d definition
-		_, err := p.get(ctx, "openeo.process", path, bearer, &d)
+		a, err := p.get(ctx, "openeo.process", path, bearer, &d)
 		if err != nil && (upstream.Silent(err) || dispatch.Is(err, dispatch.SignInRequired)) {
 			return process{}, err
 		}
@@ -145,6 +146,8 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 			return process{id: s.Application}, nil
 		}
 		d.ID = s.Application
-		return d.process(), nil
+		proc := d.process()
+		proc.told = len(a.Body)
+		return proc, nil
 	})
 }

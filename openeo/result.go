@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -18,6 +19,8 @@ const syncTime = 30 * time.Minute
 // Results reads the job's results: a STAC Collection as it is, or an Item as a Collection of its assets; with relative
 // links made absolute. Assets are often signed URLs that end soon: nothing is kept.
 func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	const op = "openeo.results"
 	path, err := jobPath(op, ref)
 	if err != nil {
@@ -45,6 +48,9 @@ func collection(op, id string, a *upstream.Answer) (json.RawMessage, error) {
 	}
 	if text(doc["openeo:status"]) == "running" {
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: op, Text: "The job has not finished."}
+	}
+	if err := budget.ResultsEntries.Check(budget.Entries(doc["links"]) + budget.Entries(doc["assets"])); err != nil {
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results have " + err.Error() + ".", Err: err}
 	}
 	stac.Anchor(doc, a.URL)
 	var assets stac.Object
@@ -104,6 +110,8 @@ func linksOfItem(item stac.Object) []stac.Object {
 
 // RunSync runs a request at once and streams the file that it makes, for at most half an hour.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	const op = "openeo.sync"
 	f, err := p.known(ctx)
 	if err != nil {

@@ -78,9 +78,10 @@ func present(raw json.RawMessage) bool { return len(raw) > 0 && string(bytes.Tri
 func extensions(raw json.RawMessage) []string {
 	var named []string
 	_ = json.Unmarshal(raw, &named)
-	all := []string{}
+	all, seen := []string{}, map[string]bool{}
 	for _, name := range named {
-		if strings.HasPrefix(name, "http") && !slices.Contains(all, name) {
+		if strings.HasPrefix(name, "http") && !seen[name] {
+			seen[name] = true
 			all = append(all, name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -31,6 +33,9 @@ type Config struct {
 	// Transport replaces our own, which checks addresses when it connects. For tests and simulators.
 	Transport http.RoundTripper
 
+	// Dial replaces the connections of our own transport; addresses are not checked then. For tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	// Timeout bounds a call whose context has no deadline; default 30 s.
 	Timeout time.Duration
 
@@ -41,7 +46,6 @@ type Config struct {
 
 const (
 	defaultTimeout = 30 * time.Second
-	defaultLimit   = 10 << 20 // bytes of a body
 	maxHops        = 3
 )
 
@@ -63,8 +67,12 @@ func New(c Config) *Client {
 		known: c.Transport, once: c.Transport, strange: c.Transport,
 	}
 	if c.Transport == nil {
-		client.known, client.strange = transport(r.dialer(r.trustsAddress)), transport(r.dialer(nobody))
-		once := transport(r.dialer(r.trustsAddress))
+		known, strange := r.dialer(r.trustsAddress), r.dialer(nobody)
+		if c.Dial != nil {
+			known, strange = c.Dial, c.Dial
+		}
+		client.known, client.strange = transport(known), transport(strange)
+		once := transport(known)
 		once.DisableKeepAlives = true
 		client.once = once
 	}
@@ -81,7 +89,7 @@ type Call struct {
 	Header http.Header
 	Body   []byte
 	Effect bool  // it may change something there: a failure that leaves open whether it did is Uncertain
-	Limit  int64 // bytes of the answer's body; default 10 MiB
+	Limit  int64 // bytes of the answer's body; default and, for one that is an error, most: see budget.AnswerBytes and AnswerError
 
 	Timeout time.Duration // when the context has no deadline; default the client's
 }
@@ -105,7 +113,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return read(resp, call)
+	return read(ctx, resp, call)
 }
 
 // Stream makes the call and leaves the body of an answer below 300 to the caller, as Answer.Stream, without a limit but
@@ -119,22 +127,23 @@ func (c *Client) Stream(ctx context.Context, call Call) (*Answer, error) {
 	}
 	if resp.StatusCode >= 300 {
 		defer cancel()
-		return read(resp, call)
+		return read(ctx, resp, call)
 	}
 	a := answer(resp)
-	a.Stream = &stream{body: resp.Body, done: cancel, op: call.Op}
+	a.Stream = &stream{Reader: unpacked(resp, resp.Body), body: resp.Body, done: cancel, op: call.Op}
 	return a, nil
 }
 
 // stream is a body on its way, whose failure is told as every other.
 type stream struct {
-	body io.ReadCloser
+	io.Reader
+	body io.Closer
 	done context.CancelFunc
 	op   string
 }
 
 func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.body.Read(p)
+	n, err := s.Reader.Read(p)
 	if err != nil && err != io.EOF {
 		err = &dispatch.Error{Kind: dispatch.Unavailable, Op: s.op, Text: textCutOff, Err: err}
 	}
@@ -212,6 +221,7 @@ func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Reque
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
 	}
 	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("Accept-Encoding", "gzip")
 	var traced, wrote atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:          func(string) { traced.Store(true) },
@@ -241,31 +251,25 @@ func answer(resp *http.Response) *Answer {
 }
 
 // read reads the body and judges the answer. When the status says all, it does not matter how the body ended.
-func read(resp *http.Response, call Call) (*Answer, error) {
+func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) {
 	a := answer(resp)
-	body, err := readBody(resp, cmp.Or(call.Limit, defaultLimit))
+	limit := cmp.Or(call.Limit, budget.AnswerBytes.Most)
+	if a.Status >= 300 {
+		limit = min(limit, budget.AnswerError.Most)
+	}
+	body, err := readBody(ctx, resp, limit)
 	a.Body = body
 	switch {
 	case a.Status >= 300:
 		return a, statusError(call.Op, a, call.Effect)
 	case errors.Is(err, errTooLong):
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op, Text: "The server's answer is too long.", Err: err}
+	case errors.Is(err, errNoPlace):
+		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op, Text: "Too many large answers of the server are read at once.", Err: err}
 	case err != nil:
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op, Text: textCutOff, Err: err}
 	}
 	return a, nil
-}
-
-var errTooLong = errors.New("body longer than the limit")
-
-// readBody reads at most limit bytes, unpacked, and closes the body.
-func readBody(resp *http.Response, limit int64) ([]byte, error) {
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if int64(len(data)) > limit {
-		return nil, errTooLong
-	}
-	return data, err
 }
 
 // SameOrigin reports whether two URLs have the same scheme, host and port.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -44,7 +45,7 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 		}
 		to := redirect(resp, u)
 		if to == nil {
-			return f.read(resp)
+			return f.read(ctx, resp)
 		}
 		resp.Body.Close()
 		next = to.String()
@@ -60,10 +61,13 @@ func (f Fetch) request(u *url.URL) *http.Request {
 	return &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: h, Body: http.NoBody}
 }
 
-func (f Fetch) read(resp *http.Response) (*Answer, error) {
+func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 	a := answer(resp)
-	limit := cmp.Or(f.Limit, defaultLimit)
-	body, err := readBody(resp, limit)
+	limit := cmp.Or(f.Limit, budget.AnswerBytes.Most)
+	if a.Status >= 300 {
+		limit = min(limit, budget.AnswerError.Most)
+	}
+	body, err := readBody(ctx, resp, limit)
 	a.Body = body
 	switch {
 	case a.Status == http.StatusNotModified && f.ETag != "":
@@ -72,6 +76,8 @@ func (f Fetch) read(resp *http.Response) (*Answer, error) {
 		return a, statusError(f.Op, a, false)
 	case errors.Is(err, errTooLong):
 		return a, refused(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
+	case errors.Is(err, errNoPlace):
+		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op, Text: "Too many large documents are read at once.", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: "The server did not send the document to its end in time.", Err: err}
 	case err != nil:

@@ -142,6 +142,7 @@ func transport(dial dialer) *http.Transport {
 		IdleConnTimeout:        90 * time.Second,
 		MaxIdleConnsPerHost:    64,
 		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true, // see unpacked
 	}
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ const (
 
 // JSON reads the answer's body into a value. What is not JSON, or not of the value's shape, is BadUpstream.
 func JSON(a *Answer, op string, into any) error {
-	err := budget.Numbers(a.Body)
+	err := cmp.Or(budget.Numbers(a.Body), budget.AnswerValues.Check(budget.Values(a.Body)))
 	if err == nil {
 		err = json.Unmarshal(a.Body, into)
 	}
@@ -35,8 +36,10 @@ func unexpected(a *Answer, err error) string {
 	switch _, shape := err.(*json.UnmarshalTypeError); {
 	case len(a.Body) == 0:
 		return "it is empty."
-	case isBound(err):
+	case isBound(err, "number_"):
 		return "a number in it has " + err.Error() + "."
+	case isBound(err, ""):
+		return "it has " + err.Error() + "."
 	case shape:
 		return "it is JSON of another shape."
 	case media != "" && media != "application/json":
@@ -45,9 +48,10 @@ func unexpected(a *Answer, err error) string {
 	return "it is not JSON."
 }
 
-func isBound(err error) bool {
-	_, is := errors.AsType[*budget.Exceeded](err)
-	return is
+// isBound reports whether a bound is exceeded whose name has the prefix.
+func isBound(err error, prefix string) bool {
+	e, is := errors.AsType[*budget.Exceeded](err)
+	return is && strings.HasPrefix(e.Bound.Name, prefix)
 }
 
 var tag = regexp.MustCompile(`<[A-Za-z/!?][^<>]*>?`)

@@ -1,0 +1,123 @@
+package upstream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+var (
+	errTooLong = errors.New("body longer than the limit")
+	errNoPlace = errors.New("too many large answers of this server are in memory")
+)
+
+// smallBody is the size in bytes up to which an answer needs no place of a [Share].
+const smallBody = 256 << 10
+
+// readBody reads at most limit bytes, as they were sent and unpacked, and closes the body.
+func readBody(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+	defer resp.Body.Close()
+	sent := &io.LimitedReader{R: resp.Body, N: limit + 1}
+	body := &io.LimitedReader{R: unpacked(resp, sent), N: limit + 1}
+	var data bytes.Buffer
+	_, err := io.CopyN(&data, body, min(smallBody, body.N))
+	switch {
+	case errors.Is(err, io.EOF):
+		err = nil
+	case err == nil && body.N > 0:
+		if err = claim(ctx); err == nil {
+			_, err = data.ReadFrom(body)
+		}
+	}
+	if sent.N <= 0 || body.N <= 0 || errors.Is(err, errTooLong) {
+		return nil, errTooLong
+	}
+	return data.Bytes(), err
+}
+
+// unpacked reads what was sent as the server meant it. We ask for gzip ourselves, and not by the transport, so that what was
+// sent is bounded, too: members of gzip may be empty.
+func unpacked(resp *http.Response, sent io.Reader) io.Reader {
+	if resp.Header.Get("Content-Encoding") != "gzip" {
+		return sent
+	}
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	return &gunzip{sent: &io.LimitedReader{R: sent}}
+}
+
+// emptyMembers is how many bytes may be sent that unpack to none.
+const emptyMembers = 1 << 20
+
+// gunzip reads the head of the packed data when it is first read, so that an answer without a body is one.
+type gunzip struct {
+	sent *io.LimitedReader
+	from *gzip.Reader
+}
+
+// Read is [io.Reader.Read].
+func (g *gunzip) Read(p []byte) (n int, err error) {
+	g.sent.N = emptyMembers
+	if g.from == nil {
+		g.from, err = gzip.NewReader(g.sent)
+	}
+	if err == nil {
+		n, err = g.from.Read(p)
+	}
+	if err != nil && g.sent.N <= 0 {
+		err = errTooLong
+	}
+	return n, err
+}
+
+// Share bounds how many operations hold large answers of one server in memory at once (answers_held). Answers of up to
+// 256 KiB do not count.
+type Share struct{ places chan struct{} }
+
+// NewShare makes a share for one server.
+func NewShare() *Share { return &Share{make(chan struct{}, budget.AnswersHeld.Most)} }
+
+// Begin begins an operation: the first large answer that is read under the context that it gives waits for a place, which
+// the operation has until end.
+func (s *Share) Begin(ctx context.Context) (operation context.Context, end func()) {
+	o := &holding{places: s.places, claimed: make(chan struct{}, 1)}
+	return context.WithValue(ctx, holdingKey{}, o), o.end
+}
+
+type holdingKey struct{}
+
+// holding is what an operation holds: a place, once claimed has an element.
+type holding struct{ places, claimed chan struct{} }
+
+// claim takes a place for the operation of ctx, unless it has one, or there is no operation.
+func claim(ctx context.Context) error {
+	o, there := ctx.Value(holdingKey{}).(*holding)
+	if !there {
+		return nil
+	}
+	select {
+	case o.claimed <- struct{}{}:
+	default:
+		return nil
+	}
+	select {
+	case o.places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		<-o.claimed
+		return errNoPlace
+	}
+}
+
+func (o *holding) end() {
+	select {
+	case <-o.claimed:
+		<-o.places
+	default:
+	}
+}

@@ -1,0 +1,80 @@
+package upstream_test
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// TestHostileAnswersAreBounded: whatever a server answers, a call and a fetch end within their time, take little more than their
+// limit from the connection and little memory, and give an error of a kind and with a text.
+func TestHostileAnswersAreBounded(t *testing.T) {
+	const limit, within = 1 << 20, 20 * time.Second
+	for name, reply := range simulator.HostileReplies() {
+		calls := map[string]func(context.Context, *upstream.Client) error{
+			"read": func(ctx context.Context, c *upstream.Client) error {
+				a, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: "http://hostile.example/x", Limit: limit})
+				if err == nil {
+					err = upstream.JSON(a, "test", &map[string]any{})
+				}
+				return err
+			},
+			"effect": func(ctx context.Context, c *upstream.Client) error {
+				a, err := c.Do(ctx, upstream.Call{Method: http.MethodPost, URL: "http://hostile.example/x", Limit: limit, Effect: true})
+				if err == nil {
+					err = upstream.JSON(a, "test", &map[string]any{})
+				}
+				return err
+			},
+			"fetch": func(ctx context.Context, c *upstream.Client) error {
+				a, err := c.Fetch(ctx, upstream.Fetch{URL: "http://hostile.example/x", Limit: limit})
+				if err == nil {
+					err = upstream.JSON(a, "test", &map[string]any{})
+				}
+				return err
+			},
+		}
+		for kind, call := range calls {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := &simulator.Hostile{Answer: func(*http.Request) simulator.Reply { return reply }}
+					c := upstream.New(upstream.Config{Development: true, Dial: h.Dial})
+					ctx, cancel := context.WithTimeout(t.Context(), within)
+					defer cancel()
+					begin, used := time.Now(), allocated()
+					err := call(ctx, c)
+					if took := time.Since(begin); took > within {
+						t.Errorf("it took %v", took)
+					}
+					if used = allocated() - used; used > 8*limit {
+						t.Errorf("%d KiB were allocated", used>>10)
+					}
+					time.Sleep(2 * time.Hour) // until all connections have ended
+					if n := h.Wrote(); n > limit+128<<10 {
+						t.Errorf("%d KiB were read", n>>10)
+					}
+					if n := len(h.Asked()); n > 4 {
+						t.Errorf("%d requests", n)
+					}
+					if dispatch.KindOf(err) == dispatch.Internal || dispatch.TextFor(err) == "" {
+						t.Errorf("got %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// allocated is how many bytes were allocated so far.
+func allocated() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.TotalAlloc)
+}
