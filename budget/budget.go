@@ -32,6 +32,8 @@ var (
 	SchemaVisits = Bound{"schema_visits", 1_000, "schemas for one value"}
 	// SchemaPattern is the size of one compiled regular expression in a schema.
 	SchemaPattern = Bound{"schema_pattern", 2_000, "instructions"}
+	// ServiceParameters is the number of parameters of one service.
+	ServiceParameters = Bound{"service_parameters", 5_000, "parameters"}
 	// CheckSteps is the work of checking the parameters of one request against their schemas, besides two steps for each
 	// byte of the parameters.
 	CheckSteps = Bound{"check_steps", 4_000_000, "steps"}
@@ -66,7 +68,7 @@ var (
 
 // All gives every bound, in the order of docs/security.md.
 func All() []Bound {
-	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, CheckSteps, GraphBytes,
+	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, ServiceParameters, CheckSteps, GraphBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
 		TilesBody, TilesPositions, TilesSteps, TilesBytes}
 }

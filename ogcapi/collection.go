@@ -12,9 +12,9 @@ import (
 	"mime/multipart"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -32,7 +32,7 @@ const (
 // empty: a value that is no STAC becomes an asset, and nothing at all is BadUpstream. Links are read where they may lead
 // to STAC; when a read fails for now, so does the whole.
 func toCollection(id string, d document, read follow) (json.RawMessage, error) {
-	g := &gathering{id: id, read: read, left: maxFollowed, assets: map[string]json.RawMessage{}, next: map[string]int{}}
+	g := &gathering{id: id, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
 	if err := g.document(d); err != nil {
 		return nil, err
 	}
@@ -44,6 +44,9 @@ type gathering struct {
 	id     string
 	read   follow
 	left   int
+	size   int64                      // bytes of the documents that were read
+	count  int64                      // assets, links and features
+	seen   map[string]bool            // what was read for a link, and whether it was taken
 	base   map[string]json.RawMessage // the first STAC Collection among them, kept but for additions
 	assets map[string]json.RawMessage
 	next   map[string]int // the number to try for the next asset of a name
@@ -67,6 +70,17 @@ func (v value) with(name string, raw json.RawMessage) value {
 	return value{name: name, raw: raw, at: v.at, depth: v.depth + 1}
 }
 
+// spend counts the entries of arrays and objects, before they are built.
+func (g *gathering) spend(all ...json.RawMessage) error {
+	for _, raw := range all {
+		g.count += budget.Entries(raw)
+	}
+	if err := budget.ResultsEntries.Check(g.count); err != nil {
+		return badResults("The platform's results have " + err.Error() + ".")
+	}
+	return nil
+}
+
 func (g *gathering) document(d document) error {
 	media, params, _ := mime.ParseMediaType(d.header.Get("Content-Type"))
 	if strings.HasPrefix(media, "multipart/") && params["boundary"] != "" {
@@ -80,6 +94,8 @@ func (g *gathering) document(d document) error {
 		return g.whole(value{name: "result", raw: raw, at: d.at})
 	case d.html():
 		return badResults("The platform answered with a web page instead of results.")
+	case strings.Contains(media, "json") && d.bounded() != nil:
+		return badResults("The platform's results have " + d.bounded().Error() + ".")
 	case strings.Contains(media, "json"):
 		return badResults("The platform's results are not JSON, though they say so.")
 	}
@@ -178,7 +194,13 @@ func (g *gathering) part(p *multipart.Part, d document) error {
 // whole takes the results document: what any value may be, or the outputs by identifier.
 func (g *gathering) whole(v value) error {
 	var m map[string]json.RawMessage
-	if json.Unmarshal(v.raw, &m) != nil || m == nil {
+	if kindOf(v.raw) != '{' {
+		return g.add(v)
+	}
+	if err := g.spend(v.raw); err != nil {
+		return err
+	}
+	if json.Unmarshal(v.raw, &m) != nil {
 		return g.add(v)
 	}
 	if outputs, ok := m["outputs"]; ok && (kindOf(outputs) == '{' || kindOf(outputs) == '[') && !isOneValue(m) {
@@ -202,12 +224,15 @@ func isSTAC(m map[string]json.RawMessage) bool {
 	case "Catalog", "Feature":
 		return m["stac_version"] != nil
 	case "FeatureCollection":
-		return m["stac_version"] != nil || slices.ContainsFunc(features(m), isResultFeature)
+		return m["stac_version"] != nil || holdsResults(m["features"])
 	}
 	return false
 }
 
 func (g *gathering) all(v value, outputs json.RawMessage) error {
+	if err := g.spend(outputs); err != nil {
+		return err
+	}
 	list := namedValues(outputs)
 	for i, o := range list {
 		take := g.add
@@ -233,7 +258,7 @@ func numbered(name string, i, n int) string {
 // identifier, into one such item.
 func (g *gathering) unnamed(v value) error {
 	var m map[string]json.RawMessage
-	if json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || len(m) > maxMembers || v.depth > maxNested {
+	if budget.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || v.depth > maxNested {
 		return g.add(v)
 	}
 	return g.all(v, v.raw)
@@ -270,14 +295,20 @@ func orJSON(media string) string {
 }
 
 func (g *gathering) object(m map[string]json.RawMessage, v value) error {
+	known := isSTAC(m)
+	if known {
+		if err := g.spend(m["assets"], m["links"], m["features"]); err != nil {
+			return err
+		}
+	}
 	switch kind := text(m["type"]); {
-	case isSTAC(m) && kind == "Collection":
+	case known && kind == "Collection":
 		g.stacCollection(m, v)
-	case isSTAC(m) && kind == "Catalog":
+	case known && kind == "Catalog":
 		return g.catalog(m, v)
-	case isSTAC(m) && kind == "Feature":
+	case known && kind == "Feature":
 		return g.feature(m, v, "")
-	case isSTAC(m) && kind == "FeatureCollection":
+	case known && kind == "FeatureCollection":
 		return g.features(m, v)
 	case isLink(m):
 		return g.link(m, v)
@@ -317,15 +348,38 @@ func mediaOf(m map[string]json.RawMessage) string {
 
 // holdsLinks reports whether an array holds what has to be looked into: links, STAC, or qualified values.
 func holdsLinks(raw json.RawMessage) bool {
-	var items []map[string]json.RawMessage
+	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
-		var texts []string
-		return json.Unmarshal(raw, &texts) == nil && slices.ContainsFunc(texts, stac.IsAddress)
+		return false
 	}
-	return slices.ContainsFunc(items, isOneValue)
+	kind, holds := byte(0), false
+	for _, item := range items {
+		switch is := kindOf(item); {
+		case is == 'n':
+			continue
+		case kind != 0 && is != kind, is != '{' && is != '"': // a list of values
+			return false
+		default:
+			kind = is
+		}
+		holds = holds || leads(item)
+	}
+	return holds
+}
+
+// leads reports whether an item of an array has to be looked into.
+func leads(item json.RawMessage) bool {
+	var m map[string]json.RawMessage
+	if kindOf(item) == '"' {
+		return stac.IsAddress(text(item))
+	}
+	return json.Unmarshal(item, &m) == nil && isOneValue(m)
 }
 
 func (g *gathering) list(v value) error {
+	if err := g.spend(v.raw); err != nil {
+		return err
+	}
 	items := namedValues(v.raw)
 	for i, item := range items {
 		if item.id == "" {
@@ -401,7 +455,11 @@ func mayBeSTAC(href, media string) bool {
 
 // followed reads what a link leads to and takes it if it is STAC. What cannot be read for good is not taken.
 func (g *gathering) followed(href string, v value) (taken bool, err error) {
+	if taken, before := g.seen[href]; before { // documents may link to themselves, and to nothing else
+		return taken && !g.empty(), nil
+	}
 	g.left--
+	g.seen[href] = false
 	d, err := g.read(href)
 	switch {
 	case dispatch.Is(err, dispatch.SignInRequired), err != nil && passes(err) && !dispatch.Is(err, dispatch.NotFound):
@@ -409,11 +467,16 @@ func (g *gathering) followed(href string, v value) (taken bool, err error) {
 	case err != nil:
 		return false, nil
 	}
+	if g.size += int64(len(d.body)); budget.ResultsBytes.Check(g.size) != nil {
+		g.left = 0 // what else is linked to is not read
+		return false, nil
+	}
 	raw, ok := d.json()
 	var m map[string]json.RawMessage
 	if !ok || json.Unmarshal(raw, &m) != nil || !isSTAC(m) {
 		return false, nil
 	}
+	g.seen[href] = true
 	next := v.with("", raw)
 	next.at = d.at
 	return true, g.object(m, next)
@@ -457,9 +520,11 @@ func (g *gathering) keep(name string, asset json.RawMessage) {
 	g.assets[key] = asset
 }
 
+func (g *gathering) empty() bool { return g.base == nil && len(g.assets) == 0 && len(g.links) == 0 }
+
 // collection writes down what was gathered.
 func (g *gathering) collection() (json.RawMessage, error) {
-	if g.base == nil && len(g.assets) == 0 && len(g.links) == 0 {
+	if g.empty() {
 		return nil, badResults("The platform gave no results.")
 	}
 	c := g.base

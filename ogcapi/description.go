@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	params "github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -48,6 +49,9 @@ func parseDescription(raw []byte) (*description, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, err
 	}
+	if err := budget.ServiceParameters.Check(max(budget.Entries(m["inputs"]), budget.Entries(m["outputs"]))); err != nil {
+		return nil, err
+	}
 	d := &description{inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
 	d.parameters, d.set = describeInputs(m["inputs"])
 	if json.Unmarshal(m["jobControlOptions"], &d.modes) != nil {
@@ -73,7 +77,7 @@ func parseParameter(raw json.RawMessage) parameter {
 		Schema    schema `json:"schema"`
 		MaxOccurs any    `json:"maxOccurs"`
 	}
-	if json.Unmarshal(raw, &p) != nil {
+	if budget.SchemaNodes.Check(budget.Values(raw)) != nil || json.Unmarshal(raw, &p) != nil {
 		return parameter{}
 	}
 	most, counted := p.MaxOccurs.(float64)
@@ -169,9 +173,12 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 	if err != nil {
 		return nil, undescribed(err)
 	}
+	if err := upstream.JSON(a, opDescribe, &map[string]json.RawMessage{}); err != nil {
+		return nil, undescribed(err)
+	}
 	d, err := parseDescription(a.Body)
 	if err != nil {
-		return nil, undescribed(upstream.JSON(a, opDescribe, &map[string]json.RawMessage{}))
+		return nil, undescribed(&dispatch.Error{Kind: dispatch.BadUpstream, Op: opDescribe, Text: "The platform's description of the process has " + err.Error() + ".", Err: err})
 	}
 	d.etag, d.size = a.Header.Get("ETag"), len(a.Body)
 	return d, nil

@@ -23,6 +23,8 @@ const (
 // Submit asks for an asynchronous execution. What the server then does is its choice: a job, or the result at once.
 // Options become members of the execute request; title and tag cannot be said.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	at, err := p.locate(s.Service)
 	if err != nil {
 		return dispatch.Step{}, err
@@ -97,7 +99,8 @@ func executeError(a *upstream.Answer, err error) error {
 // step reads the answer to an execution, of which failure is what was wrong with its body. That there is a job is
 // said by the status 201, or by a body that is a statusInfo; a Location alone may come with a result, too.
 func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, failure error) (dispatch.Step, error) {
-	info, _ := parseStatusInfo(a.Body)
+	var info statusInfo
+	_ = upstream.JSON(a, opSubmit, &info) // most answers are none
 	ref := p.refOf(a, p.base(at))
 	if a.Status == http.StatusCreated || a.Status == http.StatusAccepted || info.isJob() {
 		if ref.ID == "" {
@@ -154,13 +157,16 @@ func (p *Platform) refOf(a *upstream.Answer, base string) dispatch.Ref {
 			continue
 		}
 		ref.ID = id
-		if own, err := p.ownBase(u, path); err == nil {
+		if own, err := p.ownBase(u, path); err == nil && len(own) <= maxBase {
 			ref.Base = own
 		}
 		return ref
 	}
 	return ref
 }
+
+// maxBase is the length of the base of a job in bytes, which is kept with the job.
+const maxBase = 1000
 
 // splitJob takes an escaped path that has …/jobs/{id} in it apart.
 func splitJob(escaped string) (base, id string) {

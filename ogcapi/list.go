@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -20,10 +21,17 @@ const (
 // ours. A listing that cannot be read to its end is an error, Unsupported where there is none.
 func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
 	return func(yield func(dispatch.Listed, error) bool) {
+		ctx, end := p.answers.Begin(ctx)
+		defer end()
+		total := 0
 		next, seen := fmt.Sprintf("%s?limit=%d", p.at(base, "jobs"), pageSize), map[string]bool{}
 		for next != "" {
 			if seen[next] || len(seen) == maxPages {
 				yield(dispatch.Listed{}, incomplete("its pages have no end"))
+				return
+			}
+			if err := budget.PagesBytes.Check(int64(total)); err != nil {
+				yield(dispatch.Listed{}, incomplete("its pages have "+err.Error()))
 				return
 			}
 			seen[next] = true
@@ -37,7 +45,7 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 					return
 				}
 			}
-			next = page.next
+			next, total = page.next, total+page.size
 		}
 	}
 }
@@ -54,6 +62,7 @@ type page struct {
 		Href string `json:"href"`
 	} `json:"links"`
 	next string
+	size int // bytes
 }
 
 func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*page, error) {
@@ -64,7 +73,7 @@ func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*pag
 	case err != nil:
 		return nil, err
 	}
-	got := new(page)
+	got := &page{size: len(a.Body)}
 	if err := upstream.JSON(a, opList, got); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ const (
 // Logs gives what the platform says about the job, and the lines of the log files that it links to: the standard knows
 // no more. Those lines have the time of the job's last change.
 func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	info, err := p.statusInfo(ctx, t, ref)
 	if err != nil {
 		return nil, err
@@ -72,14 +74,19 @@ func (p *Platform) logLines(ctx context.Context, t dispatch.Token, job, href str
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(string(d.body), "\n")
+	said := strings.SplitSeq(string(d.body), "\n")
 	var list []string
 	if raw, ok := d.json(); ok && json.Unmarshal(raw, &list) == nil {
-		lines = list
+		said = slices.Values(list)
 	}
-	for i, line := range lines {
-		lines[i] = upstream.Text(line)
+	var lines []string
+	for line := range said {
+		if line = upstream.Text(line); line != "" {
+			lines = append(lines, line)
+		}
+		if len(lines) == maxLogLines {
+			break
+		}
 	}
-	lines = slices.DeleteFunc(lines, func(s string) bool { return s == "" })
-	return lines[:min(len(lines), maxLogLines)], nil
+	return lines, nil
 }

@@ -28,6 +28,7 @@ type Platform struct {
 	endpoint     address
 	aliases      []address
 	descriptions *upstream.Cache[*description]
+	answers      *upstream.Share // large ones that are in memory at once
 }
 
 var (
@@ -41,7 +42,7 @@ var (
 
 // New makes a platform. An endpoint that is no absolute URL matches no service.
 func New(c Config) *Platform {
-	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts}
+	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, answers: upstream.NewShare()}
 	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
 		Size: func(d *description) int { return 3 * d.size }})
 	p.endpoint = root(c.Endpoint)
@@ -82,6 +83,8 @@ func (p *Platform) get(ctx context.Context, op, url string, t dispatch.Token) (*
 
 // Cancel dismisses the job. To dismiss one that has ended removes it with its results.
 func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	call := p.call("ogcapi.Cancel", http.MethodDelete, p.job(ref), t)
 	call.Effect = true
 	a, err := p.client.Do(ctx, call)
@@ -94,6 +97,8 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 // Probe reads the list of processes. Where there is none, as on platforms that have it in each namespace, any JSON
 // document of the API will do.
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	const op = "ogcapi.Probe"
 	for _, path := range []string{"/processes?limit=1", "/conformance", "/"} {
 		a, err := p.get(ctx, op, p.at("")+path, t)

@@ -2,6 +2,7 @@ package ogcapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -19,6 +21,8 @@ const opResults = "ogcapi.Results"
 // Results gives what the job's process gave, as one STAC Collection. Documents that it links to are read where they may
 // be STAC. What is no STAC, or cannot be read, becomes an asset with what came.
 func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	a, err := p.readResults(ctx, t, p.job(ref, "results"))
 	if err != nil {
 		return nil, p.noResults(ctx, t, ref, a, err)
@@ -139,9 +143,14 @@ func (d document) media() string {
 func (d document) json() (json.RawMessage, bool) {
 	switch media := d.media(); {
 	case strings.Contains(media, "json"), media == "", strings.HasPrefix(media, "text/"), media == "application/octet-stream":
-		return d.body, json.Valid(d.body)
+		return d.body, json.Valid(d.body) && d.bounded() == nil
 	}
 	return nil, false
+}
+
+// bounded says what of a JSON text is too much.
+func (d document) bounded() error {
+	return cmp.Or(budget.Numbers(d.body), budget.AnswerValues.Check(budget.Values(d.body)))
 }
 
 func (d document) html() bool {

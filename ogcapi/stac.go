@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -51,6 +52,18 @@ func features(m stac.Object) []stac.Object {
 		return nil
 	}
 	return all
+}
+
+// holdsResults reports whether features stand for data. It builds one at a time: there may be many that do not.
+func holdsResults(raw json.RawMessage) bool {
+	var all []json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return false
+	}
+	return slices.ContainsFunc(all, func(one json.RawMessage) bool {
+		var f stac.Object
+		return json.Unmarshal(one, &f) == nil && isResultFeature(f)
+	})
 }
 
 // isResultFeature reports whether a feature stands for data: a STAC Item, or one that links to its STAC Collection.

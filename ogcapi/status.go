@@ -145,6 +145,8 @@ const opStatus = "ogcapi.Status"
 
 // Status reads the job's statusInfo, and of a job that failed without a word, why it did.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
 	info, err := p.statusInfo(ctx, t, ref)
 	if err != nil {
 		return dispatch.Report{}, err

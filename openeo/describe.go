@@ -98,16 +98,22 @@ func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 	})
 }
 
+const maxProcesses = 10_000 // of a back-end that are known
+
 // askShown reads the list of processes once for all that are looked for in it.
 func (p *Platform) askShown(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
 	var list struct {
-		Processes []definition `json:"processes"`
+		Processes []json.RawMessage `json:"processes"`
 	}
 	if _, err := p.get(ctx, "openeo.processes", "/processes", "", &list); err != nil {
 		return nil, err
 	}
 	all := map[string]definition{}
-	for _, d := range list.Processes {
+	for _, raw := range list.Processes[:min(len(list.Processes), maxProcesses)] {
+		var d definition
+		if json.Unmarshal(raw, &d) != nil {
+			continue // one that is odd takes nothing from the others
+		}
 		d.Graph = nil // some have one, which nobody looks at
 		all[d.ID] = d
 	}

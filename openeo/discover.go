@@ -28,6 +28,9 @@ type version struct {
 	Production bool   `json:"production"` // false where it is absent, says the specification
 }
 
+// maxFacts is the size of the documents that tell them, in bytes.
+const maxFacts = 1 << 20
+
 // known gives the back-end's facts.
 func (p *Platform) known(ctx context.Context) (facts, error) {
 	return p.facts.Get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
@@ -60,7 +63,9 @@ func absent(a *upstream.Answer) bool {
 // tokens go nowhere else.
 func (p *Platform) discover(ctx context.Context) (string, error) {
 	const op = "openeo.discover"
-	a, err := p.client.Do(ctx, p.request(op, "GET", p.endpoint+"/.well-known/openeo", "", nil))
+	call := p.request(op, "GET", p.endpoint+"/.well-known/openeo", "", nil)
+	call.Limit = maxFacts
+	a, err := p.client.Do(ctx, call)
 	var doc struct {
 		Versions []version `json:"versions"`
 	}
@@ -175,7 +180,9 @@ var (
 // capabilities reads what the API at base can do.
 func (p *Platform) capabilities(ctx context.Context, base string) (facts, error) {
 	const op = "openeo.capabilities"
-	a, err := p.client.Do(ctx, p.request(op, "GET", base+"/", "", nil))
+	call := p.request(op, "GET", base+"/", "", nil)
+	call.Limit = maxFacts
+	a, err := p.client.Do(ctx, call)
 	if err != nil {
 		return facts{}, refine(a, err)
 	}

@@ -84,7 +84,7 @@ var operations = map[string]struct {
 			return err
 		}
 		defer r.Body.Close()
-		_, err = io.CopyN(io.Discard, r.Body, 1<<20) // a client that has read enough
+		_, err = io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20)) // a client that has read enough
 		return err
 	}},
 }

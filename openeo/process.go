@@ -35,8 +35,19 @@ type process struct {
 type definition struct {
 	ID         string          `json:"id"`
 	Graph      json.RawMessage `json:"process_graph"`
-	Parameters []parameter     `json:"parameters"`
+	Parameters parameterList   `json:"parameters"`
 	Options    json.RawMessage `json:"default_job_options"`
+}
+
+// parameterList is counted before it is built.
+type parameterList []parameter
+
+// UnmarshalJSON reads a list within service_parameters.
+func (l *parameterList) UnmarshalJSON(data []byte) error {
+	if err := budget.ServiceParameters.Check(budget.Entries(data)); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, (*[]parameter)(l))
 }
 
 type parameter struct {
@@ -71,7 +82,14 @@ func parseDefinition(data []byte, id string) (definition, error) {
 	if err := budget.Numbers(data); err != nil {
 		return definition{}, fmt.Errorf("it has a number of %w", err)
 	}
-	if err := json.Unmarshal(data, &doc); err != nil {
+	if err := budget.AnswerValues.Check(budget.Values(data)); err != nil {
+		return definition{}, fmt.Errorf("it has %w", err)
+	}
+	err := json.Unmarshal(data, &doc)
+	if exceeded, is := errors.AsType[*budget.Exceeded](err); is {
+		return definition{}, fmt.Errorf("it has %w", exceeded)
+	}
+	if err != nil {
 		return definition{}, errors.New("it is not a JSON document with id and process_graph")
 	}
 	d := doc.definition
@@ -86,7 +104,7 @@ func parseDefinition(data []byte, id string) (definition, error) {
 	case id != "" && d.ID != id:
 		return d, fmt.Errorf("the document defines %s", upstream.Text(d.ID))
 	}
-	_, _, err := parseGraph(d.Graph)
+	_, _, err = parseGraph(d.Graph)
 	return d, err
 }
 

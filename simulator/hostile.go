@@ -109,7 +109,7 @@ func HostileReplies() map[string]Reply {
 	return map[string]Reply{
 		"1 GB":                 endless(endlessHead+"\r\n{\"a\":\"", bytes.Repeat([]byte("x"), 32<<10), 0),
 		"error of 1 GB":        endless(strings.Replace(endlessHead, "200 OK", "500 Odd", 1)+"\r\n{\"message\":\"", bytes.Repeat([]byte("x"), 32<<10), 0),
-		"gzip bomb":            endless(endlessHead+"Content-Encoding: gzip\r\n\r\n", nil, 0, packed(bytes.Repeat([]byte(" "), 64<<20))...),
+		"gzip bomb":            endless(endlessHead+"Content-Encoding: gzip\r\n\r\n", blanks(), 0),
 		"empty gzip members":   endless(endlessHead+"Content-Encoding: gzip\r\n\r\n", bytes.Repeat(packed(nil), 1<<10), 0),
 		"head without end":     endless(endlessHead, bytes.Repeat([]byte("X-More: xxxxxxxxxxxxxxxx\r\n"), 1<<10), 0),
 		"line without end":     endless(endlessHead+"X-More: ", bytes.Repeat([]byte("x"), 1<<10), 0),
@@ -120,27 +120,26 @@ func HostileReplies() map[string]Reply {
 		"nothing":              endless("", nil, time.Hour),
 		"redirect elsewhere":   JSONReply(302, "Location: http://elsewhere.example/jobs/x\r\n", `{}`),
 		"redirect to itself":   JSONReply(307, "Location: ?\r\n", `{}`),
-		"page":                 func(w io.Writer) { fmt.Fprint(w, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>") },
-		"no HTTP":              endless("220 mail.example ESMTP\r\n", bytes.Repeat([]byte("250 go on\r\n"), 1<<10), 0),
+		"page": func(w io.Writer) {
+			fmt.Fprint(w, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>")
+		},
+		"no HTTP": endless("220 mail.example ESMTP\r\n", bytes.Repeat([]byte("250 go on\r\n"), 1<<10), 0),
 	}
 }
 
-// endless writes a head, and then once first and again and again piece, with a pause before each.
-func endless(head string, piece []byte, pause time.Duration, first ...byte) Reply {
+// endless writes a head, and then a piece again and again, with a pause before each.
+func endless(head string, piece []byte, pause time.Duration) Reply {
 	return func(w io.Writer) {
 		_, err := io.WriteString(w, head)
-		if err == nil && len(first) > 0 {
-			_, err = w.Write(first)
-		}
-		if len(piece) == 0 {
-			piece = first
-		}
 		for n := 0; err == nil && n < most; n += max(1, len(piece)) {
 			time.Sleep(pause)
 			_, err = w.Write(piece)
 		}
 	}
 }
+
+// blanks are 64 MiB of them, packed.
+var blanks = sync.OnceValue(func() []byte { return packed(bytes.Repeat([]byte(" "), 64<<20)) })
 
 func packed(data []byte) []byte {
 	var b bytes.Buffer
