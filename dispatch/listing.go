@@ -139,9 +139,14 @@ func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (e
 	return nil
 }
 
-// match collects what listed jobs mean for ours.
+// listedOfJob is how many jobs of a platform one listing may name for one job of ours: its own, and strays. Those beyond are
+// found by the next listings, when these are settled.
+const listedOfJob = 100
+
+// match collects what listed jobs mean for ours, once for each job of the platform.
 type match struct {
 	answers      []answer
+	told         map[JobID]map[Ref]bool // what the answers name
 	seen         map[JobID]bool
 	byRef        map[Ref]Job
 	byID         map[JobID]Job
@@ -151,7 +156,7 @@ type match struct {
 }
 
 func newMatch(jobs []Job, installation string, started bool) *match {
-	m := &match{seen: map[JobID]bool{}, byRef: map[Ref]Job{}, byID: map[JobID]Job{}, early: true, started: started, installation: installation}
+	m := &match{told: map[JobID]map[Ref]bool{}, seen: map[JobID]bool{}, byRef: map[Ref]Job{}, byID: map[JobID]Job{}, early: true, started: started, installation: installation}
 	for _, j := range jobs {
 		m.byID[j.ID] = j
 		if j.Ref != (Ref{}) {
@@ -177,12 +182,26 @@ func (m *match) add(l Listed) {
 	case t.attempt == j.Attempt && j.Phase == Creating:
 		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
 	case !l.Report.Status.Final(): // of an earlier attempt: a stray
-		m.answers = append(m.answers, answer{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: -1, Ref: l.Ref}})
+		m.keep(answer{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: -1, Ref: l.Ref}})
+	}
+}
+
+// keep adds an answer, unless the listing named the same before, or too many for that job.
+func (m *match) keep(a answer) {
+	told := m.told[a.job.ID]
+	if told == nil {
+		told = map[Ref]bool{}
+		m.told[a.job.ID] = told
+	}
+	if !told[a.Ref] && len(told) < listedOfJob {
+		told[a.Ref] = true
+		m.answers = append(m.answers, a)
 	}
 }
 
 func (m *match) put(j Job, o Outcome) {
-	m.answers, m.seen[j.ID] = append(m.answers, answer{j, o}), true
+	m.keep(answer{j, o})
+	m.seen[j.ID] = true
 }
 
 // unseen is what it means for the jobs that a listing did not show.
