@@ -33,7 +33,7 @@ func TestAPanicEndsNothing(t *testing.T) {
 		bad.Store(true)
 		time.Sleep(5 * time.Minute)
 		bad.Store(false)
-		time.Sleep(5 * time.Minute)
+		time.Sleep(15 * time.Minute) // after three panics a status is read ten minutes later
 		if r := h.now(t, first.ID); r.Attention != dispatch.InDoubt && r.Attention != dispatch.SubmissionUnknown {
 			t.Errorf("a submission that may have been taken is %s %q", r.Phase, r.Attention)
 		}
