@@ -66,7 +66,7 @@ func (a *api) found(ctx context.Context, check func(context.Context) error) {
 		o.last = time.Now()
 		return
 	}
-	a.Log.InfoContext(ctx, "the database is back", "refused", o.refused, "seconds", o.last.Sub(o.since).Seconds())
+	a.Log.InfoContext(ctx, "the database is back", "refused", o.refused, "after", o.last.Sub(o.since).Round(time.Second))
 	o.since, o.refused = time.Time{}, 0
 }
 

@@ -45,7 +45,7 @@ func (r *reader) finish(c *Config) {
 			r.failAt(fmt.Sprintf("applications.allow_hosts[%d]", i), "write a host without scheme and path: raw.githubusercontent.com")
 		}
 	}
-	if len(c.Platforms) == 0 && len(r.faults) == 0 {
+	if len(c.Platforms) == 0 && !r.failedBelow("platforms") && !r.failedIn("BACKENDS") {
 		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
 	}
 	for i := range c.Platforms {

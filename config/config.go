@@ -205,6 +205,6 @@ type About struct {
 
 // Log says how the log is written.
 type Log struct {
-	Format string     `yaml:"format" default:"json" oneof:"json text"`
+	Format string     `yaml:"format" default:"auto" oneof:"auto text json"`
 	Level  slog.Level `yaml:"level" default:"info"`
 }

@@ -124,7 +124,7 @@ func TestDefaults(t *testing.T) {
 	c := mustLoad(t, minimal)
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
-		c.Log != Log{Format: "json"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
+		c.Log != Log{Format: "auto"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
 		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.Limits.RateSignIn != Pace(100*time.Millisecond), !c.Streams.QueryTokens, c.GiveUpAfter != 24*time.Hour, c.StalledAfter != 6*time.Hour:
 		t.Errorf("defaults: %+v", c)
 	}
@@ -268,7 +268,7 @@ func TestFaults(t *testing.T) {
 		env  []string
 		want string
 	}{
-		"not YAML":             {yaml: "={a: ", want: "x.yaml: line 1: did not find expected node content"},
+		"not YAML":             {yaml: "={a: ", want: "x.yaml:1: this is not YAML: did not find expected node content"},
 		"a list":               {yaml: "=- a", want: "x.yaml: write a mapping of keys to values"},
 		"two documents":        {yaml: "---\n{}", want: "remove what comes after ---"},
 		"unknown key":          {yaml: "listn: a", want: "x.yaml:5: listn: this key is not known; did you mean listen?"},
@@ -299,7 +299,7 @@ func TestFaults(t *testing.T) {
 		"bool":                    {yaml: "development: maybe", want: "development: write true or false"},
 		"duration":                {yaml: "shutdown_grace: 30", want: "shutdown_grace: write a duration such as"},
 		"size":                    {yaml: "limits: {body: 10 elephants}", want: "limits.body: write a size such as"},
-		"log format":              {yaml: "log: {format: jsno}", want: "log.format: write one of json, text; did you mean json?"},
+		"log format":              {yaml: "log: {format: jsno}", want: "log.format: write one of auto, text, json; did you mean json?"},
 		"log level":               {yaml: "log: {level: loud}", want: "log.level: slog: level string \"loud\": unknown name"},
 		"list for a text":         {yaml: "listen: [a]", want: "listen: write one value"},
 		"text for a list":         {yaml: "cors: {allowed_origins: a}", want: "cors.allowed_origins: write a list"},

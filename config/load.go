@@ -35,7 +35,7 @@ func load(file string, text []byte, environ []string) (*Config, error) {
 		at:   map[string]*yaml.Node{"": root}, named: map[string]bool{},
 	}
 	if err != nil {
-		return nil, Faults{{Where: file, Text: err.Error()}}
+		return nil, syntaxFaults(file, text, err)
 	}
 	c := &Config{}
 	r.addLegacy()

@@ -51,6 +51,16 @@ func (r *reader) failed(key string) bool {
 	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Key == key })
 }
 
+// failedBelow reports whether anything was reported for a key or what it contains.
+func (r *reader) failedBelow(key string) bool {
+	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+"[") })
+}
+
+// failedIn reports whether anything was reported for a variable.
+func (r *reader) failedIn(variable string) bool {
+	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Where == variable })
+}
+
 func (r *reader) readStruct(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, path, "write a mapping of keys to values")

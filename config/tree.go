@@ -29,7 +29,7 @@ func parse(text []byte) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return root, nil
 	case err != nil:
-		return root, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+		return root, syntaxError(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if decoder.Decode(&yaml.Node{}) != io.EOF {
 		return root, errors.New("one document is enough: remove what comes after ---")

@@ -197,7 +197,7 @@ func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Rec
 		return shown, err
 	}
 	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
-		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "err", err)
+		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "error", err)
 	}
 	return Record{}, r.refusal()
 }
@@ -431,7 +431,7 @@ func (b *Broker) log(ctx context.Context, was, j Job, err error) {
 	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)), slog.String("ref", j.Ref.ID),
 		slog.String("phase", string(j.Phase)), slog.String("status", string(j.Status)), slog.String("attention", string(j.Attention))}
 	if err != nil {
-		attrs = append(attrs, slog.String("err", err.Error()))
+		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	b.Log.LogAttrs(ctx, slog.LevelInfo, "job", attrs...)
 }

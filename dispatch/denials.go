@@ -99,7 +99,7 @@ func (v *visit) deny(ctx context.Context) error {
 	if Is(v.denial, Misconfigured) {
 		level = slog.LevelError
 	}
-	v.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "err", v.denial)
+	v.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.denial)
 	v.resume, v.refusals, v.denial, v.empty = time.Now().Add(min(d, untilAsked)), 0, nil, false
 	return nil
 }
@@ -180,7 +180,7 @@ func (b *Broker) accountsOf(u UserID) (accounts []Account) {
 
 func (b *Broker) goOn(ctx context.Context, a Account) {
 	if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
-		b.Log.WarnContext(ctx, "account stays stopped", "account", string(a), "err", err)
+		b.Log.WarnContext(ctx, "account stays stopped", "account", string(a), "error", err)
 		return
 	}
 	b.wake(a)

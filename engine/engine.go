@@ -180,7 +180,7 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 func (e *Engine) giveBack(ctx context.Context, l dispatch.Lease) {
 	const none = -1
 	if err := e.Store.Release(ctx, l, none, time.Time{}); err != nil {
-		e.Log.WarnContext(ctx, "an account waits for its lease to end", "account", l.Account, "err", err)
+		e.Log.WarnContext(ctx, "an account waits for its lease to end", "account", l.Account, "error", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 		case dispatch.OfDatabase(err) != nil: // dequeue, which fails as well, says so for all visits
 			e.Log.DebugContext(ctx, "visit", "account", l.Account, "error", err)
 		default:
-			e.Log.WarnContext(ctx, "visit", "account", l.Account, "err", err)
+			e.Log.WarnContext(ctx, "visit", "account", l.Account, "error", err)
 		}
 		e.add(l.Account, -1)
 		e.nudge() // there is room, and the account may be due again

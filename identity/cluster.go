@@ -72,7 +72,7 @@ func (x *exchange) tell(ctx context.Context, name string, text dispatch.Secret, 
 		return
 	}
 	if err := x.shelf.Put(ctx, name, text, until); err != nil {
-		x.gate.log.WarnContext(ctx, "other processes were not told", "err", err)
+		x.gate.log.WarnContext(ctx, "other processes were not told", "error", err)
 	}
 }
 

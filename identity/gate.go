@@ -125,7 +125,7 @@ func (g *gate) learn(err error, risk bool) {
 	}
 	switch {
 	case was == nil && g.why != nil:
-		g.log.Warn("exchanges for a platform pause", "err", g.why)
+		g.log.Warn("exchanges for a platform pause", "error", g.why)
 	case was != nil && g.why == nil:
 		g.log.Info("exchanges for a platform go on")
 	}

@@ -308,7 +308,7 @@ func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
 	}
 	s.tokens.subjects.offer(arrived.User, subject{got.token, got.expires})
 	err = s.tokens.prove(ctx, arrived.Platform, arrived.User)
-	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform, "ok", err == nil, "err", err)
+	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform, "ok", err == nil, "error", err)
 	return err
 }
 

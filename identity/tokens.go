@@ -211,7 +211,7 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
-		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil, "err", err)
+		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil, "error", err)
 		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)
 		}

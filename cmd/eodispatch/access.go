@@ -136,14 +136,14 @@ func (a *access) keepAll(ctx context.Context) {
 	}
 	accounts, err := a.vault.Working(ctx)
 	if err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "no link is kept alive", "err", err)
+		a.log.WarnContext(ctx, "no link is kept alive", "error", err)
 	}
 	for _, account := range accounts {
 		if ctx.Err() != nil {
 			return
 		}
 		if err := a.Keep(ctx, account); err != nil {
-			a.log.DebugContext(ctx, "not kept alive", "account", string(account), "err", err)
+			a.log.DebugContext(ctx, "not kept alive", "account", string(account), "error", err)
 		}
 	}
 }

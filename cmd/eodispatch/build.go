@@ -67,7 +67,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		return nil, err
 	}
 	if err := access.readable(ctx); err != nil {
-		log.Error("leaves that users gave cannot be used, and their work waits", "err", err)
+		log.Error("permissions that users gave cannot be read, and their jobs wait", "error", err)
 	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {

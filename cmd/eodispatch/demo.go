@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -262,7 +261,7 @@ func (s *stage) startBroker(ctx context.Context) error {
 	address := make(chan string, 1)
 	go func() {
 		defer log.Close()
-		s.stopped <- serve(ctx, settings, slog.New(slog.NewJSONHandler(log, nil)), func(a string) { address <- a })
+		s.stopped <- serve(ctx, settings, newLog(settings.Log, log), func(a string) { address <- a })
 	}()
 	select {
 	case a := <-address:

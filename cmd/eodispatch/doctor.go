@@ -52,7 +52,7 @@ func (f finding) String() string {
 
 // Run makes all checks at once and prints a line for each, in their order.
 func (d *doctorCommand) Run(c console) error {
-	settings, err := config.Load(d.Config, c.environ)
+	settings, err := d.load(c)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ type commands struct {
 	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, run two jobs, and one over many tiles."`
 	Vault   vaultCommand   `cmd:"" help:"The keys with which users' tokens are sealed."`
 	Version versionCommand `cmd:"" help:"Print the version."`
+	Help    helpCommand    `cmd:"" help:"Explain a command."`
+
+	PrintVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
 	Restored restoredCommand `cmd:"" help:"Mark a database that was restored from an older state: ids skip ahead, and accounts submit nothing until their platform's list was compared."`
 }
@@ -55,32 +58,33 @@ func main() {
 // run carries out the arguments and gives the exit code.
 func run(args []string, c console) int {
 	code := -1
-	parser, err := kong.New(&commands{}, kong.Name("eodispatch"), kong.UsageOnError(), kong.Writers(c.out, c.err),
+	parser, err := kong.New(&commands{}, kong.Name("eodispatch"), kong.Writers(c.out, c.err),
 		kong.Description("Accepts Earth-observation jobs over one HTTP interface and runs them on openEO back-ends and OGC API - Processes servers."),
-		kong.Exit(func(n int) { code = n }), kong.Bind(c))
+		kong.Exit(func(n int) { code = n }), kong.Bind(c),
+		kong.Vars{"version": "eodispatch " + ownVersion()})
 	if err != nil {
 		fmt.Fprintln(c.err, err)
 		return exitFailed
 	}
 	command, err := parser.Parse(args)
 	switch {
-	case code >= 0: // --help was printed
+	case code >= 0: // --help or --version was printed
 		return code
 	case err != nil:
-		parser.FatalIfErrorf(err)
-		return exitUsage
+		return exitCode(newUsageError(err), c.err)
 	}
 	return exitCode(command.Run(), c.err)
 }
 
 // exitCode says what went wrong, each in one line.
 func exitCode(err error, to io.Writer) int {
-	faults, misconfigured := errors.AsType[config.Faults](err)
+	_, misconfigured := errors.AsType[config.Faults](err)
+	_, misused := errors.AsType[usageError](err)
 	switch {
 	case err == nil:
 		return exitDone
-	case misconfigured:
-		fmt.Fprintln(to, faults)
+	case misconfigured || misused:
+		fmt.Fprintln(to, err)
 		return exitUsage
 	case !errors.Is(err, errSaid):
 		fmt.Fprintln(to, "eodispatch:", explained(err))
@@ -90,11 +94,6 @@ func exitCode(err error, to io.Writer) int {
 
 // errorOf finds the error that crossed a package's border.
 func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
-
-// configured are the flags of commands that read a configuration.
-type configured struct {
-	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; without a file the variables alone count."`
-}
 
 type versionCommand struct{}
 

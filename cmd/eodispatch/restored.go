@@ -16,7 +16,7 @@ type restoredCommand struct {
 
 // Run marks the database. On SQLite no broker may serve meanwhile, on PostgreSQL none should.
 func (r *restoredCommand) Run(c console) error {
-	settings, err := config.Load(r.Config, c.environ)
+	settings, err := r.load(c)
 	if err != nil {
 		return err
 	}

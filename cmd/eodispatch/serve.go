@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,7 +23,7 @@ type serveCommand struct{ configured }
 
 // Run serves until it is told to stop.
 func (s *serveCommand) Run(c console) error {
-	settings, err := config.Load(s.Config, c.environ)
+	settings, err := s.load(c)
 	if err != nil {
 		return err
 	}
@@ -142,14 +141,4 @@ func onSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 		stop()
 	}()
 	return ctx, stop
-}
-
-// newLog writes to w as the settings say. Records carry the correlation id of their request.
-func newLog(settings config.Log, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: settings.Level}
-	var handler slog.Handler = slog.NewJSONHandler(w, options)
-	if settings.Format == "text" {
-		handler = slog.NewTextHandler(w, options)
-	}
-	return slog.New(handler)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,15 +22,10 @@ type teller interface {
 
 // newTeller shows bars on a terminal, and elsewhere a line for each change.
 func newTeller(ctx context.Context, out io.Writer) teller {
-	if f, ok := out.(*os.File); ok && isTerminal(f) {
+	if isTerminal(out) {
 		return newBars(ctx, mpb.WithOutput(out))
 	}
 	return &lines{out: out, last: map[int64]string{}}
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // heading names a job or task in both.

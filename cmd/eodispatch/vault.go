@@ -27,7 +27,7 @@ type vaultRotateCommand struct{ configured }
 
 // Run may be given while brokers serve that have all of the keys; on SQLite only while none serves.
 func (v *vaultRotateCommand) Run(c console) (err error) {
-	settings, err := config.Load(v.Config, c.environ)
+	settings, err := v.load(c)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/config"
+)
+
+// configured are the flags of commands that read a configuration.
+type configured struct {
+	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; without a file the variables alone count."`
+}
+
+// minimalConfiguration is the shortest file that serve takes.
+const minimalConfiguration = `identity:
+  issuer: https://auth.example.org/realms/apex # the identity provider whose tokens users bring
+  audience: [eodispatch-api]                   # what the tokens' aud must contain
+platforms:
+  - name: my-platform
+    protocol: openeo                           # or ogc-api-processes
+    endpoint: https://openeo.example.org
+    access: open                               # or user, shared: see docs/configuration.md
+`
+
+// load reads the settings. Where nothing is set at all, the error also says how to write a configuration.
+func (s configured) load(c console) (*config.Config, error) {
+	settings, err := config.Load(s.Config, c.environ)
+	faults, _ := errors.AsType[config.Faults](err)
+	if s.Config == "" && misses(faults, "identity.issuer") && misses(faults, "platforms") {
+		return nil, fmt.Errorf("%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A minimal file:\n\n%s",
+			faults, strings.TrimSpace(minimalConfiguration))
+	}
+	return settings, err
+}
+
+// misses reports whether there is a fault with a key.
+func misses(faults config.Faults, key string) bool {
+	return slices.ContainsFunc(faults, func(f config.Fault) bool { return f.Key == key })
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// runProgram runs the built program with an environment alone, and gives its exit code and what it wrote to its two outputs.
+func runProgram(t *testing.T, environ []string, args ...string) (code int, out, errors string) {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	command := exec.CommandContext(t.Context(), path, args...)
+	command.Dir, command.Env, command.Stdout, command.Stderr = t.TempDir(), environ, &stdout, &stderr
+	if err := command.Run(); command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return command.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+func TestProgram_PrintsItsVersion(t *testing.T) {
+	_, want, _ := runProgram(t, nil, "version")
+	code, out, stderr := runProgram(t, nil, "--version")
+	if code != exitDone || out != want || !strings.HasPrefix(out, "eodispatch ") || strings.Count(out, "\n") != 1 || stderr != "" {
+		t.Errorf("exit %d: %q, %q; version prints %q", code, out, stderr, want)
+	}
+}
+
+func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
+	for command, want := range map[string]string{"": "doctor", "serve": "--config=FILE", "vault rotate": "Seal with the first"} {
+		words := strings.Fields(command)
+		_, flag, _ := runProgram(t, nil, append(words, "--help")...)
+		code, out, stderr := runProgram(t, nil, append([]string{"help"}, words...)...)
+		if code != exitDone || out != flag || !strings.Contains(out, want) || stderr != "" {
+			t.Errorf("help %s: exit %d, %q is not in what it prints, or it differs from --help:\n%s%s\n--help:\n%s", command, code, want, out, stderr, flag)
+		}
+	}
+}
+
+// A usage error has two lines: what is wrong, and what to do.
+func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
+	for args, want := range map[string]string{
+		"":               "eodispatch: expected one of \"serve\", \"doctor\", \"demo\", \"vault\", \"version\", ...\nRun \"eodispatch --help\" to see what can be given.\n",
+		"dance":          "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" to see what can be given.\n",
+		"serv":           "eodispatch: unexpected argument serv, did you mean \"serve\"?\nRun \"eodispatch --help\" to see what can be given.\n",
+		"serve --loudly": "eodispatch: unknown flag --loudly\nRun \"eodispatch serve --help\" to see what can be given.\n",
+		"vault dance":    "eodispatch: unexpected argument dance\nRun \"eodispatch vault --help\" to see what can be given.\n",
+		"help dance":     "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" to see what can be given.\n",
+		"doctor --timeout soon": "eodispatch: --timeout: expected duration but got \"soon\": time: invalid duration \"soon\"\n" +
+			"Run \"eodispatch doctor --help\" to see what can be given.\n",
+	} {
+		code, out, stderr := runProgram(t, nil, strings.Fields(args)...)
+		if code != exitUsage || stderr != want || out != "" {
+			t.Errorf("%q: exit %d:\n%s%s\nnot\n%s", args, code, out, stderr, want)
+		}
+	}
+}
+
+// Without any setting serve says how to give some, with a file that is enough: the same program takes it.
+func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
+	code, out, stderr := runProgram(t, nil, "serve")
+	if code != exitUsage || out != "" {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	for _, want := range []string{"identity.issuer: is missing", "platforms: no platform is configured", "--config FILE", "EODISPATCH_CONFIG"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not in:\n%s", want, stderr)
+		}
+	}
+	_, file, _ := strings.Cut(stderr, "A minimal file:\n\n")
+	path := filepath.Join(t.TempDir(), "broker.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr = runProgram(t, nil, "doctor", "--timeout", "1ns", "--config", path)
+	if code != exitFailed || !strings.HasPrefix(out, "ok   configuration\n") || !strings.Contains(out, "platform my-platform (openeo, access open)") {
+		t.Errorf("the printed file is not taken: exit %d:\n%s%s\nthe file:\n%s", code, out, stderr, file)
+	}
+	code, _, stderr = runProgram(t, []string{"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org", "EODISPATCH_IDENTITY_AUDIENCE=a"}, "serve")
+	if code != exitUsage || strings.Contains(stderr, "A minimal file") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("with one setting missing: exit %d:\n%s", code, stderr)
+	}
+}
