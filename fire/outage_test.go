@@ -2,6 +2,7 @@ package fire
 
 import (
 	"context"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,9 +22,11 @@ type outage struct {
 	away time.Duration
 }
 
+var awayFor = flag.Duration("away", 75*time.Second, "how long the database is away in each test of an outage, with -full")
+
 func lasting() outage {
 	if *full {
-		return outage{send: "30s", away: 75 * time.Second}
+		return outage{send: "30s", away: *awayFor}
 	}
 	return outage{send: "8s", away: 24 * time.Second}
 }

@@ -2,6 +2,7 @@ package fire
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,17 +12,52 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
 )
+
+// backup is a database that can be copied and put back while no program has it open.
+type backup struct {
+	dsn           string
+	take, putBack func()
+}
+
+func sqliteBackup(t *testing.T) backup {
+	file := filepath.Join(t.TempDir(), "fire.db")
+	return backup{"sqlite:" + file, func() { restore(t, file, file+".copy") }, func() { restore(t, file+".copy", file) }}
+}
+
+// postgresBackup keeps the copy as another database of the server.
+func postgresBackup(t *testing.T) backup {
+	dsn := postgres.Database(t)
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	u.Path = "/postgres"
+	server, copied := u.String(), name+"_copy"
+	t.Cleanup(func() { postgres.Exec(t, server, "DROP DATABASE IF EXISTS "+copied) })
+	return backup{dsn, func() { postgres.Exec(t, server, "CREATE DATABASE "+copied+" TEMPLATE "+name) }, func() {
+		postgres.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)")
+		postgres.Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+copied)
+	}}
+}
 
 // TestARestoredDatabase takes a copy of the database while jobs wait, lets them run and others come, and puts the copy back. After
 // `restored` nothing runs twice, what came later is left alone and shown, and no id is given out again.
 func TestARestoredDatabase(t *testing.T) {
-	t.Parallel()
+	for name, of := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workPastABackup(t, of(t))
+		})
+	}
+}
+
+func workPastABackup(t *testing.T, b backup) {
 	s := crash{life: simulator.Life{Run: 40 * time.Second}}.scene(t)
-	file := filepath.Join(t.TempDir(), "fire.db")
-	dsn := "sqlite:" + file
-	environ := environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+	environ := environment(t, b.dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
 		"limits": map[string]any{"jobs": 1}}})
 	p := launch(t, released, environ)
 	post := func(p *program, n int) {
@@ -31,13 +67,13 @@ func TestARestoredDatabase(t *testing.T) {
 		}
 	}
 	post(p, 2) // one runs, one waits
-	before := database(t, dsn)
+	before := database(t, b.dsn)
 	if !until(30*time.Second, func() bool { return slices.ContainsFunc(rowsOf(t, before), started) }) {
 		t.Fatal("nothing runs")
 	}
 	p.stop(t)
 	before.Close()
-	copied := copyOf(t, file)
+	b.take()
 
 	more := slices.Clone(environ)
 	for i, v := range more {
@@ -48,18 +84,18 @@ func TestARestoredDatabase(t *testing.T) {
 	if !until(30*time.Second, func() bool { return s.oracle.Sum().Runs == 4 }) {
 		t.Fatalf("at the platform: %+v", s.oracle.Sum())
 	}
-	later := database(t, dsn)
+	later := database(t, b.dsn)
 	last := rowsOf(t, later)[3].id
 	p.stop(t)
 	later.Close()
 
-	restore(t, copied, file)
+	b.putBack()
 	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit nothing") {
 		t.Fatalf("restored said: %s", said)
 	}
 	p = launch(t, released, more)
 	post(p, 1)
-	db := database(t, dsn)
+	db := database(t, b.dsn)
 	if !until(time.Minute, func() bool { return s.oracle.Sum().Runs == 5 }) {
 		t.Fatalf("what comes after the restore does not run: %+v", rowsOf(t, db))
 	}
@@ -82,14 +118,6 @@ func TestARestoredDatabase(t *testing.T) {
 }
 
 func started(r row) bool { return r.phase == dispatch.Started }
-
-// copyOf copies a database file that no program has open.
-func copyOf(t *testing.T, file string) (copied string) {
-	t.Helper()
-	copied = file + ".copy"
-	restore(t, file, copied)
-	return copied
-}
 
 // restore puts a copy in the place of a database, without what the write-ahead log of that holds.
 func restore(t *testing.T, from, to string) {
