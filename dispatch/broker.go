@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -58,6 +59,7 @@ type Broker struct {
 	suspects solitary
 
 	preparing preparations
+	refusedAt atomic.Int64 // when the database last refused to write, in nanoseconds; 0: never
 }
 
 // Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the
@@ -236,7 +238,10 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	if r.Phase != Started || fresh == AsKnown {
 		return b.presentOne(ctx, r)
 	}
-	if err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); err != nil {
+	switch err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); {
+	case refusedWrite(err):
+		return b.presentOne(ctx, r)
+	case err != nil:
 		return r, err
 	}
 	r, err = b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.awaited() })
@@ -250,7 +255,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 const AsKnown = time.Duration(math.MaxInt64)
 
 // Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
-// once.
+// once. Where the database refuses to write, statuses stay as they are kept.
 func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
 	if fresh == AsKnown {
 		return nil
@@ -258,6 +263,9 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 	changed, stop := b.changed.watch(u)
 	defer stop()
 	err := b.refresh(ctx, u, s, fresh, b.gaps())
+	if refusedWrite(err) {
+		return nil
+	}
 	for end := time.Now().Add(readWithin); err == nil; {
 		var awaited bool
 		if awaited, err = b.Store.Awaited(ctx, u, s); !awaited || !again(ctx, changed, end) {
@@ -270,10 +278,25 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 // refresh wakes the accounts of statuses that are older than fresh.
 func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) error {
 	accounts, err := b.Store.Await(ctx, u, s, fresh, gap)
+	if refusedWrite(err) {
+		b.refusedAt.Store(time.Now().UnixNano())
+	}
 	for _, a := range accounts {
 		b.wake(a)
 	}
 	return err
+}
+
+// refusedWrite reports whether the database answered, and refused to write.
+func refusedWrite(err error) bool {
+	e := OfDatabase(err)
+	return e != nil && e.Answered
+}
+
+// unwritable reports whether the database refused to write within readWithin: a status that is late may have been told and not saved.
+func (b *Broker) unwritable() bool {
+	at := b.refusedAt.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < readWithin
 }
 
 // awaited reports whether a fresher status of j is on its way.
@@ -283,13 +306,13 @@ func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 // client waits for has been due for readWithin. A platform that told the status of another job of the account lately, or
 // that does not find a job, is only slow. All times compared are of the store's clock, and how fresh the reader wanted the
 // statuses does not matter: else readers would be told different things of the same job.
-func admit(records []Record) []Record {
-	answers := map[Account]bool{}
+func (b *Broker) admit(records []Record) []Record {
+	answers, unwritable := map[Account]bool{}, b.unwritable()
 	for _, r := range records {
 		answers[r.Account] = answers[r.Account] || r.heard()
 	}
 	for i, r := range records {
-		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late()) && !answers[r.Account] && r.Attention == None {
+		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late() && !unwritable) && !answers[r.Account] && r.Attention == None {
 			records[i].Attention = Unreachable
 		}
 	}
@@ -304,7 +327,7 @@ func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithi
 
 // presentOne adds to a record what there is to say of it at the moment.
 func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
-	records, err := b.queued(ctx, admit([]Record{r}), queuePlaces{})
+	records, err := b.queued(ctx, b.admit([]Record{r}), queuePlaces{})
 	return records[0], err
 }
 

@@ -54,7 +54,7 @@ type Error struct {
 	Link       string // where the user can mend it, for SignInRequired
 	Faults     []Fault
 	RetryAfter time.Duration
-	Answered   bool  // of Uncertain: the server itself answered, so nothing of the request is still on its way
+	Answered   bool  // of Uncertain: the server itself answered, so nothing of the request is still on its way; of Database: it answered, and refuses to write
 	Database   bool  // of Unavailable, Uncertain and Misconfigured: the database was asked, and not a platform
 	Err        error // the cause, for the log only
 }

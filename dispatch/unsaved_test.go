@@ -21,6 +21,7 @@ type faulty struct {
 	save    func([]dispatch.Job) (lost bool, err error) // lost: it is committed all the same
 	load    func(dispatch.JobID) error
 	request func() error
+	await   func() error
 	stale   func() bool              // whether saves change nothing
 	woken   func([]dispatch.Account) // called with what a save wakes
 }
@@ -60,6 +61,15 @@ func (f *faulty) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, err
 		}
 	}
 	return f.Store.Load(ctx, id)
+}
+
+func (f *faulty) Await(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.await != nil {
+		return nil, f.await()
+	}
+	return f.Store.Await(ctx, u, s, fresh, gap)
 }
 
 func (f *faulty) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
@@ -216,6 +226,44 @@ func TestAVaultThatIsAwayIsNotThePlatform(t *testing.T) {
 		if r := h.now(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
 			t.Errorf("the job is %s after %d submits", r.Phase, p.submits.Load())
 		}
+	})
+}
+
+// A database that can be read and not written gives what it keeps: the statuses are as of the time that is told with them. The platform is
+// not said to be silent for that. A database that does not answer at all is an error at once, and not after one wait more.
+func TestKeptStatusesAreReadThoughNothingCanBeWritten(t *testing.T) {
+	withFaulty(t, &script{}, func(t *testing.T, h *house, f *faulty) {
+		r := h.accept(t)
+		time.Sleep(time.Minute)
+		refuse := func(answered bool) {
+			err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "store", Text: "The database cannot be written.", Database: true, Answered: answered}
+			f.set(func() {
+				f.await = func() error { return err }
+				f.save = func([]dispatch.Job) (bool, error) { return false, err }
+			})
+		}
+		if _, err := f.Store.Await(t.Context(), "ann", dispatch.Scope{}, 0, 0); err != nil { // the next status is awaited, and cannot be saved
+			t.Fatal(err)
+		}
+		refuse(true)
+		for range 20 {
+			time.Sleep(10 * time.Second)
+			began := time.Now()
+			got, err := h.Read(t.Context(), "ann", r.ID, time.Second)
+			if err != nil || got.Status != dispatch.Running || got.Attention != dispatch.None || time.Since(began) > 0 {
+				t.Fatalf("after %v the job is %s %q: %v", time.Since(began), got.Status, got.Attention, err)
+			}
+			all, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", time.Second)
+			if err != nil || len(all) != 1 || all[0].Attention != dispatch.None || time.Since(began) > 0 {
+				t.Fatalf("after %v the list is %+v: %v", time.Since(began), all, err)
+			}
+		}
+		refuse(false)
+		if err := h.Freshen(t.Context(), "ann", dispatch.Scope{}, time.Second); dispatch.OfDatabase(err) == nil {
+			t.Errorf("a database that does not answer: %v", err)
+		}
+		f.set(func() { f.await, f.save = nil, nil })
+		time.Sleep(time.Minute)
 	})
 }
 

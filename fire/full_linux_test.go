@@ -215,6 +215,11 @@ func fillInMidWork(t *testing.T, d fillable) {
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); !refusedAsFull(err) && (d.exact() || err != nil) {
 		t.Errorf("while the disk is full a job is answered: %v", err)
 	}
+	for _, path := range []string{"/upscale_tasks/1", "/jobs_status"} { // what is kept can be read
+		if err := p.ask(t.Context(), http.MethodGet, path, "", nil, nil); err != nil {
+			t.Error(err)
+		}
+	}
 	if !d.exact() {
 		more = crowdOut(t, p, one)
 	}

@@ -249,6 +249,9 @@ func TestPostgreSQLIsReadOnly(t *testing.T) {
 		if ok, _ := th.healthy(); !ok {
 			t.Error("a database that answers is called lost")
 		}
+		if err := th.p.ask(t.Context(), http.MethodGet, "/jobs_status", "", nil, nil); err != nil {
+			t.Errorf("what is kept cannot be read: %v", err)
+		}
 		th.refused(13*time.Second, http.MethodPost, "/unit_jobs", th.scenes[0].job)
 	}, func() { s.ReadOnly(t, true) }, func() { s.ReadOnly(t, false) })
 	t.Logf("all had ended %v after the database was back", took)

@@ -30,7 +30,8 @@ func fail(op string, err error) error {
 		return err
 	}
 	kind, text := meaning(err)
-	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable || kind == dispatch.Misconfigured}
+	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable || kind == dispatch.Misconfigured,
+		Answered: text == full || text == readOnly}
 }
 
 func meaning(err error) (dispatch.Kind, string) {
@@ -54,6 +55,10 @@ const stateReadOnly = "25006"
 
 // sqliteMeaning of a result code, https://www.sqlite.org/rescode.html
 func sqliteMeaning(code int) (dispatch.Kind, string) {
+	switch code {
+	case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE:
+		return dispatch.Unavailable, readOnly
+	}
 	switch code & 0xff { // without the extension
 	case sqlite3.SQLITE_FULL:
 		return dispatch.Unavailable, full
