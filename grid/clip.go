@@ -58,7 +58,7 @@ type cutter struct {
 }
 
 const (
-	crossingSteps = 8  // what it costs to cut an edge at a line
+	crossingSteps = 12 // what it costs to cut an edge at a line; some 150 bytes, too
 	chainSteps    = 16 // what it costs to link a chain to the next
 )
 
@@ -122,7 +122,7 @@ func (c *cutter) edge(a, b Point, i, j int, onA, onB bool) {
 		line := c.at + max(step, 0)
 		p := crossing(a, b, c.axis, c.lines[line])
 		c.flush(line, p)
-		c.from, c.at, c.now = line, c.at+step, append(c.now, p)
+		c.from, c.at, c.now = line, c.at+step, append(make([]Point, 0, 2), p)
 	}
 	if onB {
 		c.flush(j, b)

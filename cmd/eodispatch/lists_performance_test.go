@@ -122,16 +122,22 @@ func keepMany(b *testing.B, w *simulator.World, database string) {
 
 // ownerOf is the user that signs in.
 func ownerOf(b *testing.B, w *simulator.World) dispatch.UserID {
-	parts := strings.Split(signedIn(b, w, "").token, ".")
-	var claims struct{ Sub string }
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err == nil {
-		err = json.Unmarshal(text, &claims)
-	}
+	subject, err := subjectOf(signedIn(b, w, "").token)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return dispatch.UserID(w.Credentials.Issuer + " " + claims.Sub)
+	return dispatch.UserID(w.Credentials.Issuer + " " + subject)
+}
+
+// subjectOf is whose token it is.
+func subjectOf(token string) (string, error) {
+	var claims struct{ Sub string }
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return "", err
+	}
+	err = json.Unmarshal(text, &claims)
+	return claims.Sub, err
 }
 
 // part reads an address, and gives the size of the answer and the address of the next part.

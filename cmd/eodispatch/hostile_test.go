@@ -1,0 +1,349 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// realm is an identity provider and an openEO back-end behind TLS, and documents beside the back-end, for a program in production mode.
+type realm struct {
+	idp       *simulator.IdP
+	platform  *httptest.Server
+	documents map[string]string
+	environ   []string
+}
+
+// newRealm serves documents by their paths. The back-end reads no definitions by itself, so that graphs are built by the broker.
+func newRealm(t *testing.T, documents map[string]string) *realm {
+	t.Helper()
+	r := &realm{idp: &simulator.IdP{}, documents: documents}
+	openEO := &simulator.OpenEO{Open: true, Life: simulator.Life{Run: time.Hour}}
+	idp := httptest.NewTLSServer(r.idp)
+	r.platform = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if text, ok := documents[request.URL.Path]; ok {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, text) // an error: the client has left
+			return
+		}
+		got := httptest.NewRecorder()
+		openEO.ServeHTTP(got, request)
+		w.Header().Set("Content-Type", got.Header().Get("Content-Type"))
+		w.Header().Set("OpenEO-Identifier", got.Header().Get("OpenEO-Identifier"))
+		w.WriteHeader(got.Code)
+		_, _ = w.Write(bytes.ReplaceAll(got.Body.Bytes(), []byte("extensions/remote-process-definition"), []byte("extensions/none"))) // likewise
+	}))
+	t.Cleanup(func() { idp.Close(); r.platform.Close() })
+	r.idp.URL = idp.URL
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: idp.Certificate().Raw})
+	if err := os.WriteFile(authority, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.environ = []string{"SSL_CERT_FILE=" + authority, "EODISPATCH_IDENTITY_ISSUER=" + r.idp.Issuer(simulator.BrokerRealm),
+		"EODISPATCH_IDENTITY_AUDIENCE=eodispatch-api", "EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "d.db"),
+		"EODISPATCH_APPLICATIONS_ALLOW_HOSTS=" + strings.TrimPrefix(r.platform.URL, "https://"),
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, r.platform.URL)}
+	return r
+}
+
+func (r *realm) token(user string) string {
+	return r.idp.Mint(simulator.BrokerRealm, user, "portal", simulator.Odd{})
+}
+
+// start runs the program in production mode, after its first request, which fetches keys.
+func (r *realm) start(t *testing.T, more ...string) *attacked {
+	t.Helper()
+	a := &attacked{program: startProgram(t, append(r.environ, more...)...), token: r.token("mallory")}
+	if code, text := a.ask(t, http.MethodGet, "/jobs_status", ""); code != http.StatusOK {
+		t.Fatalf("%d %s", code, text)
+	}
+	return a
+}
+
+// owner is what a user is called in the database.
+func (r *realm) owner(t *testing.T, user string) dispatch.UserID {
+	t.Helper()
+	subject, err := subjectOf(r.token(user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dispatch.UserID(r.idp.Issuer(simulator.BrokerRealm) + " " + subject)
+}
+
+// attacked is a running program whose costs are looked at.
+type attacked struct {
+	*program
+	token string
+}
+
+// ask gives the status and the beginning of an answer.
+func (a *attacked) ask(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	code, text, err := a.send(method, path, a.token, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+	}
+	return code, text
+}
+
+// send gives the status and the beginning of an answer, which it reads to its end.
+func (a *attacked) send(method, path, token string, body io.Reader) (int, string, error) {
+	request, err := http.NewRequest(method, a.address+path, body)
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := pooled.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	begin, err := io.ReadAll(io.LimitReader(response.Body, 2000))
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+	}
+	return response.StatusCode, string(begin), err
+}
+
+// cpu is the time that the program has spent, of users and system, to 10 ms.
+func (a *attacked) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := strconv.Atoi(fields[12])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// resident is how many bytes the program has in memory, or with VmHWM had at most.
+func (a *attacked) resident(t *testing.T, what string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kilobytes int64
+	if _, err := fmt.Sscan(between(string(text), what+":", "kB"), &kilobytes); err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+// costs runs f, and fails the test when that took more CPU or memory than it may.
+func (a *attacked) costs(t *testing.T, cpu time.Duration, memory int64, f func()) {
+	t.Helper()
+	before, began := a.cpu(t), time.Now()
+	f()
+	spent, most := a.cpu(t)-before, a.resident(t, "VmHWM")
+	t.Logf("%v of CPU, %d MiB at most, after %v", spent, most>>20, time.Since(began))
+	if spent > cpu || most > memory {
+		t.Errorf("%v of CPU and %d MiB, more than %v or %d MiB", spent, most>>20, cpu, memory>>20)
+	}
+}
+
+// wants fails the test unless an answer has a status and a text.
+func wants(t *testing.T, code, want int, text, part string) {
+	t.Helper()
+	if code != want || !strings.Contains(text, part) {
+		t.Errorf("%d, want %d with %q in %.500s", code, want, part, text)
+	}
+}
+
+const (
+	mib     = 1 << 20
+	noBound = 1 << 62
+)
+
+// TestHostile_Documents: what documents and requests of a few KB cost the program in production mode.
+func TestHostile_Documents(t *testing.T) {
+	schema := strings.Repeat(`{"required":1,"items":`, 41) + "{}" + strings.Repeat("}", 41)
+	document := func(parameter, graph string) string {
+		return `{"id":"own","parameters":[` + parameter + `],"process_graph":{"n":{"process_id":"array_create","result":true,"arguments":{"data":[` + graph + `]}}}}`
+	}
+	r := newRealm(t, map[string]string{
+		"/plain.json":   document(`{"name":"p","schema":{"type":"string"}}`, "1"),
+		"/schema.json":  document(`{"name":"p","schema":`+schema+`}`, "1"),
+		"/numbers.json": document(`{"name":"p","schema":{"type":"array","items":{"type":"number","maximum":5}}}`, "1"),
+		"/amplify.json": document(`{"name":"p","schema":{"type":"string"}}`, strings.TrimSuffix(strings.Repeat(`{"from_parameter":"p"},`, 15_000), ",")),
+	})
+	a := r.start(t)
+	body := func(document, parameters string) string {
+		return fmt.Sprintf(`{"title":"t","label":"openeo","format":"gtiff","service":{"endpoint":%q,"application":%q},"parameters":%s}`, r.platform.URL, r.platform.URL+document, parameters)
+	}
+	code, text := a.ask(t, http.MethodPost, "/params", body("/plain.json", `{}`))
+	wants(t, code, http.StatusOK, text, `"p"`)
+	t.Run("a schema of 1 KB", func(t *testing.T) {
+		a.costs(t, 300*time.Millisecond, 150*mib, func() {
+			code, text := a.ask(t, http.MethodPost, "/params", body("/schema.json", `{}`))
+			wants(t, code, http.StatusOK, text, `"warning"`)
+		})
+	})
+	t.Run("200 huge exponents", func(t *testing.T) {
+		numbers := `{"p":[` + strings.TrimSuffix(strings.Repeat("1e999999,", 200), ",") + `]}`
+		a.costs(t, 200*time.Millisecond, 150*mib, func() {
+			code, text := a.ask(t, http.MethodPost, "/unit_jobs", body("/numbers.json", numbers))
+			wants(t, code, http.StatusUnprocessableEntity, text, "number_exponent")
+		})
+	})
+	t.Run("an amplifying document", func(t *testing.T) {
+		a.costs(t, time.Second, 200*mib, func() {
+			code, text := a.ask(t, http.MethodPost, "/unit_jobs", body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+`"}`))
+			wants(t, code, http.StatusUnprocessableEntity, text, "graph_bytes")
+		})
+	})
+	if code := a.stop(t); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// TestHostile_Tiles: what anonymous requests to /tiles cost. Half of the large ones do not say how large they are.
+func TestHostile_Tiles(t *testing.T) {
+	r := newRealm(t, nil)
+	a := r.start(t)
+	t.Run("40 x 10 MiB", func(t *testing.T) {
+		large := bytes.Repeat([]byte("x"), 10*mib)
+		a.costs(t, noBound, 300*mib, func() {
+			var all sync.WaitGroup
+			for i := range 40 {
+				all.Go(func() {
+					var body io.Reader = bytes.NewReader(large)
+					if i%2 == 1 {
+						body = io.MultiReader(body)
+					}
+					code, text, err := a.send(http.MethodPost, "/tiles", "", body)
+					if err == nil && code != http.StatusRequestEntityTooLarge && code != http.StatusServiceUnavailable { // an error: the rest was not read
+						t.Errorf("%d %s", code, text)
+					}
+				})
+			}
+			all.Wait()
+		})
+	})
+	t.Run("a comb of 593 KB", func(t *testing.T) {
+		a.costs(t, 6*time.Second, 400*mib, func() {
+			code, text := a.ask(t, http.MethodPost, "/tiles", comb(9_000))
+			wants(t, code, http.StatusUnprocessableEntity, text, "(bound tiles_")
+		})
+	})
+	a.stop(t)
+}
+
+// comb is an area with so many teeth, each of which crosses 120 degrees of latitude.
+func comb(teeth int) string {
+	var b strings.Builder
+	b.WriteString(`{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[-20,-61],[20,-61]`)
+	step := 20 / float64(teeth)
+	for i := range teeth {
+		x := 20 - float64(2*i)*step
+		fmt.Fprintf(&b, ",[%.5f,60],[%.5f,60]", x, x-step)
+		if i < teeth-1 {
+			fmt.Fprintf(&b, ",[%.5f,-60],[%.5f,-60]", x-step, x-2*step)
+		}
+	}
+	return b.String() + `,[-20,-61]]]}}`
+}
+
+var full = flag.Bool("full", false, "play everything, not only what fits into a minute")
+
+// TestHostile_Lists: four clients at once read lists of large requests; with -full of 300 and 400 MiB.
+func TestHostile_Lists(t *testing.T) {
+	lists := [][2]int{{4, 10 * mib}, {12, 2 * mib}}
+	if *full {
+		lists = [][2]int{{30, 10 * mib}, {200, 2 * mib}}
+	}
+	for _, l := range lists {
+		jobs, size := l[0], l[1]
+		t.Run(fmt.Sprintf("%d jobs of %d MiB", jobs, size/mib), func(t *testing.T) {
+			r := newRealm(t, nil)
+			r.keep(t, "mallory", jobs, size)
+			a := r.start(t)
+			a.costs(t, noBound, 500*mib, func() { a.readLists(t, int64(jobs*size)) })
+			a.stop(t)
+		})
+	}
+}
+
+// readLists reads the whole list by four clients at once.
+func (a *attacked) readLists(t *testing.T, least int64) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			request, err := http.NewRequest(http.MethodGet, a.address+"/jobs_status", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			request.Header.Set("Authorization", "Bearer "+a.token)
+			response, err := pooled.Do(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer response.Body.Close()
+			if n, err := io.Copy(io.Discard, response.Body); err != nil || n < least {
+				t.Errorf("read %d bytes of %d, %v", n, least, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// keep puts so many ended jobs with large parameters into the database.
+func (r *realm) keep(t *testing.T, user string, jobs, bytes int) {
+	t.Helper()
+	database := ""
+	for _, e := range r.environ {
+		if address, ok := strings.CutPrefix(e, "EODISPATCH_DATABASE="); ok {
+			database = address
+		}
+	}
+	s, err := store.Open(t.Context(), database, wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	body, err := json.Marshal(dispatch.Request{Title: "large", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`),
+		Service: dispatch.Service{Endpoint: r.platform.URL, Application: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := dispatch.Job{Owner: r.owner(t, user), Account: "eo/open", Desired: dispatch.WantRun, Phase: dispatch.Ended, Status: dispatch.Finished}
+	for range jobs {
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
