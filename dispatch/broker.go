@@ -56,7 +56,7 @@ type Broker struct {
 	ownSyncs slots // and of each user there, by platform/user
 	results  keptCollections
 	backlog  backlog
-	suspects solitary
+	suspects suspects
 
 	preparing preparations
 	refusedAt atomic.Int64 // when the database last refused to write, in nanoseconds; 0: never

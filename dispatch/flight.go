@@ -45,7 +45,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 		}
 		slot, err := v.take(ctx, c.purpose(), time.Time{})
 		if err == nil && !slot.Given {
-			v.sentAlone(j.ID)
+			v.submitted(j.ID)
 			continue
 		}
 		var s step
@@ -53,7 +53,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 			s, err = v.stepFor(ctx, c, j)
 		}
 		if err != nil {
-			v.sentAlone(j.ID)
+			v.submitted(j.ID)
 			return steps, err
 		}
 		v.mark(s.jobs, true)
@@ -226,7 +226,7 @@ func (v *visit) mark(jobs []Job, busy bool) {
 			v.busy[j.ID] = true
 		} else {
 			delete(v.busy, j.ID)
-			v.sentAlone(j.ID)
+			v.submitted(j.ID)
 		}
 	}
 }

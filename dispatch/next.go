@@ -519,6 +519,9 @@ func settled(was, j Job, now time.Time) Job {
 			j.Status = Submitted
 		}
 	}
+	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
+		j.Due = later(j.Due, now.Add(lookEvery)) // suspects of one crash go before those of two
+	}
 	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
 	}

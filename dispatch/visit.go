@@ -52,9 +52,9 @@ type visit struct {
 
 	careful bool // visits of the account keep ending in crashes: see foresee
 
-	alone      JobID     // the job that this visit sends alone; 0: none
-	crowded    time.Time // look again then for jobs that are sent alone; zero: there are none
-	fetching   time.Time // look again then for documents that are being fetched; zero: none is
+	gated      map[JobID]*gate // suspects that this visit submits
+	crowded    time.Time       // look again then for suspects; zero: there are none
+	fetching   time.Time       // look again then for documents that are being fetched; zero: none is
 	begun      time.Time
 	leaseDrift time.Duration // drift when the lease was renewed
 }
@@ -74,7 +74,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	if !l.Until.IsZero() {
 		v.lease = earlier(l.Until, time.Now().Add(v.Limits.Lease()))
 	}
-	defer v.leaveAlone()
+	defer v.leaveGates()
 	orderly := false
 	defer func() {
 		if !orderly { // a panic

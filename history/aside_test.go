@@ -209,3 +209,67 @@ func TestAReadThatEndsTheProcessHoldsUpNobody(t *testing.T) {
 		})
 	}
 }
+
+// submissions is how many submissions of the first n jobs were begun since each was answered.
+func (h *history) submissions(t *testing.T, n int) (sum int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += j.Begun
+	}
+	return sum
+}
+
+// unsettled counts the first n jobs that have not started.
+func (h *history) unsettled(t *testing.T, n int) (sum int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Phase != dispatch.Started && j.Phase != dispatch.Ended {
+			sum++
+		}
+	}
+	return sum
+}
+
+// A process that is killed with many jobs in hand, and twice more as soon as it submits some of them again, sets none of them
+// aside. They are settled soon after.
+func TestKillsInARowSetNobodyAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 120
+		h := calm(t, dispatch.Limits{Jobs: n, Requests: n / 3, Send: 30 * time.Second})
+		p := h.start("one")
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), n)
+		for i, name := range []string{"two", "three", "four"} {
+			want := n / 6
+			if i > 0 {
+				want = h.submissions(t, n) + 1
+			}
+			for end := time.Now().Add(10 * time.Minute); h.submissions(t, n) < want && time.Now().Before(end); {
+				time.Sleep(100 * time.Millisecond)
+			}
+			p.kill()
+			begun, most := h.inHand(t, n)
+			t.Logf("killed with %d jobs in hand, %d times at most", begun, most)
+			p = h.start(name)
+		}
+		began := time.Now()
+		for h.unsettled(t, n) > 0 && time.Since(began) < time.Hour {
+			time.Sleep(10 * time.Second)
+		}
+		t.Logf("settled after %v", time.Since(began))
+		if took := time.Since(began); took > 30*time.Minute {
+			t.Errorf("the jobs were settled after %v", took)
+		}
+		if aside, _ := h.outcomes(t, n); aside != 0 {
+			t.Errorf("%d jobs are set aside", aside)
+		}
+		h.procs = []*process{p}
+		h.end()
+	})
+}
