@@ -99,7 +99,7 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 // A process that is killed three times with many jobs in hand sets none of them aside.
 func TestKillsSetNobodyAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 400
+		const n = 100
 		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
 		p := h.start("one")
 		time.Sleep(time.Second)
