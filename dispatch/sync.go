@@ -14,6 +14,7 @@ import (
 const (
 	platformRuns = 16               // synchronous runs under way at each platform
 	userRuns     = 4                // of each user at each platform, so that one user cannot take all slots
+	runWithin    = 30 * time.Minute // for a run, and for its result to be read
 	runRenewed   = 30 * time.Second // how often a run under way is confirmed in the store
 	runLapses    = 2 * time.Minute  // a run that was not confirmed for so long lost its process
 	runSaved     = 10 * time.Second // how long recording the end of a run may take
@@ -58,7 +59,7 @@ func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, erro
 
 // RunSync runs a request while the client waits. The run is recorded before anything is sent: it counts in the user's
 // quotas and usage, and shows in [Broker.SyncRuns]. When ctx ends before the result was read to its end, the run is
-// canceled where the platform can. LimitReached when the user has too many, Busy when the platform has.
+// canceled where the platform can. After 30 minutes the platform is given up, also while the result comes. LimitReached when the user has too many, Busy when the platform has.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	backend, runner, err := b.syncRunner(ctx, u, r)
 	if err != nil {
@@ -74,8 +75,9 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 		leave()
 		return nil, err
 	}
-	run.left = leave
-	result, err := withToken(ctx, b, backend, run.Account, func(ctx context.Context, t Token) (*SyncResult, error) {
+	limited, cancel := context.WithTimeout(ctx, runWithin)
+	run.left = func() { cancel(); leave() }
+	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (*SyncResult, error) {
 		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
 	})
 	if result != nil {

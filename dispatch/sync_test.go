@@ -237,3 +237,56 @@ type refusing struct{ dispatch.Store }
 func (refusing) BeginSyncRun(context.Context, *dispatch.SyncRun, time.Duration, ...dispatch.Quota) error {
 	return failure(dispatch.Unavailable)
 }
+
+// heeding is a platform whose synchronous runs, and their results, end only with the context.
+type heeding struct {
+	*talking
+	began bool // the result comes, a byte a second
+}
+
+func (p heeding) RunSync(ctx context.Context, _ dispatch.Token, _ dispatch.Submission) (*dispatch.SyncResult, error) {
+	late := &dispatch.Error{Kind: dispatch.Uncertain, Text: "The process did not end in time."}
+	if !p.began {
+		<-ctx.Done()
+		return nil, late
+	}
+	return &dispatch.SyncResult{Body: io.NopCloser(trickle{ctx, late})}, nil
+}
+
+type trickle struct {
+	ctx context.Context
+	err error
+}
+
+func (r trickle) Read(b []byte) (int, error) {
+	select {
+	case <-time.After(time.Second):
+		return copy(b, "x"), nil
+	case <-r.ctx.Done():
+		return 0, r.err
+	}
+}
+
+// TestRunSync_HasADeadline: a platform that never answers, or whose result comes a byte a second, does not hold a slot for ever.
+// The run has failed then, and its client is told why.
+func TestRunSync_HasADeadline(t *testing.T) {
+	for _, began := range []bool{false, true} {
+		with(t, dispatch.AccessShared, heeding{running(), began}, func(t *testing.T, h *house) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
+			defer cancel()
+			start := time.Now()
+			r, err := h.RunSync(ctx, "ann", request("a"))
+			if err == nil {
+				_, err = io.Copy(io.Discard, r.Body)
+				r.Body.Close()
+			}
+			wantKind(t, err, dispatch.Uncertain)
+			if took := time.Since(start); took != 30*time.Minute {
+				t.Errorf("the result comes: %v: ended after %v", began, took)
+			}
+			if is := h.syncRuns(t, "ann"); is[0] != "failed The process did not end in time." {
+				t.Errorf("the result comes: %v: %v", began, is)
+			}
+		})
+	}
+}
