@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,4 +84,39 @@ func TestAuthenticate_LogsWhyTokensAreRefused(t *testing.T) {
 			t.Errorf("%d lines: %s", n, w.log.String())
 		}
 	})
+}
+
+// TestExpiredTokens_AreSaidEverywhere: every operation and every stream, however it is given the token, says that a token has expired
+// in the words of RFC 6750, so that a client gets a new one by itself. Of other bad tokens they say only that they are not valid.
+func TestExpiredTokens_AreSaidEverywhere(t *testing.T) {
+	h := New(newWorld().config())
+	defer h.Close()
+	want := map[string]string{"token-old": `Bearer error="invalid_token", error_description="The token has expired"`, "token-x": `Bearer error="invalid_token"`}
+	for token, challenge := range want {
+		n := 0
+		check := func(method, target string, headers ...string) {
+			t.Helper()
+			n++
+			a := ask(h, method, target, goodBody, headers...)
+			failed(t, a, 401, "AUTHENTICATION_FAILED")
+			if got := a.Header().Values("WWW-Authenticate"); !slices.Equal(got, []string{challenge}) {
+				t.Errorf("%s %s: %s: WWW-Authenticate %q", method, target, token, got)
+			}
+		}
+		for path, methods := range read(t, h).Paths {
+			for method := range methods {
+				if name := strings.ToUpper(method) + " " + path; !slices.Contains(openOperations, name) {
+					check(strings.ToUpper(method), strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path), "Authorization", "Bearer "+token)
+				}
+			}
+		}
+		for _, path := range []string{"/job_status", "/ws/jobs_status", "/ws/upscale_tasks/1"} {
+			check("GET", path, "Authorization", "Bearer "+token)
+			check("GET", path+"?token="+token, "Authorization", "")
+			check("GET", path, "Authorization", "", "Sec-WebSocket-Protocol", "bearer."+token)
+		}
+		if n < 30 {
+			t.Errorf("%d requests", n)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -101,6 +102,8 @@ func (w *world) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 	switch {
 	case w.unsure != nil:
 		return identity.Caller{}, w.unsure
+	case token == "token-old":
+		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: fmt.Errorf("%w: %w", identity.ErrUnauthenticated, identity.ErrExpired)}
 	case user == "":
 		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: errors.New("bad token " + token.Reveal()[:3])}
 	}

@@ -139,13 +139,16 @@ func (r *renderer) summarized(j ProcessingJobSummary) error {
 }
 
 // body writes a response in pieces. A client that takes too little for too long is cut off; so is one whose response cannot
-// be read to its end, since it must not take a part for the whole.
+// be read to its end, or not in time, since it must not take a part for the whole.
 func (a *api) body(write func(ctx context.Context, w io.Writer) error) func(huma.Context) {
 	return func(hc huma.Context) {
 		_, w := humago.Unwrap(hc)
-		out := newPieces(w)
-		if err := errors.Join(write(hc.Context(), out), out.flush()); err != nil {
-			a.Log.WarnContext(hc.Context(), "response not written to its end", "error", err)
+		ctx, cancel := context.WithCancelCause(hc.Context())
+		defer cancel(nil)
+		out := newPieces(w, func() { cancel(errTooSlow) })
+		defer out.late.Stop()
+		if err := errors.Join(write(ctx, out), out.flush()); err != nil {
+			a.Log.WarnContext(ctx, "response not written to its end", "error", cmp.Or(context.Cause(ctx), err))
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -157,11 +160,15 @@ type pieces struct {
 	c       *http.ResponseController
 	buffer  bytes.Buffer
 	written int
+	begun   time.Time
 	blocked time.Duration // on the client
+	late    *time.Timer   // runs while the next piece is made
 }
 
-func newPieces(w http.ResponseWriter) *pieces {
-	return &pieces{w: w, c: http.NewResponseController(w)}
+// newPieces calls give up when the pieces take too long to be made: longer than a request may take, and than as much again as the
+// slowest client has for those that were sent.
+func newPieces(w http.ResponseWriter, giveUp func()) *pieces {
+	return &pieces{w: w, c: http.NewResponseController(w), begun: time.Now(), late: time.AfterFunc(requestWithin, giveUp)}
 }
 
 // Write implements [io.Writer].
@@ -187,10 +194,12 @@ func (p *pieces) flush() error {
 
 func (p *pieces) send(piece []byte) error {
 	begin := time.Now()
+	p.late.Stop()
 	left := chunkTime + time.Duration(p.written)*time.Second/slowest - p.blocked
 	_ = p.c.SetWriteDeadline(begin.Add(min(left, chunkTime))) // a writer without deadlines is a test's
 	_, err := p.w.Write(piece)
 	p.written += len(piece)
 	p.blocked += time.Since(begin)
+	p.late.Reset(requestWithin + time.Duration(p.written)*time.Second/slowest - (time.Since(p.begun) - p.blocked))
 	return err
 }

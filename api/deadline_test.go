@@ -1,0 +1,160 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// stuck is a broker whose database gives no job of a list any more once it was seen how the list looks.
+type stuck struct {
+	*world
+	freed chan error // why it was given up
+}
+
+func (s stuck) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	if p.Most < 0 {
+		return s.world.Jobs(ctx, u, p)
+	}
+	return func(yield func(dispatch.Record, error) bool) {
+		<-ctx.Done()
+		s.freed <- context.Cause(ctx)
+		yield(dispatch.Record{}, ctx.Err())
+	}
+}
+
+// TestListsHaveADeadline: the work on a list that is sent while it is read stops after the time that a request has, though its
+// client waits, and the client is not made to take a part for the whole.
+func TestListsHaveADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		broker := stuck{w, make(chan error, 1)}
+		c.Broker = broker
+		h := New(c)
+		defer h.Close()
+		ask(h, "POST", "/unit_jobs", goodBody)
+		client := talk(t, w, h)
+		r, err := http.NewRequest("GET", "http://x/jobs_status?limit=10", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer token-anna")
+		began := time.Now()
+		go func() { _ = r.Write(client) }()
+		read := make(chan error, 1)
+		go func() {
+			got, err := http.ReadResponse(bufio.NewReader(client), r)
+			if err == nil {
+				_, err = io.Copy(io.Discard, got.Body)
+			}
+			read <- err
+		}()
+		select {
+		case cause := <-broker.freed:
+			if took := time.Since(began); took != requestWithin || cause != errTooSlow {
+				t.Errorf("given up after %v: %v", took, cause)
+			}
+			if err := <-read; err == nil {
+				t.Error("the client takes a part for the whole")
+			}
+		case <-time.After(time.Hour):
+			t.Error("the work goes on for more than an hour")
+			client.Close()
+		}
+	})
+}
+
+// TestClientsThatNeverRead: a hundred of them, who open streams or ask for the whole list of 10 MiB, hold 150 MB together at most,
+// and all are cut off within a minute.
+func TestClientsThatNeverRead(t *testing.T) {
+	const clients = 100
+	head := "Host: x\r\nAuthorization: Bearer token-anna\r\n"
+	for name, request := range map[string]string{
+		"streams": "GET /job_status?interval=1 HTTP/1.1\r\n" + head + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+		"lists":   "GET /jobs_status HTTP/1.1\r\n" + head + "\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := listOfMany(t)
+				l := make(loopback)
+				server := Server(h, newWorld().config().Log)
+				served := make(chan error)
+				go func() { served <- server.Serve(l) }()
+				before, goroutines := alive(), runtime.NumGoroutine()
+				var all []net.Conn
+				for range clients {
+					here, there := net.Pipe()
+					l <- there
+					fmt.Fprint(here, request)
+					if name == "streams" { // what the kernel takes from us though nobody reads
+						if r, err := http.ReadResponse(bufio.NewReaderSize(here, 16), nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+							t.Fatal(r, err)
+						}
+					}
+					all = append(all, here)
+				}
+				synctest.Wait()
+				if now := alive(); now > before+150e6 {
+					t.Errorf("%d clients who do not read hold %d MB", clients, (now-before)/1e6)
+				}
+				time.Sleep(61 * time.Second)
+				if n := runtime.NumGoroutine() - goroutines; n > 2 {
+					t.Errorf("%d goroutines are left", n)
+				}
+				h.Close()
+				server.Close()
+				<-served
+				for _, c := range all {
+					c.Close()
+				}
+			})
+		})
+	}
+}
+
+// still is a broker whose list does not change, and costs nothing to read.
+type still struct {
+	*world
+	mu    sync.Mutex
+	known map[int][]dispatch.Record // by how much of each request is read
+}
+
+func (s *still) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[p.Most] == nil {
+		for j := range s.world.Jobs(ctx, u, p) {
+			s.known[p.Most] = append(s.known[p.Most], j)
+		}
+	}
+	return sequence(s.known[p.Most], nil)
+}
+
+// listOfMany is an API whose list has more bytes than are kept encoded for the streams that share it.
+func listOfMany(t *testing.T) API {
+	t.Helper()
+	w := newWorld()
+	c := w.config()
+	c.Broker, c.Limits.Sockets = &still{world: w, known: map[int][]dispatch.Record{}}, 1000
+	h := New(c)
+	body := strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", 256<<10)+`"`, 1)
+	for range 40 {
+		if a := ask(h, "POST", "/unit_jobs", body); a.Code != 201 {
+			t.Fatal(a.Code, a.Body)
+		}
+	}
+	return h
+}
