@@ -18,13 +18,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// stuck is a broker whose database gives no job of a list any more once it was seen how the list looks.
-type stuck struct {
+// stalled is a broker whose database gives no job of a list any more once it was seen how the list looks.
+type stalled struct {
 	*world
 	freed chan error // why it was given up
 }
 
-func (s stuck) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+func (s stalled) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	if p.Most < 0 {
 		return s.world.Jobs(ctx, u, p)
 	}
@@ -41,7 +41,7 @@ func TestListsHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.config()
-		broker := stuck{w, make(chan error, 1)}
+		broker := stalled{w, make(chan error, 1)}
 		c.Broker = broker
 		h := New(c)
 		defer h.Close()
