@@ -283,6 +283,9 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 	}
 	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
 	r.checkClient(key, a.ClientSecret, a.ClientKey)
+	if slices.Contains(a.Allow, "") {
+		r.failAt(key+".allow", "must not have an empty text")
+	}
 	for name, value := range map[string]string{"token_url": a.TokenURL, "issuer": a.Issuer} {
 		if value != "" {
 			r.checkURL(c, key+"."+name, value)

@@ -141,6 +141,7 @@ type ServiceAccount struct {
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
 	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
+	Allow        []string        `yaml:"allow"`      // what requests may do under it, see dispatch.Permits
 }
 
 // Users says who may use an account that users share, and how much of it each.

@@ -202,7 +202,7 @@ func TestTheDeployedServicesVariables(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	if a := c.Platforms[3].ServiceAccount; a == nil || *a != (ServiceAccount{Provider: "EGI", ClientID: "broker", ClientSecret: "with/slash"}) {
+	if a := c.Platforms[3].ServiceAccount; a == nil || !reflect.DeepEqual(*a, (ServiceAccount{Provider: "EGI", ClientID: "broker", ClientSecret: "with/slash"})) {
 		t.Errorf("account: %+v", a)
 	}
 }
@@ -324,6 +324,7 @@ func TestFaults(t *testing.T) {
 		"address twice":           {yaml: "- {name: b, endpoint: https://A.example.org/, access: open}", want: "platforms[1].endpoint: this address is also that of platforms[0].endpoint"},
 		"alias twice":             {yaml: "- {name: b, endpoint: https://b.example.org, aliases: [https://a.example.org], access: open}", want: "platforms[1].aliases[0]: this address is also that of platforms[0].endpoint"},
 		"users, not shared":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}, users: {jobs: 2}}", env: []string{"S=s"}, want: "platforms[0].users: is for an account that users share"},
+		"allow, empty value":      {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S, allow: [plan, '']}}", env: []string{"S=s"}, want: "platforms[0].service_account.allow: must not have an empty text"},
 		"users, no value":         {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, users: {claim: groups}}", env: []string{"S=s"}, want: "platforms[0].users: claim and any_of go together"},
 		"users, no claim":         {yaml: "  users: {any_of: [a]}", want: "platforms[0].users: claim and any_of go together"},
 		"users, empty value":      {yaml: "  users: {claim: groups, any_of: [a, '']}", want: "platforms[0].users.any_of: must not have an empty text"},

@@ -130,6 +130,9 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err != nil {
 		return Draft{}, err
 	}
+	if err := backend.permitted(r); err != nil {
+		return Draft{}, err
+	}
 	document, err := b.inspect(ctx, u, backend, r.complete(), d)
 	if err != nil {
 		return Draft{}, err

@@ -43,7 +43,8 @@ type Describer interface {
 	Parameters(context.Context, Token, Service) ([]Parameter, error)
 }
 
-// Checker says what is wrong with the parameters of a request before it is submitted: Invalid, with all Faults at once. The
+// Checker says what is wrong with the parameters of a request before it is submitted: Invalid, with all Faults at once, and what is
+// not permitted under an account that users share. Whether the parameters are to be checked is [Request.Checked]. The
 // dimension, if there is one, gives each job one more parameter; its faults name the index of the value. The zero token
 // will do as for a Describer. A service without a description has no faults.
 type Checker interface {

@@ -103,6 +103,9 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (*Backend,
 	if _, err := backend.Platform.Base(r.Service); err != nil {
 		return nil, nil, err
 	}
+	if err := backend.permitted(r); err != nil {
+		return nil, nil, err
+	}
 	if err := b.awaitDocument(ctx, backend, u, r.Service); err != nil {
 		return nil, nil, err
 	}

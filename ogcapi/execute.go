@@ -37,6 +37,9 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
 			Text: "This process can only run synchronously: use /sync_jobs."}
 	}
+	if err := p.Permitted(s.Request); err != nil {
+		return dispatch.Step{}, err
+	}
 	body, err := executeBody(ctx, s.Request, d, "document")
 	if err != nil {
 		return dispatch.Step{}, err

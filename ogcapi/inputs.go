@@ -33,7 +33,7 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 		return err
 	}
 	d, err := p.describe(ctx, t, at)
-	if err != nil || d.set == nil {
+	if err != nil || d.set == nil || !r.Checked() {
 		return err
 	}
 	return d.set.Check(ctx, r, dim)

@@ -17,7 +17,8 @@ type Config struct {
 	Aliases  []string // other addresses of the same
 
 	Client     *upstream.Client
-	AllowHosts []string // where documents that results link to may be read, without a token; empty: any public host
+	AllowHosts []string         // where documents that results link to may be read, without a token; empty: any public host
+	Permits    dispatch.Permits // what requests may do under an account that users share
 }
 
 // Platform is one server. It holds no user state.
@@ -25,6 +26,7 @@ type Platform struct {
 	name         string
 	client       *upstream.Client
 	allowHosts   []string
+	permits      dispatch.Permits
 	endpoint     address
 	aliases      []address
 	descriptions *upstream.Cache[*description]
@@ -42,7 +44,7 @@ var (
 
 // New makes a platform. An endpoint that is no absolute URL matches no service.
 func New(c Config) *Platform {
-	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, answers: upstream.NewShare()}
+	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare()}
 	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
 		Size: func(d *description) int { return 3 * d.size }})
 	p.endpoint = root(c.Endpoint)

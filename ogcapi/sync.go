@@ -39,6 +39,9 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	if len(d.outputs) > 1 {
 		response = "document"
 	}
+	if err := p.Permitted(s.Request); err != nil {
+		return nil, err
+	}
 	body, err := executeBody(ctx, s.Request, d, response)
 	if err != nil {
 		return nil, err

@@ -25,12 +25,16 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return proc.parameters, err
 }
 
-// Check checks a request against the schemas of the process's definition, where it has one.
+// Check checks what a request may do under a shared account, and unless its client does not want that the schemas of the process's
+// definition, where it has one.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	proc, err := p.described(ctx, t, r.Service)
-	if err != nil || proc.set == nil {
+	if err != nil {
+		return err
+	}
+	if err := p.permitted(ctx, proc, r, d); err != nil || proc.set == nil || !r.Checked() {
 		return err
 	}
 	if err := proc.set.Check(ctx, r, d); err != nil {
@@ -58,7 +62,7 @@ func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d
 		return nil
 	}
 	f, err := p.known(ctx)
-	if err != nil || f.remote {
+	if err != nil || p.reads(f) {
 		return err
 	}
 	return large

@@ -25,11 +25,17 @@ type order struct {
 //
 // A definition by URL is passed on as the node's namespace where the back-end lists the conformance class of
 // remote process definitions. Any other back-end would not find the process: there its graph is sent instead, with the
-// arguments in the place of its parameters.
+// arguments in the place of its parameters. Likewise under a shared account, so that what runs is what was checked.
 func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
 	where, id := definedAt(r.Service)
 	proc, err := p.process(ctx, bearer, r.Service)
 	if err != nil {
+		return order{}, err
+	}
+	if err := p.Permitted(r); err != nil {
+		return order{}, err
+	}
+	if err := p.permitted(ctx, proc, r, nil); err != nil {
 		return order{}, err
 	}
 	arguments := r.Parameters
@@ -40,7 +46,7 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	}
 	o := order{graph: map[string]any{"run": call(proc.id, where, arguments)}}
 	last := "run"
-	if proc.document != nil && !f.remote {
+	if proc.document != nil && !p.reads(f) {
 		if o, last, err = inline(proc.document, id, arguments); err != nil {
 			return order{}, err
 		}
@@ -55,6 +61,9 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	o.save(last, format)
 	return o, nil
 }
+
+// reads reports whether the back-end is left to read definitions by URL itself.
+func (p *Platform) reads(f facts) bool { return f.remote && p.permits == nil }
 
 // definedAt tells where a service's process is defined: at a URL, where it must have an id unless that is "", or under a
 // namespace of the back-end.

@@ -24,6 +24,7 @@ type Config struct {
 	TokenPrefix string           // put before the token and a slash: "oidc/CDSE"; default: derived from the token's issuer
 	Client      *upstream.Client // must trust Endpoint where that is private
 	AllowHosts  []string         // where process definitions may lie; empty: any public host
+	Permits     dispatch.Permits // what requests may do under an account that users share
 	Now         func() time.Time // default time.Now
 }
 
@@ -34,6 +35,7 @@ type Platform struct {
 	prefix     string
 	client     *upstream.Client
 	allowHosts []string
+	permits    dispatch.Permits
 
 	answers *upstream.Share // large ones that are in memory at once
 
@@ -63,7 +65,7 @@ const (
 func New(c Config) *Platform {
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
-		client: c.Client, allowHosts: c.AllowHosts, answers: upstream.NewShare(),
+		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(),
 		facts:     upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
 		providers: upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
 		formats:   upstream.NewCache(upstream.CacheConfig[[]string]{Now: c.Now, Fresh: factsLife}),

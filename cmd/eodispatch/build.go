@@ -199,9 +199,17 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 
 func adapter(p config.Platform, client *upstream.Client, allowHosts []string) dispatch.Platform {
 	if p.Protocol == config.OGCProcess {
-		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts})
+		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts, Permits: permits(p)})
 	}
-	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts})
+	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts, Permits: permits(p)})
+}
+
+// permits are those of an account that users share.
+func permits(p config.Platform) dispatch.Permits {
+	if p.ServiceAccount == nil {
+		return nil
+	}
+	return dispatch.NewPermits(p.ServiceAccount.Allow)
 }
 
 func quota(u *config.Users) dispatch.Quota {

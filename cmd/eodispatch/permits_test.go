@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// permitting is the environment of a broker that shares one account at an openEO and an OGC server, with what the operator allows.
+func permitting(w *simulator.World, allow string) []string {
+	known := w.Credentials
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q, "allow": %s}`,
+		known.Platform, known.ServiceID, known.ServiceSecret, allow)
+	return append(sharing(w, `{}`), fmt.Sprintf(`EODISPATCH_PLATFORMS=[
+		{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s},
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s}]`, w.OpenEOURL, account, w.OGCURL, account))
+}
+
+// TestASharedAccountPassesOnWhatTheOperatorAllows runs the real program: options that cost money or call others, and processes that reach
+// what the account stores, are refused by a text that names the switch, and nothing is kept; with the switch they pass.
+func TestASharedAccountPassesOnWhatTheOperatorAllows(t *testing.T) {
+	w := startWorld(t)
+	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
+	p := startProgram(t, permitting(w, `[]`)...)
+	alice := as(w, p.address, "alice", nil)
+	plan, subscriber, stored := openEORequest(w), ogcRequest(w), openEORequest(w)
+	plan.Options = json.RawMessage(`{"plan": "premium", "validate": false}`)
+	subscriber.Options = json.RawMessage(`{"subscriber": {"successUri": "https://third.example/hook"}}`)
+	stored.Service.Application, stored.Parameters = "load_result", json.RawMessage(`{"id": "j-of-another"}`)
+	for name, r := range map[string]dispatch.Request{"plan": plan, "subscriber": subscriber, "load_result": stored} {
+		body, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // a run that is not refused goes on for a day
+		_, job := alice.submit(t.Context(), r)
+		_, task := alice.upscale(t.Context(), r, dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"), []byte("2")}})
+		for what, err := range map[string]error{"job": job, "task": task, "run": alice.call(ctx, http.MethodPost, "/sync_jobs", body, new(any))} {
+			if err == nil || !strings.Contains(err.Error(), "422") || !strings.Contains(err.Error(), name+" is not permitted") ||
+				!strings.Contains(err.Error(), "service_account.allow") {
+				t.Errorf("%s of a %s: %v", name, what, err)
+			}
+		}
+		cancel()
+	}
+	var list struct {
+		Tasks []any `json:"upscaling_tasks"`
+		Jobs  []any `json:"processing_jobs"`
+	}
+	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil || len(list.Tasks)+len(list.Jobs) != 0 {
+		t.Errorf("kept %+v, %v", list, err)
+	}
+	p.stop(t)
+
+	p = startProgram(t, permitting(w, `["plan", "subscriber", "load_result"]`)...)
+	alice = as(w, p.address, "alice", nil)
+	for name, r := range map[string]dispatch.Request{"plan": plan, "subscriber": subscriber} {
+		if _, err := alice.submit(t.Context(), r); err != nil {
+			t.Errorf("%s that is allowed: %v", name, err)
+		}
+	}
+	p.stop(t)
+}

@@ -1,0 +1,285 @@
+package openeo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const opPermits = "openeo.permits"
+
+var _ dispatch.Permitter = (*Platform)(nil)
+
+// costly are the options that a shared account must permit.
+var costly = []string{"plan", "budget"}
+
+// Permitted checks the options of a request.
+func (p *Platform) Permitted(r dispatch.Request) error {
+	var given map[string]json.RawMessage
+	if p.permits == nil || r.Options == nil || json.Unmarshal(r.Options, &given) != nil {
+		return nil
+	}
+	for _, name := range costly {
+		if _, set := given[name]; !set {
+			continue
+		}
+		if err := p.permits.Check(opPermits, name, "options", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storing are the processes that reach what the account, or the back-end's machine, stores.
+var storing = regexp.MustCompile(`^(load_uploaded_files|load_disk_data|load_disk_collection|export_workspace|save_user_.*)$`)
+
+// addressing are the arguments of processes that load either from a public URL or, by an identifier, what the account stores.
+var addressing = map[string][]string{
+	"load_result":   {"id"},
+	"load_ml_model": {"id", "uri"},
+	"load_stac":     {"url"},
+	"read_vector":   {"filename"},
+}
+
+// permission is the check of what one request runs under a shared account.
+type permission struct {
+	permits dispatch.Permits
+	steps   *budget.Meter
+	values  map[string][]placed // of each parameter of the process: several in a task
+	scope   scope
+	at      []any // where in the request's body that is defined which is being walked
+}
+
+// placed is a value that a parameter may have, and its place in the request's body.
+type placed struct {
+	value any
+	at    []any
+}
+
+// permitted checks every node that a request runs, with the parameters put in, or with each value of a task's dimension: those of its
+// process definition, and those in its parameters.
+func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
+	if p.permits == nil {
+		return nil
+	}
+	c := &permission{permits: p.permits, steps: budget.CheckSteps.Meter(ctx), scope: scope{map[string]int{}}, at: []any{"service", "application"}}
+	graph, err := c.graphOf(proc, r, d)
+	if err != nil {
+		return err
+	}
+	if err := c.walk(graph); err != nil {
+		return err
+	}
+	given := c.values
+	c.values = nil // values that are put in refer to no parameter of the process
+	for _, all := range given {
+		for _, v := range all {
+			c.at = v.at
+			if err := c.walk(v.value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// graphOf gives the graph that a request runs, and notes the values of its parameters.
+func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimension) (any, error) {
+	_, id := definedAt(r.Service)
+	values := map[string]json.RawMessage{}
+	for _, prm := range proc.parameters {
+		if prm.Default != nil {
+			values[prm.Name] = prm.Default
+		}
+	}
+	if err := json.Unmarshal(r.Parameters, &values); err != nil {
+		return nil, dispatch.InvalidBody(opPermits, "The parameters are not an object.", "parameters")
+	}
+	if err := c.note(values, d); err != nil {
+		return nil, err
+	}
+	if proc.document == nil {
+		arguments := map[string]any{}
+		for name := range c.values {
+			arguments[name] = map[string]any{"from_parameter": name}
+		}
+		return map[string]any{"run": map[string]any{"process_id": proc.id, "arguments": arguments}}, nil
+	}
+	definition, err := parseDefinition(proc.document, id)
+	if err != nil {
+		return nil, badDefinition(id, err)
+	}
+	var graph any
+	if err := unmarshal(definition.Graph, &graph); err != nil {
+		return nil, badDefinition(id, err)
+	}
+	return graph, nil
+}
+
+func (c *permission) note(values map[string]json.RawMessage, d *dispatch.Dimension) error {
+	c.values = map[string][]placed{}
+	add := func(name string, raw json.RawMessage, at ...any) error {
+		var v any
+		if err := unmarshal(raw, &v); err != nil {
+			return dispatch.InvalidBody(opPermits, "It is no JSON.", at...)
+		}
+		c.values[name] = append(c.values[name], placed{v, at})
+		return nil
+	}
+	for name, raw := range values {
+		if d != nil && name == d.Name {
+			continue
+		}
+		if err := add(name, raw, "parameters", name); err != nil {
+			return err
+		}
+	}
+	if d == nil {
+		return nil
+	}
+	for i, raw := range d.Values {
+		if err := add(d.Name, raw, "dimension", "values", i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk checks every node below v.
+func (c *permission) walk(v any) (err error) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if err := c.walk(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if !c.steps.Spend(1) {
+			return c.tooMuch()
+		}
+		if _, node := v["process_id"]; node {
+			if err := c.node(v); err != nil {
+				return err
+			}
+		}
+		c.scope.inside(v, func(_ string, member any) {
+			if err == nil {
+				err = c.walk(member)
+			}
+		})
+	}
+	return err
+}
+
+// node checks one call of a process.
+func (c *permission) node(n map[string]any) error {
+	for _, namespace := range c.possible(n["namespace"]) {
+		if text, is := namespace.value.(string); namespace.value != nil && (!is || isURL(text)) {
+			if err := c.refused("namespace", namespace.at); err != nil { // the back-end reads a definition there that nobody checked
+				return err
+			}
+		}
+	}
+	for _, id := range c.possible(n["process_id"]) {
+		if err := c.process(id, n["arguments"]); err != nil {
+			return err
+		}
+	}
+	if c.steps.Err() != nil {
+		return c.tooMuch()
+	}
+	return nil
+}
+
+// tooMuch is the error of a check that is given up.
+func (c *permission) tooMuch() error {
+	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
+		return dispatch.InvalidBody(opPermits, "Checking what the process may do takes too long: it takes "+over.Error()+".", c.at...)
+	}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits, Text: "The request was given up.", Err: c.steps.Err()}
+}
+
+// process checks one process that a node may call.
+func (c *permission) process(id placed, arguments any) error {
+	name, is := id.value.(string)
+	switch {
+	case !is:
+		return dispatch.InvalidBody(opPermits, "A process_id of the process graph is no text.", id.at...)
+	case storing.MatchString(name):
+		return c.refused(name, id.at)
+	case addressing[name] == nil:
+		return nil
+	}
+	for _, given := range c.possible(arguments) {
+		public, at := c.public(given.value, addressing[name])
+		if public {
+			continue
+		}
+		if at == nil {
+			at = given.at
+		}
+		if err := c.refused(name, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// public reports whether the arguments of a process name public URLs only, by one of these names at least; if not, at which value.
+func (c *permission) public(arguments any, names []string) (all bool, at []any) {
+	given, _ := arguments.(map[string]any)
+	for _, name := range names {
+		value, set := given[name]
+		if !set {
+			continue
+		}
+		all = true
+		for _, v := range c.possible(value) {
+			if address, is := v.value.(string); !is || !isPublic(address) {
+				return false, v.at
+			}
+		}
+	}
+	return all, nil
+}
+
+// ofJob is the end of an address of a job's results that is not signed. Back-ends take such an address for the account's own job,
+// whatever its host.
+var ofJob = regexp.MustCompile(`(^|/)jobs/[^/]*/results$`)
+
+// isPublic reports whether an address is a URL, and none of a job's results that only its account may read.
+func isPublic(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Host == "" {
+		return false
+	}
+	return !ofJob.MatchString(strings.TrimRight(u.Path, "/"))
+}
+
+// possible gives what may stand in the place of v: itself, or what the parameter that it refers to may be. A reference that cannot be
+// followed is given as it is.
+func (c *permission) possible(v any) []placed {
+	m, is := v.(map[string]any)
+	if !is {
+		return []placed{{v, c.at}}
+	}
+	if name, _, seen := c.scope.reference(m); seen && c.values[name] != nil {
+		if !c.steps.Spend(len(c.values[name])) {
+			return nil // walk says so
+		}
+		return c.values[name]
+	}
+	return []placed{{v, c.at}}
+}
+
+func (c *permission) refused(what string, at []any) error {
+	return c.permits.Check(opPermits, what, at...)
+}
