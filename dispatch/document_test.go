@@ -41,7 +41,7 @@ func (d *documented) Document(ctx context.Context, s dispatch.Service) ([]byte, 
 }
 
 func (d *documented) Check(_ context.Context, _ dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) error {
-	if d.wrong == nil {
+	if d.wrong == nil || !r.Checked() {
 		return nil
 	}
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "test", Text: "because", Faults: d.wrong}
