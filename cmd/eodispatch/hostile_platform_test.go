@@ -1,0 +1,144 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// hostilePlatform is an openEO back-end that takes jobs, and answers all that is asked about them with one fault after the other.
+func hostilePlatform(t *testing.T) string {
+	t.Helper()
+	faults := []simulator.Reply{
+		simulator.JSONReply(200, "", `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{},`, 3_000_000), ",")+`]}`),
+		simulator.JSONReply(200, "", `{"id":"j","status":[`+strings.TrimSuffix(strings.Repeat(`[],`, 3_000_000), ",")+`]}`),
+	}
+	for name, reply := range simulator.HostileReplies() {
+		if name != "nothing" { // it ends with the program at the earliest
+			faults = append(faults, reply)
+		}
+	}
+	var made, odd atomic.Int64
+	h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
+		switch {
+		case r.URL.Path == "/":
+			return simulator.JSONReply(200, "", `{"api_version":"1.2.0"}`)
+		case r.URL.Path == "/credentials/oidc", r.URL.Path == "/.well-known/openeo", r.URL.Path == "/file_formats":
+			return simulator.JSONReply(404, "", `{}`)
+		case r.Method == http.MethodPost && r.URL.Path == "/jobs":
+			return simulator.JSONReply(201, fmt.Sprintf("OpenEO-Identifier: j-%d\r\n", made.Add(1)), ``)
+		case r.Method == http.MethodPost:
+			return simulator.JSONReply(202, "", ``)
+		}
+		return faults[int(odd.Add(1))%len(faults)]
+	}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go h.Serve(l)
+	t.Cleanup(func() {
+		if odd.Load() < int64(len(faults)) {
+			t.Errorf("only %d of %d faults were played", odd.Load(), len(faults))
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+// TestAHostilePlatformHoldsUpNobody runs the real program with two platforms. While one answers whatever is asked about its jobs with
+// gigabytes, bombs and silence, a job at the other takes at most half as long again, the program's memory is bounded, and the
+// jobs at the hostile one say what is the matter.
+func TestAHostilePlatformHoldsUpNobody(t *testing.T) {
+	w := startWorld(t)
+	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
+	known, bad := w.Credentials, hostilePlatform(t)
+	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
+	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
+		"EODISPATCH_DATABASE=sqlite:d.db", fmt.Sprintf(`EODISPATCH_PLATFORMS=[
+			{"name": "good", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}},
+			{"name": "bad", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}, "limits": {"send": "5s"}}]`,
+			w.OpenEOURL, account, bad, account))
+	alice, bob := as(w, p.address, "alice", nil), as(w, p.address, "bob", nil)
+	good := openEORequest(w)
+	good.Service.Application, good.Parameters = documentHost(t).URL+"/good", []byte(`{}`)
+	alone := bob.lasts(t, good)
+	evil := good
+	evil.Service.Endpoint = bad
+	const jobs = 30
+	var all sync.WaitGroup
+	for range jobs {
+		all.Go(func() {
+			if _, err := alice.submit(t.Context(), evil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	least := time.Hour // of three; a machine that does much else only adds to it
+	for range 3 {
+		took := bob.lasts(t, good)
+		t.Logf("beside a hostile platform a job took %v, alone %v", took, alone)
+		least = min(least, took)
+	}
+	if least > alone*3/2 {
+		t.Errorf("beside a hostile platform a job took %v, alone %v", least, alone)
+	}
+	if most := peakMemory(t, p.Process.Pid); most > 512<<20 {
+		t.Errorf("%d MiB of memory were in use", most>>20)
+	} else {
+		t.Logf("%d MiB of memory were in use", most>>20)
+	}
+	var list struct {
+		Jobs []struct {
+			Status    string
+			Attention *struct{ Code, Message string }
+		} `json:"processing_jobs"`
+	}
+	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	for _, j := range list.Jobs {
+		if j.Attention != nil && len(j.Attention.Message) > 10 {
+			said++
+		}
+		if j.Status == string(dispatch.Finished) {
+			t.Error("a job finished of which nothing was told")
+		}
+	}
+	t.Logf("%d of %d jobs say what is the matter, as %+v", said, len(list.Jobs), list.Jobs[0].Attention)
+	if len(list.Jobs) != jobs || said == 0 {
+		t.Errorf("%d of %d jobs say what is the matter", said, len(list.Jobs))
+	}
+	if code := p.stop(t); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// peakMemory is how many bytes of memory a process had at most.
+func peakMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.ParseInt(strings.TrimSpace(between(rest, "", "kB")), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}

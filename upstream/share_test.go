@@ -1,0 +1,76 @@
+package upstream_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// TestLargeAnswersWaitForAPlace: of a hundred operations that read large answers, a few hold one at once, also those that read two;
+// small answers wait for nobody.
+func TestLargeAnswersWaitForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
+			if r.URL.Path == "/large" {
+				return simulator.JSONReply(200, "", `"`+strings.Repeat("x", 1<<20)+`"`)
+			}
+			return simulator.JSONReply(200, "", `"x"`)
+		}}
+		c, share := upstream.New(upstream.Config{Development: true, Dial: h.Dial}), upstream.NewShare()
+		read := func(ctx context.Context, path string) error {
+			_, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: "http://hostile.example" + path})
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var all sync.WaitGroup
+		var held, most atomic.Int64
+		for range 100 {
+			all.Go(func() {
+				ctx, end := share.Begin(ctx)
+				defer end()
+				for range 2 {
+					if err := read(ctx, "/large"); err != nil {
+						t.Error(err)
+					}
+				}
+				most.Store(max(most.Load(), held.Add(1)))
+				time.Sleep(time.Second) // what is done with it
+				held.Add(-1)
+			})
+		}
+		time.Sleep(time.Second / 2)
+		small, end := share.Begin(ctx)
+		begin := time.Now()
+		if err := read(small, "/small"); err != nil || time.Since(begin) > 0 {
+			t.Errorf("a small answer came after %v, %v", time.Since(begin), err)
+		}
+		end()
+		soon, stop := context.WithTimeout(ctx, time.Second)
+		soon, end = share.Begin(soon)
+		if err := read(soon, "/large"); !dispatch.Is(err, dispatch.Busy) {
+			t.Errorf("a large one without a place: %v", err)
+		}
+		end()
+		stop()
+		all.Wait()
+		if most.Load() != budget.AnswersHeld.Most {
+			t.Errorf("%d held large answers at once, want %d", most.Load(), budget.AnswersHeld.Most)
+		}
+		if err := read(ctx, "/large"); err != nil {
+			t.Error(fmt.Errorf("without an operation: %w", err))
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
