@@ -52,6 +52,7 @@ type Broker struct {
 	queues   queues
 	listings listings
 	calls    slots // outside visits
+	ownCalls slots // and of each user, by platform/user
 	syncs    slots // synchronous runs of each platform
 	ownSyncs slots // and of each user there, by platform/user
 	results  keptCollections

@@ -8,6 +8,7 @@ import (
 
 const (
 	callsAtOnce  = 8                // outside visits, for each platform
+	callsOfUser  = 4                // of these, so that one user whose answers never come cannot take all slots
 	callWithin   = time.Minute      // not for a run
 	enterWithin  = 10 * time.Second // how long a call waits for its turn
 	tokenWithin  = 10 * time.Second
@@ -20,7 +21,7 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	if err != nil || r.Ref == (Ref{}) {
 		return nil, err
 	}
-	entries, err := call(ctx, b, r.Account, func(ctx context.Context, p Platform, t Token) ([]LogEntry, error) {
+	entries, err := call(ctx, b, u, r.Account, func(ctx context.Context, p Platform, t Token) ([]LogEntry, error) {
 		l, can := p.(Logger)
 		if !can {
 			return nil, &Error{Kind: Unsupported, Op: "dispatch.Logs", Text: "This platform gives no logs."}
@@ -57,7 +58,7 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	if err := backend.admit(ctx); err != nil {
 		return nil, err
 	}
-	return call(ctx, b, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]Parameter, error) {
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]Parameter, error) {
 		return describer.Parameters(ctx, t, s)
 	})
 }
@@ -86,14 +87,19 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 	return nil
 }
 
-// call asks an account's platform something outside its visits.
-func call[T any](ctx context.Context, b *Broker, a Account, ask func(context.Context, Platform, Token) (T, error)) (none T, err error) {
+// call asks an account's platform something outside its visits, for a user.
+func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(context.Context, Platform, Token) (T, error)) (none T, err error) {
 	backend := b.named(a.Platform())
 	if backend == nil {
 		return none, &Error{Kind: Misconfigured, Op: "dispatch.call", Text: noPlatformText}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
+	leaveOwn, err := b.ownCalls.enter(ctx, backend.Name+"/"+string(u), callsOfUser)
+	if err != nil {
+		return none, err
+	}
+	defer leaveOwn()
 	leave, err := b.calls.enter(ctx, backend.Name, callsAtOnce)
 	if err != nil {
 		return none, err

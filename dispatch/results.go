@@ -47,7 +47,7 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 		return results, nil
 	}
 	for end := time.Now().Add(resultsWithin); ; {
-		results, err = call(ctx, b, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
+		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p Platform, t Token) ([]byte, error) {
 			return p.Results(ctx, t, j.Ref)
 		})
 		results = b.untagged(results)
