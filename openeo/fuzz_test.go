@@ -79,7 +79,11 @@ func FuzzCollection(f *testing.F) {
 	}
 	base, _ := url.Parse("https://h.example/openeo/jobs/j/results")
 	f.Fuzz(func(t *testing.T, data []byte) {
+		used := allocated()
 		got, err := collection("fuzz", "j", &upstream.Answer{Status: 200, Body: data, URL: base})
+		if used = allocated() - used; used > 1<<20+1_000*int64(len(data)) || len(got) > 1_000+20*len(data) {
+			t.Errorf("%d bytes cost %d and became %d", len(data), used, len(got))
+		}
 		if err != nil {
 			return
 		}

@@ -1,0 +1,48 @@
+package ogcapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// FuzzAnswers: whatever a server answers, to any request, costs memory in proportion to its answer and asks for few others, and
+// what is kept of it is short.
+func FuzzAnswers(f *testing.F) {
+	for _, seed := range []string{
+		`{"jobID":"j","status":"failed","progress":"7%","message":"m","links":[{"rel":"log","href":"a.log"}],"exception":{"detail":"d"}}`,
+		`{"jobs":["a",{"id":"b","status":"running"},{}],"links":[{"rel":"next","href":"?a"}]}`,
+		`{"type":"Catalog","stac_version":"1.0.0","links":[{"rel":"child","href":"a.json"},{"rel":"item","href":"?"}]}`,
+		`{"type":"FeatureCollection","features":[{"stac_version":"1","assets":{"a":{"href":"b"}}}]}`,
+		`{"outputs":[{"id":"a","value":{"value":"https://h.example/a.json"}}],"inputs":{"a":{"schema":{"oneOf":[{"type":"array"}]}}}}`,
+		`{"type":"Polygon","coordinates":[[[1,2],[3,4]]]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		asked := 0
+		p := New(Config{Endpoint: "https://s.example", Client: upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) *http.Response {
+			asked++
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(bytes.NewReader(data))}
+		})})})
+		ctx, used := context.Background(), allocated()
+		r, _ := p.Status(ctx, token, job7)
+		_, _ = p.Logs(ctx, token, job7)
+		_, _ = p.Parameters(ctx, token, dispatch.Service{Endpoint: "https://s.example", Application: "p"})
+		step, _ := p.Submit(ctx, token, dispatch.Submission{Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://s.example", Application: "p"}, Parameters: []byte(`{}`)}})
+		results, _ := p.Results(ctx, token, job7)
+		for range p.List(ctx, token, "") {
+		}
+		if used = allocated() - used; used > 8<<20+5_000*int64(len(data)) {
+			t.Errorf("%d bytes cost %d", len(data), used)
+		}
+		if asked > 200 || len(r.Message) > 4_000 || len(step.Ref.ID)+len(step.Ref.Base) > 2_000 || len(results) > 1_000*(len(data)+10) {
+			t.Errorf("%d requests, %d bytes of a message, %+.100v, %d bytes of results, of %d bytes", asked, len(r.Message), step.Ref, len(results), len(data))
+		}
+	})
+}

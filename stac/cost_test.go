@@ -1,0 +1,35 @@
+package stac
+
+import (
+	"runtime"
+	"testing"
+)
+
+// FuzzGeoJSON: the extent of any text is on the earth or not known, and costs memory in proportion to the text.
+func FuzzGeoJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"FeatureCollection","features":[{"bbox":[1,2,3,4]},{"geometry":{"type":"Point","coordinates":[5,6]}}]}`,
+		`{"type":"GeometryCollection","geometries":[{"coordinates":[[[170,1],[-170,2]]]},{"geometries":[{}]}]}`,
+		`{"coordinates":[[[[[[1e308,-1e308]]]]]],"properties":{"datetime":"2026-01-01"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var e Extent
+		used := allocated()
+		e.GeoJSON(raw)
+		if used = allocated() - used; used > 1<<20+500*int64(len(raw)) {
+			t.Errorf("%d bytes cost %d", len(raw), used)
+		}
+		if b := e.Box(); b != nil && (b[0] < -180 || b[2] > 180 || b[1] < -90 || b[3] > 90) {
+			t.Errorf("%s is at %v", raw, b)
+		}
+	})
+}
+
+// allocated is how many bytes were allocated so far.
+func allocated() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.TotalAlloc)
+}
