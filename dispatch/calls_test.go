@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -46,7 +47,7 @@ func TestOneUsersCallsHoldUpNoOther(t *testing.T) {
 		for range 20 {
 			all.Go(func() { _, _ = h.Logs(t.Context(), "ann", ids["ann"]) }) // hangs, or is one too many
 		}
-		time.Sleep(time.Second)
+		synctest.Wait()
 		begin := time.Now()
 		if _, err := h.Logs(t.Context(), "bob", ids["bob"]); err != nil || time.Since(begin) > time.Second {
 			t.Errorf("another's logs after %v: %v", time.Since(begin), err)
