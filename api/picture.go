@@ -273,6 +273,13 @@ func (a *api) pictureBody(ctx context.Context, w io.Writer, p *picture) error {
 		_, err := w.Write(p.message[p.begin:p.end])
 		return err
 	}
+	waiting, cancel := context.WithTimeoutCause(ctx, requestWithin, errTooSlow)
+	defer cancel()
+	leave, err := a.rendering.enterList(waiting, p.topic.user)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	before, after, err := a.frame(p)
 	if err != nil {
 		return err

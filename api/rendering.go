@@ -27,7 +27,24 @@ type rendering struct {
 // share is what one user may have. It is kept while somebody has a part of it, or waits for one.
 type share struct {
 	*semaphore.Weighted
+	lists   chan struct{} // large lists that are being written
 	members int
+}
+
+// listsOfUser is how many large lists of one user are read from the database and written at once. The next wait: without that a
+// thousand requests of one user have all connections to the database.
+const listsOfUser = 8
+
+// enterList waits for a place among the large lists of a user.
+func (r *rendering) enterList(ctx context.Context, u dispatch.UserID) (leave func(), err error) {
+	own := r.join(u)
+	select {
+	case own.lists <- struct{}{}:
+		return func() { <-own.lists; r.part(u, own) }, nil
+	case <-ctx.Done():
+		r.part(u, own)
+		return nil, ctx.Err()
+	}
 }
 
 func newRendering(total int64) *rendering {
@@ -79,7 +96,7 @@ func (r *rendering) join(u dispatch.UserID) *share {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of[u] == nil {
-		r.of[u] = &share{Weighted: semaphore.NewWeighted(r.total / 2)}
+		r.of[u] = &share{Weighted: semaphore.NewWeighted(r.total / 2), lists: make(chan struct{}, listsOfUser)}
 	}
 	r.of[u].members++
 	return r.of[u]

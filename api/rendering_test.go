@@ -3,9 +3,12 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +60,47 @@ func TestOneUsersLargeListsDelayNobody(t *testing.T) {
 		synctest.Wait()
 		if of := h.(*api).rendering.of; len(of) != 0 {
 			t.Errorf("%d users are kept", len(of))
+		}
+	})
+}
+
+// pages is a broker that counts who reads the jobs of a list.
+type pages struct {
+	*world
+	reading, most atomic.Int64
+}
+
+func (p *pages) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	all := p.world.Jobs(ctx, u, page)
+	return func(yield func(dispatch.Record, error) bool) {
+		p.most.Store(max(p.most.Load(), p.reading.Add(1)))
+		defer p.reading.Add(-1)
+		time.Sleep(time.Millisecond)
+		all(yield)
+	}
+}
+
+// TestLargeListsOfOneUserWait: of thirty requests for a large list few read the database at once, and each is answered.
+func TestLargeListsOfOneUserWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := &pages{world: w}
+		c := w.config()
+		c.Broker = p
+		h := New(c)
+		defer h.Close()
+		w.jobs[1] = largeRecord(1, anna, heldBytes+1)
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				if got := ask(h, "GET", "/jobs_status", ""); got.Code != http.StatusOK || got.Body.Len() < heldBytes {
+					t.Errorf("%d with %d bytes", got.Code, got.Body.Len())
+				}
+			})
+		}
+		all.Wait()
+		if most := p.most.Load(); most > listsOfUser {
+			t.Errorf("%d read at once", most)
 		}
 	})
 }

@@ -1,0 +1,146 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+const (
+	loadMemory = 150 * mib              // that a load may take
+	loadFactor = 5                      // by which it may slow others: twice on a quiet machine
+	loadFloor  = 500 * time.Millisecond // what is faster is not slow
+)
+
+// TestLoads: what clients do that open connections and say little, ask a thousand times at once, or do not read, costs others little time
+// and the program little memory. With -full there are ten times as many slow connections.
+func TestLoads(t *testing.T) {
+	r := newRealm(t, nil)
+	r.keep(t, "mallory", 8, mib)
+	r.keep(t, "bob", 10, 1000)
+	for name, load := range map[string]func(context.Context, *testing.T, *attacked){
+		"connections that send little": slowConnections, "a thousand requests at once": manyRequests, "streams that are not read": idleStreams,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := r.start(t, "EODISPATCH_LOG_LEVEL=info")
+			bob := r.token("bob")
+			a.latencies(t, bob) // the first are slower
+			alone, before := a.latencies(t, bob), a.resident(t, "VmRSS")
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			load(ctx, t, a)
+			beside, used := a.latencies(t, bob), a.resident(t, "VmHWM")-before
+			t.Logf("p99 %v alone, %v beside it, %.1f times; %d MiB more", alone, beside, float64(beside)/float64(alone), used>>20)
+			if beside > max(loadFactor*alone, loadFloor) {
+				t.Errorf("others' p99 is %v, alone %v", beside, alone)
+			}
+			if used > loadMemory {
+				t.Errorf("%d MiB more, above %d", used>>20, loadMemory>>20)
+			}
+			end()
+			a.stop(t)
+		})
+	}
+}
+
+// latencies gives the 99th percentile of 200 reads of a list, half of them by connections of their own.
+func (a *attacked) latencies(t *testing.T, token string) time.Duration {
+	t.Helper()
+	var all []time.Duration
+	for i := range 200 {
+		if i%2 == 0 {
+			pooled.CloseIdleConnections()
+		}
+		began := time.Now()
+		code, text, err := a.send(http.MethodGet, "/jobs_status?limit=10", token, http.NoBody)
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("%d %s %v", code, text, err)
+		}
+		all = append(all, time.Since(began))
+	}
+	slices.Sort(all)
+	return all[len(all)*99/100-1]
+}
+
+// slowConnections begin a request whose head goes on by a byte a minute, and come again when they are cut off.
+func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
+	n := 1_000
+	if *full {
+		n = 10_000
+	}
+	var open sync.WaitGroup
+	for range n {
+		open.Add(1)
+		go func() {
+			opened := sync.OnceFunc(open.Done)
+			defer opened()
+			for ctx.Err() == nil {
+				connection, err := net.Dial("tcp", strings.TrimPrefix(a.address, "http://"))
+				if err != nil {
+					return
+				}
+				end := context.AfterFunc(ctx, func() { connection.Close() })
+				_, _ = fmt.Fprint(connection, "GET /jobs_status HTTP/1.1\r\nHost: a\r\nX-Slow: ") // an error: it was cut off
+				opened()
+				_, _ = connection.Read(make([]byte, 1)) // likewise: before the minute is over
+				end()
+				connection.Close()
+			}
+		}()
+	}
+	open.Wait()
+}
+
+// manyRequests of one user are under way until the end.
+func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	var begun sync.WaitGroup
+	for range 1_000 {
+		begun.Add(1)
+		go func() {
+			first := sync.OnceFunc(begun.Done)
+			defer first()
+			for ctx.Err() == nil {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.address+"/jobs_status", nil)
+				if err != nil {
+					return
+				}
+				request.Header.Set("Authorization", "Bearer "+a.token)
+				first()
+				response, err := client.Do(request)
+				if err != nil {
+					return
+				}
+				_, _ = response.Body.Read(make([]byte, 1)) // the rest is not taken
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+				response.Body.Close()
+			}
+		}()
+	}
+	begun.Wait()
+}
+
+// idleStreams are as many as a user may have. Each is told of a list that it never reads.
+func idleStreams(ctx context.Context, t *testing.T, a *attacked) {
+	header := http.Header{"Authorization": {"Bearer " + a.token}}
+	for range 100 {
+		socket, _, err := websocket.Dial(ctx, a.address+"/job_status", &websocket.DialOptions{HTTPHeader: header})
+		if err != nil {
+			t.Fatal(err)
+		}
+		context.AfterFunc(ctx, func() { _ = socket.CloseNow() })
+	}
+}
