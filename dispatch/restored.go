@@ -52,6 +52,10 @@ func (v *visit) compare(ctx context.Context) error {
 	case Is(err, Unsupported):
 		return v.withoutList(ctx)
 	case err != nil:
+		if Is(err, SignInRequired) { // the next attempt needs another token
+			v.Tokens.Refused(v.account, t)
+		}
+		err = v.blame(err)
 		v.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
 		return v.Store.Hold(ctx, v.account, max(minute, retryAfter(err)), reason(err), TextFor(err))
 	}
