@@ -272,7 +272,7 @@ func (c *permission) possible(v any) []placed {
 		return []placed{{v, c.at}}
 	}
 	if name, _, seen := c.scope.reference(m); seen && c.values[name] != nil {
-		if !c.steps.Spend(len(c.values[name])) {
+		if !c.steps.Spend(4 * len(c.values[name])) { // an address takes about four steps to read
 			return nil // walk says so
 		}
 		return c.values[name]

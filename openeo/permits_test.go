@@ -160,3 +160,21 @@ func TestPermits_OfOptions(t *testing.T) {
 		t.Errorf("run with a plan: %v", err)
 	}
 }
+
+// TestPermits_Cost: many nodes times many values of a task are given up at a bound on steps.
+func TestPermits_Cost(t *testing.T) {
+	graph := strings.Repeat(`{"process_id":"load_stac","arguments":{"url":{"from_parameter":"p"}}},`, 5000)
+	b := newBackend(t)
+	b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p"}],"process_graph":`+oneNode(`"x"`, `{"all":[`+strings.TrimSuffix(graph, ",")+`]}`)+`}`)
+	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
+	s := b.submission()
+	s.Parameters = json.RawMessage(`{}`)
+	d := dispatch.Dimension{Name: "p"}
+	for range 10_000 {
+		d.Values = append(d.Values, []byte(`"https://stac.example/a"`))
+	}
+	err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d)
+	if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "check_steps") {
+		t.Errorf("%v", err)
+	}
+}
