@@ -77,7 +77,8 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	}
 	limited, cancel := context.WithTimeout(ctx, runWithin)
 	run.left = func() { cancel(); leave() }
-	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (*SyncResult, error) {
+	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (result *SyncResult, err error) {
+		defer Caught(ctx, b.Log, "dispatch.RunSync", &err)
 		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
 	})
 	if result != nil {
