@@ -99,9 +99,12 @@ type Config struct {
 	AsUser []string // the platforms where that counts
 
 	Title, Description, Version string
-	PublicURL                   string         // the address clients use; "" leaves it out of the document
-	Proxies                     []netip.Prefix // whose X-Forwarded-For is believed
-	CORSOrigins                 []string       // exact origins; none: no browser page of another origin may call
+	// Endpoints are addresses of platforms for the examples of the document, one of each protocol. A protocol without one has a
+	// made-up address in them.
+	Endpoints   map[dispatch.Label]string
+	PublicURL   string         // the address clients use; "" leaves it out of the document
+	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
+	CORSOrigins []string       // exact origins; none: no browser page of another origin may call
 
 	Secret dispatch.Secret // signs cursors and seals tickets, the same in all processes that share a database; "": one of this process alone
 	// UseOnce reports whether a name is used for the first time in all processes, and remembers it until then. nil: there are
@@ -246,6 +249,7 @@ func New(c Config) API {
 	a.ticketRoutes()
 	a.streams()
 	a.servePages()
+	nameModels(a.huma.OpenAPI())
 	a.serveDocs()
 	a.handler = a.track(a.allowOrigins(a.rated(http.HandlerFunc(a.route))))
 	return a

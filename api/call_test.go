@@ -16,7 +16,7 @@ import (
 
 func TestNoSuchPathOrMethod(t *testing.T) {
 	h := New(newWorld().config())
-	for _, path := range []string{"/", "/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
+	for _, path := range []string{"/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
 		"/upscale_tasks//", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics", "/metrics/",
 		"/docs/nothing.js", "/docs/../health"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "TRACE"} {

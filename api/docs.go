@@ -23,6 +23,7 @@ func (a *api) serveDocs() {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Write(document)
 	})
+	a.mux.HandleFunc("GET /{$}", a.serveRoot)
 	page := v5emb.New(a.Title, "/openapi.json", "/docs/")
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", docsPolicy)
@@ -37,5 +38,21 @@ func (a *api) serveDocs() {
 	}
 	for _, f := range files {
 		a.mux.HandleFunc("GET /docs/"+strings.TrimSuffix(f.Name(), ".gz"), serve)
+	}
+}
+
+// serveRoot leads people to the page and tells programs where things are.
+func (a *api) serveRoot(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	w.Header().Set("Cache-Control", "no-cache")
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/docs", http.StatusSeeOther)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	err := json.NewEncoder(w).Encode(map[string]string{"title": a.Title, "version": a.Version,
+		"documentation": "/docs", "openapi": "/openapi.json", "health": "/health"})
+	if err != nil { // the client has gone
+		a.Log.DebugContext(r.Context(), "answer not written", "error", err)
 	}
 }

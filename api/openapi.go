@@ -9,12 +9,15 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // document is the OpenAPI document before the operations are added.
 func (a *api) document() huma.Config {
 	c := huma.DefaultConfig(a.Title, a.Version)
-	c.Info.Description = a.Description
+	c.Info.Description = strings.TrimSpace(a.Description + "\n\n" + introduction)
+	c.Tags = tags
 	c.AllowAdditionalPropertiesByDefault = true
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks = nil // no $schema members in the answers
@@ -183,12 +186,12 @@ func (a *api) jobBody() *huma.RequestBody {
 		Examples: map[string]*huma.Example{
 			"openeo": {Summary: "A process graph on an openEO back-end", Value: map[string]any{
 				"title": "NDVI of the Hesbaye, spring", "label": "openeo", "format": "gtiff",
-				"service": map[string]any{"endpoint": "https://openeo.example.org", "application": "https://apps.example.org/ndvi_composite.json"},
+				"service": map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO), "application": "https://apps.example.org/ndvi_composite.json"},
 				"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"},
 					"spatial_extent": map[string]any{"west": 5.0, "south": 50.6, "east": 5.3, "north": 50.8}}}},
 			"ogc_api_process": {Summary: "A process of an OGC API - Processes server", Value: map[string]any{
 				"title": "Burnt area, August", "label": "ogc_api_process", "format": "geojson",
-				"service":    map[string]any{"endpoint": "https://processes.example.org", "namespace": "fire", "application": "burnt-area"},
+				"service":    map[string]any{"endpoint": a.endpointOf(dispatch.OGCProcess), "namespace": "fire", "application": "burnt-area"},
 				"parameters": map[string]any{"date": "2026-08-14", "threshold": 0.27}}},
 		}}}}
 }
@@ -199,7 +202,7 @@ func (a *api) taskBody() *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
 		Examples: map[string]*huma.Example{"openeo": {Summary: "A process graph over two tiles", Value: map[string]any{
 			"title": "NDVI of the Hesbaye, by tile", "label": "openeo", "format": "gtiff",
-			"service":    map[string]any{"endpoint": "https://openeo.example.org", "application": "https://apps.example.org/ndvi_composite.json"},
+			"service":    map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO), "application": "https://apps.example.org/ndvi_composite.json"},
 			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"}},
 			"dimension": map[string]any{"name": "spatial_extent", "values": []any{
 				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7}, map[string]any{"west": 5.1, "south": 50.6, "east": 5.2, "north": 50.7}}}}}},
@@ -281,6 +284,9 @@ func withDocument(all map[string]*huma.Response) map[string]*huma.Response {
 }
 
 func withBytes(all map[string]*huma.Response) map[string]*huma.Response {
-	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}}}
+	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{
+		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}, // what generators of clients understand
+		"*/*":                      {Schema: &huma.Schema{}},
+	}}
 	return all
 }

@@ -74,7 +74,7 @@ func TestDocument(t *testing.T) {
 	c := newWorld().config()
 	c.PublicURL, c.Description = "https://dispatch.example.org", "About it"
 	d := read(t, New(c))
-	if !strings.HasPrefix(d.OpenAPI, "3.1") || d.Info.Title != "Dispatch test" || d.Info.Version != "1.2.3" || d.Info.Description != "About it" ||
+	if !strings.HasPrefix(d.OpenAPI, "3.1") || d.Info.Title != "Dispatch test" || d.Info.Version != "1.2.3" || !strings.HasPrefix(d.Info.Description, "About it\n\n") ||
 		len(d.Servers) != 1 || d.Servers[0].URL != "https://dispatch.example.org" {
 		t.Errorf("head %+v", d)
 	}

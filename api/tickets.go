@@ -51,7 +51,7 @@ func (a *api) ticketRoutes() {
 	if a.UseOnce == nil {
 		return
 	}
-	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets", Tags: []string{"access"},
+	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets", Tags: []string{"streams"},
 		Summary: "A ticket that opens one stream",
 		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place of the token. The ticket is good once, for 30 seconds, " +
 			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that the ticket was asked for with. " +

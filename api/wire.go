@@ -21,14 +21,14 @@ func (Object) Schema(huma.Registry) *huma.Schema {
 type Collection struct{ json.RawMessage }
 
 // Schema implements [huma.SchemaProvider].
-func (Collection) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
-		Description: "A STAC Collection; null while the job has not ended",
+func (Collection) Schema(r huma.Registry) *huma.Schema {
+	r.Map()["Collection"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "A STAC Collection",
 		Properties: map[string]*huma.Schema{
 			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
 			"stac_version": {Type: huma.TypeString},
 			"id":           {Type: huma.TypeString},
 		}}
+	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: schemasPath + "Collection"}, {Type: "null"}}}
 }
 
 // ServiceDetails is what to run, in the client's spelling.

@@ -82,7 +82,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	b.Engine, access.broker = work, b
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
-		Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
+		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
@@ -95,6 +95,17 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		return nil, err
 	}
 	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
+}
+
+// endpoints are the first platform's of each protocol.
+func endpoints(platforms []config.Platform) map[dispatch.Label]string {
+	first := map[dispatch.Label]string{}
+	for _, p := range platforms {
+		if label := p.Protocol.Label(); first[label] == "" {
+			first[label] = p.Endpoint
+		}
+	}
+	return first
 }
 
 // proxies are the networks that the settings trust, which were checked with them.

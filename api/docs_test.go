@@ -1,0 +1,164 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// The root leads people to the page, and programs to the addresses of what there is.
+func TestRoot_LeadsToTheDocuments(t *testing.T) {
+	h := New(newWorld().config())
+	a := ask(h, "GET", "/", "", "Authorization", "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	if a.Code != 303 || a.Header().Get("Location") != "/docs" || !slices.Contains(a.Header().Values("Vary"), "Accept") {
+		t.Errorf("for a browser: %d %v", a.Code, a.Header())
+	}
+	for _, accept := range []string{"", "*/*", "application/json"} {
+		links := decode[map[string]string](t, ask(h, "GET", "/", "", "Authorization", "", "Accept", accept), 200)
+		for _, name := range []string{"documentation", "openapi", "health"} {
+			if got := ask(h, "GET", links[name], "", "Authorization", ""); got.Code != 200 {
+				t.Errorf("%s at %q: %d", name, links[name], got.Code)
+			}
+		}
+	}
+	failed(t, ask(h, "POST", "/", "", "Authorization", ""), 405, "METHOD_NOT_ALLOWED")
+}
+
+// whole is the document as JSON values.
+func whole(t *testing.T, h API) (d struct {
+	Info       struct{ Description string }
+	Tags       []struct{ Name, Description string }
+	Components struct{ Schemas map[string]json.RawMessage }
+	Paths      map[string]map[string]struct{ Tags []string }
+}, text []byte) {
+	t.Helper()
+	text = ask(h, "GET", "/openapi.json", "", "Authorization", "").Body.Bytes()
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d, text
+}
+
+// The introduction tells what a newcomer asks first, and the paths that it names exist.
+func TestDocument_BeginsWithAnIntroduction(t *testing.T) {
+	d, _ := whole(t, New(newWorld().config()))
+	for _, heading := range []string{"### Sign in", "### A first job", "### Streams", "### Errors"} {
+		if !strings.Contains(d.Info.Description, heading) {
+			t.Errorf("no %s", heading)
+		}
+	}
+	named := regexp.MustCompile("`(GET|POST) ([^`? ]+)").FindAllStringSubmatch(d.Info.Description+streamsText, -1)
+	if len(named) < 6 {
+		t.Errorf("it names %q", named)
+	}
+	for _, m := range named {
+		if _, ok := d.Paths[m[2]][strings.ToLower(m[1])]; !ok {
+			t.Errorf("%s %s does not exist", m[1], m[2])
+		}
+	}
+}
+
+// Groups come in the order of what people do: jobs first, access last. Every operation is in one of them.
+func TestDocument_HasJobsFirstAndAccessLast(t *testing.T) {
+	d, _ := whole(t, New(newWorld().config()))
+	var order []string
+	for _, tag := range d.Tags {
+		order = append(order, tag.Name)
+	}
+	if len(order) == 0 || order[0] != "jobs" || order[len(order)-1] != "access" {
+		t.Errorf("groups %v", order)
+	}
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			if len(op.Tags) != 1 || !slices.Contains(order, op.Tags[0]) {
+				t.Errorf("%s %s: groups %v", method, path, op.Tags)
+			}
+		}
+	}
+}
+
+// The description of the streams names every address, parameter, type of message and close code.
+func TestDocument_DescribesTheStreams(t *testing.T) {
+	d, _ := whole(t, New(newWorld().config()))
+	i := slices.IndexFunc(d.Tags, func(tag struct{ Name, Description string }) bool { return tag.Name == "streams" })
+	for _, want := range []string{"`/job_status`", "`/ws/jobs_status`", "`/ws/upscale_tasks/{task_id}`", "`interval`", "`filter`", "`changes=true`",
+		"`parameters=false`", "`init`", "`loading`", "`status`", "`changes`", "`error`", "1001", "1008", "1011", "1013", "POST /tickets", "bearer.TOKEN"} {
+		if i < 0 || !strings.Contains(d.Tags[i].Description, want) {
+			t.Errorf("%s is not described", want)
+		}
+	}
+}
+
+// Each list of words is one named schema, and no schema is left over.
+func TestDocument_NamesItsModels(t *testing.T) {
+	d, text := whole(t, New(newWorld().config()))
+	for list, name := range map[string]string{`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "Status",
+		`["openeo","ogc_api_process"]`: "Label", `["geojson","gtiff","netcdf","json"]`: "Format", `["upscaling","processing","sync"]`: "JobsFilter"} {
+		if n := bytes.Count(text, []byte(list)); n != 1 || !bytes.Contains(d.Components.Schemas[name], []byte(list)) {
+			t.Errorf("%s stands %d times, and %s is %s", list, n, name, d.Components.Schemas[name])
+		}
+	}
+	for name := range d.Components.Schemas {
+		if !bytes.Contains(text, []byte(`"`+schemasPath+name+`"`)) {
+			t.Errorf("nothing uses the schema %s", name)
+		}
+	}
+	if !bytes.Contains(text, []byte(`{"$ref":"#/components/schemas/Collection"}`)) {
+		t.Error("the results of a job have no named model")
+	}
+}
+
+func TestDocument_HasTheBrokersPlatformsInItsExamples(t *testing.T) {
+	c := newWorld().config()
+	c.Endpoints = map[dispatch.Label]string{dispatch.OpenEO: "https://openeo.mine.example.net", dispatch.OGCProcess: "https://ogc.mine.example.net"}
+	_, text := whole(t, New(c))
+	for _, made := range []string{`"endpoint":"https://openeo.example.org"`, `"endpoint":"https://processes.example.org"`} {
+		if bytes.Contains(text, []byte(made)) {
+			t.Errorf("an example has %s", made)
+		}
+	}
+	for _, own := range c.Endpoints {
+		if !bytes.Contains(text, []byte(own)) {
+			t.Errorf("no example has %s", own)
+		}
+	}
+}
+
+// TestGeneratedClient_SubmitsAJob generates a Go client from the document, compiles it and has it submit a job.
+func TestGeneratedClient_SubmitsAJob(t *testing.T) {
+	h := New(newWorld().config())
+	folder := t.TempDir()
+	document, client := filepath.Join(folder, "openapi.json"), filepath.Join(folder, "client.go")
+	_, text := whole(t, h)
+	if err := os.WriteFile(document, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const tools = "-modfile=../tools/go.mod"
+	generate := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", client, document)
+	if out, err := generate.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("oapi-codegen: %v\n%s", err, out)
+	}
+	program, err := os.ReadFile("testdata/client/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := filepath.Join(folder, "main.go")
+	if err := os.WriteFile(use, program, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	out, err := exec.CommandContext(t.Context(), "go", "run", tools, client, use, server.URL, "token-anna").CombinedOutput()
+	if err != nil || string(out) != "submitted submitted\n" {
+		t.Errorf("the client: %v\n%s", err, out)
+	}
+}
