@@ -19,7 +19,7 @@ import (
 )
 
 // hostilePlatform is an openEO back-end that takes jobs, and answers all that is asked about them with one fault after the other.
-func hostilePlatform(t *testing.T) string {
+func hostilePlatform(t *testing.T) (address string, played func() bool) {
 	t.Helper()
 	faults := []simulator.Reply{
 		simulator.JSONReply(200, "", `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{},`, 3_000_000), ",")+`]}`),
@@ -50,12 +50,7 @@ func hostilePlatform(t *testing.T) string {
 	}
 	t.Cleanup(func() { l.Close() })
 	go h.Serve(l)
-	t.Cleanup(func() {
-		if odd.Load() < int64(len(faults)) {
-			t.Errorf("only %d of %d faults were played", odd.Load(), len(faults))
-		}
-	})
-	return "http://" + l.Addr().String()
+	return "http://" + l.Addr().String(), func() bool { return odd.Load() >= int64(len(faults)) }
 }
 
 // TestAHostilePlatformHoldsUpNobody runs the real program with two platforms. While one answers whatever is asked about its jobs with
@@ -64,7 +59,8 @@ func hostilePlatform(t *testing.T) string {
 func TestAHostilePlatformHoldsUpNobody(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
-	known, bad := w.Credentials, hostilePlatform(t)
+	known := w.Credentials
+	bad, played := hostilePlatform(t)
 	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
 	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
 		"EODISPATCH_DATABASE=sqlite:d.db", fmt.Sprintf(`EODISPATCH_PLATFORMS=[
@@ -87,11 +83,14 @@ func TestAHostilePlatformHoldsUpNobody(t *testing.T) {
 		})
 	}
 	all.Wait()
-	least := time.Hour // of three; a machine that does much else only adds to it
-	for range 3 {
+	least := time.Hour // of three or more, until all faults were played; a machine that does much else only adds to it
+	for n := 0; n < 3 || n < 20 && !played(); n++ {
 		took := bob.lasts(t, good)
 		t.Logf("beside a hostile platform a job took %v, alone %v", took, alone)
 		least = min(least, took)
+	}
+	if !played() {
+		t.Error("not all faults were played")
 	}
 	if least > alone*3/2 {
 		t.Errorf("beside a hostile platform a job took %v, alone %v", least, alone)
