@@ -31,7 +31,7 @@ var algorithms embed.FS
 type demoCommand struct {
 	Application string `placeholder:"FILE|URL" help:"Run this openEO process instead: a JSON document with id, parameters and process_graph."`
 	Parameters  string `type:"existingfile" placeholder:"FILE" help:"Its parameters, a JSON object. Without, they are made up from the document."`
-	Keep        bool   `help:"Stay up afterwards, and tell how to use what runs."`
+	Keep        bool   `help:"Stay up afterwards, and print lines for a shell that use what runs."`
 }
 
 // Run starts everything, runs the jobs, and shows their results.
@@ -76,7 +76,7 @@ func (d *demoCommand) run(ctx context.Context, c console) (err error) {
 	if !d.Keep {
 		return nil
 	}
-	s.explain(c.out, token, jobs)
+	s.explain(c.out, jobs[0], d.Application != "")
 	<-ctx.Done()
 	return nil
 }
@@ -406,18 +406,37 @@ func runOne(ctx context.Context, c client, r dispatch.Request, told teller) (*co
 	return found, err
 }
 
-// explain tells how to use what runs.
-func (s *stage) explain(out io.Writer, token string, jobs []dispatch.Request) {
-	fmt.Fprintf(out, "\nEverything stays up until you press Ctrl-C. In another terminal:\n\nB=%s\nT=%s\n", s.broker, token)
-	for _, r := range jobs {
-		body, _ := json.Marshal(r) // it was sent before
-		quoted := strings.ReplaceAll(string(body), "'", `'\''`)
-		fmt.Fprintf(out, "\ncurl -s $B/unit_jobs -H \"Authorization: Bearer $T\" -H 'Content-Type: application/json' -d '%s'\n", quoted)
+// Lines for a shell that use what runs. README shows those that are printed for the demonstration's own jobs.
+const (
+	demoSubmission = `curl -s $B/unit_jobs -H "$A" -H "$J" -d '{
+  "title": "NDVI, June", "label": "openeo", "format": "gtiff",
+  "service": {"endpoint": "'$OPENEO'", "namespace": null, "application": "'$APPLICATION'"},
+  "parameters": {"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25},
+                 "temporal_extent": ["2024-06-01", "2024-07-01"]}}'`
+	demoLines = `J='Content-Type: application/json'
+JOB=$(%s | tee /dev/stderr | sed -nE 's/^\{"id":([0-9]+),.*/\1/p')
+while curl -s "$B/unit_jobs/$JOB?wait=30" -H "$A" | tee /dev/stderr | grep -qE '"status":"(created|submitted|queued|running)"'; do :; done
+curl -s $B/unit_jobs/$JOB/results -H "$A"
+curl -s $B/params -H "$A" -H "$J" -d '{"label": "openeo", "service": {"endpoint": "'$OPENEO'", "application": "'$APPLICATION'"}}'
+curl -s $B/jobs_status -H "$A"
+curl -s $B/tiles -H "$J" -d '{"grid": "20x20km", "aoi": {"type": "Polygon", "coordinates": [[[4,50],[5,50],[5,51],[4,51],[4,50]]]}}'
+`
+)
+
+// explain tells how to use what runs: assignments, and lines that work with them.
+func (s *stage) explain(out io.Writer, first dispatch.Request, own bool) {
+	known := s.world.Credentials
+	fmt.Fprintf(out, "\nEverything stays up until you press Ctrl-C. In another terminal, paste (the line of A again when its token has ended, after five minutes):\n\n"+
+		"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))
+	fmt.Fprintf(out, "A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d username=%s -d password=%s"+
+		` | sed -E 's/.*"access_token":"([^"]+)".*/\1/')"`+"\n\n", known.Issuer, known.Client, known.User, known.Password)
+	submission := demoSubmission
+	if own {
+		body, _ := json.Marshal(first) // it was sent before
+		submission = `curl -s $B/unit_jobs -H "$A" -H "$J" -d ` + quoted(string(body))
 	}
-	for _, path := range []string{"/unit_jobs/1", "/unit_jobs/1/results", "/jobs_status"} {
-		fmt.Fprintf(out, "curl -s $B%s -H \"Authorization: Bearer $T\"\n", path)
-	}
-	fmt.Fprintf(out, "\nThe token is good for five minutes; for another:\n\n"+
-		"curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d username=%s -d password=%s\n",
-		s.world.Credentials.Issuer, s.world.Credentials.Client, s.world.Credentials.User, s.world.Credentials.Password)
+	fmt.Fprintf(out, demoLines, submission)
 }
+
+// quoted is a text as one word for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

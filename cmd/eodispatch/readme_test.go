@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shellBlock is the first block of shell lines under a heading of README.
+func shellBlock(t *testing.T, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n"+heading+"\n")
+	_, block, _ := strings.Cut(section, "```sh\n")
+	block, _, found := strings.Cut(block, "```\n")
+	if !found {
+		t.Fatalf("README has no shell block under %q", heading)
+	}
+	return block
+}
+
+// keepDemo starts `demo --keep` with more arguments and gives what it prints to be pasted: assignments, and the lines after.
+func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var out screen
+	code := make(chan int, 1)
+	go func() { code <- run(append([]string{"demo", "--keep"}, args...), testConsole(ctx, &out)) }()
+	t.Cleanup(func() {
+		stop()
+		if got := <-code; got != exitDone {
+			t.Errorf("exit %d:\n%s", got, &out)
+		}
+	})
+	out.await(t, "curl -s $B/tiles")
+	_, pasted, _ := strings.Cut(out.String(), "\nB=")
+	assignments, lines, _ = strings.Cut("B="+pasted, "\n\n")
+	return assignments + "\n", lines
+}
+
+// pasteInto runs lines in a shell that stops at the first failure, and gives all that is shown.
+func pasteInto(t *testing.T, lines string) string {
+	t.Helper()
+	for _, program := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("%v: install it, for example by apt-get install %s", err, program)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	shown, err := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+lines).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v of\n%s\nwhich shows:\n%s", err, lines, shown)
+	}
+	return string(shown)
+}
+
+// What README shows is what the demonstration prints, and it works when it is pasted into a shell.
+func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
+	shown := shellBlock(t, "## Use it")
+	assignments, printed := keepDemo(t)
+	if printed != shown {
+		t.Errorf("demo --keep prints\n%s\nREADME shows\n%s", printed, shown)
+	}
+	renewal := assignments[strings.Index(assignments, "\nA=")+1:]
+	answers := pasteInto(t, assignments+shown+renewal+"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/")
+	endpoint := between(assignments, "OPENEO=", "\n")
+	for what, want := range map[string]string{
+		"the submission": `"title":"NDVI, June"`, "its end": `"status":"finished"`, "its results": `"type":"Collection"`,
+		"the parameters": `"name":"spatial_extent","type":"bounding-box"`, "all jobs": `{"upscaling_tasks":[`, "the tiles": `{"type":"GeometryCollection"`,
+		"the platforms, with a renewed token": `"name":"simulated-ogc"`, "the document's examples": `"service":{"application":"https://apps.example.org/ndvi_composite.json","endpoint":"` + endpoint,
+		"the root": `"documentation":"/docs"`,
+	} {
+		if !strings.Contains(answers, want) {
+			t.Errorf("%s: %s is not in:\n%s", what, want, answers)
+		}
+	}
+	if strings.Contains(answers, `"status":"error"`) {
+		t.Errorf("an answer is an error:\n%s", answers)
+	}
+}
+
+// With another application the lines submit that one.
+func TestDemo_PrintsLinesForAnotherApplication(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "it's.json")
+	text := `{"id": "it's", "parameters": [{"name": "x", "schema": {"type": "number", "default": 2}}],
+		"process_graph": {"add": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	assignments, lines := keepDemo(t, "--application", file)
+	if answers := pasteInto(t, assignments+lines); !strings.Contains(answers, `"title":"it's"`) || !strings.Contains(answers, `"status":"finished"`) {
+		t.Errorf("it shows:\n%s", answers)
+	}
+}
