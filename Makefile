@@ -2,16 +2,22 @@
 # The programs that make check runs are pinned by tools/go.mod, their hashes by tools/go.sum.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: test build check fuzz bench fire soak generate ready
+.PHONY: test test-quick build check fuzz bench fire soak generate ready
 
 test: ready
+	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
 	go vet ./...
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/eodispatch
 	go test -race -shuffle=on -timeout 20m ./...
 
-# ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of realtest, if absent.
+# test-quick runs what needs Go alone, in about two minutes on two cores.
+test-quick:
+	go vet ./...
+	go test -shuffle=on . ./api ./budget ./config ./dispatch ./grid ./identity ./parameters ./platform/... ./simulator ./stac ./test/histories ./upstream
+
+# ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:
-	@bash realtest/install.sh
+	@bash test/real/install.sh
 
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/eodispatch ./cmd/eodispatch
@@ -35,16 +41,16 @@ fuzz:
 	done
 
 bench:
-	@bash realtest/install.sh shapely world-atlas
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 30m ./cmd/eodispatch ./store ./realtest
+	@bash test/real/install.sh shapely world-atlas
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 30m ./cmd/eodispatch ./store ./test/real
 
 # fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
 fire: ready
-	CI=true go test -count=1 -timeout 25m -v ./fire -full
+	CI=true go test -count=1 -timeout 25m -v ./test/crashes -full
 
 # soak has thousands watch replicas that work, fail and recover, for some minutes; make test plays half a minute of it.
 soak: ready
-	CI=true go test -count=1 -timeout 20m -v -run TestEveryWatcherSeesEveryEnd ./fire -full
+	CI=true go test -count=1 -timeout 20m -v -run TestEveryWatcherSeesEveryEnd ./test/crashes -full
 
 generate:
 	go generate ./...

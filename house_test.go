@@ -18,70 +18,103 @@ import (
 
 const module = "github.com/eodispatch/eodispatch"
 
-// mayImport names, for each folder, the folders of this module that its code may import. Tests may import more.
-// Folders below one that is named follow it.
-var mayImport = map[string][]string{
-	"dispatch":     {},
-	"budget":       {},
-	"grid":         {"budget"},
-	"upstream":     {"dispatch", "budget"},
-	"parameters":   {"dispatch", "budget"},
-	"stac":         {},
-	"openeo":       {"dispatch", "budget", "upstream", "parameters", "stac"},
-	"ogcapi":       {"dispatch", "budget", "upstream", "parameters", "stac"},
-	"identity":     {"dispatch", "upstream"},
-	"store":        {"dispatch"},
-	"engine":       {"dispatch"},
-	"dispatchtest": {"dispatch"},
-	"simulator":    {},
-	"web":          {},
-	"api":          {"dispatch", "budget", "identity", "grid", "stac", "web"},
-	"config":       {"dispatch", "identity", "upstream"},
-	"history":      {},
-	"fire":         {},
-	"truth":        {},
-	"realtest":     {},
-	"cmd":          {"*"},
+// rule says what the code of a folder may import; tests may import more.
+type rule struct {
+	folder  string   // with those below it
+	own     []string // folders of this module; "*" stands for all
+	outside bool     // modules of others
 }
 
-// thirdParty names the modules beyond the standard library that a folder may import; a folder that is not named may
-// import any.
-var thirdParty = map[string][]string{
-	"dispatch": {},
-	"stac":     {},
-	"grid":     {},
+// row matches a line of the table in docs/architecture.md: folders, what they hold, and what they may import.
+var row = regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| [^|]+ \\| ([^|]+) \\|$")
+
+// rules reads that table. "standard library" means no module of others, "everything" all of this module.
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		r := rule{outside: true}
+		for name := range strings.SplitSeq(m[2], ", ") {
+			switch name {
+			case "standard library":
+				r.outside = false
+			case "everything":
+				r.own = []string{"*"}
+			case "(tests)":
+			default:
+				r.own = append(r.own, name)
+			}
+		}
+		for folder := range strings.SplitSeq(m[1], ", ") {
+			r.folder = strings.Trim(folder, "`/")
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// ruleFor gives the rule that holds for a folder: that of the longest name which it has or lies below.
+func ruleFor(all []rule, folder string) (best rule, ok bool) {
+	for _, r := range all {
+		if (folder == r.folder || strings.HasPrefix(folder, r.folder+"/")) && len(r.folder) > len(best.folder) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
 }
 
 func TestImports(t *testing.T) {
+	all := rules(t)
 	eachFile(t, func(folder, path string, f *ast.File) {
 		if strings.HasSuffix(path, "_test.go") || folder == "." {
 			return
 		}
-		top, _, _ := strings.Cut(folder, "/")
-		allowed, known := mayImport[top]
-		if !known {
-			t.Errorf("%s: the folder %s has no place in the house; see docs/architecture.md", path, top)
+		r, ok := ruleFor(all, folder)
+		if !ok {
+			t.Errorf("%s: the table in docs/architecture.md has no row for the folder", path)
+			return
 		}
 		for _, spec := range f.Imports {
 			name, _ := strconv.Unquote(spec.Path.Value)
-			checkImport(t, path, top, allowed, name)
+			checkImport(t, path, all, r, name)
 		}
 	})
 }
 
-func checkImport(t *testing.T, path, top string, allowed []string, name string) {
+func checkImport(t *testing.T, path string, all []rule, r rule, name string) {
 	t.Helper()
-	if own, ours := strings.CutPrefix(name, module+"/"); ours {
-		target, _, _ := strings.Cut(own, "/")
-		if target != top && !slices.Contains(allowed, target) && !slices.Contains(allowed, "*") {
-			t.Errorf("%s: %s must not import %s", path, top, target)
+	own, ours := strings.CutPrefix(name, module+"/")
+	if !ours {
+		if outside := strings.Contains(strings.SplitN(name, "/", 2)[0], "."); outside && !r.outside {
+			t.Errorf("%s: %s must not import %s", path, r.folder, name)
 		}
 		return
 	}
-	modules, limited := thirdParty[top]
-	outside := strings.Contains(strings.SplitN(name, "/", 2)[0], ".")
-	if limited && outside && !slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(name, m) }) {
-		t.Errorf("%s: %s must not import %s", path, top, name)
+	target, _ := ruleFor(all, own)
+	if target.folder != r.folder && !slices.Contains(r.own, target.folder) && !slices.Contains(r.own, "*") {
+		t.Errorf("%s: %s must not import %s", path, r.folder, own)
+	}
+}
+
+// TestTheTableIsOfFoldersThatExist: docs/architecture.md describes this tree, and each folder once.
+func TestTheTableIsOfFoldersThatExist(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rules(t) {
+		for _, folder := range append(r.own, r.folder) {
+			if _, err := os.Stat(folder); folder != "*" && err != nil {
+				t.Errorf("the table names %s: %v", folder, err)
+			}
+		}
+		if seen[r.folder] {
+			t.Errorf("the table has two rows for %s", r.folder)
+		}
+		seen[r.folder] = true
+	}
+	if len(seen) < 15 {
+		t.Errorf("the table has %d folders", len(seen))
 	}
 }
 
@@ -223,5 +256,37 @@ func hasTest(folder, name string) bool {
 	return slices.ContainsFunc(files, func(file string) bool {
 		code, err := os.ReadFile(file)
 		return err == nil && strings.Contains(string(code), "func "+name+"(t ")
+	})
+}
+
+// run finds commands in docs/testing.md: a folder and, where there is one, what -run is to match.
+var run = regexp.MustCompile("`go test ((?:\\./[a-z/]+ ?)+)(?:-run '?([A-Za-z]+)'?)?[^`]*`")
+
+// TestTheCommandsOfTestingRunTests: each command of docs/testing.md names folders and tests that exist.
+func TestTheCommandsOfTestingRunTests(t *testing.T) {
+	text, err := os.ReadFile("docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := run.FindAllStringSubmatch(string(text), -1)
+	if len(commands) < 20 {
+		t.Errorf("only %d commands are found", len(commands))
+	}
+	for _, c := range commands {
+		for _, folder := range strings.Fields(c[1]) {
+			if !hasTestLike(folder, c[2]) {
+				t.Errorf("%s runs no test in %s", c[0], folder)
+			}
+		}
+	}
+}
+
+// hasTestLike reports whether a folder has a test whose name contains a word.
+func hasTestLike(folder, word string) bool {
+	files, _ := filepath.Glob(filepath.Join(folder, "*_test.go")) // of a good pattern
+	test := regexp.MustCompile(`(?m)^func Test\w*` + word)
+	return slices.ContainsFunc(files, func(file string) bool {
+		code, err := os.ReadFile(file)
+		return err == nil && test.Match(code)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // elsewhere is a store whose owners' reads go to a server that lacks the last commits, or to none.
@@ -24,7 +24,7 @@ func (s elsewhere) Refused(context.Context, dispatch.UserID, dispatch.JobID) (di
 func TestAnAcceptedJobIsAnsweredAsCommitted(t *testing.T) {
 	for _, kind := range []dispatch.Kind{dispatch.NotFound, dispatch.Unavailable} {
 		synctest.Test(t, func(t *testing.T) {
-			kept := dispatchtest.NewMemStore(skewed(0))
+			kept := conformance.NewMemStore(skewed(0))
 			h := open(elsewhere{kept, &dispatch.Error{Kind: kind, Op: "store.Record"}}, backend("a", dispatch.AccessShared, &script{}))
 			defer h.stop()
 			r := h.accept(t)

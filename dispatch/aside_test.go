@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // A job at whose submission the adapter panics each time is set aside after three. The other jobs of the account go on.
@@ -23,7 +23,7 @@ func TestAJobThatAlwaysPanicsIsSetAside(t *testing.T) {
 		}}
 		b := backend("a", dispatch.AccessShared, p)
 		b.AtLeastOnce = true
-		h := open(dispatchtest.NewMemStore(clock{}), b)
+		h := open(conformance.NewMemStore(clock{}), b)
 		r := request("a")
 		r.Title = "bad"
 		bad, err := h.Accept(t.Context(), "ann", r, dispatch.Key{})

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // script is a platform that answers as it is told.
@@ -134,7 +134,7 @@ func failure(k dispatch.Kind) error { return &dispatch.Error{Kind: k, Op: "test"
 // with runs a test in its own time with a broker at one platform.
 func with(t *testing.T, a dispatch.Access, p dispatch.Platform, test func(*testing.T, *house)) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", a, p))
+		h := open(conformance.NewMemStore(clock{}), backend("a", a, p))
 		test(t, h)
 		h.stop()
 		if logs := h.logs.String(); strings.Contains(logs, "canary") {
@@ -199,7 +199,7 @@ func TestARefusedRequestIsAnError(t *testing.T) {
 					t.Errorf("refused with %q", dispatch.TextFor(err))
 				}
 			}
-			if jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", time.Second); err != nil || len(jobs) != 0 || p.submits.Load() != 1 {
+			if jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", time.Second); err != nil || len(jobs) != 0 || p.submits.Load() != 1 {
 				t.Errorf("%d jobs after %d submits, %v", len(jobs), p.submits.Load(), err)
 			}
 		})
@@ -263,7 +263,7 @@ func TestAListIsFreshAndNeverFails(t *testing.T) {
 			time.Sleep(29 * time.Second)
 			return dispatch.Report{}, failure(dispatch.Unavailable)
 		}}
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, good), backend("b", dispatch.AccessShared, bad))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, good), backend("b", dispatch.AccessShared, bad))
 		defer h.stop()
 		h.accept(t)
 		if _, err := h.Accept(t.Context(), "ann", request("b"), dispatch.Key{}); err != nil {
@@ -272,7 +272,7 @@ func TestAListIsFreshAndNeverFails(t *testing.T) {
 		slow.Store(true)
 		time.Sleep(time.Hour)
 		began := time.Now()
-		jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 2*time.Second)
+		jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", 2*time.Second)
 		if took := time.Since(began); err != nil || len(jobs) != 2 || took > 5*time.Second {
 			t.Fatalf("%d jobs after %v, %v", len(jobs), took, err)
 		}
@@ -489,7 +489,7 @@ func TestARemovedPlatform(t *testing.T) {
 			}
 			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
-		s := &counting{Store: dispatchtest.NewMemStore(clock{})}
+		s := &counting{Store: conformance.NewMemStore(clock{})}
 		h := open(s, backend("a", dispatch.AccessShared, p))
 		started := h.accept(t)
 		busy.Store(true)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // documented is a platform whose services are defined elsewhere, and which takes one job at a time.
@@ -58,7 +58,7 @@ func withDocuments(t *testing.T, p *documented, test func(*testing.T, *house)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, p)
 		b.Limits.Jobs = 1
-		h := open(dispatchtest.NewMemStore(clock{}), b)
+		h := open(conformance.NewMemStore(clock{}), b)
 		test(t, h)
 		h.stop()
 	})
@@ -86,7 +86,7 @@ func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
 		running, task, waiting := h.accept(t), h.task(t, 2), h.accept(t)
 		shown := func(want dispatch.Attention) {
 			t.Helper()
-			record, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", task, time.Hour)
+			record, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Hour)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
 		}
 		close(over)
 		time.Sleep(time.Hour)
-		record, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", task, time.Hour)
+		record, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Hour)
 		if err != nil || jobs[0].Status != dispatch.Finished || jobs[1].Status != dispatch.Finished || h.now(t, waiting.ID).Status != dispatch.Finished {
 			t.Errorf("what waited was not submitted all the same: %v, %v", jobs, err)
 		}
@@ -226,8 +226,8 @@ func TestPlatformOptions(t *testing.T) {
 // keptNothing checks that ann has no task and no job.
 func (h *house) keptNothing(t *testing.T) {
 	t.Helper()
-	tasks, err := dispatchtest.Tasks(t.Context(), h.Broker, "ann", time.Hour)
-	jobs, jobsErr := dispatchtest.Jobs(t.Context(), h.Broker, "ann", time.Hour)
+	tasks, err := conformance.Tasks(t.Context(), h.Broker, "ann", time.Hour)
+	jobs, jobsErr := conformance.Jobs(t.Context(), h.Broker, "ann", time.Hour)
 	if err != nil || jobsErr != nil || len(tasks)+len(jobs) > 0 {
 		t.Errorf("kept %v, %v; %v, %v", tasks, jobs, err, jobsErr)
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // crowded runs jobs for a minute each, and notes the order in which it took them.
@@ -111,7 +111,7 @@ func TestOnlyWhoWaitsForATurnHasAPlace(t *testing.T) {
 			if err := h.Store.Hold(t.Context(), "a/shared", d, c.why, "because"); err != nil {
 				t.Fatal(err)
 			}
-			_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
+			_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 			if got := places(jobs); err != nil || got != c.want {
 				t.Errorf("%q: places %s, want %s; %v", c.why, got, c.want, err)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // register is a platform that can list, and that may be dead: then it answers nothing.
@@ -148,7 +148,7 @@ func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, &script{})
 		b.Limits.Jobs = 1
-		s := &census{Store: dispatchtest.NewMemStore(clock{})}
+		s := &census{Store: conformance.NewMemStore(clock{})}
 		h := open(s, b)
 		defer h.stop()
 		id := h.task(t, 20)
@@ -157,7 +157,7 @@ func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
+				_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 				if err != nil || len(jobs) != 20 || jobs[0].Ahead != nil || *jobs[1].Ahead != 0 || *jobs[19].Ahead != 18 {
 					t.Errorf("%d jobs, %v", len(jobs), err)
 				}
@@ -170,7 +170,7 @@ func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
 		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{}); err != nil {
 			t.Fatal(err)
 		}
-		_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
+		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 		if err != nil || *jobs[1].Ahead != 1 || *jobs[2].Ahead != 3 {
 			t.Errorf("after bob's: %v, %v, %v", jobs[1].Ahead, jobs[2].Ahead, err)
 		}
@@ -185,7 +185,7 @@ func TestManyWhoLookCostOneListing(t *testing.T) {
 		p := &register{}
 		b := backend("a", dispatch.AccessShared, p)
 		b.Limits.Jobs = 1000
-		h := open(dispatchtest.NewMemStore(clock{}), b)
+		h := open(conformance.NewMemStore(clock{}), b)
 		defer h.stop()
 		h.fill(t, "a", 300)
 		for range 3 {
@@ -194,7 +194,7 @@ func TestManyWhoLookCostOneListing(t *testing.T) {
 			var all sync.WaitGroup
 			for range 100 {
 				all.Go(func() {
-					jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 3*time.Second)
+					jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", 3*time.Second)
 					if err != nil || len(jobs) != 300 {
 						t.Errorf("%d jobs, %v", len(jobs), err)
 					}
@@ -217,7 +217,7 @@ func TestManyWhoLookCostOneListing(t *testing.T) {
 func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive, dead := &register{}, &register{}
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive), backend("b", dispatch.AccessShared, dead))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive), backend("b", dispatch.AccessShared, dead))
 		defer h.stop()
 		h.fill(t, "a", 3)
 		h.fill(t, "b", 3)
@@ -225,7 +225,7 @@ func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 		for round := range 20 {
 			time.Sleep(12 * time.Second)
 			begin := time.Now()
-			jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 10*time.Second)
+			jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", 10*time.Second)
 			if took := time.Since(begin); err != nil || len(jobs) != 6 || took > 5*time.Second {
 				t.Fatalf("%d jobs after %v, %v", len(jobs), took, err)
 			}
@@ -239,7 +239,7 @@ func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 		}
 		dead.dead.Store(false)
 		time.Sleep(2 * time.Minute)
-		jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", 10*time.Second)
+		jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 func TestWatchersHearOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &register{}
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 		defer h.stop()
 		changed, stop := h.Watch("ann")
 		defer stop()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // stages is a platform where a job is queued for so long after its start, and runs for so long then.
@@ -74,7 +74,7 @@ func TestStatusesAreReadByTheTimeSinceTheJobMoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, s := newStages(c.queue, c.run), dispatchtest.NewMemStore(clock{})
+				p, s := newStages(c.queue, c.run), conformance.NewMemStore(clock{})
 				h := open(s, backend("a", dispatch.AccessShared, p))
 				if err := s.Hold(t.Context(), "a/shared", c.wait, dispatch.NotTaken, ""); err != nil {
 					t.Fatal(err)
@@ -93,7 +93,7 @@ func TestStatusesAreReadByTheTimeSinceTheJobMoved(t *testing.T) {
 func TestAJobThatDoesNotMoveIsReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newStages(0, 24*time.Hour)
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 		h.accept(t)
 		time.Sleep(10 * time.Hour)
 		if n := p.statuses.Load(); n > 10*60+50 {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // An adapter that panics ends neither the process nor the other jobs of its account.
@@ -63,7 +63,7 @@ func TestASuspendedMachineSendsNothing(t *testing.T) {
 		var ahead atomic.Int64
 		asleep := []time.Duration{time.Hour}
 		p := &script{}
-		s := resting{dispatchtest.NewMemStore(clock{}), func() {
+		s := resting{conformance.NewMemStore(clock{}), func() {
 			if len(asleep) > 0 {
 				ahead.Add(int64(asleep[0]))
 				asleep = nil

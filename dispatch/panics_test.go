@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // crashing is a platform whose adapter panics at one job's status, at a listing, or at every cancel. Its jobs end after an hour.
@@ -138,7 +138,7 @@ func TestStatusesAreReadWithoutAListingThatPanics(t *testing.T) {
 			b := backend("a", dispatch.AccessShared, p)
 			b.Limits.Jobs = 20
 			synctest.Test(t, func(t *testing.T) {
-				h := open(dispatchtest.NewMemStore(clock{}), b)
+				h := open(conformance.NewMemStore(clock{}), b)
 				var ids []dispatch.JobID
 				for range 8 {
 					ids = append(ids, h.accept(t).ID)

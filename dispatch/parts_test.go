@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // A list of several parts is read to its end and in order, and says the same of its jobs as a single part does: the platform of a
@@ -14,7 +14,7 @@ import (
 func TestListsAreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 600
-		h := open(dispatchtest.NewMemStore(skewed(0)), backend("a", dispatch.AccessShared, &script{}))
+		h := open(conformance.NewMemStore(skewed(0)), backend("a", dispatch.AccessShared, &script{}))
 		h.stop() // nothing is visited
 		drafts := make([]dispatch.Draft, n)
 		for i := range drafts {

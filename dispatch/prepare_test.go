@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -126,7 +126,7 @@ func (d *defined) Status(ctx context.Context, t dispatch.Token, r dispatch.Ref) 
 func withDefined(t *testing.T, change func(*dispatch.Broker), test func(*testing.T, *house, *defined)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newDefined()
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 		if change != nil {
 			change(h.Broker)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // The tests of this file sleep in bubbles of testing/synctest, which with makes.
@@ -262,7 +262,7 @@ func TestResultsAreThereWithTheEnd(t *testing.T) {
 				}
 				return json.RawMessage(`{"id":"c"}`), nil
 			}}
-			h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+			h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 			defer h.stop()
 			job := h.accept(t)
 			task := h.acceptTask(t, "1")
@@ -279,7 +279,7 @@ func TestResultsAreThereWithTheEnd(t *testing.T) {
 			if r, err := h.Read(t.Context(), "ann", job.ID, dispatch.AsKnown); err != nil || r.Status != dispatch.Finished {
 				t.Fatalf("%s, %v", r.Status, err)
 			}
-			if _, _, err := dispatchtest.Task(t.Context(), h.Broker, "ann", task, time.Second); err != nil {
+			if _, _, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Second); err != nil {
 				t.Fatal(err)
 			}
 			g, err := h.TaskResults(t.Context(), "ann", task, dispatch.Mark{}, 10)

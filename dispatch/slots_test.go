@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // lasting answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it has at once: from
@@ -83,7 +83,7 @@ func inBoth(t *testing.T, test func(*testing.T, dispatch.Store)) {
 
 // inModel runs a test in its own time on the model alone: days on SQLite take minutes, and the store's suite has them for both.
 func inModel(t *testing.T, test func(*testing.T, dispatch.Store)) {
-	synctest.Test(t, func(t *testing.T) { test(t, dispatchtest.NewMemStore(clock{})) })
+	synctest.Test(t, func(t *testing.T) { test(t, conformance.NewMemStore(clock{})) })
 }
 
 // The platform never has more jobs of an account than limits.jobs, however long jobs have waited or run, by two replicas together;

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // suspect accepts n jobs that were in hand when a process was killed, and gives their ids.
@@ -51,7 +51,7 @@ func TestManySuspectsAreSubmittedInMinutes(t *testing.T) {
 					started.Add(1)
 					return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 				}}
-				s := dispatchtest.NewMemStore(clock{})
+				s := conformance.NewMemStore(clock{})
 				suspect(t, s, 1000, 1)
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits = dispatch.Limits{Jobs: 2000, Requests: 100, Send: 30 * time.Second}

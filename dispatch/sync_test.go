@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // running is a platform whose synchronous runs give a few bytes.
@@ -107,7 +107,7 @@ func TestRunSync_CountsLikeAJob(t *testing.T) {
 		if n := strings.Count(h.logs.String(), "msg=audit action=run "); n != 3 {
 			t.Errorf("%d audit lines for 3 runs", n)
 		}
-		records, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
+		records, err := conformance.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
 		if err != nil || len(records) != 1 {
 			t.Errorf("runs are among the jobs: %+v, %v", records, err)
 		}
@@ -175,7 +175,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // TestRunSync_LongRunStaysRunning: it is confirmed for as long as it takes, and is unknown soon after its process was lost.
 func TestRunSync_LongRunStaysRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &losing{Store: dispatchtest.NewMemStore(clock{})}
+		s := &losing{Store: conformance.NewMemStore(clock{})}
 		h := open(s, backend("a", dispatch.AccessShared, running()))
 		defer h.stop()
 		r, err := h.RunSync(t.Context(), "ann", request("a"))
@@ -223,7 +223,7 @@ func TestRunSync_NothingIsSentUnrecorded(t *testing.T) {
 			t.Error("it was sent")
 			return nil, errors.New("sent")
 		}
-		h := open(refusing{dispatchtest.NewMemStore(clock{})}, backend("a", dispatch.AccessShared, p))
+		h := open(refusing{conformance.NewMemStore(clock{})}, backend("a", dispatch.AccessShared, p))
 		defer h.stop()
 		for range 5 { // and gives its slots back
 			_, err := h.RunSync(t.Context(), "ann", request("a"))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 func values(n int) []json.RawMessage {
@@ -74,7 +74,7 @@ func TestATaskDrains(t *testing.T) {
 			t.Fatalf("%+v after %v, %v", r, time.Since(began), err)
 		}
 		time.Sleep(30 * time.Minute)
-		task, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", r.ID, time.Second)
+		task, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", r.ID, time.Second)
 		if err != nil || task.Counts.Status() != dispatch.Finished || task.Counts[dispatch.Finished] != 10 || task.Progress != 100 || len(jobs) != 10 {
 			t.Errorf("%+v, %v", task, err)
 		}
@@ -113,7 +113,7 @@ func TestATaskIsDeletedWhileItIsSubmitted(t *testing.T) {
 		if err := h.DeleteTask(t.Context(), "ann", id); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, time.Second); !dispatch.Is(err, dispatch.NotFound) {
+		if _, _, err := conformance.Task(t.Context(), h.Broker, "ann", id, time.Second); !dispatch.Is(err, dispatch.NotFound) {
 			t.Errorf("it is still shown: %v", err)
 		}
 		wantKind(t, h.DeleteTask(t.Context(), "ann", id), dispatch.NotFound)
@@ -217,7 +217,7 @@ func TestAPlatformThatTurnsEverythingAway(t *testing.T) {
 			t.Errorf("%v after %d submits", task.Counts, p.submits.Load())
 		}
 		time.Sleep(2 * time.Hour)
-		_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, time.Hour)
+		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,11 +262,11 @@ func TestAFullPlatformIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, p)
 		b.Limits.Jobs = 0 // to be learned
-		h := open(dispatchtest.NewMemStore(clock{}), b)
+		h := open(conformance.NewMemStore(clock{}), b)
 		defer h.stop()
 		id := h.task(t, 6)
 		time.Sleep(runs - time.Minute)
-		_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", id, time.Hour)
+		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, time.Hour)
 		if err != nil || jobs[5].Status != dispatch.Accepted || jobs[5].Attention != dispatch.Full {
 			t.Fatalf("%s %q, %v", jobs[5].Status, jobs[5].Attention, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // skewed is a clock that differs from the process's own.
@@ -25,7 +25,7 @@ func TestAReadingUnderWayIsNotUnreachable(t *testing.T) {
 				time.Sleep(answersIn)
 				return dispatch.Report{Status: dispatch.Running}, nil
 			}}
-			h := open(dispatchtest.NewMemStore(skewed(skew)), backend("a", dispatch.AccessShared, p))
+			h := open(conformance.NewMemStore(skewed(skew)), backend("a", dispatch.AccessShared, p))
 			defer h.stop()
 			id := h.accept(t).ID
 			time.Sleep(90 * time.Minute) // the broker asks once a minute by itself
@@ -76,7 +76,7 @@ func (h *house) attends(t *testing.T, id dispatch.JobID, fresh time.Duration, wa
 // listed reads the list as it is known.
 func (h *house) listed(t *testing.T, want dispatch.Attention) {
 	t.Helper()
-	jobs, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
+	jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
 	if err != nil || len(jobs) != 1 || jobs[0].Attention != want {
 		t.Errorf("listed: %+v, not with attention %q; %v", jobs, want, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // faulty is a store whose calls fail as a test says.
@@ -85,7 +85,7 @@ func (f *faulty) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reque
 
 func withFaulty(t *testing.T, p dispatch.Platform, test func(*testing.T, *house, *faulty)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Store: dispatchtest.NewMemStore(clock{})}
+		f := &faulty{Store: conformance.NewMemStore(clock{})}
 		h := open(f, backend("a", dispatch.AccessShared, p))
 		test(t, h, f)
 		h.stop()
@@ -253,7 +253,7 @@ func TestKeptStatusesAreReadThoughNothingCanBeWritten(t *testing.T) {
 			if err != nil || got.Status != dispatch.Running || got.Attention != dispatch.None || time.Since(began) > 0 {
 				t.Fatalf("after %v the job is %s %q: %v", time.Since(began), got.Status, got.Attention, err)
 			}
-			all, err := dispatchtest.Jobs(t.Context(), h.Broker, "ann", time.Second)
+			all, err := conformance.Jobs(t.Context(), h.Broker, "ann", time.Second)
 			if err != nil || len(all) != 1 || all[0].Attention != dispatch.None || time.Since(began) > 0 {
 				t.Fatalf("after %v the list is %+v: %v", time.Since(began), all, err)
 			}
@@ -277,7 +277,7 @@ func TestALateSaveWakesInItsCommit(t *testing.T) {
 			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
 		synctest.Test(t, func(t *testing.T) {
-			f := &faulty{Store: dispatchtest.NewMemStore(clock{})}
+			f := &faulty{Store: conformance.NewMemStore(clock{})}
 			h := open(asleep{f}, backend("a", dispatch.AccessShared, p))
 			away := time.Now().Add(late)
 			f.set(func() {

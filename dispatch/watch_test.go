@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // Who watches a job is told of that job alone, however it changes and wherever, and of what is done to many at once.
 func TestAWatcherOfAJobIsToldOfThatJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &script{}
-		h := open(dispatchtest.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
+		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 		defer h.stop()
 		task := h.acceptTask(t, "1", "2")
-		_, jobs, err := dispatchtest.Task(t.Context(), h.Broker, "ann", task, dispatch.AsKnown)
+		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task, dispatch.AsKnown)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
@@ -24,8 +24,8 @@ type wall struct{}
 func (wall) Now() time.Time { return time.Now() }
 
 // starting runs engines with the hints that a process gets.
-func starting(hints func() engine.Hints) func(context.Context, dispatch.Store, dispatchtest.Visit) (dispatch.Engine, <-chan struct{}) {
-	return func(ctx context.Context, s dispatch.Store, v dispatchtest.Visit) (dispatch.Engine, <-chan struct{}) {
+func starting(hints func() engine.Hints) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine, <-chan struct{}) {
+	return func(ctx context.Context, s dispatch.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Hints: hints()})
 		ended := make(chan struct{})
 		go func() {
@@ -39,28 +39,28 @@ func starting(hints func() engine.Hints) func(context.Context, dispatch.Store, d
 func alone() engine.Hints { return nil }
 
 func TestEngineInMemory(t *testing.T) {
-	dispatchtest.TestEngine(t, func(t *testing.T, test func(*testing.T, dispatchtest.Cluster)) {
+	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		synctest.Test(t, func(t *testing.T) {
-			s := dispatchtest.NewMemStore(wall{})
-			test(t, dispatchtest.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
+			s := conformance.NewMemStore(wall{})
+			test(t, conformance.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
 		})
 	})
 }
 
 func TestEngineOnSQLite(t *testing.T) {
-	dispatchtest.TestEngine(t, func(t *testing.T, test func(*testing.T, dispatchtest.Cluster)) {
+	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		file := filepath.Join(t.TempDir(), "engine.db")
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, "sqlite:"+file)
-			test(t, dispatchtest.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
+			test(t, conformance.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
 		})
 	})
 }
 
 func TestEngineOnPostgreSQL(t *testing.T) {
-	dispatchtest.TestEngine(t, func(t *testing.T, test func(*testing.T, dispatchtest.Cluster)) {
+	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		url := postgres.Database(t)
-		test(t, dispatchtest.Cluster{
+		test(t, conformance.Cluster{
 			Store: func() dispatch.Store { return open(t, url) },
 			Start: starting(func() engine.Hints { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }),
 		})

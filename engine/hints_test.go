@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // process hears on a channel what others tell. It is listening when process returns.
@@ -265,7 +265,7 @@ func until[T any](t *testing.T, tell func(), heard <-chan T, wanted func(T) bool
 
 func TestVisitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := dispatchtest.NewMemStore(wall{})
+		s := conformance.NewMemStore(wall{})
 		var mu sync.Mutex
 		now, most, done := 0, 0, 0
 		e := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Visits: 3,
@@ -312,7 +312,7 @@ func (s *flaky) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration)
 
 func TestAStoreThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &flaky{Store: dispatchtest.NewMemStore(wall{}), failures: 3}
+		s := &flaky{Store: conformance.NewMemStore(wall{}), failures: 3}
 		ctx, stop := context.WithCancel(t.Context())
 		e := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Visit: func(ctx context.Context, l dispatch.Lease) error {
 			stop()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // panicking is a store whose Dequeue and Serve panic at first.
@@ -38,7 +38,7 @@ func (s *panicking) Serve(ctx context.Context, platforms []string) error {
 // TestRun_SurvivesPanics of the store and of visits, logs them with their stacks, and goes on.
 func TestRun_SurvivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := dispatchtest.NewMemStore(wall{})
+		mem := conformance.NewMemStore(wall{})
 		s := &panicking{Store: mem}
 		s.left.Store(4)
 		draft := dispatch.Draft{Job: dispatch.Job{Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}, Body: []byte(`{}`)}

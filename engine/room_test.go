@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // deaf are hints that never arrive.
@@ -76,7 +76,7 @@ func run(t *testing.T, c engine.Config) (stop func()) {
 // A platform that does not answer, with more accounts than there can be visits, does not delay another's.
 func TestASilentPlatformDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := dispatchtest.NewMemStore(wall{})
+		s := conformance.NewMemStore(wall{})
 		for i := range 500 {
 			wake(t, s, dispatch.Account(fmt.Sprintf("silent/%d", i)))
 		}
@@ -104,7 +104,7 @@ func TestASilentPlatformDelaysNoOther(t *testing.T) {
 // process has served the platform for some minutes, it visits them, so that their jobs say so.
 func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := dispatchtest.NewMemStore(wall{})
+		s := conformance.NewMemStore(wall{})
 		old, fresh := newVisited(s, nil), newVisited(s, nil)
 		stopOld := run(t, engine.Config{Store: s, Visit: old.visit, Hints: deaf{}, Platforms: []string{"p"}})
 		defer stopOld()
@@ -139,7 +139,7 @@ func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
 // A process that is alone says at once that a platform is not configured any more.
 func TestAProcessThatIsAloneVisitsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := dispatchtest.NewMemStore(wall{})
+		s := conformance.NewMemStore(wall{})
 		v := newVisited(s, nil)
 		for i := range 30 {
 			wake(t, s, dispatch.Account(fmt.Sprintf("gone/%d", i)))

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // gone is a store that gives out no accounts and notes nothing while it is away.
@@ -41,7 +41,7 @@ func (g *gone) Serve(ctx context.Context, platforms []string) error {
 func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		g := &gone{Store: dispatchtest.NewMemStore(wall{})}
+		g := &gone{Store: conformance.NewMemStore(wall{})}
 		e := engine.New(engine.Config{Store: g, Log: slog.New(slog.NewTextHandler(&log, nil)), Hints: deaf{}, Platforms: []string{"p"},
 			Visit: func(context.Context, dispatch.Lease) error { return nil }})
 		ctx, stop := context.WithCancel(t.Context())

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/engine"
-	"github.com/eodispatch/eodispatch/openeo"
+	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -53,7 +53,7 @@ func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 	net := byHost{"docs.test": definition}
 	eo := &simulator.OpenEO{Check: n.idp.Check("platform"), Life: simulator.Life{Run: 4 * time.Minute}, Namespaces: &http.Client{Transport: net}}
 	net["eo.test"] = eo
-	store := dispatchtest.NewMemStore(wallClock{})
+	store := conformance.NewMemStore(wallClock{})
 	quiet := slog.New(slog.DiscardHandler)
 	b := &dispatch.Broker{Store: store, Tokens: tokens, Installation: "outage", Log: quiet, Backends: []*dispatch.Backend{{
 		Name: "P", Label: dispatch.OpenEO, Endpoint: "https://eo.test", Access: dispatch.AccessUser,

@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 func TestSQLiteAgreesWithTheModel(t *testing.T) {
 	histories(t, "6") // the race detector makes SQLite slow
-	dispatchtest.TestAgreement(t, memory, model)
+	conformance.TestAgreement(t, memory, model)
 }
 
 func TestPostgreSQLAgreesWithTheModel(t *testing.T) {
 	histories(t, "8") // each makes a database
-	dispatchtest.TestAgreement(t, postgresql, model)
+	conformance.TestAgreement(t, postgresql, model)
 }
 
 // histories says how many random ones a test tries.
@@ -28,17 +28,17 @@ func histories(t *testing.T, n string) {
 	t.Cleanup(func() { _ = checks.Value.Set(before) })
 }
 
-func model(*testing.T) dispatchtest.Database {
+func model(*testing.T) conformance.Database {
 	c := &clock{now: start}
-	s := dispatchtest.NewMemStore(c)
+	s := conformance.NewMemStore(c)
 	same := func() dispatch.Store { return s }
-	return dispatchtest.Database{Open: same, Restart: same, Pass: c.pass}
+	return conformance.Database{Open: same, Restart: same, Pass: c.pass}
 }
 
 // memory is SQLite without the disk, which would make a hundred histories slow.
-func memory(t *testing.T) dispatchtest.Database {
+func memory(t *testing.T) conformance.Database {
 	c := &clock{now: start}
 	s := open(t, "sqlite::memory:", c)
 	same := func() dispatch.Store { return s }
-	return dispatchtest.Database{Open: same, Restart: same, Pass: c.pass}
+	return conformance.Database{Open: same, Restart: same, Pass: c.pass}
 }

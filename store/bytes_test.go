@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestBytesOfEarlierJobsAreCounted: the migration counts the requests of the jobs that an earlier version kept.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestIDsThatAreInUseAreSkipped: the counter of ids is behind, as after a failover that lost commits, for the next process as

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestLockExcludesOtherProcesses, which are stores of their own here, from one name and from no other.

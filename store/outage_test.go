@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestASilentServerHoldsNobody: connections that pass nothing any more, while new ones work. Every call returns within the

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestANewerSchemaIsRefused, with the version of the program that is needed.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // instant is a platform that answers a submission with the result, and notes in which order jobs came. At some of them it stops
@@ -121,7 +121,7 @@ func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int
 // places are the queue positions of a task's jobs.
 func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (places []int) {
 	t.Helper()
-	_, jobs, err := dispatchtest.Task(t.Context(), r.Broker, u, id, dispatch.AsKnown)
+	_, jobs, err := conformance.Task(t.Context(), r.Broker, u, id, dispatch.AsKnown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +136,13 @@ func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (p
 
 func TestUsersAreServedInTurn(t *testing.T) {
 	t.Run("model", func(t *testing.T) {
-		s := dispatchtest.NewMemStore(wall{})
-		servesInTurn(t, dispatchtest.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store { return s }})
+		s := conformance.NewMemStore(wall{})
+		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store { return s }})
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 		s := open(t, dsn, wall{})
-		servesInTurn(t, dispatchtest.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store {
+		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -152,13 +152,13 @@ func TestUsersAreServedInTurn(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		dsn := postgres.Database(t)
 		more := func() dispatch.Store { return open(t, dsn, nil) }
-		servesInTurn(t, dispatchtest.Database{Open: more, Restart: more})
+		servesInTurn(t, conformance.Database{Open: more, Restart: more})
 	})
 }
 
 // servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas come and go and a newcomer
 // submits a single job. Each user is served once in each round, in the order in which they came, as their jobs were told.
-func servesInTurn(t *testing.T, db dispatchtest.Database) {
+func servesInTurn(t *testing.T, db conformance.Database) {
 	const users, each = 100, 3
 	p := &instant{stops: []int{120, 180, 240, users*each + each + 1}, stop: make(chan struct{})}
 	s := db.Open()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // Many waiting jobs must not slow the look at what is next. The bound leaves room for the race detector and for a

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 
-func TestStoreOnSQLite(t *testing.T) { dispatchtest.TestStore(t, sqlite) }
+func TestStoreOnSQLite(t *testing.T) { conformance.TestStore(t, sqlite) }
 
-func TestStoreOnPostgreSQL(t *testing.T) { dispatchtest.TestStore(t, postgresql) }
+func TestStoreOnPostgreSQL(t *testing.T) { conformance.TestStore(t, postgresql) }
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
@@ -50,11 +50,11 @@ func open(t testing.TB, dsn string, c dispatch.Clock) *store.Store {
 	return s
 }
 
-func sqlite(t *testing.T) dispatchtest.Database {
+func sqlite(t *testing.T) conformance.Database {
 	c := &clock{now: start}
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "a b?%23#é.db")
 	s := open(t, dsn, c)
-	return dispatchtest.Database{
+	return conformance.Database{
 		Open: func() dispatch.Store { return s },
 		Restart: func() dispatch.Store {
 			if err := s.Close(); err != nil {
@@ -68,7 +68,7 @@ func sqlite(t *testing.T) dispatchtest.Database {
 }
 
 // postgresql gives the database a clock that stands still, in front of its own.
-func postgresql(t *testing.T) dispatchtest.Database {
+func postgresql(t *testing.T) conformance.Database {
 	dsn := postgres.Database(t)
 	postgres.Exec(t, dsn, fmt.Sprintf(`CREATE SCHEMA clock;
 		CREATE TABLE clock.time (now TIMESTAMPTZ); INSERT INTO clock.time VALUES ('%s');
@@ -80,7 +80,7 @@ func postgresql(t *testing.T) dispatchtest.Database {
 		all = append(all, open(t, slowed, nil))
 		return all[len(all)-1]
 	}
-	return dispatchtest.Database{
+	return conformance.Database{
 		Open: more,
 		Restart: func() dispatch.Store {
 			for _, s := range all {

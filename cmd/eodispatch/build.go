@@ -16,8 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/ogcapi"
-	"github.com/eodispatch/eodispatch/openeo"
+	"github.com/eodispatch/eodispatch/platform/ogcapi"
+	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/upstream"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestReplicasExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real program

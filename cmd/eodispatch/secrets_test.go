@@ -23,8 +23,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest/postgres"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // TestNoSecretLeaves runs the real program on each database, at its most talkative, through all that has to do with secrets,

@@ -12,10 +12,10 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatchtest"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // workshop is a broker with its engine at the simulated platforms, without the HTTP in front.
@@ -113,7 +113,7 @@ func documented(t *testing.T) string {
 func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration) []dispatch.Record {
 	t.Helper()
 	for end := time.Now().Add(within); ; {
-		task, jobs, err := dispatchtest.Task(t.Context(), w.Broker, upscaler, id, 100*time.Millisecond)
+		task, jobs, err := conformance.Task(t.Context(), w.Broker, upscaler, id, 100*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestAnErrorIsReadTwice(t *testing.T) {
 	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 2 * time.Second, Flicker: time.Second}, "jobs: 4")
 	id := w.accept(t, config.OpenEO, 3)
 	for seen := false; !seen; {
-		task, jobs, err := dispatchtest.Task(t.Context(), w.Broker, upscaler, id, 100*time.Millisecond)
+		task, jobs, err := conformance.Task(t.Context(), w.Broker, upscaler, id, 100*time.Millisecond)
 		if err != nil || task.Counts.Status().Final() {
 			t.Fatalf("before the error was seen: %v, %v", task.Counts, err)
 		}
@@ -273,7 +273,7 @@ func TestADimensionOfTheProcess(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, e.Faults)
 		}
 	}
-	if tasks, err := dispatchtest.Tasks(t.Context(), w.Broker, upscaler, time.Hour); err != nil || len(tasks) != 0 {
+	if tasks, err := conformance.Tasks(t.Context(), w.Broker, upscaler, time.Hour); err != nil || len(tasks) != 0 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
 }

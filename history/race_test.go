@@ -1,6 +1,0 @@
-//go:build race
-
-package history
-
-// The race detector slows the SQL down a hundredfold.
-func init() { sameSeeds = []uint64{29} }

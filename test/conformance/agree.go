@@ -1,0 +1,336 @@
+package conformance
+
+import (
+	stdcmp "cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// TestAgreement does the same random operations on a database and on its model, and compares all that they say.
+func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
+	rapid.Check(t, func(r *rapid.T) {
+
+		p := &pair{T: t, r: r, sides: [2]Database{new(t), model(t)}}
+		for i, db := range p.sides {
+			p.stores[i] = db.Open()
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"accept":  p.accept,
+			"cancel":  p.cancel,
+			"await":   p.await,
+			"drop":    p.cancelTask,
+			"retry":   p.retryTask,
+			"dequeue": p.dequeue,
+			"serve":   p.serve,
+			"renew":   p.renew,
+			"release": p.release,
+			"intend":  p.intend,
+			"save":    p.save,
+			"hold":    p.hold,
+			"take":    p.take,
+			"answer":  p.answer,
+			"starts":  p.noteStarts,
+			"settle":  p.compared,
+			"purge":   p.purge,
+			"pass":    p.pass,
+			"define":  p.redefine,
+			"":        p.compare,
+		})
+	})
+}
+
+// pair is a database, its model, and what a visit knows of both.
+type pair struct {
+	*testing.T
+	r      *rapid.T
+	sides  [2]Database
+	stores [2]dispatch.Store
+	jobs   int
+	tasks  int
+	leases []dispatch.Lease
+	known  []dispatch.Job
+}
+
+// both does the same on each side and compares what comes.
+func both[V any](p *pair, r *rapid.T, f func(dispatch.Store) (V, error)) V {
+	var values [2]V
+	var errs [2]error
+	for i, s := range p.stores {
+		values[i], errs[i] = f(s)
+	}
+	if (errs[0] == nil) != (errs[1] == nil) || errs[0] != nil && dispatch.KindOf(errs[0]) != dispatch.KindOf(errs[1]) {
+		r.Fatalf("the database says %v, the model %v", errs[0], errs[1])
+	}
+	if d := cmp.Diff(values[1], values[0], same); d != "" && errs[0] == nil {
+		r.Fatalf("(-model +database)\n%s", d)
+	}
+	return values[0]
+}
+
+var (
+	users    = rapid.SampledFrom([]dispatch.UserID{"ann", "Bob", "é/1"})
+	accounts = rapid.SampledFrom([]dispatch.Account{"p/shared", "q/ann"})
+	spans    = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 10 * time.Second, time.Minute, 7 * time.Hour})
+)
+
+var documents = rapid.SampledFrom([]*dispatch.Document{nil, text("a", "1"), text("a", "2"), text("b", "2")})
+
+func text(application, body string) *dispatch.Document {
+	return &dispatch.Document{Body: []byte(body),
+		Origin: dispatch.Origin{Platform: "p", Service: dispatch.Service{Endpoint: "https://p.example", Application: application}}}
+}
+
+func (p *pair) redefine(r *rapid.T) {
+	now := documents.Draw(r, "document")
+	if now == nil {
+		return
+	}
+	both(p, r, func(s dispatch.Store) ([]dispatch.UserID, error) {
+		owners, err := s.Redefine(p.Context(), now.Origin, now.Hash())
+		slices.Sort(owners)
+		return owners, err
+	})
+	both(p, r, func(s dispatch.Store) ([]dispatch.Origin, error) { return origins(p.Context(), s) })
+	u, id := users.Draw(r, "owner"), p.id(r)
+	both(p, r, func(s dispatch.Store) ([]byte, error) { return s.Document(p.Context(), u, id) })
+}
+
+// origins are sorted.
+func origins(ctx context.Context, s dispatch.Store) ([]dispatch.Origin, error) {
+	all, err := s.Origins(ctx)
+	slices.SortFunc(all, func(a, b dispatch.Origin) int {
+		return stdcmp.Compare(a.Platform+" "+a.Service.Application, b.Platform+" "+b.Service.Application)
+	})
+	return all, err
+}
+
+func (p *pair) id(r *rapid.T) dispatch.JobID {
+	return dispatch.JobID(rapid.IntRange(1, p.jobs+1).Draw(r, "id"))
+}
+
+func (p *pair) accept(r *rapid.T) {
+	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
+	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
+	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
+	type kept struct {
+		Repeated dispatch.Repeated
+		Task     dispatch.Task
+		Jobs     []dispatch.Draft
+	}
+	got := both(p, r, func(s dispatch.Store) (k kept, err error) {
+		var task *dispatch.Task
+		if withTask {
+			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document}
+		}
+		for i := range n {
+			k.Jobs = append(k.Jobs, draft(u, a))
+			if withTask {
+				k.Jobs[i].Number, k.Jobs[i].Body = i+1, []byte("1")
+			}
+			k.Jobs[i].Document = document
+		}
+		k.Repeated, err = s.Accept(p.Context(), dispatch.Key{}, task, k.Jobs, within...)
+		if task != nil {
+			k.Task = *task
+		}
+		return k, err
+	})
+	p.tasks = max(p.tasks, int(got.Task.ID))
+	for _, j := range got.Jobs {
+		p.jobs = max(p.jobs, int(j.ID))
+		p.known = append(p.known, j.Job)
+	}
+}
+
+func (p *pair) cancel(r *rapid.T) {
+	u, id, hide := users.Draw(r, "owner"), p.id(r), rapid.Bool().Draw(r, "hide")
+	both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Cancel(p.Context(), u, id, hide) })
+}
+
+func (p *pair) task(r *rapid.T) dispatch.TaskID {
+	return dispatch.TaskID(rapid.IntRange(1, p.tasks+1).Draw(r, "task"))
+}
+
+func (p *pair) cancelTask(r *rapid.T) {
+	u, id := users.Draw(r, "owner"), p.task(r)
+	both(p, r, func(s dispatch.Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id) })
+}
+
+func (p *pair) retryTask(r *rapid.T) {
+	u, id := users.Draw(r, "owner"), p.task(r)
+	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}
+	both(p, r, func(s dispatch.Store) (string, error) {
+		a, n, err := s.RetryTask(p.Context(), u, id, within)
+		return fmt.Sprint(a, n), err
+	})
+}
+
+func (p *pair) await(r *rapid.T) {
+	u, fresh, gap := users.Draw(r, "owner"), spans.Draw(r, "fresh"), spans.Draw(r, "gap")
+	scope := rapid.SampledFrom([]dispatch.Scope{{}, {Job: p.id(r)}, {Task: p.task(r)}, {Alone: true}, {Tasks: true}, {Alone: true, Tasks: true}}).Draw(r, "scope")
+	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) { return s.Await(p.Context(), u, scope, fresh, gap) })
+	both(p, r, func(s dispatch.Store) (bool, error) { return s.Awaited(p.Context(), u, scope) })
+}
+
+func (p *pair) serve(r *rapid.T) {
+	names := rapid.SampledFrom([][]string{nil, {"p"}, {"q"}, {"q", "p"}}).Draw(r, "platforms")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Serve(p.Context(), names) })
+}
+
+func (p *pair) dequeue(r *rapid.T) {
+	n, ttl := rapid.IntRange(1, 3).Draw(r, "n"), time.Second+spans.Draw(r, "ttl")
+	room := dispatch.Room{Others: n, Unserved: spans.Draw(r, "unserved")}
+	if rapid.Bool().Draw(r, "known") {
+		room.Platforms = map[string]int{"p": n - 1}
+	}
+	type given struct {
+		Leases map[dispatch.Account]dispatch.Lease
+		Wait   time.Duration
+	}
+	got := both(p, r, func(s dispatch.Store) (g given, err error) {
+		leases, wait, err := s.Dequeue(p.Context(), room, ttl)
+		g = given{map[dispatch.Account]dispatch.Lease{}, wait}
+		for _, l := range leases {
+			g.Leases[l.Account] = l
+		}
+		return g, err
+	})
+	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
+		if l, ok := got.Leases[a]; ok {
+			p.leases = append(p.leases, l)
+		}
+	}
+}
+
+func (p *pair) lease(r *rapid.T) dispatch.Lease {
+	return rapid.SampledFrom(append(p.leases, dispatch.Lease{Account: "p/shared"})).Draw(r, "lease")
+}
+
+func (p *pair) renew(r *rapid.T) {
+	l, ttl := p.lease(r), time.Second+spans.Draw(r, "ttl")
+	if l.Generation == 0 {
+		return // nobody was ever given such a lease
+	}
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Renew(p.Context(), l, ttl) })
+}
+
+func (p *pair) release(r *rapid.T) {
+	l, wakes, later := p.lease(r), rapid.Int64Range(0, 5).Draw(r, "wakes"), spans.Draw(r, "due")
+	if l.Generation == 0 {
+		return
+	}
+	both(p, r, func(s dispatch.Store) (any, error) {
+		g, err := s.Agenda(p.Context(), l.Account, 1, stalledAfter)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.Release(p.Context(), l, g.Wakes-wakes/5, g.Now.Add(later))
+	})
+}
+
+func (p *pair) intend(r *rapid.T) {
+	l := p.lease(r)
+	if len(p.known) == 0 || l.Generation == 0 {
+		return
+	}
+	j := rapid.SampledFrom(p.known).Draw(r, "job")
+	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) {
+		return s.Intend(p.Context(), l, limits, []dispatch.Job{j})
+	})...)
+}
+
+func (p *pair) save(r *rapid.T) {
+	if len(p.known) == 0 {
+		return
+	}
+	j := rapid.SampledFrom(p.known).Draw(r, "job")
+	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
+	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")), j.Created.Add(spans.Draw(r, "checked"))
+	if j.Phase == dispatch.Started {
+		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}).Draw(r, "status")
+	}
+	if j.Phase == dispatch.Ended {
+		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
+	}
+	j.Awaited, j.Strays = rapid.Bool().Draw(r, "awaited"), nil
+	if rapid.IntRange(0, 5).Draw(r, "stray") == 0 {
+		j.Strays = []dispatch.Ref{{ID: "x"}}
+	}
+	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Save(p.Context(), []dispatch.Job{j}) })...)
+}
+
+func (p *pair) hold(r *rapid.T) {
+	a, d := accounts.Draw(r, "account"), spans.Draw(r, "time")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Hold(p.Context(), a, d, dispatch.NotTaken, "why") })
+}
+
+func (p *pair) take(r *rapid.T) {
+	a := dispatch.Ask{Account: accounts.Draw(r, "account"),
+		Pace:    rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace"),
+		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r, "purpose"), Ahead: time.Second}
+	both(p, r, func(s dispatch.Store) (dispatch.Served, error) { return s.Take(p.Context(), a) })
+}
+
+func (p *pair) answer(r *rapid.T) {
+	failure := rapid.SampledFrom([]string{"", "It does not answer."}).Draw(r, "failure")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Answered(p.Context(), "p", failure) })
+}
+
+func (p *pair) purge(r *rapid.T) {
+	keep := spans.Draw(r, "keep")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Purge(p.Context(), keep) })
+}
+
+func (p *pair) pass(r *rapid.T) {
+	d := spans.Draw(r, "time")
+	for _, db := range p.sides {
+		db.Pass(d)
+	}
+}
+
+// compare looks at everything that can be seen.
+func (p *pair) compare(r *rapid.T) {
+	ctx := p.Context()
+	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed, dispatch.Accepted}}).Draw(r, "statuses"),
+		Most: rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
+	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
+		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, page) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, dispatch.Page{}) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
+		for id := range dispatch.TaskID(min(p.tasks, 5)) {
+			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
+			})
+		}
+	}
+	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
+		both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
+		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
+		for _, l := range g.Lines {
+			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
+			both(p, r, func(s dispatch.Store) ([]dispatch.JobID, error) { return s.Waiting(ctx, a, l) })
+		}
+	}
+	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
+		both(p, r, func(s dispatch.Store) ([]dispatch.Standing, error) {
+			return s.Standings(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
+		})
+	}
+	for id := range dispatch.JobID(min(p.jobs, 20)) {
+		both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Load(ctx, id+1) })
+		both(p, r, func(s dispatch.Store) (dispatch.Request, error) { return s.Request(ctx, id+1) })
+	}
+}

@@ -1,0 +1,50 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// clockBack sets the clock back an hour while a job's next reading, its account's visit and a hold are planned.
+func (t storeTest) clockBack() {
+	ctx := t.Context()
+	start := t.look0()
+	plan := func(due time.Duration) dispatch.Job {
+		j := t.accept()
+		j.Phase, j.Due, j.SendBy = dispatch.Started, start.Add(due), start.Add(due-time.Second)
+		return t.save(j)
+	}
+	soon, late := plan(time.Minute), plan(20*time.Minute)
+	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NotTaken, "Later."))
+	held := t.look().Hold
+	l := t.lease()
+	t.must(t.s.Release(ctx, l, t.look().Wakes, start.Add(time.Minute)))
+	t.must(t.s.Serve(ctx, []string{"p"}))
+
+	t.db.Pass(-time.Hour)
+	for range 2 { // the second time nothing is left to move
+		t.must(t.s.Serve(ctx, []string{"p"}))
+		for _, j := range []dispatch.Job{soon, late} {
+			want := j
+			want.Due, want.SendBy = j.Due.Add(-time.Hour), j.SendBy.Add(-time.Hour)
+			t.equal(t.load(j.ID), want)
+		}
+	}
+	if is := t.look().Hold; !is.Equal(held.Add(-time.Hour)) {
+		t.Errorf("held until %v, want an hour before %v", is, held)
+	}
+	due := func() int {
+		leases, _, err := t.s.Dequeue(ctx, dispatch.Room{Others: 9}, time.Minute)
+		t.must(err)
+		return len(leases)
+	}
+	t.db.Pass(59 * time.Second)
+	if n := due(); n != 0 {
+		t.Errorf("%d visits before their time", n)
+	}
+	t.db.Pass(time.Second)
+	if n := due(); n != 1 {
+		t.Errorf("%d visits are due", n)
+	}
+}

@@ -1,0 +1,56 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// bytes counts those of the requests of a user's jobs and synchronous runs that have not ended. What the jobs of a task share
+// counts once.
+func (s *MemStore) bytes(u dispatch.UserID, now time.Time) (n int64) {
+	counted := map[dispatch.TaskID]bool{0: true}
+	for _, r := range s.jobs {
+		if r.Owner != u || r.Phase == dispatch.Ended {
+			continue
+		}
+		n += int64(len(r.body))
+		if !counted[r.Task] {
+			counted[r.Task] = true
+			n += sizeOf(s.tasks[r.Task].Request)
+		}
+	}
+	for _, r := range s.runs {
+		if r.Owner == u && r.at(now).Ended.IsZero() {
+			n += sizeOf(r.Request)
+		}
+	}
+	return n
+}
+
+// bytesAgain counts by how much a user holds more once these jobs, which have ended, are live again.
+func (s *MemStore) bytesAgain(u dispatch.UserID, jobs []*row, now time.Time) int64 {
+	before := s.bytes(u, now)
+	phases := make([]dispatch.Phase, len(jobs))
+	for i, r := range jobs {
+		phases[i], r.Phase = r.Phase, dispatch.Waiting
+	}
+	after := s.bytes(u, now)
+	for i, r := range jobs {
+		r.Phase = phases[i]
+	}
+	return after - before
+}
+
+// sizeOf is that of a request as a store keeps it.
+func sizeOf(r dispatch.Request) int64 {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return 0
+	}
+	return int64(len(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+}

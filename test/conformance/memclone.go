@@ -1,0 +1,24 @@
+package conformance
+
+import "maps"
+
+// Clone returns a copy of what the store keeps of jobs, tasks, keys and accounts at present: a backup, for tests of restores.
+func (s *MemStore) Clone() *MemStore {
+	_, unlock := s.lock()
+	defer unlock()
+	c := NewMemStore(s.clock)
+	c.lastJob, c.lastTask, c.tasks, c.keys = s.lastJob, s.lastTask, maps.Clone(s.tasks), maps.Clone(s.keys)
+	for _, r := range s.jobs {
+		is := *r
+		is.Job = r.job()
+		c.jobs = append(c.jobs, &is)
+	}
+	for name, a := range s.accounts {
+		is := *a
+		is.turns, is.owners = maps.Clone(a.turns), maps.Clone(a.owners)
+		c.accounts[name] = &is
+	}
+	maps.Copy(c.defined, s.defined)
+	maps.Copy(c.heard, s.heard)
+	return c
+}

@@ -1,0 +1,271 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Link is one process's way to a world. Pass is called when a request leaves the process and when its answer is back.
+type Link struct {
+	*World
+	Process string
+	Pass    func()
+}
+
+func (l Link) send(ctx context.Context, t dispatch.Token, name string, fl *flight, effect func() error) error {
+	late := ctx.Err() != nil // then it is sent all the same: that it must not be is the broker's to know
+	l.Pass()
+	if !late && ctx.Err() != nil {
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "world", Text: "not sent in time", Err: ctx.Err()}
+	}
+	err := l.request(ctx, t, name, fl, effect)
+	l.Pass()
+	return err
+}
+
+func (l Link) flight(t dispatch.Token) *flight { return &flight{l.Process, accountOf(t)} }
+
+// accountOf is whom a world's token is for.
+func accountOf(t dispatch.Token) dispatch.Account {
+	name, _, _ := strings.Cut(t.Secret.Reveal(), "#")
+	return dispatch.Account(name)
+}
+
+// Tokens gives tokens for a world, and sometimes none.
+type Tokens struct{ Link }
+
+// Token is a [dispatch.Tokens]'s.
+func (l Tokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, error) {
+	l.Pass()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.rand("token " + string(a)); r.IntN(300) < l.Mean && time.Now().Before(l.Calm) {
+		kind := []dispatch.Kind{dispatch.Unavailable, dispatch.Unavailable, dispatch.SignInRequired, dispatch.Misconfigured}[r.IntN(4)]
+		return dispatch.Token{}, &dispatch.Error{Kind: kind, Op: "world", Text: "no token"}
+	}
+	return dispatch.Token{Secret: secret(a, l.tokens[a])}, nil
+}
+
+// Refused is a [dispatch.Tokens]'s.
+func (l Tokens) Refused(a dispatch.Account, t dispatch.Token) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.Secret == secret(a, l.tokens[a]) {
+		l.tokens = with(l.tokens, a, l.tokens[a]+1)
+	}
+}
+
+func secret(a dispatch.Account, n int) dispatch.Secret {
+	return dispatch.Secret(fmt.Sprintf("%s#%d", a, n))
+}
+
+// Base takes the namespace of a service for its base.
+func (Link) Base(s dispatch.Service) (string, error) {
+	if s.Namespace == nil {
+		return "", nil
+	}
+	return *s.Namespace, nil
+}
+
+func baseOf(s dispatch.Submission) string {
+	base, _ := Link{}.Base(s.Service)
+	return base
+}
+
+// Status says how a run looks from outside; it may say once that a run that goes on has failed.
+func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+	var r dispatch.Report // not to be read unless the answer came: the request may take effect later
+	err := l.send(ctx, t, "status "+ref.ID, nil, func() error {
+		run := l.find(accountOf(t), ref)
+		if run == nil || time.Since(run.Created) < run.hidden || run.seen() == "" {
+			return &dispatch.Error{Kind: dispatch.NotFound, Op: "world"}
+		}
+		r.Status = run.seen()
+		if r.Status == dispatch.Running && run.falters {
+			r.Status, run.falters = dispatch.Failed, false
+		}
+		return nil
+	})
+	if err != nil {
+		return dispatch.Report{}, err
+	}
+	return r, nil
+}
+
+// Results gives a collection that names the run.
+func (l Link) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
+	var c json.RawMessage
+	err := l.send(ctx, t, "results "+ref.ID, nil, func() error {
+		run := l.find(accountOf(t), ref)
+		if run == nil || run.seen() != dispatch.Finished {
+			return &dispatch.Error{Kind: dispatch.Conflict, Op: "world", Text: "It has not finished."}
+		}
+		c = collection(ref)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func collection(ref dispatch.Ref) []byte {
+	return fmt.Appendf(nil, `{"type":"Collection","id":%q}`, ref.ID)
+}
+
+func (l Link) cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	return l.send(ctx, t, "cancel "+ref.ID, l.flight(t), func() error {
+		run := l.find(accountOf(t), ref)
+		if run == nil {
+			return &dispatch.Error{Kind: dispatch.NotFound, Op: "world"}
+		}
+		if s := run.at(time.Now()); s == dispatch.Accepted || run.Active(time.Now()) {
+			run.Stopped = time.Now()
+		}
+		run.Dropped = true
+		l.trace("cancel %s", ref.ID)
+		return nil
+	})
+}
+
+// told notes what the process got to know.
+func (l Link) told(ref dispatch.Ref, step dispatch.Step) (dispatch.Step, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		if r.Ref == ref {
+			r.Told, r.ToldTo = time.Now(), l.Process
+		}
+	}
+	return step, nil
+}
+
+func (l Link) list(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	return func(yield func(dispatch.Listed, error) bool) {
+		if l.NoList {
+			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "world"})
+			return
+		}
+		var page []dispatch.Listed
+		err := l.send(ctx, t, "list "+base, nil, func() error {
+			page = l.page(accountOf(t), base)
+			return nil
+		})
+		if err != nil {
+			yield(dispatch.Listed{}, err)
+			return
+		}
+		for i, listed := range page {
+			if i >= len(page)/2 && l.breaksOff() {
+				yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "world", Text: "no more pages"})
+				return
+			}
+			if !yield(listed, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l Link) page(a dispatch.Account, base string) (page []dispatch.Listed) {
+	for _, run := range l.runs {
+		s := run.seen()
+		if run.Account == a && run.Ref.Base == base && s != "" && !run.Sync && time.Since(run.Created) >= run.hidden+run.lag/4 {
+			page = append(page, dispatch.Listed{Ref: run.Ref, Tag: run.Tag, Report: dispatch.Report{Status: s}})
+		}
+	}
+	return page
+}
+
+// TwoStep creates, then starts, as openEO does.
+type TwoStep struct{ Link }
+
+func (TwoStep) TwoStep() bool { return true }
+
+func (p TwoStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	if s.Ref == (dispatch.Ref{}) {
+		return p.make(ctx, t, s)
+	}
+	err := p.send(ctx, t, "start "+s.Ref.ID, p.flight(t), func() error {
+		run := p.find(accountOf(t), s.Ref)
+		if run == nil || run.at(time.Now()) == "" {
+			return &dispatch.Error{Kind: dispatch.NotFound, Op: "world"}
+		}
+		return p.start(run)
+	})
+	return dispatch.Step{Ref: s.Ref, Started: err == nil}, err
+}
+
+func (p TwoStep) make(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	var ref dispatch.Ref
+	err := p.send(ctx, t, "create "+s.Tag, p.flight(t), func() error {
+		ref = p.create(accountOf(t), baseOf(s), s.Tag).Ref
+		return nil
+	})
+	if err != nil { // the effect may still come: what it says, nobody is told
+		return dispatch.Step{}, err
+	}
+	return p.told(ref, dispatch.Step{Ref: ref})
+}
+
+func (p TwoStep) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	return p.list(ctx, t, base)
+}
+
+func (p TwoStep) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	return p.cancel(ctx, t, ref)
+}
+
+// OneStep runs what it takes at once, and cannot say what it took, as most OGC API - Processes servers. Some of what it
+// takes it has done by the time it answers.
+type OneStep struct{ Link }
+
+func (OneStep) TwoStep() bool { return false }
+
+func (p OneStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	var ref dispatch.Ref
+	var step dispatch.Step
+	err := p.send(ctx, t, "execute "+s.Tag, p.flight(t), func() error {
+		a := accountOf(t)
+		if p.full(a) {
+			return &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "503 with Retry-After", RetryAfter: time.Minute}
+		}
+		run := p.create(a, baseOf(s), s.Tag)
+		ref, step = run.Ref, dispatch.Step{Ref: run.Ref, Started: true}
+		if p.rand("sync "+s.Tag).IntN(8) == 0 {
+			run.Sync, run.queue, run.work, run.fails = true, 0, 0, false
+			step = dispatch.Step{Result: collection(ref)}
+		}
+		return p.start(run)
+	})
+	if err != nil {
+		return dispatch.Step{}, err
+	}
+	return p.told(ref, step)
+}
+
+func (p OneStep) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
+	return p.cancel(ctx, t, ref)
+}
+
+// Echoing is a one-step platform with a listing that carries tags.
+type Echoing struct{ OneStep }
+
+func (p Echoing) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	return p.list(ctx, t, base)
+}
+
+// Stubborn is a one-step platform that can neither list nor cancel.
+type Stubborn struct{ Link }
+
+func (Stubborn) TwoStep() bool { return false }
+
+func (p Stubborn) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	return OneStep(p).Submit(ctx, t, s)
+}

@@ -1,0 +1,111 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// served gives when each waiting line was last served, and its owner, as agendas and Lines tell alike.
+func (t storeTest) served(a dispatch.Account) string {
+	t.Helper()
+	lines, err := t.s.Lines(t.Context(), a)
+	t.must(err)
+	g, err := t.s.Agenda(t.Context(), a, 1, 0)
+	t.must(err)
+	var of [2][]string
+	for i, all := range [][]dispatch.Line{lines, g.Lines} {
+		for _, l := range all {
+			name := strings.TrimPrefix(string(l.Owner), "https://idp.example/realm ")
+			of[i] = append(of[i], fmt.Sprintf("%s/%d %d %d", name, l.Task, l.Served, l.OwnerServed))
+		}
+	}
+	t.equal(of[1], of[0])
+	return strings.Join(of[0], ", ")
+}
+
+// leases takes all accounts that are due.
+func (t storeTest) leases() map[dispatch.Account]dispatch.Lease {
+	t.Helper()
+	given, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 100}, time.Minute)
+	t.must(err)
+	all := map[dispatch.Account]dispatch.Lease{}
+	for _, l := range given {
+		all[l.Account] = l
+	}
+	return all
+}
+
+func (t storeTest) intended(l dispatch.Lease, jobs ...dispatch.Job) []dispatch.Job {
+	t.Helper()
+	kept, err := t.s.Intend(t.Context(), l, limits, jobs)
+	t.must(err)
+	return kept
+}
+
+// turns checks that each intent to create is a turn of its line and its owner, in the order of the jobs, counted for each account,
+// and that all processes are told the same, also after a restart.
+func (t storeTest) turns() {
+	first, annsJobs := t.acceptTask(ann, 4)
+	_, bobsJobs := t.acceptTask(bob, 3)
+	single, other := t.accept(), t.acceptFor(ann, "q/shared")
+	t.accept()
+	t.acceptFor(ann, "q/shared")
+	leases := t.leases()
+	t.equal(t.served(shared), "ann/0 0 0, ann/1 0 0, bob/2 0 0")
+	t.intended(leases[shared], bobsJobs[0].Job, annsJobs[0].Job)
+	t.equal(t.served(shared), "ann/0 0 2, ann/1 2 2, bob/2 1 1")
+	t.s = t.db.Open()
+	t.intended(leases[shared], single, bobsJobs[1].Job)
+	t.equal(t.served(shared), "ann/0 3 3, ann/1 2 3, bob/2 4 4")
+	t.intended(leases["q/shared"], other)
+	t.equal(t.served("q/shared"), "ann/0 1 1")
+
+	_, err := t.s.Cancel(t.Context(), ann, annsJobs[1].ID, false)
+	t.must(err)
+	t.equal(len(t.intended(leases[shared], annsJobs[1].Job)), 0) // is not wanted, and no turn
+	created := t.load(annsJobs[0].ID)
+	created.Phase = dispatch.Created
+	t.equal(len(t.intended(leases[shared], t.save(created))), 1) // a start is no turn
+	t.equal(t.served(shared), "ann/0 3 3, ann/1 2 3, bob/2 4 4")
+	t.s = t.db.Restart()
+	t.equal(t.served(shared), "ann/0 3 3, ann/1 2 3, bob/2 4 4")
+	t.intended(leases[shared], annsJobs[2].Job)
+	t.equal(t.served(shared), fmt.Sprintf("ann/0 3 5, ann/%d 5 5, bob/2 4 4", first.ID))
+	_, err = t.s.Intend(t.Context(), dispatch.Lease{Account: shared, Generation: leases[shared].Generation + 1}, limits, []dispatch.Job{annsJobs[3].Job})
+	t.kind(err, dispatch.Conflict)
+	t.equal(t.served(shared), "ann/0 3 5, ann/1 5 5, bob/2 4 4")
+}
+
+// forgottenTurns checks that a purge forgets only turns of those who were served before all who wait.
+func (t storeTest) forgottenTurns() {
+	const cem, dan = "https://idp.example/realm cem", "https://idp.example/realm dan"
+	early, idle := t.acceptFor(dan, shared), t.acceptFor(cem, shared)
+	annsJobs := []dispatch.Job{t.accept(), t.accept()}
+	bobsJobs := []dispatch.Job{t.acceptFor(bob, shared), t.acceptFor(bob, shared)}
+	l := t.leases()[shared]
+	purge := func() { t.must(t.s.Purge(t.Context(), time.Hour)) }
+	come := func(u dispatch.UserID) dispatch.Job { purge(); return t.acceptFor(u, shared) }
+	t.intended(l, early, annsJobs[0], idle)
+	hers := come(cem) // bob was not served yet, so it matters that cem was
+	t.equal(t.served(shared), "ann/0 2 2, bob/0 0 0, cem/0 3 3")
+	t.intended(l, bobsJobs[0], hers)
+	come(cem) // whom ann comes before
+	come(dan) // who was served before all who wait
+	t.equal(t.served(shared), "ann/0 2 2, bob/0 4 4, cem/0 5 5, dan/0 0 0")
+	for _, u := range []dispatch.UserID{ann, bob, cem, dan} {
+		records, err := t.s.Records(t.Context(), u, dispatch.Page{})
+		t.must(err)
+		for _, r := range records {
+			_, err := t.s.Cancel(t.Context(), u, r.ID, false)
+			t.must(err)
+		}
+	}
+	come(cem) // where nobody waits
+	t.equal(t.served(shared), "cem/0 0 0")
+	t.intended(l, t.accept())
+	t.accept()
+	t.equal(t.served(shared), "ann/0 6 6, cem/0 0 0")
+}

@@ -1,0 +1,276 @@
+package crashes
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// book stands in front of a scene's platform and records which jobs it was asked for and how many it had at once.
+type book struct {
+	t     *testing.T
+	list  string // address of the platform's own list of jobs
+	front http.Handler
+
+	mu     sync.Mutex
+	peak   int      // of the jobs that had not ended
+	titles []string // of the jobs, in the order of the requests
+}
+
+// keepBook makes the scene's jobs go through a book.
+func keepBook(t *testing.T, s *scene) *book {
+	t.Helper()
+	platform, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &book{t: t, list: s.url + s.path + "?limit=1000", front: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(platform)
+		r.Out.Host = r.In.Host // which the addresses in responses have
+	}}}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	s.job["service"].(map[string]any)["endpoint"] = server.URL
+	return b
+}
+
+func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
+		b.front.ServeHTTP(w, r)
+		return
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		b.t.Error(err)
+	}
+	b.record(text)
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	b.front.ServeHTTP(w, r)
+	b.count()
+}
+
+// record keeps the title of a job that is asked for. OGC API - Processes has no titles.
+func (b *book) record(text []byte) {
+	var job struct{ Title string }
+	if err := json.Unmarshal(text, &job); err != nil {
+		b.t.Error(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.titles = append(b.titles, job.Title)
+}
+
+// count looks how many jobs of the platform have not ended. Only a new job makes them more, so it is enough to look then.
+func (b *book) count() {
+	var listing struct{ Jobs []struct{ Status string } }
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.list, nil)
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	r.Header.Set("Accept", "application/json")
+	if err := answer(r, &listing); err != nil {
+		b.t.Error(err)
+	}
+	live := 0
+	for _, j := range listing.Jobs {
+		switch j.Status {
+		case "created", "accepted", "queued", "running":
+			live++
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peak = max(b.peak, live)
+}
+
+func (b *book) order() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.titles)
+}
+
+func (b *book) atOnce() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.peak
+}
+
+// TestJobsLongerThanStalledAfterKeepTheirSlots has jobs wait and run for several times stalled_after, at a platform that
+// takes longer than that to answer a submission, and counts the platform's jobs at each of them.
+func TestJobsLongerThanStalledAfterKeepTheirSlots(t *testing.T) {
+	const limit, jobs = 2, 6
+	stalled, run, binary := 500*time.Millisecond, 1500*time.Millisecond, mortal // which polls more often
+	if *full {
+		stalled, run, binary = 5*time.Second, 20*time.Second, released
+	}
+	for _, c := range []crash{{name: "openEO"}, {name: "OGC", ogc: true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			protocol, submission := "openeo", create
+			if c.ogc {
+				protocol, submission = "ogc-api-processes", "POST /processes/{id}/execution"
+			}
+			c.life, c.faults = simulator.Life{Run: run}, []simulator.Fault{{Route: submission, Latency: 2 * stalled}}
+			s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
+			b := keepBook(t, &s)
+			p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": protocol, "endpoint": s.url, "access": "open",
+				"limits": map[string]any{"jobs": limit, "min_poll": "200ms"}}}), "EODISPATCH_STALLED_AFTER="+stalled.String())
+			s.overMany(jobs)
+			if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
+				t.Fatal(err)
+			}
+			db := database(t, dsn)
+			if !until(5*time.Minute, func() bool { return allAre(t, rowsOf(t, db), dispatch.Finished) }) {
+				t.Errorf("not all finish: %+v", rowsOf(t, db))
+			}
+			if peak := b.atOnce(); peak != limit {
+				t.Errorf("the platform had %d jobs at once, and the limit is %d", peak, limit)
+			}
+			if n := s.oracle.Sum(); n.Runs != jobs {
+				t.Errorf("at the platform: %+v", n)
+			}
+			p.stop(t)
+		})
+	}
+}
+
+func allAre(t testing.TB, rows []row, status dispatch.Status) bool {
+	t.Helper()
+	return !slices.ContainsFunc(rows, func(r row) bool { return r.status != status })
+}
+
+// crowd is users who submit jobs to a platform with one slot.
+type crowd struct {
+	t *testing.T
+	s scene
+	p *program
+}
+
+// member gives the name of a user of the crowd. The names do not sort in the order of arrival.
+func member(n int) string { return fmt.Sprintf("user%02d", (n*7)%100) }
+
+// submit has a user submit jobs, all at once: a request waits for its job's turn for some seconds.
+func (c crowd) submit(user string, jobs int) *sync.WaitGroup {
+	c.t.Helper()
+	token, err := token(user)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	job := maps.Clone(c.s.job)
+	job["title"] = user
+	var all sync.WaitGroup
+	for range jobs {
+		all.Go(func() {
+			if err := c.p.askAs(c.t.Context(), token, http.MethodPost, "/unit_jobs", "", job, nil); err != nil {
+				c.t.Error(err)
+			}
+		})
+	}
+	return &all
+}
+
+// places gives each waiting job's user by its queue_position. Users are read one after the other, so while jobs still come
+// two may be told the same place, of which one is left out.
+func (c crowd) places(users ...string) map[int]string {
+	c.t.Helper()
+	all := map[int]string{}
+	for _, user := range users {
+		token, err := token(user)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		var list struct {
+			Jobs []struct {
+				Position *int `json:"queue_position"`
+			} `json:"processing_jobs"`
+		}
+		if err := c.p.askAs(c.t.Context(), token, http.MethodGet, "/jobs_status", "", nil, &list); err != nil {
+			c.t.Fatal(err)
+		}
+		for _, j := range list.Jobs {
+			if j.Position != nil {
+				all[*j.Position] = user
+			}
+		}
+	}
+	return all
+}
+
+// TestManyUsersAreServedInTurn has users with backlogs wait for one slot. Each is served before anybody is served again, a
+// newcomer's job is served within one round, and queue_position tells the order exactly.
+func TestManyUsersAreServedInTurn(t *testing.T) {
+	t.Parallel()
+	users, backlog, binary := 6, 2, mortal // which polls more often
+	if *full {
+		users, backlog, binary = 20, 3, released // which looks at a job 5 s after its start: 62 jobs one after the other take 310 s
+	}
+	s, dsn := crash{life: simulator.Life{Run: time.Hour}}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
+	b := keepBook(t, &s)
+	c := crowd{t, s, launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open", "limits": map[string]any{"jobs": 1, "min_poll": "100ms"}}}))}
+	submitted := func(n int) func() bool { return func() bool { return len(b.order()) >= n } }
+	c.submit("alice", 1).Wait()
+	if !until(10*time.Second, submitted(1)) {
+		t.Fatal("the slot is not taken")
+	}
+	var names []string
+	for n := range users {
+		names = append(names, member(n))
+		defer c.submit(member(n), backlog).Wait()
+	}
+	var told map[int]string
+	if !until(30*time.Second, func() bool { told = c.places(names...); return len(told) == users*backlog }) {
+		t.Fatalf("%d of %d jobs have a place: %v", len(told), users*backlog, told)
+	}
+
+	s.setLife(simulator.Life{})
+	if err := c.p.ask(t.Context(), http.MethodDelete, "/unit_jobs/1", "", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !until(5*time.Minute, submitted(2+users)) {
+		t.Fatal("no round ends")
+	}
+	came := len(b.order())
+	defer c.submit("newcomer", 1).Wait()
+	if !until(5*time.Minute, submitted(2+users*backlog)) {
+		t.Fatalf("%d of %d jobs were submitted", len(b.order()), 2+users*backlog)
+	}
+
+	var served []string
+	for i, title := range b.order()[1:] {
+		switch name, _, _ := strings.Cut(title, " "); {
+		case name != "newcomer":
+			served = append(served, name)
+		case i > came+users:
+			t.Errorf("the newcomer came after %d jobs and was served after %d", came, i)
+		}
+	}
+	for i, name := range served {
+		if told[i] != name {
+			t.Errorf("place %d was %s's, and %s was served", i, told[i], name)
+		}
+	}
+	for round := range slices.Chunk(served, users) {
+		if slices.Sort(round); len(slices.Compact(round)) < users {
+			t.Errorf("somebody is served twice before others: %v", round)
+		}
+	}
+	c.p.stop(t)
+}

@@ -1,0 +1,412 @@
+package crashes
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+const (
+	accounts = 4                     // each at a platform of its own
+	slots    = 20                    // of each account
+	requests = 4                     // at once, likewise
+	latency  = 20 * time.Millisecond // of each platform
+)
+
+// size is how much work a cluster is given, and how long it is disturbed.
+type size struct {
+	jobs   int
+	send   string        // limits.send; a lease is 15 s longer
+	frozen time.Duration // longer than a lease
+	run    time.Duration // of a job
+}
+
+func sized() size {
+	if *full {
+		return size{jobs: 2000, send: "30s", frozen: time.Minute, run: 5 * time.Second}
+	}
+	// No request may take longer than send, however busy the machine is: one that is given up still counts at the platform.
+	return size{jobs: 240, send: "3s", frozen: 20 * time.Second, run: 6 * time.Second}
+}
+
+// briefly is for what disturbs at once.
+func briefly() size {
+	if *full {
+		return sized()
+	}
+	return size{jobs: 120, send: "2s", run: time.Second}
+}
+
+// cluster is replicas on one database. Each reaches the platforms at addresses of its own, by which they tell it apart.
+type cluster struct {
+	t *testing.T
+	size
+	dsn       string
+	db        *sql.DB
+	platforms [accounts]*simulator.OpenEO
+	processes *simulator.OGC // one more platform, with the number accounts; nil: there is none
+	executes  int            // jobs of it
+
+	mu       sync.Mutex
+	replicas int
+	flying   [accounts + 1]map[int]int // requests that are being answered, by replica
+	served   [accounts + 1][]served
+	refused  int
+}
+
+type served struct {
+	replica int
+	at      time.Time
+}
+
+func newCluster(t *testing.T, s size) *cluster {
+	c := &cluster{t: t, size: s, dsn: postgres.Database(t)}
+	for i := range c.platforms {
+		c.platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: c.run, Slots: slots}}
+	}
+	for i := range c.flying {
+		c.flying[i] = map[int]int{}
+	}
+	return c
+}
+
+// replica is one more of the cluster.
+type replica struct {
+	*program
+	number int
+}
+
+func (c *cluster) launch() replica { return c.launchOf(released) }
+
+func (c *cluster) launchOf(binary func() (string, error)) replica {
+	c.mu.Lock()
+	c.replicas++
+	n := c.replicas
+	c.mu.Unlock()
+	var configured []map[string]any
+	add := func(i int, protocol string, platform http.Handler) {
+		server := httptest.NewServer(c.gate(i, n, platform))
+		c.t.Cleanup(server.Close)
+		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": protocol, "access": "open",
+			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests, "send": c.send}})
+	}
+	for i, p := range c.platforms {
+		add(i, "openeo", p)
+	}
+	if c.processes != nil {
+		add(accounts, "ogc-api-processes", c.processes)
+	}
+	p := launch(c.t, binary, environment(c.t, c.dsn, configured))
+	if p.address == "" {
+		c.t.Fatalf("replica %d does not serve", n)
+	}
+	return replica{p, n}
+}
+
+// public is how clients name a platform.
+func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
+
+// gate is a platform's door for one replica. What has come in takes its time, and has its effect even if nobody waits for
+// the answer.
+func (c *cluster) gate(platform, replica int, behind http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer c.enter(platform, replica, r)()
+		<-time.After(latency)
+		kept := &statusWriter{ResponseWriter: w}
+		behind.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
+		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // a slot too many
+			c.mu.Lock()
+			c.refused++
+			c.mu.Unlock()
+		}
+	})
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// enter notes a request about jobs, and whether another replica's is under way: then two visit one account. Descriptions are read for
+// clients too, by any replica.
+func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
+	if !strings.Contains(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
+		return func() {}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other, n := range c.flying[platform] {
+		if other != replica && n > 0 {
+			c.t.Errorf("%s %s of replica %d meets a request of replica %d", r.Method, r.URL.Path, replica, other)
+		}
+	}
+	c.flying[platform][replica]++
+	c.served[platform] = append(c.served[platform], served{replica, time.Now()})
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.flying[platform][replica]--
+	}
+}
+
+// submit gives every account its share of the jobs, as one task each.
+func (c *cluster) submit(r replica) {
+	for i := range c.platforms {
+		c.give(r, i, c.jobs/accounts)
+	}
+	c.db = database(c.t, c.dsn)
+}
+
+// give submits a task of so many jobs for one of the openEO platforms.
+func (c *cluster) give(r replica, platform, jobs int) {
+	c.t.Helper()
+	values := make([]json.RawMessage, jobs)
+	for n := range values {
+		values[n] = json.RawMessage(fmt.Sprintf(`{"west": %d, "south": 51.2, "east": %d, "north": 51.3}`, n%90, n%90+1))
+	}
+	task := map[string]any{"title": "fire", "label": "openeo", "format": "json",
+		"service":    map[string]any{"endpoint": public(platform), "application": "ndvi_composite"},
+		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
+		"dimension":  map[string]any{"name": "spatial_extent", "values": values}}
+	var kept struct{ ID int64 }
+	if err := r.ask(c.t.Context(), http.MethodPost, "/upscale_tasks", "", task, &kept); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ended is how many jobs have.
+func (c *cluster) ended() (n int) {
+	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase = 'ended'`).Scan(&n); err != nil {
+		c.t.Log(err) // the database may be just restarted
+	}
+	return n
+}
+
+// progress waits until so much of the work is done.
+func (c *cluster) progress(part float64) {
+	c.t.Helper()
+	if !until(5*time.Minute, func() bool { return float64(c.ended()) >= part*float64(c.jobs+c.executes) }) {
+		c.t.Fatalf("%d of %d jobs have ended", c.ended(), c.jobs+c.executes)
+	}
+}
+
+// heldBy gives the accounts at which the replica was seen last.
+func (c *cluster) heldBy(replica int) (held []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, all := range c.served {
+		if len(all) > 0 && all[len(all)-1].replica == replica {
+			held = append(held, i)
+		}
+	}
+	return held
+}
+
+// holding waits for a replica that is at work, of those given.
+func (c *cluster) holding(of ...replica) (r replica) {
+	c.t.Helper()
+	found := func() bool {
+		for _, r = range of {
+			if len(c.heldBy(r.number)) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	if !until(time.Minute, found) {
+		c.t.Fatal("no replica is at work")
+	}
+	return r
+}
+
+// takenOver waits until others are at work at the accounts, and says how long that took.
+func (c *cluster) takenOver(held []int, from int, since time.Time, within time.Duration) {
+	c.t.Helper()
+	for _, i := range held {
+		var gap time.Duration
+		other := func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, s := range c.served[i] {
+				if s.replica != from && s.at.After(since) {
+					gap = s.at.Sub(since)
+					return true
+				}
+			}
+			return false
+		}
+		if !until(within+5*time.Second, other) || gap > within {
+			c.t.Errorf("nobody took over account %d within %v", i, within)
+			continue
+		}
+		c.t.Logf("account %d was taken over after %v", i, gap.Round(time.Millisecond))
+	}
+}
+
+// finish waits until all jobs have ended but those in doubt, and stops the replicas. To find out about a start that was
+// never sent takes 20 minutes; that is left to a replica in which a minute is a second.
+func (c *cluster) finish(replicas ...replica) {
+	c.t.Helper()
+	var left []row
+	settled := func(all bool) func() bool {
+		return func() bool {
+			left = left[:0]
+			for _, r := range rowsOf(c.t, c.db) {
+				if r.phase != dispatch.Ended && (all || r.attention != dispatch.InDoubt) {
+					left = append(left, r)
+				}
+			}
+			return len(left) == 0
+		}
+	}
+	if !until(5*time.Minute, settled(false)) {
+		c.t.Fatalf("not at rest: %+v", left)
+	}
+	for _, r := range replicas {
+		r.stop(c.t)
+	}
+	if settled(true)() {
+		return
+	}
+	c.t.Logf("in doubt: %+v", left)
+	last := c.launchOf(mortal)
+	if !until(3*time.Minute, settled(true)) {
+		c.t.Errorf("still in doubt: %+v", left)
+	}
+	last.stop(c.t)
+}
+
+// check holds what must be true when all has ended.
+func (c *cluster) check() {
+	c.t.Helper()
+	finished := 0
+	for _, r := range rowsOf(c.t, c.db) {
+		if r.status == dispatch.Finished {
+			finished++
+		}
+	}
+	if finished != c.jobs+c.executes {
+		c.t.Errorf("%d of %d jobs are finished", finished, c.jobs+c.executes)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused > 0 {
+		c.t.Errorf("%d starts went beyond the limit of jobs", c.refused)
+	}
+	for i, p := range c.platforms {
+		if sum := p.Oracle.Sum(); sum.Runs != c.jobs/accounts {
+			c.t.Errorf("platform %d ran %d jobs of %d", i, sum.Runs, c.jobs/accounts)
+		}
+		for tag, count := range p.Oracle.Tally().Tags {
+			if count.Runs > 1 {
+				c.t.Errorf("platform %d: attempt %s ran %d times", i, tag, count.Runs)
+			}
+		}
+		if peak := p.Oracle.Tally().Accounts["open"].Peak; peak > requests {
+			c.t.Errorf("platform %d: %d requests at once", i, peak)
+		}
+	}
+}
+
+// TestReplicasFail has three replicas work, of which one is killed and another is frozen until others have taken its
+// accounts. Later one that works is stopped politely.
+func TestReplicasFail(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sized())
+	rest := []replica{c.launch(), c.launch(), c.launch()}
+	c.submit(rest[0])
+	c.progress(0.1)
+
+	killed := c.holding(rest...)
+	rest = without(killed, rest...)
+	frozen := c.holding(rest...)
+	rest = without(frozen, rest...)
+	since, lost, left := time.Now(), c.heldBy(killed.number), c.heldBy(frozen.number)
+	killed.signal(t, syscall.SIGKILL)
+	frozen.signal(t, syscall.SIGSTOP)
+	woken := time.After(c.frozen)
+	rest = append(rest, c.launch())
+	c.takenOver(lost, killed.number, since, time.Minute)
+	c.takenOver(left, frozen.number, since, time.Minute)
+	<-woken
+	frozen.signal(t, syscall.SIGCONT)
+
+	stopped := c.holding(rest...)
+	rest = append(without(stopped, rest...), frozen)
+	since, left = time.Now(), c.heldBy(stopped.number)
+	stopped.stop(t)
+	c.takenOver(left, stopped.number, since, 15*time.Second)
+	c.finish(rest...)
+	c.check()
+}
+
+func without(one replica, all ...replica) (others []replica) {
+	for _, r := range all {
+		if r.number != one.number {
+			others = append(others, r)
+		}
+	}
+	return others
+}
+
+// TestRollingRestart replaces all replicas in turn.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, sized())
+	replicas := []replica{c.launch(), c.launch(), c.launch()}
+	c.submit(replicas[0])
+	for i, old := range replicas {
+		c.progress(0.15 + 0.2*float64(i))
+		held, since := c.heldBy(old.number), time.Now()
+		replicas[i] = c.launch()
+		old.stop(t)
+		c.takenOver(held, old.number, since, 15*time.Second)
+	}
+	c.finish(replicas...)
+	c.check()
+}
+
+// TestPostgreSQLRestarts takes the database away from replicas that work.
+func TestPostgreSQLRestarts(t *testing.T) {
+	if os.Getenv(postgres.Variable) != "" && os.Getenv("CI") != "true" {
+		t.Skip("the server that " + postgres.Variable + " names is not ours to restart")
+	}
+	c := newCluster(t, briefly())
+	replicas := []replica{c.launch(), c.launch(), c.launch()}
+	c.submit(replicas[0])
+	c.progress(0.2)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} { // politely, and as in a crash
+		before := c.ended()
+		postgres.Restart(t, s)
+		began := time.Now()
+		if !until(time.Minute, func() bool { return c.ended() > before }) {
+			t.Error("nothing ends any more")
+		}
+		t.Logf("the next job ended %v after a restart by %v", time.Since(began).Round(time.Millisecond), s)
+	}
+	for _, r := range replicas {
+		if err := r.ask(t.Context(), http.MethodGet, "/health", "", nil, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	c.finish(replicas...)
+	c.check()
+}

@@ -1,0 +1,84 @@
+package crashes
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// traced builds a way to start the program under strace, which notes what the program writes and what it has the disk keep.
+func traced(t *testing.T, notes string) func() (string, error) {
+	return func() (string, error) {
+		program, err := released()
+		if err != nil {
+			return "", err
+		}
+		strace, err := exec.LookPath("strace")
+		if err != nil {
+			return "", err
+		}
+		script := filepath.Join(t.TempDir(), "traced")
+		text := "#!/bin/sh\nexec '" + strace + "' -D -f -y -qq -s 60 -e trace=fsync,fdatasync,write,pwrite64 -o '" + notes + "' '" + program + "' \"$@\"\n"
+		return script, os.WriteFile(script, []byte(text), 0o755)
+	}
+}
+
+// TestWhatIsAnsweredIsOnTheDisk: between the last write to the database's journal and the 201 the program had the disk keep it. With
+// synchronous(OFF) there is no such call.
+func TestWhatIsAnsweredIsOnTheDisk(t *testing.T) {
+	t.Parallel()
+	platform := httptest.NewServer(&simulator.OpenEO{Open: true})
+	t.Cleanup(platform.Close)
+	folder := t.TempDir()
+	notes := filepath.Join(folder, "calls")
+	p := launch(t, traced(t, notes), environment(t, "sqlite:"+filepath.Join(folder, "fire.db"), []map[string]any{
+		{"name": "p", "protocol": "openeo", "endpoint": platform.URL, "access": "open"}}))
+	if p.address == "" {
+		t.Fatal("it does not serve")
+	}
+	began := len(read(t, notes))
+	job := map[string]any{"title": "fire", "label": "openeo", "format": "json", "service": map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"},
+		"parameters": map[string]any{"spatial_extent": map[string]any{"west": 5.0, "south": 51.2, "east": 5.1, "north": 51.3}, "temporal_extent": []string{"2026-05-01", "2026-06-01"}}}
+	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", job, nil); err != nil {
+		t.Fatal(err)
+	}
+	var calls string
+	if !until(10*time.Second, func() bool {
+		calls = read(t, notes)[began:]
+		return strings.Contains(calls, "HTTP/1.1 201")
+	}) {
+		t.Fatalf("the answer is not among the calls:\n%s", calls)
+	}
+	before, _, _ := strings.Cut(calls, "HTTP/1.1 201")
+	written, synced := false, false
+	for line := range strings.Lines(before) {
+		if !strings.Contains(line, "fire.db-wal>") {
+			continue
+		}
+		if strings.Contains(line, "write") {
+			written, synced = true, false
+		}
+		if strings.Contains(line, "sync(") {
+			synced = true
+		}
+	}
+	if !written || !synced {
+		t.Errorf("written %v, on the disk %v:\n%s", written, synced, before)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

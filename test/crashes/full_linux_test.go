@@ -1,0 +1,312 @@
+package crashes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+// disk is where a broker's database lies. It can be filled and freed.
+type disk struct {
+	t       *testing.T
+	folder  string
+	mounted bool
+}
+
+// newDisk mounts a disk of 16 MiB, where that is wished and allowed. Else the broker's files may not be written while the disk counts as full.
+func newDisk(t *testing.T, mount bool) *disk {
+	d := &disk{t: t, folder: t.TempDir()}
+	d.mounted = mount && syscall.Mount("tmpfs", d.folder, "tmpfs", 0, "size=16m") == nil
+	if d.mounted {
+		t.Cleanup(func() { _ = syscall.Unmount(d.folder, syscall.MNT_DETACH) })
+	}
+	return d
+}
+
+func (d *disk) filler() string { return filepath.Join(d.folder, "filler") }
+
+func (d *disk) fill(p *program) {
+	d.t.Helper()
+	if !d.mounted {
+		d.limit(p, 0)
+		return
+	}
+	f, err := os.Create(d.filler())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := io.Copy(f, endless{}); !errors.Is(err, syscall.ENOSPC) {
+		d.t.Fatalf("the disk is not full: %v", err)
+	}
+}
+
+func (d *disk) free(p *program) {
+	d.t.Helper()
+	if !d.mounted {
+		d.limit(p, unix.RLIM_INFINITY)
+		return
+	}
+	if err := os.Remove(d.filler()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// limit sets up to where the files of a program may be written, in bytes.
+func (d *disk) limit(p *program, size uint64) {
+	d.t.Helper()
+	soft := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &soft, nil); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// endless reads as zeros without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// fillable is a database whose disk can be filled and freed.
+type fillable interface {
+	dsn() string
+	fill(*program)
+	free(*program)
+	exact() bool // while it is full no change at all can be saved
+}
+
+func (d *disk) dsn() string { return "sqlite:" + filepath.Join(d.folder, "fire.db") }
+func (d *disk) exact() bool { return true }
+
+// tablespace is a small disk for the tables of one PostgreSQL database. Its log is on another: a server that cannot write that one ends
+// itself, which is another test. Changes that fit into pages which there are can be saved while it is full.
+type tablespace struct {
+	disk
+	url string
+}
+
+func (s *tablespace) dsn() string { return s.url }
+func (s *tablespace) exact() bool { return false }
+
+// newTablespace is false where nothing may be mounted.
+func newTablespace(t *testing.T) (*tablespace, bool) {
+	s := postgres.NewServer(t)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := u.Query().Get("host")
+	d := &tablespace{disk: disk{t: t, folder: filepath.Join(parent, "small"), mounted: true}}
+	owner, err := os.Stat(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(d.folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	of := owner.Sys().(*syscall.Stat_t)
+	if syscall.Mount("tmpfs", d.folder, "tmpfs", 0, fmt.Sprintf("size=24m,mode=0700,uid=%d,gid=%d", of.Uid, of.Gid)) != nil {
+		return nil, false
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(d.folder, syscall.MNT_DETACH) })
+	postgres.Exec(t, s.URL, "CREATE TABLESPACE small LOCATION '"+d.folder+"'")
+	postgres.Exec(t, s.URL, "CREATE DATABASE fire TABLESPACE small")
+	u.Path = "/fire"
+	d.url = u.String()
+	return d, true
+}
+
+// refusing is a PostgreSQL database that refuses each change as one does whose disk is full.
+type refusing struct {
+	t   *testing.T
+	url string
+}
+
+func (r refusing) dsn() string { return r.url }
+func (r refusing) exact() bool { return true }
+
+func (r refusing) fill(*program) {
+	postgres.Exec(r.t, r.url, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+		$$BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END$$;
+		DO $$DECLARE name text; BEGIN
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
+				EXECUTE format('CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE OR DELETE ON %I FOR EACH ROW EXECUTE FUNCTION full_disk()', name);
+			END LOOP;
+		END$$`)
+}
+
+func (r refusing) free(*program) { postgres.Exec(r.t, r.url, `DROP FUNCTION full_disk CASCADE`) }
+
+// TestADiskThatIsFullInMidWork fills the disk of the database while creates, starts and executes are under way, so that their answers
+// come in while nothing can be saved, and frees it later. The program goes on by itself, and nothing is lost, doubled or in doubt.
+func TestADiskThatIsFullInMidWork(t *testing.T) {
+	t.Parallel()
+	for name, mount := range map[string]bool{"a small disk": true, "a limit of files": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fillInMidWork(t, newDisk(t, mount))
+		})
+	}
+	t.Run("PostgreSQL, each change is refused", func(t *testing.T) {
+		t.Parallel()
+		fillInMidWork(t, refusing{t, postgres.Database(t)})
+	})
+	t.Run("PostgreSQL, a small disk", func(t *testing.T) {
+		t.Parallel()
+		d, mounted := newTablespace(t)
+		if !mounted {
+			t.Log("nothing may be mounted here: what can be tried is the test before")
+			return
+		}
+		fillInMidWork(t, d)
+	})
+}
+
+func fillInMidWork(t *testing.T, d fillable) {
+	const many = 12 // jobs at each platform
+	answers := 3 * time.Second
+	openEO := crash{life: simulator.Life{Run: 2 * time.Second}, faults: []simulator.Fault{
+		{Route: create, Latency: answers, After: true}, {Route: begin, Latency: answers, After: true}}}.scene(t)
+	ogc := crash{ogc: true, life: simulator.Life{Run: 2 * time.Second}, faults: []simulator.Fault{
+		{Route: execute, Latency: answers, After: true}}}.scene(t)
+	limits := map[string]any{"jobs": 10, "requests": 6, "send": "4s"}
+	dsn := d.dsn()
+	p := launch(t, released, environment(t, dsn, []map[string]any{
+		{"name": "openeo", "protocol": "openeo", "endpoint": openEO.url, "access": "open", "limits": limits},
+		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": ogc.url, "access": "open", "limits": limits}}))
+	one := maps.Clone(openEO.job)
+	one["parameters"] = maps.Clone(openEO.job["parameters"].(map[string]any))
+	openEO.overMany(many)
+	ogc.job["dimension"] = map[string]any{"name": "marker", "values": marks(many)}
+	for _, s := range []scene{openEO, ogc} {
+		if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	underWay := func() bool {
+		return openEO.oracle.Requests(begin) >= 1 && openEO.oracle.Requests(create) >= 8 && ogc.oracle.Requests(execute) >= 8
+	}
+	if !until(time.Minute, underWay) {
+		t.Fatalf("too little is under way: %+v %+v", openEO.oracle.Tally().Routes, ogc.oracle.Tally().Routes)
+	}
+
+	db := database(t, dsn)
+	d.fill(p)
+	rest := time.After(fullFor())
+	saved, more := rowsOf(t, db), 0
+	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); !refusedAsFull(err) && (d.exact() || err != nil) {
+		t.Errorf("while the disk is full a job is answered: %v", err)
+	}
+	for _, path := range []string{"/upscale_tasks/1", "/jobs_status"} { // what is kept can be read
+		if err := p.ask(t.Context(), http.MethodGet, path, "", nil, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if !d.exact() {
+		more = crowdOut(t, p, one)
+	}
+	<-rest
+	known, given := refs(rowsOf(t, db)), openEO.oracle.Sum().Creates+ogc.oracle.Sum().Creates
+	if d.exact() && (known != refs(saved) || given <= known) {
+		t.Errorf("%d identifiers are saved after %d, of %d that were given", known, refs(saved), given)
+	}
+	t.Logf("the platforms gave %d identifiers, of which %d are saved", given, known)
+	d.free(p)
+
+	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); err != nil {
+		t.Errorf("after the disk was freed: %v", err)
+	}
+	settled := func() bool {
+		for _, r := range rowsOf(t, db) {
+			if r.status != dispatch.Finished {
+				return false
+			}
+		}
+		return true
+	}
+	if !until(2*time.Minute, settled) {
+		t.Errorf("not all end well: %+v", rowsOf(t, db))
+	}
+	if n := len(rowsOf(t, db)); n != 2*many+1+more {
+		t.Errorf("%d jobs are kept of %d", n, 2*many+1+more)
+	}
+	p.stop(t)
+	if n := openEO.oracle.Sum(); n.Creates != many+1+more || n.Starts != many+1+more || n.Runs != many+1+more {
+		t.Errorf("at the openEO platform: %+v", n)
+	}
+	if n, jobs := ogc.oracle.Sum(), len(ogc.oracle.Tally().Tags); n.Runs != many || jobs != many {
+		t.Errorf("at the OGC platform, of %d jobs: %+v", jobs, n)
+	}
+}
+
+func refusedAsFull(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "503 Service Unavailable") && strings.Contains(err.Error(), `"SERVICE_UNAVAILABLE"`)
+}
+
+// crowdOut asks for jobs, forty at once, until the pages that there are have no room left, and returns how many were accepted.
+func crowdOut(t *testing.T, p *program, job any) (accepted int) {
+	t.Helper()
+	for refused := 0; refused == 0 && accepted < 400; {
+		errs := make([]error, 40)
+		var all sync.WaitGroup
+		for i := range errs {
+			all.Go(func() { errs[i] = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", job, nil) })
+		}
+		all.Wait()
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				accepted++
+			case refusedAsFull(err):
+				refused++
+			default:
+				t.Errorf("while the disk is full a job is answered: %v", err)
+			}
+		}
+	}
+	return accepted
+}
+
+// fullFor is how long the disk is full: longer than a lease, so that the responses outlive it.
+func fullFor() time.Duration {
+	if *full {
+		return time.Minute
+	}
+	return 24 * time.Second
+}
+
+// marks are different texts by which the OGC platform counts jobs.
+func marks(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("job-%d", i))
+	}
+	return all
+}
+
+// refs is how many jobs have an identifier at their platform.
+func refs(rows []row) (n int) {
+	for _, r := range rows {
+		if r.ref != "" {
+			n++
+		}
+	}
+	return n
+}

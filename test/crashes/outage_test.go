@@ -1,0 +1,258 @@
+package crashes
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+// outage is a database that is away for longer than a lease, which is 15 s longer than limits.send.
+type outage struct {
+	send string
+	away time.Duration
+}
+
+var awayFor = flag.Duration("away", 75*time.Second, "how long the database is away in each test of an outage, with -full")
+
+func lasting() outage {
+	if *full {
+		return outage{send: "30s", away: *awayFor}
+	}
+	return outage{send: "8s", away: 24 * time.Second}
+}
+
+// held is how many jobs each platform is given. All of them are under way at once.
+const held = 3
+
+// holder is a platform that has done what it was asked, and holds back its responses on one route.
+type holder struct {
+	http.Handler
+	route  string // the end of the path; requests are POST
+	oracle *simulator.Oracle
+
+	arrived chan struct{} // one for each response that is held back
+	release chan struct{} // closed: nothing is held back
+}
+
+func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, h.route) {
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	done := httptest.NewRecorder()
+	h.Handler.ServeHTTP(done, r.WithContext(context.WithoutCancel(r.Context())))
+	select {
+	case h.arrived <- struct{}{}:
+	case <-h.release:
+	}
+	<-h.release
+	for name, values := range done.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(done.Code)
+	_, _ = w.Write(done.Body.Bytes())
+}
+
+// theater is a program whose requests are held back at three platforms: those that create, that start, and that execute.
+type theater struct {
+	t         *testing.T
+	p         *program
+	platforms []*holder
+	scenes    []scene
+	release   func()
+	accepted  sync.WaitGroup
+}
+
+func newTheater(t *testing.T, o outage, dsn string) *theater {
+	th := &theater{t: t}
+	answered, configured := make(chan struct{}), []map[string]any{}
+	th.release = sync.OnceFunc(func() { close(answered) })
+	for i, route := range []string{"/jobs", "/results", "/execution"} {
+		h := &holder{route: route, arrived: make(chan struct{}, held), release: answered}
+		protocol, life := "openeo", simulator.Life{Run: time.Second}
+		if route == "/execution" {
+			platform := &simulator.OGC{Life: life}
+			protocol, h.Handler, h.oracle = "ogc-api-processes", platform, &platform.Oracle
+		} else {
+			platform := &simulator.OpenEO{Life: life, Open: true}
+			h.Handler, h.oracle = platform, &platform.Oracle
+		}
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		s := crash{ogc: protocol != "openeo"}.scene(t)
+		s.job["service"].(map[string]any)["endpoint"] = server.URL
+		th.platforms, th.scenes = append(th.platforms, h), append(th.scenes, s)
+		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol, "access": "open", "endpoint": server.URL,
+			"limits": map[string]any{"send": o.send}})
+	}
+	t.Cleanup(th.release) // before the servers are closed, which waits for requests
+	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.address == "" {
+		t.Fatal("it does not serve")
+	}
+	return th
+}
+
+// submit returns when the requests of all jobs have had their effect, and none is answered.
+func (th *theater) submit() {
+	th.t.Helper()
+	for _, s := range th.scenes {
+		for range held { // each is answered when its platform has, and otherwise as it was accepted
+			th.accepted.Go(func() {
+				if err := th.p.ask(th.t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil); err != nil {
+					th.t.Errorf("an accepted job is refused: %v", err)
+				}
+			})
+		}
+	}
+	late := time.After(30 * time.Second)
+	for i, h := range th.platforms {
+		for range held {
+			select {
+			case <-h.arrived:
+			case <-late:
+				th.t.Fatalf("platform %d was not asked for all jobs: %+v", i, h.oracle.Tally())
+			}
+		}
+	}
+}
+
+// healthy asks for the health, and reports how long that took.
+func (th *theater) healthy() (ok bool, took time.Duration) {
+	ctx, cancel := context.WithTimeout(th.t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	err := th.p.ask(ctx, http.MethodGet, "/health", "", nil, nil)
+	if err != nil && !strings.Contains(err.Error(), "SERVICE_UNAVAILABLE") {
+		th.t.Errorf("the health is no 503: %v", err)
+	}
+	return err == nil, time.Since(began)
+}
+
+// refused has clients ask, who are told soon that the database is away.
+func (th *theater) refused(within time.Duration, method, path string, body any) {
+	th.t.Helper()
+	began := time.Now()
+	err := th.p.ask(th.t.Context(), method, path, "", body, nil)
+	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "503") || took > within {
+		th.t.Errorf("%s %s after %v: %v", method, path, took, err)
+	}
+}
+
+// ends waits until all jobs have ended, and holds the platforms' books against the database's.
+func (th *theater) ends(dsn string) {
+	th.t.Helper()
+	th.accepted.Wait()
+	db := database(th.t, dsn)
+	var rows []row
+	ended := func() bool {
+		rows = rowsOf(th.t, db)
+		for _, r := range rows {
+			if r.attention == dispatch.SubmissionUnknown {
+				th.t.Fatalf("an answered submission is unknown: %+v", r)
+			}
+		}
+		return !slices.ContainsFunc(rows, func(r row) bool { return r.phase != dispatch.Ended })
+	}
+	if !until(90*time.Second, ended) {
+		th.t.Fatalf("not all jobs end: %+v", rows)
+	}
+	for _, r := range rows {
+		if r.status != dispatch.Finished || r.ref == "" || r.strays != "" {
+			th.t.Errorf("%+v", r)
+		}
+	}
+	if len(rows) != held*len(th.platforms) {
+		th.t.Errorf("%d jobs are kept", len(rows))
+	}
+	for i, h := range th.platforms {
+		if sum := h.oracle.Sum(); sum.Creates != held || sum.Runs != held || sum.Starts != held || sum.Cancels != 0 {
+			th.t.Errorf("platform %d: %+v of %d jobs", i, sum, held)
+		}
+	}
+	if lost := strings.Count(th.p.said.String(), "the database is lost"); lost != 1 {
+		th.t.Errorf("the outage is logged as lost %d times", lost)
+	}
+	th.p.stop(th.t)
+}
+
+// play takes the database away while responses are held back, lets them come, and gives it back after a lease.
+func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, restore func()) time.Duration {
+	t.Helper()
+	th := newTheater(t, o, dsn)
+	th.submit()
+	lose()
+	gone := time.Now()
+	th.release()
+	during(th)
+	<-time.After(time.Until(gone.Add(o.away)))
+	restore()
+	back := time.Now()
+	th.ends(dsn)
+	return time.Since(back)
+}
+
+// away has a client look at the health each second of an outage, and ask once for a job and for one more.
+func away(th *theater) {
+	if ok, took := th.healthy(); ok || took > 5*time.Second {
+		th.t.Errorf("healthy: %v, after %v", ok, took)
+	}
+	for range 3 {
+		if ok, _ := th.healthy(); ok {
+			th.t.Error("healthy without a database")
+		}
+	}
+	th.refused(13*time.Second, http.MethodGet, "/unit_jobs/1", nil)
+}
+
+// TestPostgreSQLStops: pg_ctl stop -m immediate, in the middle of creates, starts and executions.
+func TestPostgreSQLStops(t *testing.T) {
+	t.Parallel()
+	s := postgres.NewServer(t)
+	took := lasting().play(t, s.URL, func(th *theater) {
+		away(th)
+		th.refused(13*time.Second, http.MethodPost, "/unit_jobs", th.scenes[0].job)
+	}, func() { s.Stop(t) }, func() { s.Start(t) })
+	t.Logf("all had ended %v after the database was back", took)
+}
+
+// TestPostgreSQLFreezes: SIGSTOP of the whole server. A write may still be done when it goes on, so clients only read.
+func TestPostgreSQLFreezes(t *testing.T) {
+	t.Parallel()
+	s := postgres.NewServer(t)
+	took := lasting().play(t, s.URL, away, func() { s.Freeze(t) }, func() { s.Thaw(t) })
+	t.Logf("all had ended %v after the database was back", took)
+}
+
+// TestPostgreSQLIsUnreachable: nothing passes in either direction, and no connection is reset.
+func TestPostgreSQLIsUnreachable(t *testing.T) {
+	t.Parallel()
+	proxy := postgres.NewProxy(t, postgres.NewServer(t).URL)
+	took := lasting().play(t, proxy.URL, away, func() { proxy.Silence(true) }, proxy.Resume)
+	t.Logf("all had ended %v after the database was back", took)
+}
+
+// TestPostgreSQLIsReadOnly, as a primary that was demoted.
+func TestPostgreSQLIsReadOnly(t *testing.T) {
+	t.Parallel()
+	s := postgres.NewServer(t)
+	took := lasting().play(t, s.URL, func(th *theater) {
+		if ok, _ := th.healthy(); !ok {
+			t.Error("a database that answers is called lost")
+		}
+		if err := th.p.ask(t.Context(), http.MethodGet, "/jobs_status", "", nil, nil); err != nil {
+			t.Errorf("what is kept cannot be read: %v", err)
+		}
+		th.refused(13*time.Second, http.MethodPost, "/unit_jobs", th.scenes[0].job)
+	}, func() { s.ReadOnly(t, true) }, func() { s.ReadOnly(t, false) })
+	t.Logf("all had ended %v after the database was back", took)
+}

@@ -1,0 +1,150 @@
+package crashes
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+// backup is a database that can be copied and put back while no program has it open.
+type backup struct {
+	dsn           string
+	take, putBack func()
+}
+
+func sqliteBackup(t *testing.T) backup {
+	file := filepath.Join(t.TempDir(), "fire.db")
+	return backup{"sqlite:" + file, func() { restore(t, file, file+".copy") }, func() { restore(t, file+".copy", file) }}
+}
+
+// postgresBackup keeps the copy as another database of the server.
+func postgresBackup(t *testing.T) backup {
+	dsn := postgres.Database(t)
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	u.Path = "/postgres"
+	server, copied := u.String(), name+"_copy"
+	t.Cleanup(func() { postgres.Exec(t, server, "DROP DATABASE IF EXISTS "+copied) })
+	return backup{dsn, func() { postgres.Exec(t, server, "CREATE DATABASE "+copied+" TEMPLATE "+name) }, func() {
+		postgres.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)")
+		postgres.Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+copied)
+	}}
+}
+
+// TestARestoredDatabase takes a copy of the database while jobs wait, lets them run and others come, and puts the copy back. After
+// `restored` nothing runs twice, what came later is left alone and shown, and no id is given out again.
+func TestARestoredDatabase(t *testing.T) {
+	for name, of := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workPastABackup(t, of(t))
+		})
+	}
+}
+
+func workPastABackup(t *testing.T, b backup) {
+	s := crash{life: simulator.Life{Run: 40 * time.Second}}.scene(t)
+	environ := environment(t, b.dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+		"limits": map[string]any{"jobs": 1}}})
+	p := launch(t, released, environ)
+	post := func(p *program, n int) {
+		s.overMany(n)
+		if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post(p, 2) // one runs, one waits
+	before := database(t, b.dsn)
+	if !until(30*time.Second, func() bool { return slices.ContainsFunc(rowsOf(t, before), started) }) {
+		t.Fatal("nothing runs")
+	}
+	p.stop(t)
+	before.Close()
+	b.take()
+
+	more := slices.Clone(environ)
+	for i, v := range more {
+		more[i] = strings.Replace(v, `"jobs":1`, `"jobs":10`, 1)
+	}
+	p = launch(t, released, more)
+	post(p, 2)
+	if !until(30*time.Second, func() bool { return s.oracle.Sum().Runs == 4 }) {
+		t.Fatalf("at the platform: %+v", s.oracle.Sum())
+	}
+	later := database(t, b.dsn)
+	last := rowsOf(t, later)[3].id
+	p.stop(t)
+	later.Close()
+
+	b.putBack()
+	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit nothing") {
+		t.Fatalf("restored said: %s", said)
+	}
+	p = launch(t, released, more)
+	post(p, 1)
+	db := database(t, b.dsn)
+	if !until(time.Minute, func() bool { return s.oracle.Sum().Runs == 5 }) {
+		t.Fatalf("what comes after the restore does not run: %+v", rowsOf(t, db))
+	}
+	if !until(2*time.Minute, func() bool {
+		return rowsOf(t, db)[0].phase == dispatch.Ended && rowsOf(t, db)[2].phase == dispatch.Ended
+	}) {
+		t.Errorf("not all end: %+v", rowsOf(t, db))
+	}
+	p.stop(t)
+	rows := rowsOf(t, db)
+	if len(rows) != 3 || rows[0].status != dispatch.Finished || rows[1].attention != dispatch.SubmissionUnknown || rows[2].id <= last {
+		t.Errorf("after the restore, ids were given out up to %d: %+v", last, rows)
+	}
+	if n := s.oracle.Sum(); n.Runs != 5 || n.Starts != 5 || n.Cancels != 0 {
+		t.Errorf("at the platform: %+v", n)
+	}
+	if said := command(t, more, "doctor"); strings.Count(said, "is not in the restored database") != 3 {
+		t.Errorf("doctor said: %s", said)
+	}
+}
+
+func started(r row) bool { return r.phase == dispatch.Started }
+
+// restore puts a copy in the place of a database, without what the write-ahead log of that holds.
+func restore(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(to + suffix); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command runs the released program with a command to its end, and returns what it printed.
+func command(t *testing.T, environ []string, name string) string {
+	t.Helper()
+	path, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), path, name)
+	c.Env, c.Dir = environ, t.TempDir()
+	said, _ := c.CombinedOutput() // doctor fails where the issuer is a simulator without a key; what it says is looked at
+	return string(said)
+}

@@ -1,0 +1,173 @@
+package crashes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// atWork starts a program whose platform takes its time to answer a create, and returns when that was asked.
+func atWork(t *testing.T, answers time.Duration) (p *program, s scene, dsn string, environ []string) {
+	c := crash{faults: []simulator.Fault{{Route: create, Latency: answers}}}
+	s, dsn = c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
+	environ = environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}})
+	p = launch(t, released, environ)
+	posted := make(chan struct{})
+	go func() {
+		defer close(posted)
+		_ = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil) // it may not be answered
+	}()
+	t.Cleanup(func() { <-posted })
+	if !until(10*time.Second, func() bool { return s.oracle.Requests(create) > 0 }) {
+		t.Fatal("nothing is sent")
+	}
+	return p, s, dsn, environ
+}
+
+// TestTheFirstSignalLetsRequestsEnd stops a program while a request is under way: that one ends and is kept, and no other
+// is sent. The next process carries on at once.
+func TestTheFirstSignalLetsRequestsEnd(t *testing.T) {
+	t.Parallel()
+	p, s, dsn, environ := atWork(t, 3*time.Second)
+	p.stop(t)
+	db := database(t, dsn)
+	rows := rowsOf(t, db)
+	if len(rows) != 1 || rows[0].phase != dispatch.Created || rows[0].ref == "" {
+		t.Errorf("what was answered is not kept: %+v", rows)
+	}
+	if s.oracle.Requests(begin) > 0 {
+		t.Error("a step was begun after the signal")
+	}
+	began := time.Now()
+	next := launch(t, released, environ)
+	if !until(30*time.Second, func() bool { return rowsOf(t, db)[0].phase == dispatch.Ended }) {
+		t.Errorf("the next process leaves it: %+v", rowsOf(t, db))
+	}
+	if n := s.oracle.Sum(); n.Creates != 1 || n.Runs != 1 {
+		t.Errorf("at the platform: %+v", n)
+	}
+	t.Logf("ended %v after the restart", time.Since(began).Round(time.Millisecond))
+	next.stop(t)
+}
+
+// TestWaitingClientsHoldUpNoEnd stops a program while a hundred requests wait for a change, those of one job, of lists and
+// of a task: all are answered at once, as things stand, and it ends well.
+func TestWaitingClientsHoldUpNoEnd(t *testing.T) {
+	t.Parallel()
+	s, dsn := crash{}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
+	p := launch(t, released, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}}))
+	var job struct{ ID int }
+	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, &job); err != nil {
+		t.Fatal(err)
+	}
+	db := database(t, dsn)
+	if !until(30*time.Second, func() bool { return rowsOf(t, db)[0].phase == dispatch.Ended }) {
+		t.Fatal("the job does not end")
+	}
+	paths := []string{fmt.Sprintf("/unit_jobs/%d", job.ID), "/jobs_status", "/jobs_status?limit=10", "/jobs_status?filter=processing"}
+	type reply struct {
+		path   string
+		status int
+		err    error
+	}
+	replies := make(chan reply, 100)
+	for n := range cap(replies) {
+		path := paths[n%len(paths)]
+		tag := ""
+		if n%3 > 0 {
+			tag = p.tag(t, path)
+		}
+		go func() {
+			status, err := p.wait(t.Context(), path, tag)
+			if want := map[bool]int{true: http.StatusOK, false: http.StatusNotModified}[tag == ""]; err == nil && status != want {
+				err = fmt.Errorf("not %d", want)
+			}
+			replies <- reply{path, status, err}
+		}()
+	}
+	if until(3*time.Second, func() bool { return len(replies) > 0 }) {
+		t.Fatalf("one was answered too early: %+v", <-replies)
+	}
+	began := time.Now()
+	p.signal(t, syscall.SIGTERM)
+	p.dies(t, time.Minute)
+	if took := time.Since(began); took > 5*time.Second || p.cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("it ended with %v after %v", p.cmd.ProcessState, took)
+	} else {
+		t.Logf("ended after %v", took.Round(time.Millisecond))
+	}
+	for range cap(replies) {
+		if r := <-replies; r.err != nil {
+			t.Errorf("%s: %d, %v", r.path, r.status, r.err)
+		}
+	}
+}
+
+// tag is the ETag of what is at a path.
+func (p *program) tag(t *testing.T, path string) string {
+	t.Helper()
+	r, err := p.get(t.Context(), path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	return r.Header.Get("ETag")
+}
+
+// wait asks for a path and waits for another state than that of an ETag, or than the present one; it gives the status.
+func (p *program) wait(ctx context.Context, path, tag string) (int, error) {
+	wait := "?wait=60"
+	if strings.Contains(path, "?") {
+		wait = "&wait=60"
+	}
+	r, err := p.get(ctx, path+wait, tag)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	_, err = io.Copy(io.Discard, r.Body)
+	return r.StatusCode, err
+}
+
+func (p *program) get(ctx context.Context, path, tag string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	token, err := token("alice")
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	if tag != "" {
+		r.Header.Set("If-None-Match", tag)
+	}
+	return http.DefaultClient.Do(r)
+}
+
+// TestTheSecondSignalEndsAtOnce does not wait for a platform that does not answer.
+func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	p, _, dsn, _ := atWork(t, time.Hour)
+	p.signal(t, syscall.SIGTERM)
+	if !until(10*time.Second, p.stopping) {
+		t.Fatal("it does not heed the first signal")
+	}
+	began := time.Now()
+	p.signal(t, syscall.SIGTERM)
+	if !p.dies(t, 10*time.Second) || time.Since(began) > 5*time.Second {
+		t.Errorf("it ended with %v after %v", p.cmd.ProcessState, time.Since(began))
+	}
+	if rows := rowsOf(t, database(t, dsn)); len(rows) != 1 || rows[0].phase != dispatch.Creating {
+		t.Errorf("what may be at the platform is forgotten: %+v", rows)
+	}
+}

@@ -1,0 +1,600 @@
+package crashes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+)
+
+// soak is two replicas on one database, three platforms, and users who submit, cancel and delete, each looked at by many
+// watchers.
+type soak struct {
+	t *testing.T
+	soaking
+	platforms []*place
+	environ   []string
+	users     []*user
+	watchers  []*watcher
+
+	mu   sync.Mutex
+	live []*program
+}
+
+// soaking is how much of it.
+type soaking struct {
+	crowd, audience int           // users, and watchers of them all
+	lasts           time.Duration // the submitting
+	pause           time.Duration // of a user between two requests, about
+	visit           time.Duration // of a watcher to a replica, about
+}
+
+func soakedFor() soaking {
+	if *full {
+		return soaking{crowd: 100, audience: 2000, lasts: 4 * time.Minute, pause: 8 * time.Second, visit: time.Minute}
+	}
+	return soaking{crowd: 20, audience: 300, lasts: 25 * time.Second, pause: 3 * time.Second, visit: 20 * time.Second}
+}
+
+// place is a platform.
+type place struct {
+	name, label string
+	url         string
+	oracle      *simulator.Oracle
+	faults      *simulator.Faults
+}
+
+func (p *place) job() map[string]any {
+	application, parameters := "ndvi_composite", map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}}
+	if p.label != string(dispatch.OpenEO) {
+		application, parameters = "ndvi", map[string]any{}
+	}
+	name, value := p.area()
+	parameters[name] = value
+	return map[string]any{"title": "soak", "label": p.label, "format": "json", "parameters": parameters,
+		"service": map[string]any{"endpoint": p.url, "application": application}}
+}
+
+func (p *place) area() (name string, value any) {
+	if p.label == string(dispatch.OpenEO) {
+		return "spatial_extent", map[string]any{"west": 5.0, "south": 51.2, "east": 5.1, "north": 51.3}
+	}
+	return "bbox", map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}
+}
+
+// task is four jobs.
+func (p *place) task() map[string]any {
+	body := p.job()
+	name, value := p.area()
+	delete(body["parameters"].(map[string]any), name)
+	body["dimension"] = map[string]any{"name": name, "values": []any{value, value, value, value}}
+	return body
+}
+
+func newSoak(t *testing.T, size soaking) *soak {
+	s := &soak{t: t, soaking: size}
+	life := simulator.Life{Queue: time.Second, Run: 3 * time.Second, Spread: 0.5, Fail: 0.1}
+	one, other := &simulator.OpenEO{Seed: 1, Open: true, Life: life}, &simulator.OpenEO{Seed: 2, Open: true, Life: life}
+	third := &simulator.OGC{Seed: 3, Life: life}
+	s.platforms = []*place{
+		s.place("openeo", dispatch.OpenEO, one, &one.Oracle, &one.Faults),
+		s.place("unsteady", dispatch.OpenEO, other, &other.Oracle, &other.Faults),
+		s.place("ogc", dispatch.OGCProcess, third, &third.Oracle, &third.Faults),
+	}
+	var configured []map[string]any
+	for _, p := range s.platforms {
+		protocol := "openeo"
+		if p.label != string(dispatch.OpenEO) {
+			protocol = "ogc-api-processes"
+		}
+		configured = append(configured, map[string]any{"name": p.name, "protocol": protocol, "access": "open", "endpoint": p.url,
+			"limits": map[string]any{"jobs": 1000, "requests": 8, "send": "1s"}})
+	}
+	s.environ = append(environment(t, postgres.Database(t), configured), "GODEBUG=gctrace=1")
+	return s
+}
+
+// place serves a platform. What has come in has its effect, even if nobody waits for the answer any more.
+func (s *soak) place(name string, label dispatch.Label, h http.Handler, oracle *simulator.Oracle, faults *simulator.Faults) *place {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-time.After(latency)
+		h.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	}))
+	s.t.Cleanup(server.Close)
+	return &place{name: name, label: string(label), url: server.URL, oracle: oracle, faults: faults}
+}
+
+func (s *soak) dsn() string { return strings.TrimPrefix(s.environ[0], "EODISPATCH_DATABASE=") }
+
+// launch starts a replica that clients find.
+func (s *soak) launch() *program {
+	p := launch(s.t, released, s.environ)
+	if p.address == "" {
+		s.t.Fatal("a replica does not serve")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = append(s.live, p)
+	return p
+}
+
+// kill ends a replica as `kill -9` does. Clients find the others.
+func (s *soak) kill(p *program) {
+	s.mu.Lock()
+	for i, q := range s.live {
+		if q == p {
+			s.live = append(s.live[:i:i], s.live[i+1:]...)
+			break
+		}
+	}
+	s.mu.Unlock()
+	p.signal(s.t, syscall.SIGKILL)
+}
+
+// any is a replica that lives, by chance.
+func (s *soak) any() *program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[rand.IntN(len(s.live))]
+}
+
+// user submits, and sometimes cancels or deletes.
+type user struct {
+	*soak
+	name  string
+	first int64 // task
+
+	mu    sync.Mutex
+	token string
+	until time.Time
+	jobs  []int64
+	tasks []int64
+}
+
+// signIn gives a token that is good for a while.
+func (u *user) signIn() (_ string, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if time.Now().After(u.until) {
+		u.token, err = token(u.name)
+		u.until = time.Now().Add(time.Minute)
+	}
+	return u.token, err
+}
+
+// ask asks any replica, and again under the same key until one has answered.
+func (u *user) ask(ctx context.Context, method, path string, body, into any) (err error) {
+	key := fmt.Sprintf("%s-%x", u.name, rand.Uint64())
+	for ctx.Err() == nil {
+		var token string
+		if token, err = u.signIn(); err != nil {
+			return err
+		}
+		if err = u.any().askAs(ctx, token, method, path, key, body, into); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
+func (u *user) submit(ctx context.Context, p *place, task bool) {
+	path, body := "/unit_jobs", p.job()
+	if task {
+		path, body = "/upscale_tasks", p.task()
+	}
+	var kept struct{ ID int64 }
+	if err := u.ask(ctx, http.MethodPost, path, body, &kept); err != nil {
+		return // the time is over; what was taken all the same is in the list
+	}
+	if task {
+		u.tasks = append(u.tasks, kept.ID)
+	} else {
+		u.jobs = append(u.jobs, kept.ID)
+	}
+}
+
+// begin submits a task, for watchers to look at.
+func (u *user) begin(ctx context.Context) {
+	u.submit(ctx, u.platforms[0], true)
+	if len(u.tasks) != 1 {
+		u.t.Errorf("%s has no task", u.name)
+		return
+	}
+	u.first = u.tasks[0]
+}
+
+// work goes on until ctx is done.
+func (u *user) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(time.Duration(float64(u.pause) * 2 * rand.Float64())):
+		case <-ctx.Done():
+			return
+		}
+		switch n := rand.IntN(10); {
+		case n == 0 && len(u.jobs) > 0:
+			_ = u.askOnce(ctx, http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", u.jobs[len(u.jobs)-1]), nil) // it may have ended
+		case n == 1 && len(u.jobs) > 0:
+			last := len(u.jobs) - 1
+			if u.askOnce(ctx, http.MethodDelete, fmt.Sprintf("/unit_jobs/%d", u.jobs[last]), nil) == nil {
+				u.jobs = u.jobs[:last]
+			}
+		default:
+			u.submit(ctx, u.platforms[rand.IntN(len(u.platforms))], n < 4)
+		}
+	}
+}
+
+func (u *user) askOnce(ctx context.Context, method, path string, into any) error {
+	token, err := u.signIn()
+	if err != nil {
+		return err
+	}
+	return u.any().askAs(ctx, token, method, path, "", nil, into)
+}
+
+// sees is what GET gives of an address of the user's.
+func (u *user) sees(path string) (shown, error) {
+	var data json.RawMessage
+	if err := u.askOnce(u.t.Context(), http.MethodGet, path, &data); err != nil {
+		return nil, err
+	}
+	s := shown{}
+	return s, s.fold(data)
+}
+
+// all is what GET gives of the list, and of each task.
+func (u *user) all() (map[string]shown, error) {
+	list, err := u.sees("/jobs_status")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]shown{"/jobs_status": list}
+	for key := range list {
+		if id, task := strings.CutPrefix(key, "t"); task {
+			path := "/upscale_tasks/" + id
+			if all[path], err = u.sees(path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// settle reports whether all of the user's has ended. What the broker cannot find out the user gives up, as the texts
+// that it shows tell them to.
+func (u *user) settle() (settled bool, doubts int) {
+	all, err := u.all()
+	if err != nil {
+		u.t.Log(err)
+		return false, 0
+	}
+	settled = true
+	for _, part := range all {
+		for key, text := range part {
+			var one struct {
+				ID        int64
+				Status    dispatch.Status
+				Attention struct{ Code dispatch.Attention }
+			}
+			if err := json.Unmarshal([]byte(text), &one); err != nil {
+				u.t.Error(err)
+			}
+			settled = settled && one.Status.Final()
+			doubt := one.Attention.Code == dispatch.InDoubt || one.Attention.Code == dispatch.SubmissionUnknown
+			if key[0] == 'j' && doubt && !one.Status.Final() {
+				doubts++
+				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil) // asked again until it is so
+			}
+		}
+	}
+	return settled, doubts
+}
+
+// each runs do for all users at once, a few at a time.
+func (s *soak) each(do func(*user)) {
+	var all sync.WaitGroup
+	few := make(chan struct{}, 8)
+	for _, u := range s.users {
+		all.Go(func() {
+			few <- struct{}{}
+			defer func() { <-few }()
+			do(u)
+		})
+	}
+	all.Wait()
+}
+
+// populate makes users, each with a task, and watchers that are spread over them: every fifth looks at the task.
+func (s *soak) populate() {
+	for i := range s.crowd {
+		s.users = append(s.users, &user{soak: s, name: fmt.Sprintf("user-%d", i)})
+	}
+	s.each(func(u *user) { u.begin(s.t.Context()) })
+	for i := range s.audience {
+		u := s.users[i%len(s.users)]
+		w := &watcher{user: u, path: "/job_status", interval: 10 + 50*(i%2), changes: i/len(s.users)%2 == 1}
+		if i/len(s.users)%5 == 4 {
+			w.path = fmt.Sprintf("/ws/upscale_tasks/%d", u.first)
+		}
+		s.watchers = append(s.watchers, w)
+	}
+}
+
+// TestEveryWatcherSeesEveryEnd has two replicas work while users submit, cancel and delete, and many clients watch, who
+// come and go. A replica is killed and started again, and a platform goes down and comes up. In the end every client has
+// been told what GET says; nothing is lost or was done twice; and when all have left, the replica that lived keeps no more
+// goroutines and memory than one that just started.
+func TestEveryWatcherSeesEveryEnd(t *testing.T) {
+	t.Parallel()
+	s := newSoak(t, soakedFor())
+	survivor, mortal := s.launch(), s.launch()
+	s.populate()
+	watching, leave := context.WithCancel(t.Context())
+	stay := make(chan struct{})
+	var watchers, authors sync.WaitGroup
+	for _, w := range s.watchers {
+		watchers.Go(func() { w.watch(watching, s, stay) })
+	}
+	working, stop := context.WithTimeout(t.Context(), s.lasts)
+	defer stop()
+	for _, u := range s.users {
+		authors.Go(func() { u.work(working) })
+	}
+	s.disturb(mortal)
+	authors.Wait()
+	close(stay)
+	s.rest()
+	s.agree()
+	s.audit()
+	leave()
+	watchers.Wait()
+	s.leavesNothing(survivor)
+}
+
+// TestAReplicaTellsWhatTheOtherDid has a client watch at one replica, which by itself would tell again after an hour, while
+// everything is done at the other.
+func TestAReplicaTellsWhatTheOtherDid(t *testing.T) {
+	t.Parallel()
+	s := newSoak(t, soakedFor())
+	here, there := s.launch(), s.launch()
+	s.live = []*program{here}
+	u := &user{soak: s, name: "user"}
+	for _, changes := range []bool{false, true} {
+		w := &watcher{user: u, path: "/job_status", interval: 3600, changes: changes, news: make(chan struct{}, 1)}
+		ended := make(chan error, 1)
+		watching, leave := context.WithCancel(t.Context())
+		go func() { ended <- w.stream(watching, there) }()
+		w.await(t, func(shown) bool { return true })
+		var slowest time.Duration
+		for range 5 {
+			begin := time.Now()
+			u.submit(t.Context(), s.platforms[0], false)
+			w.await(t, func(seen shown) bool { return seen.status(u.jobs[len(u.jobs)-1]) != "" })
+			slowest = max(slowest, time.Since(begin))
+		}
+		w.await(t, func(seen shown) bool {
+			for _, id := range u.jobs {
+				if status := seen.status(id); !status.Final() {
+					return false
+				}
+			}
+			return true
+		})
+		t.Logf("changes: %v: the slowest of what was submitted was told %v after", changes, slowest.Round(time.Millisecond))
+		leave()
+		<-ended
+	}
+	here.stop(t)
+	there.stop(t)
+}
+
+// disturb kills a replica and starts another, and takes a platform away and gives it back.
+func (s *soak) disturb(mortal *program) {
+	<-time.After(s.lasts / 4)
+	s.kill(mortal)
+	<-time.After(s.lasts / 8)
+	s.launch()
+	unsteady := s.platforms[1].faults
+	<-time.After(s.lasts / 8)
+	unsteady.Set(simulator.Fault{Route: status, Cut: true}, simulator.Fault{Route: "GET /jobs", Cut: true}, simulator.Fault{Status: http.StatusServiceUnavailable})
+	<-time.After(s.lasts / 4)
+	unsteady.Set()
+}
+
+// rest waits until everything has ended.
+func (s *soak) rest() {
+	s.t.Helper()
+	begin, mu, doubts, left := time.Now(), sync.Mutex{}, 0, 0
+	resting := func() bool {
+		left = 0
+		s.each(func(u *user) {
+			settled, doubtful := u.settle()
+			mu.Lock()
+			defer mu.Unlock()
+			doubts = max(doubts, doubtful)
+			if !settled {
+				left++
+			}
+		})
+		return left == 0
+	}
+	if !until(4*time.Minute, resting) {
+		s.t.Errorf("jobs of %d users have not ended", left)
+	}
+	s.t.Logf("all has ended %v after the last was submitted; in doubt and given up: %d", time.Since(begin).Round(time.Second), doubts)
+}
+
+// agree waits until every watcher was told what GET says.
+func (s *soak) agree() {
+	s.t.Helper()
+	begin := time.Now()
+	said := map[*user]map[string]shown{}
+	for _, u := range s.users {
+		all, err := u.all()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		said[u] = all
+	}
+	var missing []string
+	ok := until(time.Minute, func() bool {
+		missing = nil
+		for _, w := range s.watchers {
+			path := strings.Replace(strings.Replace(w.path, "/job_status", "/jobs_status", 1), "/ws/", "/", 1)
+			if d := w.differs(said[w.user][path]); d != "" {
+				missing = append(missing, w.user.name+": "+d)
+			}
+		}
+		return len(missing) == 0
+	})
+	if !ok {
+		s.t.Errorf("%d of %d watchers have not seen all, such as %s", len(missing), len(s.watchers), missing[0])
+	}
+	streams, broken := 0, 0
+	for _, w := range s.watchers {
+		streams, broken = streams+w.streams, broken+w.broken
+	}
+	s.t.Logf("%d watchers opened %d streams, of which %d broke off; the last had seen all after %v", len(s.watchers), streams, broken,
+		time.Since(begin).Round(time.Millisecond))
+	if streams < len(s.watchers) || broken == 0 {
+		s.t.Error("nobody lost a replica")
+	}
+}
+
+// audit compares the database with the platforms' books.
+func (s *soak) audit() {
+	s.t.Helper()
+	db := database(s.t, s.dsn())
+	var rows []row
+	moves := func(r row) bool { return !r.rests() }
+	if !until(time.Minute, func() bool { // also what was deleted
+		rows = rowsOf(s.t, db)
+		return !slices.ContainsFunc(rows, moves)
+	}) {
+		s.t.Errorf("not at rest: %+v", slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.rests() }))
+	}
+	ran, refs := 0, map[string]bool{}
+	for _, r := range rows {
+		if r.status == dispatch.Finished || r.status == dispatch.Failed {
+			ran++
+		}
+		if refs[r.ref] && r.ref != "" {
+			s.t.Errorf("two jobs are %s at their platform", r.ref)
+		}
+		refs[r.ref] = true
+	}
+	canceled := len(rows) - ran
+	runs, perJob := 0, map[string]int{}
+	for _, p := range s.platforms {
+		for tag, n := range p.oracle.Tally().Tags {
+			runs += n.Runs
+			if i := strings.LastIndexByte(tag, '.'); i > 0 { // of openEO: what comes after is the attempt
+				perJob[tag[:i]] += n.Runs
+			}
+		}
+	}
+	for job, n := range perJob {
+		if n > 1 {
+			s.t.Errorf("job %s ran %d times", job, n)
+		}
+	}
+	if runs < ran || runs > ran+canceled {
+		s.t.Errorf("of %d jobs %d ran to an end and %d were canceled; at the platforms %d ran", len(rows), ran, canceled, runs)
+	}
+	s.t.Logf("%d jobs, of which %d were canceled", len(rows), canceled)
+}
+
+// collection finds in the trace of the collector what is alive, in MB, and what stacks take.
+var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, \d+ MB goal, (\d+) MB stacks`)
+
+// alive makes a program collect its garbage a few times, and tells what is left.
+func (s *soak) alive(p *program) (heap, stacks int) {
+	s.t.Helper()
+	const round = "\ngc "
+	for before := strings.Count(p.said.String(), round); strings.Count(p.said.String(), round) < before+3; {
+		s.each(func(u *user) {
+			token, err := u.signIn()
+			for range 10 {
+				err = cmp.Or(err, p.askAs(s.t.Context(), token, http.MethodGet, "/jobs_status", "", nil, nil))
+			}
+			if err != nil {
+				s.t.Error(err)
+			}
+		})
+		if s.t.Failed() {
+			s.t.FailNow()
+		}
+	}
+	all := collection.FindAllStringSubmatch(p.said.String(), -1)
+	last := all[len(all)-1]
+	heap, _ = strconv.Atoi(last[1]) // of digits
+	stacks, _ = strconv.Atoi(last[2])
+	return heap, stacks
+}
+
+// created finds who began each goroutine.
+var created = regexp.MustCompile(`(?m)^created by (\S+) in goroutine`)
+
+// goroutines ends a program, which tells its goroutines then, and counts them by who began them.
+func (s *soak) goroutines(p *program) map[string]int {
+	s.t.Helper()
+	p.signal(s.t, syscall.SIGQUIT)
+	p.dies(s.t, time.Minute)
+	_, dump, found := strings.Cut(p.said.String(), "SIGQUIT: quit")
+	if !found {
+		s.t.Fatal("it told nothing")
+	}
+	count := map[string]int{}
+	for _, c := range created.FindAllStringSubmatch(dump, -1) {
+		count[c[1]]++
+	}
+	return count
+}
+
+const (
+	pooled     = "net/http.(*Transport).dialConn" // connections to platforms, which end when nobody uses them for a while
+	heapBound  = 8                                // MB
+	stackBound = 1                                // MB
+	passing    = 2                                // goroutines that are just about to end
+)
+
+// leavesNothing compares a program with one that has just started and was asked the same.
+func (s *soak) leavesNothing(p *program) {
+	s.t.Helper()
+	fresh := s.launch()
+	idleHeap, idleStacks := s.alive(fresh)
+	heap, stacks := s.alive(p)
+	s.t.Logf("alive: %d MB and %d MB of stacks; in a program that just started %d and %d", heap, stacks, idleHeap, idleStacks)
+	if heap > idleHeap+heapBound || stacks > idleStacks+stackBound {
+		s.t.Error("memory is left behind")
+	}
+	http.DefaultClient.CloseIdleConnections()
+	<-time.After(time.Second) // in which the programs notice
+	idle, left := s.goroutines(fresh), s.goroutines(p)
+	s.t.Logf("goroutines: %v; in a program that just started %v", left, idle)
+	for by, n := range left {
+		if n > idle[by]+passing && by != pooled {
+			s.t.Errorf("%d goroutines of %s are left behind, in an idle program there are %d", n, by, idle[by])
+		}
+	}
+}

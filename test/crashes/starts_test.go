@@ -1,0 +1,80 @@
+package crashes
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// manyStarts is how many jobs are started, of which the start of the last is lost.
+const manyStarts = 30
+
+// TestALostStartOfThirty loses one start of thirty at a platform that tells of each start at once: it answers 500 and takes
+// nothing. The job is started again soon, and nothing runs twice. In the short form a minute is a second.
+func TestALostStartOfThirty(t *testing.T) {
+	t.Run("a minute is a second", func(t *testing.T) {
+		t.Parallel()
+		loseStart(t, mortal, 30*time.Second)
+	})
+	if *full {
+		t.Run("in real time", func(t *testing.T) {
+			t.Parallel()
+			loseStart(t, released, 150*time.Second)
+		})
+	}
+}
+
+func loseStart(t *testing.T, binary func() (string, error), within time.Duration) {
+	c := crash{life: simulator.Life{Run: 2 * time.Second},
+		faults: []simulator.Fault{{Route: begin, Skip: manyStarts - 1, Times: 1, Status: http.StatusInternalServerError}}}
+	s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
+	p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+		"limits": map[string]any{"jobs": 10}}}))
+	s.overMany(manyStarts)
+	if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(n int) func() bool { return func() bool { return s.oracle.Requests(begin) >= n } }
+	if !until(2*time.Minute, asked(manyStarts)) {
+		t.Fatalf("%d starts were asked for", s.oracle.Requests(begin))
+	}
+	lost := time.Now()
+	if !until(within, asked(manyStarts+1)) {
+		t.Fatalf("not started again within %v: %+v", within, rowsOf(t, database(t, dsn)))
+	}
+	t.Logf("started again after %v", time.Since(lost).Round(100*time.Millisecond))
+	db := database(t, dsn)
+	ended := func() bool {
+		for _, r := range rowsOf(t, db) {
+			if r.status != dispatch.Finished {
+				return false
+			}
+		}
+		return true
+	}
+	if !until(2*time.Minute, ended) {
+		t.Errorf("not all end: %+v", rowsOf(t, db))
+	}
+	p.stop(t)
+	if n := s.oracle.Sum(); n.Runs != manyStarts || n.Starts != manyStarts || n.Creates != manyStarts {
+		t.Errorf("at the platform: %+v", n)
+	}
+}
+
+// overMany makes a task of the scene's job, over so many values.
+func (s scene) overMany(n int) {
+	parameters := s.job["parameters"].(map[string]any)
+	for _, name := range []string{"temporal_extent", "bbox"} { // of openEO, of OGC API - Processes
+		if value, given := parameters[name]; given {
+			delete(parameters, name)
+			s.job["dimension"] = map[string]any{"name": name, "values": []any{value}}
+		}
+	}
+	dimension := s.job["dimension"].(map[string]any)
+	dimension["values"] = slices.Repeat(dimension["values"].([]any)[:1], n)
+}

@@ -1,0 +1,226 @@
+package crashes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// shown is all that a client knows of what it looks at: by "t" or "j" and the id, the task or job without when it was
+// checked.
+type shown map[string]string
+
+// told is a status or changes, of a list or of one task.
+type told struct {
+	ID             int64             `json:"id"` // of the task
+	Jobs           []json.RawMessage `json:"jobs"`
+	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
+	ProcessingJobs []json.RawMessage `json:"processing_jobs"`
+	RemovedTasks   []int64           `json:"removed_upscaling_tasks"`
+	RemovedJobs    []int64           `json:"removed_processing_jobs"`
+}
+
+// fold adds to what is known what was told.
+func (s shown) fold(data json.RawMessage) error {
+	var t told
+	if err := json.Unmarshal(data, &t); err != nil {
+		return err
+	}
+	if t.ID != 0 {
+		t.UpscalingTasks, t.ProcessingJobs = []json.RawMessage{data}, t.Jobs
+	}
+	for kind, all := range map[string][]json.RawMessage{"t": t.UpscalingTasks, "j": t.ProcessingJobs} {
+		for _, one := range all {
+			if err := s.put(kind, one); err != nil {
+				return err
+			}
+		}
+	}
+	for kind, gone := range map[string][]int64{"t": t.RemovedTasks, "j": t.RemovedJobs} {
+		for _, id := range gone {
+			delete(s, fmt.Sprint(kind, id))
+		}
+	}
+	return nil
+}
+
+func (s shown) put(kind string, one json.RawMessage) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(one, &members); err != nil {
+		return err
+	}
+	for _, other := range []string{"checked", "jobs", "service", "created", "updated"} { // not in every form of it
+		delete(members, other)
+	}
+	text, err := json.Marshal(members)
+	s[kind+string(members["id"])] = string(text)
+	return err
+}
+
+// status is that of a job, "" if it is not shown.
+func (s shown) status(id int64) dispatch.Status {
+	var j struct{ Status dispatch.Status }
+	_ = json.Unmarshal([]byte(s[fmt.Sprint("j", id)]), &j) // of nothing: no status
+	return j.Status
+}
+
+// watcher is a client that looks at its user's list, or at a task of theirs, by one stream after the other.
+type watcher struct {
+	user     *user
+	path     string
+	interval int // seconds
+	changes  bool
+	news     chan struct{} // it was told something; may be nil
+
+	mu      sync.Mutex
+	whole   json.RawMessage   // the last that came whole
+	since   []json.RawMessage // changes that came after
+	streams int
+	broken  int // streams that ended otherwise than by leaving
+}
+
+// watch looks until ctx is done. Each stream is left after a while, until stay is closed.
+func (w *watcher) watch(ctx context.Context, s *soak, stay <-chan struct{}) {
+	for ctx.Err() == nil {
+		life := time.Duration(float64(s.visit) * (0.2 + rand.Float64()))
+		stream, leave := context.WithCancel(ctx)
+		go func() {
+			defer leave()
+			select {
+			case <-time.After(life):
+			case <-stream.Done():
+				return
+			}
+			select {
+			case <-stay:
+				<-stream.Done()
+			default:
+			}
+		}()
+		if err := w.stream(stream, s.any()); err != nil && stream.Err() == nil {
+			w.count(&w.broken)
+			select {
+			case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))): // as clients do, not all at once
+			case <-ctx.Done():
+			}
+		}
+		leave()
+	}
+}
+
+func (w *watcher) count(what *int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*what++
+}
+
+// stream reads one WebSocket until it ends.
+func (w *watcher) stream(ctx context.Context, p *program) error {
+	token, err := w.user.signIn()
+	if err != nil {
+		return err
+	}
+	c, _, err := websocket.Dial(ctx, fmt.Sprintf("ws%s%s?token=%s&interval=%d&changes=%v", p.address[len("http"):], w.path, token, w.interval, w.changes), nil)
+	if err != nil {
+		return err
+	}
+	defer c.CloseNow()
+	c.SetReadLimit(-1)
+	w.count(&w.streams)
+	for {
+		_, text, err := c.Read(ctx)
+		if err != nil {
+			return err
+		}
+		var m struct {
+			Type string          `json:"type"`
+			Data json.RawMessage `json:"data"`
+		}
+		if err := json.Unmarshal(text, &m); err != nil {
+			return err
+		}
+		w.heed(m.Type, m.Data)
+	}
+}
+
+func (w *watcher) heed(kind string, data json.RawMessage) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch kind {
+	case "status":
+		w.whole, w.since = data, nil
+	case "changes":
+		w.since = append(w.since, data)
+	}
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+// await reads on until it was told enough.
+func (w *watcher) await(t *testing.T, enough func(shown) bool) {
+	t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		select {
+		case <-w.news:
+		case <-late:
+			t.Fatal("it is not told")
+		}
+		seen, err := w.sees()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if enough(seen) {
+			return
+		}
+	}
+}
+
+// sees puts together what it was told.
+func (w *watcher) sees() (shown, error) {
+	w.mu.Lock()
+	whole, since := w.whole, slices.Clone(w.since)
+	w.mu.Unlock()
+	s := shown{}
+	if whole == nil {
+		return s, nil
+	}
+	if err := s.fold(whole); err != nil {
+		return nil, err
+	}
+	for _, data := range since {
+		if err := s.fold(data); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// differs is empty if it sees what GET gives, else an example of what it does not.
+func (w *watcher) differs(want shown) string {
+	got, err := w.sees()
+	if err != nil {
+		return err.Error()
+	}
+	for key := range maps.Keys(want) {
+		if got[key] != want[key] {
+			return fmt.Sprintf("%s (changes: %v) was told %s, and it is %s", w.path, w.changes, got[key], want[key])
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%s (changes: %v) sees %d, and there are %d", w.path, w.changes, len(got), len(want))
+	}
+	return ""
+}

@@ -1,0 +1,176 @@
+package deviations
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestOpenEOPlatforms(t *testing.T) { play(t, "openeo", openEOScenes) }
+
+func TestOGCPlatforms(t *testing.T) { play(t, "ogc", ogcScenes) }
+
+// A task is told of by listings where that is cheaper.
+func TestTasks(t *testing.T) {
+	for _, c := range taskScenes {
+		t.Run(c.does, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { c.play(with(t, c.at)) })
+		})
+	}
+}
+
+// play has each scene watched, and once more nobody look before the end, which is to be the same.
+func play(t *testing.T, protocol string, scenes []scene) {
+	for _, c := range scenes {
+		c.most = cmp.Or(c.most, 25*time.Minute)
+		c.books = cmp.Or(c.books, once)
+		t.Run(c.does, func(t *testing.T) {
+			t.Parallel()
+			t.Run("watched", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					if told := c.play(with(t, protocol), often); strings.Join(told, " → ") != c.tells {
+						t.Errorf("told\n%s, want\n%s", strings.Join(told, " → "), c.tells)
+					}
+				})
+			})
+			t.Run("alone", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := with(t, protocol)
+					s.inMemory = true
+					told := c.play(s, func(time.Duration) time.Duration { return c.most })
+					if last := told[len(told)-1]; !strings.HasSuffix(c.tells, last) {
+						t.Errorf("told %s in the end, want %s", last, c.tells)
+					}
+				})
+			})
+		})
+	}
+}
+
+// play gives what the owner was told: each thing once for as long as it did not change.
+func (c scene) play(s *stage, when client) (told []string) {
+	mends(s)
+	if c.acts != nil {
+		c.acts(s)
+	}
+	defer s.open()()
+	now := s.submit()
+	told = []string{now.String()}
+	ended := s.watch(c.most, when, c.deeds, func() bool {
+		if now = s.read(); now.String() != told[len(told)-1] {
+			told = append(told, now.String())
+		}
+		return now.ended()
+	})
+	if !ended {
+		s.Errorf("it has not ended, it is %s", now)
+	}
+	if got := s.oracle.Sum(); got != c.books {
+		s.Errorf("the platform's books: %+v, want %+v", got, c.books)
+	}
+	if c.check != nil {
+		c.check(s)
+	}
+	return told
+}
+
+func (c taskScene) play(s *stage) {
+	mends(s)
+	if c.acts != nil {
+		c.acts(s)
+	}
+	before := s.oracle.Sum().Creates
+	defer s.open()()
+	s.submitTask()
+	var now map[string]int
+	s.watch(2*time.Hour, often, c.deeds, func() bool {
+		now, _ = s.readTask()
+		return now["finished"]+now["failed"]+now["canceled"] == 6
+	})
+	if told := fmt.Sprintf("%d finished, %d failed", now["finished"], now["failed"]); told != c.tells {
+		s.Errorf("told %s, want %s", told, c.tells)
+	}
+	if got := s.oracle.Sum(); got.Creates-before != 6 || got.Starts != 6 || got.Runs != 6 || got.Cancels != 0 {
+		s.Errorf("the platform's books: %+v, %d of others", got, before)
+	}
+}
+
+// deed is something that happens so long after the submission.
+type deed struct {
+	after time.Duration
+	do    func(*stage)
+}
+
+// watch calls look until it reports the end, at times since now that the client chooses, for at most a while, and does
+// the deeds meanwhile. It reports whether there was an end.
+func (s *stage) watch(most time.Duration, when client, deeds []deed, look func() (ended bool)) bool {
+	s.Helper()
+	for begin := time.Now(); ; {
+		if look() {
+			if len(deeds) > 0 {
+				s.Errorf("it ended before all was done, after %v", time.Since(begin))
+			}
+			return true
+		}
+		next := when(time.Since(begin))
+		if next > most || next <= time.Since(begin) {
+			return false
+		}
+		for ; len(deeds) > 0 && deeds[0].after <= next; deeds = deeds[1:] {
+			pass(time.Until(begin.Add(deeds[0].after)))
+			deeds[0].do(s)
+		}
+		pass(time.Until(begin.Add(next)))
+	}
+}
+
+// client says when to look next, after so long.
+type client func(since time.Duration) time.Duration
+
+// often is when a client looks again that has looked for so long: every ten seconds at first, then every five minutes;
+// never just when the broker does.
+func often(since time.Duration) time.Duration {
+	const aside = 3 * time.Second
+	every := 10 * time.Second
+	if since > 30*time.Minute {
+		every = 5 * time.Minute
+	}
+	return since.Truncate(every) + every + aside
+}
+
+// pass lets a scene's time pass.
+func pass(d time.Duration) { time.Sleep(d) }
+
+// What is in docs/platforms.md is what is played here, and the other way round.
+func TestTheListIsWhatIsPlayed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/platforms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows, want []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| ") && strings.Contains(line, ". |") {
+			rows = append(rows, strings.TrimSpace(line))
+		}
+	}
+	row := func(does, seen, tells string) {
+		want = append(want, fmt.Sprintf("| %s | %s | %s |", does, seen, tells))
+	}
+	for _, c := range slices.Concat(openEOScenes, ogcScenes) {
+		row(c.does, c.seen, c.tells)
+	}
+	for _, c := range taskScenes {
+		row(c.does, c.seen, c.tells)
+	}
+	for i := range max(len(rows), len(want)) {
+		if i >= len(rows) || i >= len(want) || rows[i] != want[i] {
+			t.Fatalf("row %d of docs/platforms.md differs; they should be\n%s", i+1, strings.Join(want, "\n"))
+		}
+	}
+}

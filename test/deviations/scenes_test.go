@@ -1,0 +1,456 @@
+package deviations
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// scene is one way in which a platform deviates, and what comes of it.
+type scene struct {
+	does  string           // what the platform does
+	seen  string           // where that was seen; see docs/platforms.md
+	acts  func(*stage)     // before the job is submitted
+	deeds []deed           // while it is watched
+	most  time.Duration    // how long it is watched at most; 25 minutes if not given
+	tells string           // all that its owner is told, in order
+	books simulator.Counts // what the platform did; once each but for Cancels if not given
+	check func(*stage)     // when it was watched
+}
+
+// taskScene is a scene of many jobs.
+type taskScene struct {
+	does, seen string
+	at         string // the protocol
+	acts       func(*stage)
+	deeds      []deed
+	tells      string // in the end
+}
+
+var once = simulator.Counts{Creates: 1, Starts: 1, Runs: 1}
+
+// good is what is told of a job at a platform that behaves well.
+const good = "submitted → queued → running → finished"
+
+// The routes of the two simulators that a broker's job takes.
+const (
+	createJob  = "POST /jobs"
+	startJob   = "POST /jobs/{id}/results"
+	readJob    = "GET /jobs/{id}"
+	listJobs   = "GET /jobs"
+	readResult = "GET /jobs/{id}/results"
+	execute    = "POST /processes/{id}/execution"
+	dismiss    = "DELETE /jobs/{id}"
+)
+
+var openEOScenes = []scene{
+	{
+		does: "A job reads as created for a minute after its start.", seen: "openeo-web-editor#381, openeo-python-client 0.49",
+		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: time.Minute}),
+		tells: good,
+	},
+	{
+		does: "Statuses are a quarter of an hour late.", seen: "openeo-geopyspark-driver#902",
+		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute}),
+		most:  50 * time.Minute,
+		tells: good,
+	},
+	{
+		does: "The start is answered with an error, and the job runs.", seen: "openeo-geopyspark-driver#1065",
+		acts:  fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal", Message: "Server error"}),
+		tells: good, // the request is over, so its status is read at once
+	},
+	{
+		does: "The same, and statuses are a quarter of an hour late.", seen: "openeo-geopyspark-driver#1065, #902",
+		acts: func(s *stage) {
+			fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute})(s)
+			fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal"})(s)
+		},
+		most:  50 * time.Minute,
+		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
+	},
+	{
+		does: "The start fails, and the job stays created.", seen: "openeo-geopyspark-driver#505",
+		acts:  fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"}),
+		most:  50 * time.Minute,
+		tells: "submitted → submitted (submission_in_doubt) → submitted → queued → running → finished",
+	},
+	{
+		does: "Every start fails, and the job stays created for ever.", seen: "openeo-geopyspark-driver#505",
+		acts: func(s *stage) {
+			s.giveUp = time.Hour
+			fault(simulator.Fault{Route: startJob, Status: 500, Code: "Internal"})(s)
+		},
+		most:  2 * time.Hour,
+		tells: "submitted → submitted (submission_in_doubt) → failed (given_up)", books: simulator.Counts{Creates: 1},
+	},
+	{
+		does: "The start is accepted, and the job stays created for ever.", seen: "openeo-geopyspark-driver#1696",
+		acts: fault(simulator.Fault{Route: startJob, Status: 202}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
+		tells: "submitted → submitted (stalled) → canceled", books: simulator.Counts{Creates: 1, Cancels: 1},
+	},
+	{
+		does: "The job is queued for ever.", seen: "openeo-geopyspark-driver#1696",
+		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
+		tells: "submitted → queued → queued (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+	},
+	{
+		does: "The job runs for months.", seen: "openeo-geopyspark-driver#958, #1320",
+		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
+		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+	},
+	{
+		does: "A job that is well reads as one in error for some seconds.", seen: "openeo-geopyspark-driver#298",
+		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Flicker: 8 * time.Second}),
+		tells: good,
+	},
+	{
+		does: "The job is not found when it is to be started, and when it is read first.", seen: "openeo-python-client#802",
+		acts: func(s *stage) {
+			fault(simulator.Fault{Route: startJob, Times: 2, Status: 404, Code: "JobNotFound"})(s)
+			fault(simulator.Fault{Route: readJob, Times: 3, Status: 404, Code: "JobNotFound"})(s)
+		},
+		tells: "submitted → submitted (platform_busy) → submitted → submitted (not_found_on_platform) → running → finished",
+	},
+	{
+		does: "The job is gone.", seen: "openeo-python-client#802",
+		deeds: []deed{{3 * time.Minute, forgets}},
+		tells: "submitted → queued → running → running (not_found_on_platform) → failed (lost_on_platform)",
+	},
+	{
+		does: "The job is not found for three minutes, and then is there again.", seen: "openeo-python-client#802",
+		deeds: []deed{{3 * time.Minute, fault(gone("JobNotFound"))}, {6 * time.Minute, mends}},
+		tells: "submitted → queued → running → running (not_found_on_platform) → running → finished",
+	},
+	{
+		does: "A proxy answers in the platform's place that there is no such page.", seen: "openeo-python-client#440",
+		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Route: readJob, Status: 404, Form: simulator.HTML})}, {9 * time.Minute, mends}},
+		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
+	},
+	{
+		does: "The status is a word that nobody knows, for a while.", seen: "openeo-python-client 0.49 (queued_for_start)",
+		deeds: []deed{{3 * time.Minute, says("queued_for_start")}, {6 * time.Minute, says("")}},
+		tells: good,
+	},
+	{
+		does: "The status is a word that nobody knows, for ever.", seen: "no report",
+		deeds: []deed{{3 * time.Minute, says("perplexed")}, {47 * time.Minute, cancels}}, most: 55 * time.Minute,
+		tells: "submitted → queued → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+	},
+	{
+		does: "The start fails, and then the status is a word that nobody knows.", seen: "openeo-geopyspark-driver#505",
+		acts: func(s *stage) { // it queues for longer than the pause between two looks of a client that waited for an hour
+			fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"})(s)
+			fares(simulator.Life{Queue: 10 * time.Minute, Run: 10 * time.Minute})(s)
+		},
+		deeds: []deed{{0, says("perplexed")}, {time.Hour, says("")}}, most: 2 * time.Hour,
+		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
+	},
+	{
+		does: "Its clock is five hours behind, and a create is in doubt.", seen: "no report",
+		acts:  func(s *stage) { s.openEO.Now = behind(5 * time.Hour); fault(lostCreate)(s) },
+		tells: "created (submission_in_doubt) → queued → running → finished",
+	},
+	{
+		does: "Its clock is five hours ahead, and a create is in doubt.", seen: "no report",
+		acts:  func(s *stage) { s.openEO.Now = behind(-5 * time.Hour); fault(lostCreate)(s) },
+		tells: "created (submission_in_doubt) → queued → running → finished",
+	},
+	{
+		does: "It is busy until a time that its wrong clock tells.", seen: "no report",
+		acts: func(s *stage) {
+			now := time.Now().Add(5 * time.Hour)
+			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests", Header: map[string]string{
+				"Date": now.UTC().Format(http.TimeFormat), "Retry-After": now.Add(3 * time.Minute).UTC().Format(http.TimeFormat)}})(s)
+		},
+		tells: "created (platform_busy) → submitted → queued → running → finished",
+	},
+	{
+		does: "The listing gives all jobs at once, and a create is in doubt.", seen: "openeo-api#550",
+		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(500); fault(lostCreate)(s) },
+		tells: "created (submission_in_doubt) → queued → running → finished",
+		books: simulator.Counts{Creates: 501, Starts: 1, Runs: 1},
+	},
+	{
+		does: "The listing comes in small pages, and a create is in doubt.", seen: "no report",
+		acts:  func(s *stage) { s.openEO.PageMax = 7; s.others(50); fault(lostCreate)(s) },
+		tells: "created (submission_in_doubt) → queued → running → finished",
+		books: simulator.Counts{Creates: 51, Starts: 1, Runs: 1},
+	},
+	{
+		does: "The answer to the create does not name the job.", seen: "no report",
+		acts:  fault(simulator.Fault{Route: createJob, Times: 1, Header: map[string]string{"OpenEO-Identifier": "", "Location": ""}}),
+		tells: "created (submission_in_doubt) → queued → running → finished",
+	},
+	{
+		does: "It runs ten jobs at once, and has ten.", seen: "openeo-python-client#838",
+		acts:  fault(simulator.Fault{Route: startJob, Times: 3, Status: 400, Code: "ConcurrentJobLimit", Message: "Job was not started because concurrent job limit (10) is reached."}),
+		tells: "submitted → submitted (platform_busy) → queued → running → finished",
+	},
+	{
+		does: "A canceled job is created again.", seen: "openEO API 1.2",
+		deeds: []deed{{30 * time.Second, cancels}},
+		tells: "submitted → queued → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+	},
+	{
+		does: "It has results of a job that runs: a Collection of the whole Earth.", seen: "openeo-geopyspark-driver (partial=true)",
+		acts:  func(s *stage) { s.openEO.Stubs = true },
+		deeds: []deed{{3 * time.Minute, noResults}, {5 * time.Minute, saysFinishedTooSoon}},
+		tells: good, check: hasResultsLater,
+	},
+	{
+		does: "Links to results are signed, and end.", seen: "openEO API 1.2",
+		acts:  func(s *stage) { s.openEO.LinkLife = 10 * time.Minute },
+		tells: good, check: (*stage).linksHold,
+	},
+}
+
+var ogcScenes = []scene{
+	{
+		does: "It says nothing of a new job but where it is.", seen: "pygeoapi#2105",
+		acts:  fault(simulator.Fault{Route: execute, Times: 1, Body: "null"}),
+		tells: good,
+	},
+	{
+		does: "The job's address is not told, only its identifier.", seen: "no report",
+		acts:  fault(simulator.Fault{Route: execute, Times: 1, Header: map[string]string{"Location": ""}}),
+		tells: good,
+	},
+	{
+		does: "The job's address is relative.", seen: "old ADES",
+		acts:  fault(simulator.Fault{Route: execute, Times: 1, RelativeLocation: true}),
+		tells: good,
+	},
+	{
+		does: "The job is not found at first.", seen: "pygeoapi#1672, ZOO-Project#72",
+		acts:  fault(simulator.Fault{Route: readJob, Times: 2, Status: 404, Code: "no-such-job"}),
+		tells: "submitted → submitted (not_found_on_platform) → running → finished",
+	},
+	{
+		does: "Jobs are gone when the server was restarted.", seen: "pygeoapi",
+		deeds: []deed{{3 * time.Minute, forgets}},
+		tells: "submitted → queued → running → running (not_found_on_platform) → failed (lost_on_platform)",
+	},
+	{
+		does: "Statuses are in the words of WPS.", seen: "WPS-3 servers, old ADES",
+		deeds: []deed{{3 * time.Minute, says("ProcessPaused")}, {5 * time.Minute, says("ProcessStarted")}, {11 * time.Minute, says("ProcessSucceeded")}},
+		tells: good,
+	},
+	{
+		does: "The status is a word that nobody knows, for a while.", seen: "no report",
+		deeds: []deed{{3 * time.Minute, says("perplexed")}, {6 * time.Minute, says("")}},
+		tells: good,
+	},
+	{
+		does: "A job that is well reads as failed for some seconds.", seen: "no report",
+		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Flicker: 8 * time.Second}),
+		tells: good,
+	},
+	{
+		does: "Statuses are a quarter of an hour late.", seen: "no report",
+		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute}),
+		most:  50 * time.Minute,
+		tells: good,
+	},
+	{
+		does: "It has run the process when it answers, though a job was asked for.", seen: "pygeoapi#2231, weaver#545",
+		acts:  func(s *stage) { s.ogc.Sync = true; fares(simulator.Life{Run: 5 * time.Second})(s) },
+		tells: "finished", check: hasResults,
+	},
+	{
+		does: "The answer to the execution is lost.", seen: "no report",
+		acts: fault(lostExecution), deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
+		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
+	},
+	{
+		does: "The execution is answered with an error, and the job runs.", seen: "no report",
+		acts: fault(simulator.Fault{Route: execute, Times: 1, After: true, Status: 500, Code: "InternalError"}), deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
+		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
+	},
+	{
+		does: "The answer to the execution is lost, and submit is at_least_once.", seen: "no report",
+		acts:  func(s *stage) { s.atLeastOnce = true; fault(lostExecution)(s) },
+		tells: "created (submission_in_doubt) → queued → running → finished", books: simulator.Counts{Creates: 2, Starts: 2, Runs: 2},
+	},
+	{
+		does: "The answer to the execution is lost, and the listing takes minutes or breaks off.", seen: "ZOO-Project#133, #111",
+		acts: func(s *stage) {
+			fault(lostExecution)(s)
+			fault(simulator.Fault{Route: listJobs, Times: 3, Latency: 2 * time.Minute})(s)
+			fault(simulator.Fault{Route: listJobs, Times: 3, Status: 504, Form: simulator.HTML})(s)
+		},
+		deeds: []deed{{40 * time.Minute, cancels}},
+		most:  50 * time.Minute,
+		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
+	},
+	{
+		does: "It cannot stop jobs.", seen: "servers without the conformance class dismiss",
+		acts: fault(simulator.Fault{Route: dismiss, Status: 405, Code: "not-supported"}), deeds: []deed{{3 * time.Minute, cancels}},
+		tells: "submitted → queued → running → running (cancel_unsupported) → finished",
+	},
+	{
+		does: "The job runs for months.", seen: "no report",
+		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
+		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+	},
+	{
+		does: "Its clock is five hours behind.", seen: "no report",
+		acts:  func(s *stage) { s.ogc.Now = behind(5 * time.Hour) },
+		tells: good, check: hasResults,
+	},
+	{
+		does: "Its clock is five hours ahead.", seen: "no report",
+		acts:  func(s *stage) { s.ogc.Now = behind(-5 * time.Hour) },
+		tells: good, check: hasResults,
+	},
+	{
+		does: "It is down for ten minutes, behind a proxy.", seen: "openeo-python-client#440",
+		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Status: 502, Form: simulator.HTML})}, {9 * time.Minute, mends}},
+		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
+	},
+}
+
+// taskScenes are of a task of six jobs, whose statuses are learned from listings.
+var taskScenes = []taskScene{
+	{
+		does: "A listing gives all jobs at once, also those of others.", seen: "openeo-api#550", at: "openeo",
+		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(300) },
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "A listing comes in pages of two.", seen: "no report", at: "openeo",
+		acts:  func(s *stage) { s.openEO.PageMax = 2 },
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "A listing shows new jobs ten minutes late.", seen: "no report", at: "openeo",
+		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Unlisted: 10 * time.Minute}),
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "A listing does not show one job any more.", seen: "openeo-python-client#802", at: "openeo",
+		deeds: []deed{{3 * time.Minute, forgets}},
+		tells: "5 finished, 1 failed",
+	},
+	{
+		does: "A listing gives words that nobody knows for all jobs, for a while.", seen: "no report", at: "openeo",
+		deeds: []deed{{3 * time.Minute, says("perplexed")}, {20 * time.Minute, says("")}},
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "A listing fails for good.", seen: "ZOO-Project#133", at: "openeo",
+		acts:  fault(simulator.Fault{Route: listJobs, Status: 504, Form: simulator.HTML}),
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "A listing comes in pages of two, whatever is asked.", seen: "OGC API - Processes 1.0", at: "ogc",
+		acts:  func(s *stage) { s.ogc.PageMax = 2 },
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "There is no listing.", seen: "servers without the conformance class job-list", at: "ogc",
+		acts:  fault(simulator.Fault{Route: listJobs, Status: 404, Code: "NotFound"}),
+		tells: "6 finished, 0 failed",
+	},
+	{
+		does: "A listing takes minutes.", seen: "ZOO-Project#133", at: "ogc",
+		acts:  fault(simulator.Fault{Route: listJobs, Latency: 2 * time.Minute}),
+		tells: "6 finished, 0 failed",
+	},
+}
+
+// What platforms and owners do.
+
+func fault(f simulator.Fault) func(*stage) { return func(s *stage) { s.faults.Add(f) } }
+
+func fares(l simulator.Life) func(*stage) { return func(s *stage) { s.platform.SetLife(l) } }
+
+// says has the platform use a word for the status of all that is watched; "" ends that.
+func says(word string) func(*stage) {
+	return func(s *stage) {
+		for _, ref := range s.refs() {
+			if !s.platform.SetStatus(ref, word) {
+				s.Errorf("the platform has no job %q", ref)
+			}
+		}
+	}
+}
+
+// forgets has the platform lose the first job that is watched.
+func forgets(s *stage) {
+	if refs := s.refs(); !s.platform.Forget(refs[0]) {
+		s.Errorf("the platform has no job %q", refs[0])
+	}
+}
+
+// mends ends all faults but that an answer takes a moment.
+func mends(s *stage) { s.faults.Set(simulator.Fault{Latency: 20 * time.Millisecond}) }
+
+// cancels is the owner's doing.
+func cancels(s *stage) {
+	var now shown
+	s.ask(200, "POST", fmt.Sprintf("/unit_jobs/%d/cancel", s.job), "", &now)
+}
+
+func gone(code string) simulator.Fault {
+	return simulator.Fault{Route: readJob, Status: 404, Code: code}
+}
+
+var lostCreate = simulator.Fault{Route: createJob, Times: 1, After: true, Cut: true}
+
+func behind(d time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(-d) } }
+
+var lostExecution = simulator.Fault{Route: execute, Times: 1, After: true, Cut: true}
+
+func hasResults(s *stage) {
+	if got := s.results(); !strings.Contains(string(got), `"type":"Collection"`) {
+		s.Errorf("results: %s", got)
+	}
+}
+
+func hasResultsLater(s *stage) {
+	pass(15 * time.Minute)
+	hasResults(s)
+}
+
+func saysFinishedTooSoon(s *stage) {
+	says("finished")(s)
+	pass(15 * time.Second)
+	var late struct {
+		Code string `json:"error_code"`
+	}
+	if s.ask(503, "GET", fmt.Sprintf("/unit_jobs/%d/results", s.job), "", &late); late.Code != "PLATFORM_BUSY" {
+		s.Errorf("late results: %q", late.Code)
+	}
+}
+
+func noResults(s *stage) {
+	if got := s.results(); string(got) != "null" {
+		s.Errorf("results: %s", got)
+	}
+}
+
+// linksHold follows the links of the results at once, and again when those have ended, each time those that were just told.
+func (s *stage) linksHold() {
+	for range 2 {
+		var results struct {
+			Assets map[string]struct{ Href string }
+		}
+		if err := json.Unmarshal(s.results(), &results); err != nil || len(results.Assets) != 1 {
+			s.Errorf("%d assets, %v", len(results.Assets), err)
+		}
+		for _, a := range results.Assets {
+			w := httptest.NewRecorder()
+			s.openEO.ServeHTTP(w, httptest.NewRequest("GET", a.Href, nil))
+			if w.Code != 200 {
+				s.Errorf("%s: %d %s", a.Href, w.Code, w.Body)
+			}
+		}
+		pass(20 * time.Minute)
+	}
+}

@@ -1,0 +1,275 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// deadly is a two-step platform whose adapter ends the process at one job's submission.
+type deadly struct {
+	twoStep
+	process func(name string) *process
+	name    string
+}
+
+func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	if strings.Contains(s.Request.Title, "bad") {
+		p.process(p.name).kill()
+	}
+	return p.twoStep.Submit(ctx, t, s)
+}
+
+// A job at whose submission the process ends is set aside after three times. The other jobs go on.
+func TestAJobThatEndsTheProcessIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
+		var processes sync.Map // by name
+		h.platform = func(l conformance.Link) dispatch.Platform {
+			return deadly{twoStep{Link: l}, func(name string) *process { p, _ := processes.Load(name); return p.(*process) }, l.Process}
+		}
+		deaths, names := 0, []string{"one", "two", "three", "four", "five"}
+		next := func() *process {
+			p := h.start(names[deaths])
+			processes.Store(names[deaths], p)
+			return p
+		}
+		p := next()
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), 8)
+		bad := request()
+		bad.Title = "bad"
+		p.acceptTask("bob", bad, 1)
+		for range 6 * 60 * 2 {
+			time.Sleep(30 * time.Second)
+			if p.killed() && deaths < 4 {
+				deaths++
+				p = next()
+			}
+		}
+		aside, ended := h.outcomes(t, 9)
+		if deaths != 3 || aside != 1 || ended != 8 {
+			t.Errorf("%d processes ended; %d jobs are set aside, %d ended by themselves", deaths, aside, ended)
+		}
+		h.procs = []*process{p}
+		h.end()
+	})
+}
+
+// outcomes counts the first n jobs that are set aside, and that ended without it.
+func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Attention == dispatch.SetAside {
+			aside++
+		}
+		if j.Phase == dispatch.Ended && j.Attention == dispatch.None {
+			ended++
+		}
+	}
+	return aside, ended
+}
+
+// inHand counts the first n jobs whose submission was begun and is not answered.
+func (h *history) inHand(t *testing.T, n int) (begun, most int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Begun > 0 {
+			begun++
+		}
+		most = max(most, j.Begun)
+	}
+	return begun, most
+}
+
+// A process that is killed three times with many jobs in hand sets none of them aside.
+func TestKillsSetNobodyAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
+		p := h.start("one")
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), n)
+		for _, name := range []string{"two", "three", "four"} {
+			for begun, end := 0, time.Now().Add(10*time.Minute); begun < n/4 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				begun, _ = h.inHand(t, n)
+			}
+			p.kill()
+			begun, most := h.inHand(t, n)
+			t.Logf("killed with %d jobs in hand, %d times at most", begun, most)
+			p = h.start(name)
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(6 * time.Hour)
+		if aside, ended := h.outcomes(t, n); aside != 0 || ended != n {
+			t.Errorf("%d jobs are set aside, %d ended by themselves", aside, ended)
+		}
+		h.procs = []*process{p}
+		h.end()
+	})
+}
+
+// lethal is a platform whose adapter ends the process when it reads the status of one job, the first that is started, or any
+// listing.
+type lethal struct {
+	twoStep
+	kill     func()
+	first    *sync.Map // the job's Ref
+	listings bool
+}
+
+func (p lethal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	step, err := p.twoStep.Submit(ctx, t, s)
+	if step.Started && strings.Contains(s.Request.Title, "bad") {
+		p.first.Store(s.Ref, true)
+	}
+	return step, err
+}
+
+func (p lethal) Status(ctx context.Context, t dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+	if _, bad := p.first.Load(r); bad && !p.listings {
+		p.kill()
+	}
+	return p.twoStep.Status(ctx, t, r)
+}
+
+func (p lethal) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	if p.listings {
+		p.kill()
+	}
+	return p.twoStep.List(ctx, t, base)
+}
+
+// A status or a listing at which the process ends each time does not stop the other jobs of its account.
+func TestAReadThatEndsTheProcessHoldsUpNobody(t *testing.T) {
+	for name, listings := range map[string]bool{"a status": false, "the listing": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
+				h.world.NoList = !listings
+				var processes sync.Map // by name
+				first := new(sync.Map)
+				h.platform = func(l conformance.Link) dispatch.Platform {
+					kill := func() { p, _ := processes.Load(l.Process); p.(*process).kill() }
+					return lethal{twoStep{Link: l}, kill, first, listings}
+				}
+				deaths := 0
+				next := func() *process {
+					name := fmt.Sprint("process ", deaths)
+					p := h.start(name)
+					processes.Store(name, p)
+					return p
+				}
+				p := next()
+				time.Sleep(time.Second)
+				bad := request()
+				bad.Title = "bad"
+				p.acceptTask("bob", bad, 1)
+				p.acceptTask("ann", request(), 8)
+				for range 12 * 60 * 2 {
+					time.Sleep(30 * time.Second)
+					if p.killed() {
+						deaths++
+						p = next()
+					}
+				}
+				ended := 0
+				for id := range dispatch.JobID(9) {
+					j, err := h.store.Load(t.Context(), id+1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if j.Phase == dispatch.Ended && j.Attention == dispatch.None {
+						ended++
+					} else if j.Attention != dispatch.SetAside {
+						t.Errorf("job %d is %s %q after %d questions without an answer", j.ID, j.Phase, j.Attention, j.Tries)
+					}
+				}
+				if ended < 8 || deaths > 20 || deaths < 3 {
+					t.Errorf("%d processes ended in 12 hours; %d of 8 jobs ended", deaths, ended)
+				}
+				t.Logf("%d processes ended in 12 hours, %d jobs", deaths, ended)
+				h.procs = []*process{p}
+				h.end()
+			})
+		})
+	}
+}
+
+// submissions is how many submissions of the first n jobs were begun since each was answered.
+func (h *history) submissions(t *testing.T, n int) (sum int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += j.Begun
+	}
+	return sum
+}
+
+// unsettled counts the first n jobs that have not started.
+func (h *history) unsettled(t *testing.T, n int) (sum int) {
+	for id := range dispatch.JobID(n) {
+		j, err := h.store.Load(t.Context(), id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Phase != dispatch.Started && j.Phase != dispatch.Ended {
+			sum++
+		}
+	}
+	return sum
+}
+
+// A process that is killed with many jobs in hand, and twice more as soon as it submits some of them again, sets none of them
+// aside. They are settled soon after.
+func TestKillsInARowSetNobodyAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 120
+		h := calm(t, dispatch.Limits{Jobs: n, Requests: n / 3, Send: 30 * time.Second})
+		p := h.start("one")
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), n)
+		for i, name := range []string{"two", "three", "four"} {
+			want := n / 6
+			if i > 0 {
+				want = h.submissions(t, n) + 1
+			}
+			for end := time.Now().Add(10 * time.Minute); h.submissions(t, n) < want && time.Now().Before(end); {
+				time.Sleep(100 * time.Millisecond)
+			}
+			p.kill()
+			begun, most := h.inHand(t, n)
+			t.Logf("killed with %d jobs in hand, %d times at most", begun, most)
+			p = h.start(name)
+		}
+		began := time.Now()
+		for h.unsettled(t, n) > 0 && time.Since(began) < time.Hour {
+			time.Sleep(10 * time.Second)
+		}
+		t.Logf("settled after %v", time.Since(began))
+		if took := time.Since(began); took > 30*time.Minute {
+			t.Errorf("the jobs were settled after %v", took)
+		}
+		if aside, _ := h.outcomes(t, n); aside != 0 {
+			t.Errorf("%d jobs are set aside", aside)
+		}
+		h.procs = []*process{p}
+		h.end()
+	})
+}

@@ -1,0 +1,291 @@
+package histories
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// Checks are made in a bubble of testing/synctest, where time is free.
+
+// accepted follows what is kept. What a key stands for is kept once.
+func (h *history) accepted(k dispatch.Key, r dispatch.Repeated, jobs []dispatch.Draft) {
+	if r != (dispatch.Repeated{}) {
+		h.locked(func() {
+			if h.byKey[k.Text] != r.Job {
+				h.violated("key %s stands for job %d, and first stood for %d", k.Text, r.Job, h.byKey[k.Text])
+			}
+		})
+		return
+	}
+	h.locked(func() { h.byKey[k.Text] = jobs[0].ID })
+	for _, d := range jobs {
+		h.saw("accept", d.Job, nil)
+	}
+}
+
+// sawTask follows what is committed of all jobs of a task.
+func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err error) {
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	var ids []dispatch.JobID
+	for _, j := range h.jobs {
+		if j.Task == id {
+			ids = append(ids, j.ID)
+		}
+	}
+	h.mu.Unlock()
+	slices.Sort(ids)
+	for _, id := range ids {
+		j, err := s.Load(context.Background(), id)
+		h.saw(what, j, err)
+	}
+}
+
+// retried begins a new life of a job, which may run once more.
+func (h *history) retried(was, j dispatch.Job) {
+	if was.Phase != dispatch.Ended || was.Status != dispatch.Failed || was.Hidden {
+		h.violated("job %d was %s %s, and is retried", j.ID, was.Phase, was.Status)
+	}
+	if was.Ref != (dispatch.Ref{}) && !slices.Contains(j.Past, was.Ref) {
+		h.violated("job %d forgets its ref %s when it is retried", j.ID, was.Ref)
+	}
+	if was.Attention == dispatch.SubmissionUnknown {
+		h.unsure[j.ID] = true
+	}
+	h.lives[j.ID] = append(h.lives[j.ID], j.Attempt)
+}
+
+// life is how often the job had been retried when it had so many attempts.
+func (h *history) life(id dispatch.JobID, attempt int) int {
+	n := 0
+	for _, first := range h.lives[id] {
+		if attempt >= first {
+			n++
+		}
+	}
+	return n
+}
+
+// saw follows what is committed, and checks what can be seen at once.
+func (h *history) saw(what string, j dispatch.Job, err error) {
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.jobs[j.ID]
+	h.jobs[j.ID] = j
+	if was.Version == j.Version { // hidden, perhaps
+		return
+	}
+	h.trace("%s job %d v%d: %s/%d %s %s ref %q strays %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt, j.Desired, j.Status,
+		j.Ref.ID, j.Strays, j.Attention, j.Due.Sub(h.clock.Now()))
+	if what == "intend" {
+		h.intended[j.ID] = time.Now()
+		if was.Phase == dispatch.Waiting {
+			h.turns = append(h.turns, turn{j.Account, j.Owner})
+		}
+	}
+	if what == "retry" {
+		h.retried(was, j)
+		return
+	}
+	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
+		h.violated("job %d had ended as %s and became %s %s", j.ID, was.Status, j.Phase, j.Status)
+	}
+	if was.Ref != (dispatch.Ref{}) && j.Ref != was.Ref {
+		h.violated("job %d lost its ref %s", j.ID, was.Ref)
+	}
+	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) || j.Desired != dispatch.WantRun) {
+		h.violated("job %d is canceled for its time: %v, until %v, checked %v", j.ID, j.MaxDuration, j.Deadline, j.Checked)
+	}
+	if j.Phase == dispatch.Ended && j.Status == dispatch.Canceled && was.Phase != dispatch.Ended {
+		h.settled[j.ID] = time.Now()
+	}
+}
+
+// intending checks that slots go to the owner with the fewest, when they are given, and among equals to the one who was served
+// longest ago.
+func (h *history) intending(jobs []dispatch.Job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held, served, last := map[dispatch.UserID]int{}, map[dispatch.UserID]int{}, 0
+	for _, j := range h.jobs {
+		if j.Account == jobs[0].Account && j.Phase.Holds() {
+			held[j.Owner]++
+		}
+	}
+	for i, of := range h.turns {
+		if last = i + 1; of.account == jobs[0].Account {
+			served[of.owner] = last
+		}
+	}
+	first := func(a, b dispatch.UserID) bool {
+		return held[a] < held[b] || held[a] == held[b] && served[a] < served[b]
+	}
+	for _, j := range jobs {
+		if j.Phase != dispatch.Waiting || h.jobs[j.ID].Version != j.Version {
+			continue
+		}
+		for _, other := range h.jobs {
+			ready := other.Phase == dispatch.Waiting && other.Account == j.Account && other.Due.Before(h.clock.Now().Add(-5*time.Second))
+			if ready && !slices.ContainsFunc(jobs, func(k dispatch.Job) bool { return k.ID == other.ID }) && first(other.Owner, j.Owner) {
+				h.violated("job %d of %s gets a slot before job %d of %s", j.ID, j.Owner, other.ID, other.Owner)
+			}
+		}
+		last++
+		held[j.Owner]++
+		served[j.Owner] = last
+	}
+}
+
+// atRest reports whether nothing is left to do, and if not, for which job.
+func (h *history) atRest() (dispatch.Job, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, j := range h.jobs {
+		unsure := j.Status == dispatch.Unknown && j.Attention == dispatch.SubmissionUnknown
+		stays := j.Attention == dispatch.CancelUnsupported && j.Phase == dispatch.Started
+		if j.Phase != dispatch.Ended && !unsure && !stays || len(j.Strays) > 0 && h.cancels() {
+			return j, false
+		}
+	}
+	return dispatch.Job{}, true
+}
+
+func (h *history) cancels() bool {
+	_, can := h.platform(conformance.Link{}).(dispatch.Canceler)
+	return can
+}
+
+// check holds the history against what must be true in every one.
+func (h *history) check() {
+	if j, rests := h.atRest(); !rests {
+		h.violated("job %d does not come to rest: %s %s %q, strays %v", j.ID, j.Phase, j.Status, j.Attention, j.Strays)
+	}
+	h.mu.Lock()
+	jobs := h.jobs
+	h.mu.Unlock()
+	for id, is := range jobs {
+		stored, err := h.store.Load(h.t.Context(), id)
+		if err != nil {
+			h.violated("job %d is lost", id)
+		}
+		if err == nil && stored.Version != is.Version {
+			h.violated("job %d: version %d, not %d", id, stored.Version, is.Version)
+		}
+	}
+	h.checkRuns(jobs)
+	time.Sleep(time.Until(h.world.Calm))
+	for _, j := range jobs {
+		h.checkOwner(j)
+	}
+}
+
+// checkOwner holds that owners see what is theirs, results too, and nobody sees more.
+func (h *history) checkOwner(j dispatch.Job) {
+	p := h.procs[len(h.procs)-1]
+	if _, err := p.Read(h.t.Context(), "dee", j.ID, time.Second); !dispatch.Is(err, dispatch.NotFound) {
+		h.violated("job %d is shown to another: %v", j.ID, err)
+	}
+	r, err := p.Read(h.t.Context(), j.Owner, j.ID, time.Minute)
+	switch {
+	case j.Hidden && !dispatch.Is(err, dispatch.NotFound):
+		h.violated("job %d was deleted and is shown: %v", j.ID, err)
+	case !j.Hidden && (err != nil || r.Request.Title == "" || r.Status != j.Status && j.Phase == dispatch.Ended):
+		h.violated("job %d is shown as %s %q, not %s: %v", j.ID, r.Status, r.Request.Title, j.Status, err)
+	}
+	if j.Hidden || j.Phase != dispatch.Ended {
+		return
+	}
+	c, err := p.Results(h.t.Context(), j.Owner, j.ID)
+	if finished := j.Status == dispatch.Finished; finished && (err != nil || c == nil) || !finished && !dispatch.Is(err, dispatch.Conflict) {
+		h.violated("job %d is %s and its results are %s, %v", j.ID, j.Status, c, err)
+	}
+}
+
+// keeps reports whether the process that was told of a run lived long enough to save it.
+func (h *history) keeps(r conformance.Run) bool {
+	for _, p := range h.procs {
+		if p.name == r.ToldTo {
+			return !p.dead || p.died.Sub(r.Told) > 10*time.Minute+h.outage.longest
+		}
+	}
+	return false
+}
+
+// checkVisible holds that what stays in doubt for minutes says so.
+func (h *history) checkVisible() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, j := range h.jobs {
+		at := h.intended[id]
+		if end := h.outage.end(); end.After(at) { // nothing could be saved before
+			at = end
+		}
+		if j.Phase.InDoubt() && j.Attention == dispatch.None && time.Since(at) > 4*time.Minute && !h.jumps {
+			h.violated("job %d is in doubt since %v, and nobody is told", id, h.intended[id].Sub(h.began))
+		}
+	}
+}
+
+func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
+	type life struct {
+		job dispatch.JobID
+		n   int
+	}
+	runs := map[life]int{}
+	for _, r := range h.world.Runs() {
+		j, attempt := h.jobOf(jobs, r)
+		runs[life{j.ID, h.life(j.ID, attempt)}] += len(r.Starts)
+		if len(r.Starts) > 1 {
+			h.violated("run %s of job %d was started %d times", r.Ref, j.ID, len(r.Starts))
+		}
+		for _, s := range r.Starts {
+			if at, ok := h.settled[j.ID]; ok && s.After(at) {
+				h.violated("run %s of job %d started %v after its cancel was settled", r.Ref, j.ID, s.Sub(at))
+			}
+		}
+		known := r.Ref == j.Ref || slices.Contains(j.Strays, r.Ref) || slices.Contains(j.Past, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
+		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
+		if len(r.Starts) > 0 && !known && !unsure {
+			h.violated("run %s of job %d (attempt %d) is not known, and nobody is told", r.Ref, j.ID, attempt)
+		}
+		if !r.Told.IsZero() && !known && h.keeps(r) {
+			h.violated("run %s of job %d was told to %s and is forgotten", r.Ref, j.ID, r.ToldTo)
+		}
+		if !r.Told.IsZero() && h.keeps(r) && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
+			h.violated("run %s of job %d was told to %s, and the job is unknown", r.Ref, j.ID, r.ToldTo)
+		}
+		if j.Status == dispatch.Canceled && r.Active(time.Now()) && !unsure {
+			h.violated("run %s of canceled job %d goes on", r.Ref, j.ID)
+		}
+		if known && r.Ref == j.Ref && j.Phase == dispatch.Ended && r.Active(time.Now()) {
+			h.violated("run %s goes on and job %d has ended as %s", r.Ref, j.ID, j.Status)
+		}
+	}
+	for of, n := range runs {
+		if n > 1 && !h.atLeastOnce {
+			h.violated("job %d ran %d times after %d retries", of.job, n, of.n)
+		}
+	}
+}
+
+func (h *history) jobOf(jobs map[dispatch.JobID]dispatch.Job, r conformance.Run) (dispatch.Job, int) {
+	for _, j := range jobs {
+		for attempt := range j.Attempt + 1 {
+			j.Attempt = attempt
+			if j.Tag(installation) == r.Tag {
+				return jobs[j.ID], attempt
+			}
+		}
+	}
+	h.violated("run %s is of no job: %s", r.Ref, r.Tag)
+	return dispatch.Job{}, 0
+}

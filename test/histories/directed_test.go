@@ -1,0 +1,118 @@
+package histories
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// calm gives a history without chance: a two-step platform that behaves.
+func calm(t *testing.T, l dispatch.Limits) *history {
+	h := newHistory(t, 1)
+	h.rand, h.limits, h.jumps, h.twoStep, h.atLeastOnce = rand.New(rand.NewPCG(1, 1)), l, false, true, false
+	h.world.Mean, h.world.Slots, h.world.Limit = 0, 0, l.Jobs
+	h.platform = func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} }
+	h.store = conformance.NewMemStore(h.clock)
+	return h
+}
+
+func (h *history) end() {
+	for _, p := range h.procs {
+		p.stop()
+		<-p.done
+	}
+	time.Sleep(time.Hour)
+	report(h.t, h)
+}
+
+// A visit that is busy for longer than its lease keeps it.
+func TestALongVisitKeepsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 30 * time.Second})
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} } // no listings, which make visits short
+		one, two := h.start("one"), h.start("two")
+		h.procs = []*process{one, two}
+		time.Sleep(time.Second)
+		one.acceptTask("ann", request(), 23)
+		time.Sleep(time.Second)
+		two.Accept(t.Context(), "ann", request(), dispatch.Key{}) // two has the account in its engine, too
+		time.Sleep(80 * time.Second)
+		if first, second := one.visited(), two.visited(); first < 80 || second > 0 {
+			t.Errorf("one had %d turns, two had %d", first, second)
+		}
+		h.end()
+	})
+}
+
+// However short requests are, the lease is so fresh that there is time for them: statuses are read between two renewals.
+func TestShortRequestsHaveTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 2 * time.Second})
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} }
+		p := h.start("one")
+		h.procs = []*process{p}
+		time.Sleep(time.Second)
+		p.acceptTask("ann", request(), 20)
+		time.Sleep(80 * time.Second)
+		h.locked(func() {
+			for _, j := range h.jobs { // one is read a second
+				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second { // one that the platform did not find rests for a minute
+					t.Errorf("the status of job %d is %v old", j.ID, age)
+				}
+			}
+		})
+		h.end()
+	})
+}
+
+// However many jobs one user has waiting, another's job gets the next slot that is free.
+func TestOneUserDoesNotDelayAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
+		h.procs = []*process{h.start("one")}
+		time.Sleep(time.Second)
+		h.procs[0].acceptTask("ann", request(), 40)
+		time.Sleep(20 * time.Minute)
+		before := len(h.world.Runs())
+		j, _ := h.procs[0].Accept(t.Context(), "bob", request(), dispatch.Key{})
+		time.Sleep(30 * time.Minute)
+		j, _ = h.store.Record(t.Context(), "bob", j.ID)
+		for i, r := range h.world.Runs() {
+			if r.Tag == j.Tag(installation) && i > before {
+				t.Errorf("bob's job came after %d more of ann's", i-before)
+			}
+		}
+		if j.Phase == dispatch.Waiting {
+			t.Errorf("bob's job still waits")
+		}
+		h.end()
+	})
+}
+
+// A client that asks gets an answer that is fresh, though nothing was due.
+func TestAReadIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
+		h.procs = []*process{h.start("one")}
+		time.Sleep(time.Second)
+		j, err := h.procs[0].Accept(t.Context(), "ann", request(), dispatch.Key{})
+		if err != nil || j.Status != dispatch.Submitted {
+			t.Fatalf("Accept = %s, %v", j.Status, err)
+		}
+		for j.Phase != dispatch.Ended {
+			time.Sleep(31 * time.Second)
+			began := time.Now()
+			if j, err = h.procs[0].Read(t.Context(), "ann", j.ID, 10*time.Second); err != nil || time.Since(began) > 3*time.Second {
+				t.Fatalf("Read = %v after %v", err, time.Since(began))
+			}
+			if age := time.Since(j.Checked); j.Phase == dispatch.Started && age > 10*time.Second {
+				t.Errorf("the answer is %v old", age)
+			}
+		}
+		h.end()
+	})
+}

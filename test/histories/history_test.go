@@ -1,0 +1,405 @@
+// Package histories plays random short histories of the broker and checks what must hold in all of them.
+package histories
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// history is one run: users, processes, platforms, and what goes wrong.
+type history struct {
+	t           *testing.T
+	seed        uint64
+	rand        *rand.Rand
+	began       time.Time
+	clock       *clock
+	store       dispatch.Store
+	outage      outage
+	world       *conformance.World
+	platform    func(conformance.Link) dispatch.Platform
+	limits      dispatch.Limits
+	atLeastOnce bool
+	jumps       bool
+	twoStep     bool
+	settles     time.Duration // when starts in doubt settle; 0: learned
+
+	mu       sync.Mutex
+	procs    []*process
+	started  int
+	keys     int
+	jobs     map[dispatch.JobID]dispatch.Job // as last committed
+	byKey    map[string]dispatch.JobID       // what was first kept under a key
+	settled  map[dispatch.JobID]time.Time    // when a cancel was
+	intended map[dispatch.JobID]time.Time    // when a request was, last
+	lives    map[dispatch.JobID][]int        // the attempts from which a job was retried
+	unsure   map[dispatch.JobID]bool         // retried, though it may have run
+	turns    []turn                          // in the order in which slots were given
+	digest   uint64
+	lines    []string
+	wrong    []string
+	silences int // how often a platform was noted as silent
+}
+
+// turn is a slot that an owner got.
+type turn struct {
+	account dispatch.Account
+	owner   dispatch.UserID
+}
+
+// clock is the database's, and may jump.
+type clock struct {
+	mu   sync.Mutex
+	skew time.Duration
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.skew).Round(0)
+}
+
+func (c *clock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew += d
+}
+
+// trace notes an event. Equal histories have equal digests.
+func (h *history) trace(format string, args ...any) {
+	line := fmt.Sprintf("%12v ", time.Since(h.began)) + fmt.Sprintf(format, args...)
+	f := fnv.New64a()
+	fmt.Fprint(f, h.digest, line)
+	h.digest = f.Sum64()
+	h.lines = append(h.lines, line)
+}
+
+func (h *history) violated(format string, args ...any) {
+	h.wrong = append(h.wrong, fmt.Sprintf("%12v ", time.Since(h.began))+fmt.Sprintf(format, args...))
+}
+
+const (
+	busyTime = 15 * time.Minute // in which users act and things go wrong
+	patience = 60 * time.Hour   // until everything must have come to rest
+)
+
+// play runs the history of a seed on a store, changed where that is wanted, and returns what happened.
+func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func()), change ...func(*history)) (h *history) {
+	synctest.Test(t, func(t *testing.T) {
+		h = newHistory(t, seed)
+		var closeStore func()
+		h.store, closeStore = open(h.clock)
+		defer closeStore()
+		for _, do := range change {
+			do(h)
+		}
+		h.run()
+		h.rest()
+		h.check()
+		for _, p := range h.procs {
+			p.stop()
+			<-p.done
+		}
+		time.Sleep(time.Hour) // what is still under way
+	})
+	return h
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	r := rand.New(rand.NewPCG(seed, 1))
+	h := &history{
+		t: t, seed: seed, rand: r, began: time.Now(), clock: &clock{},
+		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
+		lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
+		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
+		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4), Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
+		jumps:  r.IntN(4) == 0,
+	}
+	h.world = &conformance.World{
+		Seed: seed, Mean: []int{0, 5, 15, 30}[r.IntN(4)], Calm: time.Now().Add(busyTime + 10*time.Minute), Slots: r.IntN(4),
+		NoList: r.IntN(5) == 0,
+		Violated: func(f string, args ...any) {
+			if !h.jumps { // a lease is as good as the clock it is on
+				h.locked(func() { h.violated(f, args...) })
+			}
+		},
+		Trace: func(f string, args ...any) { h.locked(func() { h.trace(f, args...) }) },
+	}
+	h.choose(r.IntN(6))
+	h.atLeastOnce = !h.twoStep && r.IntN(4) == 0
+	return h
+}
+
+// choose takes one of the kinds of platform.
+func (h *history) choose(kind int) {
+	switch kind {
+	case 0:
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} }
+	case 1:
+		h.platform = func(l conformance.Link) dispatch.Platform {
+			return conformance.Echoing{OneStep: conformance.OneStep{Link: l}}
+		}
+	case 2:
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.Stubborn{Link: l} }
+	default:
+		h.twoStep, h.world.Limit = true, h.limits.Jobs
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} }
+	}
+}
+
+func (h *history) locked(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// run lets users, operators and fate act at random moments.
+func (h *history) run() {
+	h.launch()
+	events := 4 + h.rand.IntN(12)
+	for range events {
+		time.Sleep(time.Duration(h.rand.Int64N(int64(2 * busyTime / time.Duration(events)))))
+		h.event()
+	}
+}
+
+func (h *history) event() {
+	switch n := h.rand.IntN(100); {
+	case n < 25:
+		h.accept(dispatch.Key{})
+	case n < 30:
+		h.acceptTwice()
+	case n < 40:
+		h.acceptTask()
+	case n < 50:
+		h.cancel()
+	case n < 55:
+		h.remove()
+	case n < 58:
+		h.onTask((*process).removeTask)
+	case n < 62:
+		h.onTask((*process).retryTask)
+	case n < 64:
+		h.onTask((*process).readTask)
+	case n < 68:
+		h.read()
+	case n < 71:
+		h.signIn()
+	case n < 80:
+		h.crash()
+	case n < 87:
+		h.freeze()
+	case n < 91:
+		h.stop()
+	case n < 94:
+		h.away()
+	case h.jumps:
+		d := time.Duration(h.rand.Int64N(int64(4*time.Hour))) - 2*time.Hour
+		h.clock.jump(d)
+		h.locked(func() { h.trace("clock %v", d) })
+	}
+}
+
+// launch starts a process, which may be fated to die at one of its calls.
+func (h *history) launch() *process {
+	h.started++
+	p := h.start(fmt.Sprintf("process%d", h.started))
+	if h.rand.IntN(3) == 0 {
+		p.mu.Lock()
+		p.diesAt = 1 + h.rand.IntN(150)
+		p.mu.Unlock()
+	}
+	h.procs = append(h.procs, p)
+	time.Sleep(10 * time.Millisecond) // let it start, so that nothing else happens at the same instant
+	return p
+}
+
+// anyone gives a process that serves; if there is none, one is started.
+func (h *history) anyone() *process {
+	for _, p := range h.procs {
+		if p.awake() {
+			return p
+		}
+	}
+	return h.launch()
+}
+
+var users = []dispatch.UserID{"ann", "bob", "cem"}
+
+// someone gives a user with a request: to a platform that all share an account at, or to one where each has their own. Some may take no longer than so long.
+func (h *history) someone() (dispatch.UserID, dispatch.Request) {
+	r := request()
+	r.Service.Endpoint = []string{"https://p.example", "p.example/openeo", "https://Q.example/"}[h.rand.IntN(3)]
+	if h.rand.IntN(3) == 0 {
+		north := "north"
+		r.Service.Namespace = &north
+	}
+	if h.rand.IntN(4) == 0 {
+		r.Options = fmt.Appendf(nil, `{"max_duration":%d}`, 1+h.rand.IntN(900))
+	}
+	return users[h.rand.IntN(len(users))], r
+}
+
+func (h *history) accept(k dispatch.Key) {
+	p := h.anyone()
+	u, r := h.someone()
+	go p.Accept(context.Background(), u, r, k)
+}
+
+// request asks for a job at the platform that all share an account at.
+func request() dispatch.Request {
+	return dispatch.Request{Title: "a job", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":1.50}`),
+		Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}
+}
+
+// acceptTwice is a client that repeats a request, of which one is kept.
+func (h *history) acceptTwice() {
+	h.keys++
+	k := dispatch.Key{Text: fmt.Sprint(h.keys), Fingerprint: "same"}
+	p := h.anyone()
+	u, r := h.someone()
+	go p.Accept(context.Background(), u, r, k)
+	time.Sleep(time.Duration(h.rand.Int64N(int64(5 * time.Second))))
+	p = h.anyone()
+	go p.Accept(context.Background(), u, r, k)
+}
+
+func (h *history) acceptTask() {
+	p := h.anyone()
+	u, r := h.someone()
+	n := 1 + h.rand.IntN(6)
+	go p.acceptTask(u, r, n)
+}
+
+// acceptTask keeps a task of n values.
+func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) {
+	d := dispatch.Dimension{Name: "y", Values: make([]json.RawMessage, n)}
+	for i := range d.Values {
+		d.Values[i] = json.RawMessage("1")
+	}
+	p.AcceptTask(context.Background(), u, r, d, dispatch.Key{})
+}
+
+// onTask does something about a task.
+func (h *history) onTask(do func(*process, dispatch.UserID, dispatch.TaskID)) {
+	p := h.anyone()
+	if j, ok := h.some(); ok && j.Task != 0 {
+		go do(p, j.Owner, j.Task)
+	}
+}
+
+func (p *process) removeTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.DeleteTask(context.Background(), u, id)
+}
+
+func (p *process) retryTask(u dispatch.UserID, id dispatch.TaskID) {
+	p.RetryTask(context.Background(), u, id)
+}
+
+func (p *process) readTask(u dispatch.UserID, id dispatch.TaskID) {
+	conformance.Task(context.Background(), p.Broker, u, id, 10*time.Second)
+}
+
+func (h *history) some() (j dispatch.Job, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.jobs) == 0 {
+		return j, false
+	}
+	j, ok = h.jobs[dispatch.JobID(1+h.rand.IntN(len(h.jobs)))]
+	return j, ok
+}
+
+// cancel says that a job is wanted no more, and leaves it to be seen.
+func (h *history) cancel() {
+	p := h.anyone()
+	if j, ok := h.some(); ok {
+		go func() {
+			if _, err := p.Store.Cancel(context.Background(), j.Owner, j.ID, false); err == nil {
+				p.Engine.Wake(j.Account)
+			}
+		}()
+	}
+}
+
+func (h *history) remove() {
+	p := h.anyone()
+	if j, ok := h.some(); ok {
+		go p.Delete(context.Background(), j.Owner, j.ID)
+	}
+}
+
+func (h *history) read() {
+	p := h.anyone()
+	j, ok := h.some()
+	switch {
+	case !ok:
+	case h.rand.IntN(3) == 0:
+		go conformance.Jobs(context.Background(), p.Broker, j.Owner, 10*time.Second)
+	default:
+		go p.Read(context.Background(), j.Owner, j.ID, 10*time.Second)
+	}
+}
+
+func (h *history) signIn() {
+	p := h.anyone()
+	u := users[h.rand.IntN(len(users))]
+	go p.SignedIn(context.Background(), u)
+}
+
+// crash kills a process; another is started after a while.
+func (h *history) crash() {
+	h.anyone().kill()
+	time.Sleep(time.Duration(h.rand.Int64N(int64(2 * time.Minute))))
+	h.launch()
+}
+
+// freeze stops a process for minutes in the middle of something, and a second one works beside it.
+func (h *history) freeze() {
+	p := h.anyone()
+	p.mu.Lock()
+	p.napsAt, p.nap = p.calls+1+h.rand.IntN(12), time.Duration(h.rand.Int64N(int64(4*time.Minute)))
+	p.mu.Unlock()
+	h.accept(dispatch.Key{}) // so that there are calls
+	time.Sleep(time.Duration(h.rand.Int64N(int64(time.Minute))))
+	h.launch()
+}
+
+// away takes the store away for seconds, or for longer than any lease, in the middle of something.
+func (h *history) away() {
+	lasts := []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}[h.rand.IntN(3)]
+	h.outage.plan(1+h.rand.IntN(12), lasts, h.rand.IntN(2) == 0)
+	h.accept(dispatch.Key{}) // so that there are calls
+}
+
+// stop ends a process politely and starts the next.
+func (h *history) stop() {
+	h.anyone().stop()
+	time.Sleep(time.Duration(h.rand.Int64N(int64(time.Minute))))
+	h.launch()
+}
+
+// rest waits until nothing moves any more.
+func (h *history) rest() {
+	time.Sleep(time.Minute)
+	for _, p := range h.procs { // who starts last must find all that others leave behind
+		p.spare()
+	}
+	h.procs = append(h.procs, h.start("last"))
+	time.Sleep(5 * time.Minute)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Minute) {
+		h.checkVisible()
+		if _, rests := h.atRest(); rests {
+			return
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package histories
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// nonce returns the random part of a tag. It depends on nothing but the seed and the attempt, whichever process makes it, so
+// that a history can be played again.
+func (h *history) nonce(j dispatch.Job) string {
+	f := fnv.New32a()
+	fmt.Fprint(f, h.seed, " ", j.ID, " ", j.Attempt)
+	return fmt.Sprintf("%08x", f.Sum32())
+}

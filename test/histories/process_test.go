@@ -1,0 +1,334 @@
+package histories
+
+import (
+	"context"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// Processes live in a bubble of testing/synctest, where time is free.
+
+// process is a broker that can die or fall asleep at any call that leaves it. Death is runtime.Goexit: the code after
+// the call is never run.
+type process struct {
+	*dispatch.Broker
+	name string
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu       sync.Mutex
+	dead     bool
+	died     time.Time
+	diesAt   int // before or after which call of the store it dies; 0: it does not
+	napsAt   int // likewise falls asleep, for nap
+	nap      time.Duration
+	calls    int
+	turns    int // of visits
+	naps     int
+	from, to time.Time // asleep
+}
+
+const installation = "histories"
+
+func (h *history) start(name string) *process {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &process{name: name, stop: stop, done: make(chan struct{})}
+	link := conformance.Link{World: h.world, Process: name, Pass: p.pass}
+	store := &storeOf{h.store, h, p}
+	e := engine.New(engine.Config{Store: store, Visit: p.visit, Log: slog.New(slog.DiscardHandler)})
+	backend := func(name string, access dispatch.Access) *dispatch.Backend {
+		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example", Access: access,
+			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce, StartSettlesAfter: h.settles}
+	}
+	p.Broker = &dispatch.Broker{
+		Store: store, Engine: e, Tokens: conformance.Tokens{Link: link},
+		Backends:     []*dispatch.Backend{backend("p", dispatch.AccessShared), backend("q", dispatch.AccessUser)},
+		Installation: installation, Log: slog.New(slog.DiscardHandler), Nonce: h.nonce,
+	}
+	go func() {
+		defer close(p.done)
+		e.Run(ctx)
+		if !p.killed() {
+			p.Drain()
+		}
+	}()
+	return p
+}
+
+// visit begins no two visits at one instant, so that their order is not left to the scheduler.
+func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
+	f := fnv.New32a()
+	io.WriteString(f, string(l.Account))
+	time.Sleep(time.Duration(f.Sum32() % uint32(time.Millisecond)))
+	return p.Visit(ctx, l)
+}
+
+// pass lets a call through to or from the outside, unless the process is dead or asleep.
+func (p *process) pass() {
+	p.mu.Lock()
+	p.naps++
+	d := time.Duration(p.naps) * time.Microsecond
+	p.mu.Unlock()
+	p.passAfter(d) // what slept wakes one after the other
+}
+
+func (p *process) passAfter(d time.Duration) {
+	p.mu.Lock()
+	dead, nap := p.dead, time.Duration(0)
+	if now := time.Now(); !now.Before(p.from) && now.Before(p.to) {
+		nap = p.to.Sub(now) + d
+	}
+	p.mu.Unlock()
+	if dead {
+		runtime.Goexit()
+	}
+	if nap > 0 {
+		time.Sleep(nap)
+		p.passAfter(d)
+	}
+}
+
+// passStore is pass that counts, for a death at the n-th call.
+func (p *process) passStore() {
+	p.mu.Lock()
+	p.calls++
+	if p.calls == p.diesAt {
+		p.die()
+	}
+	if p.calls == p.napsAt {
+		p.from, p.to = time.Now(), time.Now().Add(p.nap)
+	}
+	p.mu.Unlock()
+	p.pass()
+}
+
+// kill ends the process at its next call.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.die()
+}
+
+// spare lifts its fate from the process.
+func (p *process) spare() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.diesAt, p.napsAt = 0, 0
+}
+
+func (p *process) die() {
+	p.dead, p.died = true, time.Now()
+	p.stop()
+}
+
+func (p *process) killed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+func (p *process) awake() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	return !p.dead && (now.Before(p.from) || !now.Before(p.to))
+}
+
+func (p *process) justWoke() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.to) < 10*time.Second
+}
+
+func (p *process) visited() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turns
+}
+
+// storeOf is a process's way to the store. The history watches what is committed. Calls that run beside a visit are not
+// counted, for their order is not that of the seed.
+type storeOf struct {
+	dispatch.Store
+	h *history
+	p *process
+}
+
+func through[T any](s *storeOf, call func() (T, error)) (t T, err error) {
+	s.p.passStore()
+	away, lost := s.h.outage.strike()
+	if away {
+		s.p.passStore()
+		return t, unanswered(dispatch.Unavailable)
+	}
+	t, err = call()
+	s.p.passStore()
+	if lost {
+		var none T
+		return none, unanswered(dispatch.Uncertain)
+	}
+	return t, err
+}
+
+func only(s *storeOf, call func() error) error {
+	_, err := through(s, func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}
+
+// beside lets a call through that is not counted.
+func (s *storeOf) beside() { s.p.passAfter(time.Nanosecond) }
+
+type ctxt = context.Context
+
+func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.Repeated, error) {
+	return through(s, func() (dispatch.Repeated, error) {
+		r, err := s.Store.Accept(ctx, k, t, jobs, within...)
+		if err == nil {
+			s.h.accepted(k, r, jobs)
+		}
+		return r, err
+	})
+}
+
+func (s *storeOf) Refused(ctx ctxt, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	s.beside()
+	return s.Store.Refused(ctx, u, id)
+}
+
+func (s *storeOf) Record(ctx ctxt, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	s.beside()
+	return s.Store.Record(ctx, u, id)
+}
+
+func (s *storeOf) Records(ctx ctxt, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
+	s.beside()
+	return s.Store.Records(ctx, u, p)
+}
+
+func (s *storeOf) Request(ctx ctxt, id dispatch.JobID) (dispatch.Request, error) {
+	s.beside()
+	if s.h.outage.away() {
+		return dispatch.Request{}, unanswered(dispatch.Unavailable)
+	}
+	return s.Store.Request(ctx, id)
+}
+
+func (s *storeOf) Cancel(ctx ctxt, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
+	return through(s, func() (dispatch.Job, error) {
+		j, err := s.Store.Cancel(ctx, u, id, hide)
+		s.h.saw("cancel", j, err)
+		return j, err
+	})
+}
+
+func (s *storeOf) Await(ctx ctxt, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+	return through(s, func() ([]dispatch.Account, error) { return s.Store.Await(ctx, u, scope, fresh, gap) })
+}
+
+func (s *storeOf) Awaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+	s.beside()
+	return s.Store.Awaited(ctx, u, scope)
+}
+
+func (s *storeOf) Task(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	s.beside()
+	return s.Store.Task(ctx, u, id)
+}
+
+func (s *storeOf) Tasks(ctx ctxt, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
+	s.beside()
+	return s.Store.Tasks(ctx, u, p)
+}
+
+func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) ([]dispatch.Record, error) {
+	s.beside()
+	return s.Store.TaskJobs(ctx, u, id, p)
+}
+
+func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return through(s, func() (dispatch.Account, error) {
+		a, err := s.Store.CancelTask(ctx, u, id)
+		s.h.sawTask("cancel", s.Store, id, err)
+		return a, err
+	})
+}
+
+func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
+	s.p.passStore()
+	a, n, err = s.Store.RetryTask(ctx, u, id, within...)
+	s.h.sawTask("retry", s.Store, id, err)
+	s.p.passStore()
+	return a, n, err
+}
+
+func (s *storeOf) Dequeue(ctx ctxt, r dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+	s.beside()
+	if s.h.outage.away() {
+		return nil, 0, unanswered(dispatch.Unavailable)
+	}
+	leases, wait, err = s.Store.Dequeue(ctx, r, ttl)
+	s.beside()
+	return leases, wait, err
+}
+
+func (s *storeOf) Renew(ctx ctxt, l dispatch.Lease, ttl time.Duration) error {
+	return only(s, func() error { return s.Store.Renew(ctx, l, ttl) })
+}
+
+func (s *storeOf) Release(ctx ctxt, l dispatch.Lease, wakes int64, due time.Time) error {
+	return only(s, func() error { return s.Store.Release(ctx, l, wakes, due) })
+}
+
+func (s *storeOf) Agenda(ctx ctxt, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
+	s.p.mu.Lock()
+	s.p.turns++
+	s.p.mu.Unlock()
+	return through(s, func() (dispatch.Agenda, error) { return s.Store.Agenda(ctx, a, n, stalled) })
+}
+
+func (s *storeOf) Ready(ctx ctxt, a dispatch.Account, l dispatch.Line, n int) ([]dispatch.Job, error) {
+	return through(s, func() ([]dispatch.Job, error) { return s.Store.Ready(ctx, a, l, n) })
+}
+
+func (s *storeOf) Load(ctx ctxt, id dispatch.JobID) (dispatch.Job, error) {
+	return through(s, func() (dispatch.Job, error) { return s.Store.Load(ctx, id) })
+}
+
+func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error) {
+	return through(s, func() ([]dispatch.Job, error) {
+		if !s.p.justWoke() { // fair is what was fair when it looked
+			s.h.intending(jobs)
+		}
+		kept, err := s.Store.Intend(ctx, l, limits, jobs)
+		for _, j := range kept {
+			s.h.saw("intend", j, err)
+		}
+		return kept, err
+	})
+}
+
+func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error) {
+	return through(s, func() ([]dispatch.Job, error) {
+		saved, err := s.Store.Save(ctx, jobs, wake...)
+		for _, j := range saved {
+			s.h.saw("save", j, err)
+		}
+		return saved, err
+	})
+}
+
+func (s *storeOf) Hold(ctx ctxt, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+	return only(s, func() error { return s.Store.Hold(ctx, a, d, why, notice) })
+}
+
+func (s *storeOf) Take(ctx ctxt, a dispatch.Ask) (dispatch.Served, error) {
+	return through(s, func() (dispatch.Served, error) { return s.Store.Take(ctx, a) })
+}

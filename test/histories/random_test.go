@@ -1,0 +1,56 @@
+package histories
+
+import (
+	"flag"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+var (
+	seed = flag.Uint64("seed", 0, "play only the history of this seed, and tell it")
+	from = flag.Uint64("from", 1, "the first seed")
+	n    = flag.Int("histories", 100, "how many histories, beginning with -from")
+)
+
+func inMemory(c dispatch.Clock) (dispatch.Store, func()) {
+	return conformance.NewMemStore(c), func() {}
+}
+
+func TestRandomHistories(t *testing.T) {
+	if *seed != 0 {
+		h := play(t, *seed, inMemory)
+		t.Logf("seed %d:\n%s", *seed, strings.Join(h.lines, "\n"))
+		report(t, h)
+		return
+	}
+	began := time.Now()
+	var next, bad atomic.Uint64
+	next.Store(*from)
+	t.Run("all", func(t *testing.T) {
+		for range 2 {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for s := next.Add(1) - 1; s < *from+uint64(*n) && bad.Load() < 5; s = next.Add(1) - 1 {
+					if !report(t, play(t, s, inMemory)) {
+						bad.Add(1)
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d histories from seed %d, %.0f a second", *n, *from, float64(*n)/time.Since(began).Seconds())
+}
+
+func report(t *testing.T, h *history) bool {
+	for i, w := range h.wrong {
+		if i < 5 {
+			t.Errorf("seed %d: %s", h.seed, w)
+		}
+	}
+	return len(h.wrong) == 0
+}

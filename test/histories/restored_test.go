@@ -1,0 +1,160 @@
+package histories
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// restoring is a history whose store is set back once.
+type restoring struct {
+	*history
+	backup    *conformance.MemStore
+	jobs      map[dispatch.JobID]dispatch.Job // as they are in the backup
+	turns     int
+	restored  time.Time
+	untouched []conformance.Run // what ran when the backup was put back
+}
+
+// flat is a two-step platform whose jobs are all in one list, as on openEO: a restored account is compared with that list only.
+type flat struct{ twoStep }
+
+func (flat) Base(dispatch.Service) (string, error) { return "", nil }
+
+func (f flat) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	s.Request.Service.Namespace = nil
+	return f.twoStep.Submit(ctx, t, s)
+}
+
+// act lets users, crashes and outages act for a while.
+func (r *restoring) act(events int) {
+	for range events {
+		time.Sleep(time.Duration(r.rand.Int64N(int64(2 * time.Minute))))
+		switch n := r.rand.IntN(10); {
+		case n < 4:
+			r.accept(dispatch.Key{})
+		case n < 6:
+			r.acceptTask()
+		case n < 7:
+			r.cancel()
+		case n < 9:
+			r.crash()
+		default:
+			r.away()
+		}
+	}
+}
+
+func (r *restoring) take() {
+	r.locked(func() {
+		r.backup = r.store.(*conformance.MemStore).Clone()
+		r.jobs, r.turns = maps.Clone(r.history.jobs), len(r.history.turns)
+	})
+}
+
+// putBack ends all processes, puts the backup in the place of the store some minutes later, and marks it.
+func (r *restoring) putBack() {
+	for _, p := range r.procs {
+		p.kill()
+	}
+	time.Sleep(10 * time.Minute)
+	r.procs, r.store, r.untouched, r.restored = nil, r.backup, r.world.Runs(), time.Now()
+	r.locked(func() {
+		r.history.jobs, r.history.turns = r.jobs, r.history.turns[:r.turns]
+		r.seed += 1 << 32 // chance does not repeat
+	})
+	if _, err := r.store.MarkRestored(r.t.Context(), dispatch.CompareFirst); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// checkRestored holds that no job ran twice, counting what the restore lost, and that what is unknown since then was left alone.
+func (r *restoring) checkRestored() {
+	known, starts := map[string]bool{}, map[string]int{}
+	refs := map[dispatch.Ref]dispatch.JobID{}
+	for id, j := range r.history.jobs {
+		refs[j.Ref] = id
+		for attempt := range j.Attempt + 1 {
+			j.Attempt = attempt
+			known[j.Tag(installation)] = true
+		}
+	}
+	before := map[dispatch.Ref]conformance.Run{}
+	for _, run := range r.untouched {
+		before[run.Ref] = run
+	}
+	for _, run := range r.world.Runs() {
+		id := strings.Split(run.Tag, ".")[1]
+		if starts[id] += len(run.Starts); starts[id] > 1 {
+			r.violated("job %s ran %d times, with %s", id, starts[id], run.Ref)
+		}
+		was := before[run.Ref]
+		switch {
+		case known[run.Tag]:
+		case refs[run.Ref] != 0:
+			r.violated("job %d adopted run %s of a job that the restore lost", refs[run.Ref], run.Ref)
+		case run.Dropped && !was.Dropped || len(run.Starts) > len(was.Starts):
+			r.violated("run %s, which the restore lost, was canceled or started", run.Ref)
+		}
+	}
+	r.checkShown(known)
+}
+
+// checkShown holds that all that was live at the platform and is unknown since the restore is reported.
+func (r *restoring) checkShown(known map[string]bool) {
+	found, err := r.store.Unrecognized(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, run := range r.untouched {
+		id, _ := strconv.ParseInt(strings.Split(run.Tag, ".")[1], 10, 64)
+		compared := slices.ContainsFunc(slices.Collect(maps.Values(r.jobs)), func(j dispatch.Job) bool { return j.Account == run.Account })
+		shown := slices.ContainsFunc(found, func(u dispatch.Unrecognized) bool { return u.Ref == run.Ref })
+		if live := run.Active(r.restored) && run.Active(r.restored.Add(30*time.Minute)); live && !known[run.Tag] && compared && !shown {
+			r.violated("run %s of job %d goes on, is unknown since the restore, and is not reported", run.Ref, id)
+		}
+	}
+}
+
+// TestRestoresInRandomHistories: a backup is taken at a random moment and put back later. No job runs twice, what the restore lost is neither
+// adopted nor canceled nor started, and what of it goes on is reported.
+func TestRestoresInRandomHistories(t *testing.T) {
+	lost := 0
+	for s := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &restoring{history: newHistory(t, s+1)}
+			r.choose(3)
+			r.platform = func(l conformance.Link) dispatch.Platform { return flat{conformance.TwoStep{Link: l}} }
+			r.world.NoList, r.jumps, r.atLeastOnce = false, false, false
+			r.store = conformance.NewMemStore(r.clock)
+			r.launch()
+			r.act(2 + r.rand.IntN(5))
+			r.take()
+			r.act(1 + r.rand.IntN(5))
+			r.putBack()
+			r.launch()
+			r.act(1 + r.rand.IntN(3))
+			r.rest()
+			if j, rests := r.atRest(); !rests {
+				r.violated("job %d does not come to rest: %s %s %q", j.ID, j.Phase, j.Status, j.Attention)
+			}
+			r.checkRestored()
+			lost += len(r.untouched)
+			r.end()
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	if lost == 0 {
+		t.Error("nothing ever ran before a restore")
+	}
+}

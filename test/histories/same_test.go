@@ -1,0 +1,47 @@
+package histories
+
+import (
+	"context"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+)
+
+// inSQLite gives a database in memory, which has the SQL and not the disk.
+func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
+	s, err := store.Open(context.Background(), "sqlite::memory:", c)
+	if err != nil {
+		panic(err)
+	}
+	return s, func() { s.Close() }
+}
+
+// sameSeeds are the histories that are played on SQLite too.
+var sameSeeds = []uint64{1, 2, 3, 4, 5, 6}
+
+// Equal seeds give equal histories, event for event and nanosecond for nanosecond, on the store in memory and on the SQL.
+func TestHistoriesAreTheSameOnSQLite(t *testing.T) {
+	for _, s := range sameSeeds {
+		a, again, b := play(t, s, inMemory), play(t, s, inMemory), play(t, s, inSQLite)
+		same(t, s, "again", a, again)
+		same(t, s, "on SQLite", a, b)
+		if !report(t, b) || t.Failed() {
+			return
+		}
+	}
+}
+
+func same(t *testing.T, seed uint64, what string, a, b *history) {
+	t.Helper()
+	if a.digest == b.digest {
+		return
+	}
+	for i := range min(len(a.lines), len(b.lines)) {
+		if a.lines[i] != b.lines[i] {
+			t.Errorf("seed %d %s differs at event %d:\n%s\n%s", seed, what, i, a.lines[i], b.lines[i])
+			return
+		}
+	}
+	t.Errorf("seed %d %s: %d events, then %d", seed, what, len(a.lines), len(b.lines))
+}

@@ -1,0 +1,25 @@
+package real
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/api"
+)
+
+// TestGeneratedPythonClient generates a Python client from the OpenAPI document, without a warning, and uses it.
+func TestGeneratedPythonClient(t *testing.T) {
+	server := httptest.NewServer(api.New(api.Config{Log: slog.New(slog.DiscardHandler)}))
+	defer server.Close()
+	var found struct {
+		Grids     []string
+		Tiles     int
+		OneStatus bool `json:"one_status"`
+	}
+	judge(t, "openapi-python-client", "client.py", map[string]string{"address": server.URL, "folder": t.TempDir()}, &found)
+	if !slices.Contains(found.Grids, "20x20km") || found.Tiles == 0 || !found.OneStatus {
+		t.Errorf("the client gets %+v", found)
+	}
+}

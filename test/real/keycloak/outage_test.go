@@ -1,0 +1,291 @@
+package keycloak
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// turnstile stands before the platform's token endpoint: it counts, and can answer in its place.
+type turnstile struct {
+	address  string
+	passed   atomic.Int32 // requests
+	answered atomic.Int32 // with this status in the endpoint's place; 0: none
+
+	mu            sync.Mutex
+	renewals      int // of stored tokens
+	renewing, top int // at once, and at most
+}
+
+// newTurnstile lets Keycloak get and renew stored tokens through a turnstile, until the test ends.
+func newTurnstile(t *testing.T, s *Server) *turnstile {
+	to, err := url.Parse(URL)
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	turn := &turnstile{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn.passed.Add(1)
+		if status := turn.answered.Load(); status != 0 {
+			http.Error(w, http.StatusText(int(status)), int(status))
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler) // who asked is gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if form, err := url.ParseQuery(string(body)); err == nil && form.Get("grant_type") == "refresh_token" {
+			defer turn.renews()()
+		}
+		r.Host = to.Host
+		proxy.ServeHTTP(w, r)
+	}))
+	turn.address = server.URL
+	path := "/realms/platform/protocol/openid-connect/token"
+	must(t, s.Provider("platform", Object{"tokenUrl": server.URL + path}))
+	t.Cleanup(func() {
+		must(t, s.Provider("platform", Object{"tokenUrl": URL + path}))
+		server.Close()
+	})
+	return turn
+}
+
+// renews notes a renewal, and gives what notes its end.
+func (turn *turnstile) renews() (done func()) {
+	turn.mu.Lock()
+	defer turn.mu.Unlock()
+	turn.renewals++
+	turn.renewing++
+	turn.top = max(turn.top, turn.renewing)
+	return func() {
+		turn.mu.Lock()
+		defer turn.mu.Unlock()
+		turn.renewing--
+	}
+}
+
+// shelf is what replicas share, in memory and in clear.
+type shelf struct {
+	mu   sync.Mutex
+	held map[string]identityToken
+}
+
+type identityToken struct {
+	token   dispatch.Secret
+	expires time.Time
+}
+
+func (s *shelf) Find(_ context.Context, name string) (dispatch.Secret, time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[name].token, s.held[name].expires, nil
+}
+
+func (s *shelf) Put(_ context.Context, name string, token dispatch.Secret, expires time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[name] = identityToken{token, expires}
+	return nil
+}
+
+// TestRotation: 100 workers on each of two replicas, a platform whose refresh tokens are good for one use, and a stored
+// token that is renewed at every exchange. There is one exchange for all, and the link lives (cases 93 and 94). Without
+// that, the link was lost in each of such bursts.
+func TestRotation(t *testing.T) {
+	s := Start(t)
+	database := postgres.Database(t)
+	must(t, s.Link("alice"))
+	must(t, s.Realm("platform", Object{"revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
+	t.Cleanup(func() { must(t, s.Realm("platform", Object{"revokeRefreshToken": false})) })
+	renewing(t, s)
+	turn := newTurnstile(t, s)
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
+		shared := &shelf{held: map[string]identityToken{}}
+		var replicas []*identity.Tokens
+		for range 2 {
+			kept, err := store.Open(t.Context(), database, nil)
+			must(t, err)
+			t.Cleanup(func() { _ = kept.Close() })
+			c := settings(driver)
+			c.Locker, c.Shelf = kept, shared
+			replica, err := identity.NewTokens(c)
+			must(t, err)
+			replica.Offer("u", signIn(t, s, "alice", "portal"), time.Now().Add(time.Hour))
+			replicas = append(replicas, replica)
+		}
+		before := turn.passed.Load()
+		for round := range int32(3) {
+			var workers sync.WaitGroup
+			for i := range 200 {
+				workers.Go(func() {
+					if got, err := replicas[i%2].Token(t.Context(), "P/u"); err != nil || claims(t, got.Secret).User != "alice-p" {
+						t.Error(err)
+					}
+				})
+			}
+			workers.Wait()
+			if n := turn.passed.Load() - before; n != round+1 {
+				t.Errorf("%s, round %d: %d exchanges", driver, round, n)
+			}
+			for _, replica := range replicas { // the platform takes it no more
+				got, err := replica.Token(t.Context(), "P/u")
+				must(t, err)
+				replica.Refused("P/u", got)
+			}
+		}
+	}
+}
+
+// TestDeadTokenAgain: the platform ended the session, and Keycloak goes on handing out the stored token. It is not used
+// again, and after its end the user is told that the link has ended.
+func TestDeadTokenAgain(t *testing.T) {
+	s := Start(t)
+	must(t, s.Realm("platform", Object{"accessTokenLifespan": 8}))
+	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300})) })
+	must(t, s.Link("carol"))
+	tokens, err := identity.NewTokens(settings("keycloak-broker"))
+	must(t, err)
+	tokens.Offer("u", signIn(t, s, "carol", "portal"), time.Now().Add(time.Hour))
+	dead, err := tokens.Token(t.Context(), "P/u")
+	must(t, err)
+	must(t, s.LogOut("platform", "carol-p"))
+	tokens.Refused("P/u", dead)
+	_, err = tokens.Token(t.Context(), "P/u")
+	wants(t, err, dispatch.Unavailable, "The platform does not take the token that the identity provider has for you.")
+	err = until(t, func() error {
+		got, err := tokens.Token(t.Context(), "P/u")
+		if err == nil {
+			t.Fatalf("a token was given out: the dead one again %v", got == dead)
+		}
+		return err
+	})
+	wants(t, err, dispatch.SignInRequired, linkLost)
+}
+
+// until asks until the answer is not that it may work later.
+func until(t *testing.T, ask func() error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if err := ask(); !dispatch.Is(err, dispatch.Unavailable) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("it never works")
+		case <-again.C:
+		}
+	}
+}
+
+// TestOutage: the platform's token endpoint answers 503 for some seconds, while 50 linked users need it and Keycloak
+// wipes the link of each who is tried. At most two are lost, and all others go on by themselves.
+func TestOutage(t *testing.T) {
+	const users = 50
+	s := Start(t)
+	var linking sync.WaitGroup
+	lane := make(chan struct{}, 4)
+	subjects := make([]dispatch.Secret, users)
+	for i := range users {
+		linking.Go(func() {
+			lane <- struct{}{}
+			defer func() { <-lane }()
+			name := fmt.Sprint("user", i)
+			if err := firstOf(s.AddUser("apex", name), s.AddUser("platform", name+"-p"), s.Link(name)); err != nil {
+				t.Error(err)
+				return
+			}
+			token, err := s.SignIn(name, "portal")
+			if err != nil {
+				t.Error(err)
+			}
+			subjects[i] = dispatch.Secret(token)
+		})
+	}
+	linking.Wait()
+	if t.Failed() {
+		return
+	}
+	renewing(t, s)
+	turn := newTurnstile(t, s)
+	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
+		c := settings(driver)
+		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true}) // for the question whether it lives
+		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), wallClock{})
+		must(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		c.Locker = kept
+		tokens, err := identity.NewTokens(c)
+		must(t, err)
+		turn.answered.Store(http.StatusServiceUnavailable)
+		mended := time.AfterFunc(8*time.Second, func() { turn.answered.Store(0) })
+		t.Cleanup(func() { mended.Stop() })
+		begin := time.Now()
+		var working sync.WaitGroup
+		var lost, well atomic.Int32
+		for i, subject := range subjects {
+			user := fmt.Sprint("u", i)
+			tokens.Offer(dispatch.UserID(user), subject, time.Now().Add(time.Hour))
+			working.Go(func() {
+				switch err := until(t, func() error {
+					_, err := tokens.Token(t.Context(), dispatch.Account("P/"+user))
+					return err
+				}); {
+				case err == nil:
+					well.Add(1)
+				case dispatch.Is(err, dispatch.SignInRequired):
+					lost.Add(1)
+					wants(t, err, dispatch.SignInRequired, linkLost)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		working.Wait()
+		t.Logf("%s: %d links lost, %d users go on, after %v", driver, lost.Load(), well.Load(), time.Since(begin))
+		if lost.Load() > 2 || lost.Load()+well.Load() != users {
+			t.Errorf("%d links lost", lost.Load())
+		}
+		for i := range users { // for the next driver
+			if lost.Load() == 0 {
+				break
+			}
+			if _, err := get(t, settings(driver), subjects[i]); dispatch.Is(err, dispatch.SignInRequired) {
+				must(t, s.Link(fmt.Sprint("user", i)))
+				lost.Add(-1)
+			}
+		}
+	}
+}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

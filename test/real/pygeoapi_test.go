@@ -1,0 +1,192 @@
+package real
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/ogcapi"
+)
+
+// TestPygeoapi runs against both versions, which answer an execution differently: 0.21 with null, 0.24 with the job.
+func TestPygeoapi(t *testing.T) {
+	for _, version := range []string{"0.21.0", "0.24.0"} {
+		t.Run(version, func(t *testing.T) {
+			s := pygeoapi{base: startPygeoapi(t, version)}
+			s.platform = ogcapi.New(ogcapi.Config{Name: "pygeoapi", Endpoint: s.base, Client: client()})
+			t.Run("literals", s.literals)
+			t.Run("features", s.features)
+			t.Run("by link", s.byLink)
+			t.Run("collection", s.collection)
+			t.Run("synchronous", s.synchronous)
+			t.Run("failing", s.failing)
+			t.Run("failing synchronously", s.failingSynchronously)
+			t.Run("dismissed", s.dismissed)
+			t.Run("unknown process", s.unknownProcess)
+			t.Run("listed", s.listed)
+			t.Run("probed", s.probed)
+			t.Run("described", s.described)
+		})
+	}
+}
+
+type pygeoapi struct {
+	base     string
+	platform *ogcapi.Platform
+}
+
+func (s pygeoapi) request(process, parameters string) dispatch.Request {
+	return dispatch.Request{Title: process, Label: dispatch.OGCProcess, Format: "json", Parameters: json.RawMessage(parameters),
+		Service: dispatch.Service{Endpoint: s.base, Application: process}}
+}
+
+func (s pygeoapi) begin(t *testing.T, process, parameters string) dispatch.Ref {
+	t.Helper()
+	return begin(t, s.platform, dispatch.Token{}, "test.1.1", s.request(process, parameters))
+}
+
+func (s pygeoapi) results(t *testing.T, process, parameters string) collection {
+	t.Helper()
+	return finished(t, s.platform, dispatch.Token{}, s.begin(t, process, parameters))
+}
+
+func (s pygeoapi) literals(t *testing.T) {
+	c := s.results(t, "literals", `{"numbers": [1, 2, 3.5]}`)
+	for _, a := range c.Assets {
+		if a.Href == "" {
+			t.Errorf("an asset without a place: %+v", c.Assets)
+		}
+	}
+}
+
+func (s pygeoapi) features(t *testing.T) { s.results(t, "features", `{"bbox": [5, 50, 5.1, 50.1]}`) }
+
+func (s pygeoapi) byLink(t *testing.T) {
+	c := s.results(t, "by-link", `{}`)
+	for _, a := range c.Assets {
+		if a.Href == "https://files.example.org/map.tif" && strings.HasPrefix(a.Type, "image/tiff") {
+			return
+		}
+	}
+	t.Errorf("the file is not among the assets: %+v", c.Assets)
+}
+
+func (s pygeoapi) collection(t *testing.T) {
+	c := s.results(t, "collection", `{}`)
+	want := map[string]asset{"ndvi": {Href: "https://files.example.org/ndvi.tif", Type: "image/tiff; application=geotiff"}}
+	if diff := cmp.Diff(want, c.Assets); c.ID != "ndvi" || diff != "" {
+		t.Errorf("collection %s: %s", c.ID, diff)
+	}
+}
+
+func (s pygeoapi) synchronous(t *testing.T) {
+	result, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals", `{"numbers": [1, 2]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Body.Close()
+	text, err := io.ReadAll(result.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type sums struct{ Sum, Count float64 }
+	var got struct{ Outputs []sums } // as pygeoapi writes a document
+	want := []sums{{Sum: 3, Count: 2}}
+	if err := json.Unmarshal(text, &got); err != nil || !slices.Equal(got.Outputs, want) {
+		t.Errorf("the answer is %s (%s), %v", text, result.ContentType, err)
+	}
+}
+
+const reason = "no scene without clouds was found"
+
+func (s pygeoapi) failing(t *testing.T) {
+	report := end(t, s.platform, dispatch.Token{}, s.begin(t, "failing", `{}`))
+	if report.Status != dispatch.Failed || !strings.Contains(report.Message, reason) {
+		t.Errorf("reported: %+v", report)
+	}
+}
+
+func (s pygeoapi) failingSynchronously(t *testing.T) {
+	_, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("failing", `{}`)})
+	if err == nil || !strings.Contains(dispatch.TextFor(err), reason) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func (s pygeoapi) dismissed(t *testing.T) {
+	ref := s.begin(t, "slow", `{"seconds": 20}`)
+	if report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref); err != nil || report.Status.Final() {
+		t.Fatalf("before: %+v, %v", report, err)
+	}
+	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil {
+		t.Fatalf("dismiss: %v", err)
+	}
+	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil && !dispatch.Is(err, dispatch.NotFound) {
+		t.Errorf("dismiss again: %v", err)
+	}
+	report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref)
+	if !dispatch.Is(err, dispatch.NotFound) && report.Status != dispatch.Canceled {
+		t.Errorf("after: %+v, %v", report, err)
+	}
+}
+
+func (s pygeoapi) unknownProcess(t *testing.T) {
+	_, err := s.platform.Submit(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("nothing", `{}`)})
+	if !dispatch.Is(err, dispatch.NotFound) || !strings.Contains(dispatch.TextFor(err), "process") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func (s pygeoapi) listed(t *testing.T) {
+	ref := s.begin(t, "literals", `{}`)
+	for listed, err := range s.platform.List(t.Context(), dispatch.Token{}, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed.Ref == ref {
+			if listed.Process != "literals" || listed.Report.Status == "" {
+				t.Errorf("listed as %+v", listed)
+			}
+			return
+		}
+	}
+	t.Errorf("%v is not listed", ref)
+}
+
+// described asks for the parameters of every process that the server has.
+func (s pygeoapi) described(t *testing.T) {
+	var list struct{ Processes []struct{ ID string } }
+	fetch(t, s.base+"/processes?limit=100", &list)
+	got := map[string]string{}
+	for _, p := range list.Processes {
+		r := s.request(p.ID, `{"no such input": 1}`)
+		all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
+		if err != nil {
+			t.Errorf("%s: %v", p.ID, err)
+		}
+		for _, q := range all {
+			got[p.ID+" "+q.Name] = string(q.Type)
+		}
+		err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
+		if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) == 0 {
+			t.Errorf("%s takes what it has no input for: %v", p.ID, err)
+		}
+	}
+	for name, want := range map[string]dispatch.ParamType{"literals numbers": dispatch.Array, "slow seconds": dispatch.Double} {
+		if got[name] != string(want) {
+			t.Errorf("%s is %q, not %s: %v", name, got[name], want, got)
+		}
+	}
+}
+
+func (s pygeoapi) probed(t *testing.T) {
+	if err := s.platform.Probe(t.Context(), dispatch.Token{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,46 @@
+package real
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pinned is a requirement as lock.sh writes it: one version, and at least one hash.
+var pinned = regexp.MustCompile(`^[A-Za-z0-9._-]+(\[[a-z,]+\])?==\S+( ; [^\\]+)?( \\\s+--hash=sha256:[0-9a-f]{64})+$`)
+
+func TestEveryPythonPackageIsPinnedByAHash(t *testing.T) {
+	asked, err := filepath.Glob("requirements/*.in")
+	if err != nil || len(asked) == 0 {
+		t.Fatalf("requirements: %v, %v", asked, err)
+	}
+	for _, file := range asked {
+		text, err := os.ReadFile(strings.TrimSuffix(file, ".in") + ".txt")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\\\n", "\\")), "\n") {
+			if !pinned.MatchString(line) {
+				t.Errorf("%s: %.80s: is not one version with its hashes", file, line)
+			}
+		}
+	}
+}
+
+func TestInstallingChecksEveryHash(t *testing.T) {
+	script, err := os.ReadFile("install.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(script), "\n") {
+		if strings.Contains(line, "pip install") && !strings.Contains(line, `"${locked[@]}"`) {
+			t.Errorf("install.sh installs without hashes: %s", line)
+		}
+	}
+	if !strings.Contains(string(script), "locked=(--quiet --disable-pip-version-check --require-hashes ") {
+		t.Error("install.sh does not require hashes")
+	}
+}

@@ -1,0 +1,220 @@
+package real
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ready bounds how long a server may take from its start to its first answer.
+const ready = 2 * time.Minute
+
+// environment gives the folder of a Python environment, or of another thing that install.sh installs. Without it the test is skipped, in CI
+// it fails.
+func environment(t testing.TB, name string) string {
+	t.Helper()
+	cache := os.Getenv("EODISPATCH_CACHE")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache = filepath.Join(home, ".cache", "eodispatch")
+	}
+	folder := filepath.Join(cache, name+madeOf(t, name))
+	if _, err := os.Stat(filepath.Join(folder, "installed.txt")); err != nil {
+		missing(t, fmt.Sprintf("%s is not installed: run test/real/install.sh %s", name, name))
+	}
+	return folder
+}
+
+// madeOf is the end of the folder's name of a Python environment: what it is made of, as install.sh says it. "" for what is none.
+func madeOf(t testing.TB, name string) string {
+	t.Helper()
+	build, err := os.ReadFile("requirements/build.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked, err := os.ReadFile("requirements/" + name + ".txt")
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(append(build, locked...))
+	return "-" + hex.EncodeToString(sum[:])[:12]
+}
+
+// missing ends a test for want of something that the machine lacks.
+func missing(t testing.TB, text string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(text)
+	}
+	t.Skip(text)
+}
+
+// server is one program that is to be started.
+type server struct {
+	name   string
+	args   []string
+	env    []string
+	folder string // where it runs, and where its output goes
+	probe  string // a URL that it answers with 200 when it is ready
+}
+
+// start runs a server until the test ends, and waits until it is ready.
+func start(t *testing.T, s server) {
+	t.Helper()
+	log := filepath.Join(s.folder, s.name+".log")
+	output, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	cmd := exec.Command(s.args[0], s.args[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.folder, output, output
+	cmd.Env = append(os.Environ(), append(s.env, "PYTHONDONTWRITEBYTECODE=1")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its workers end with it
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // it is killed in the end; why it ended before is in its log
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // an error means that it has ended already
+		<-ended
+	})
+	if err := answers(t.Context(), s.probe, ended); err != nil {
+		said, _ := os.ReadFile(log)
+		t.Fatalf("%s: %v\n%s", s.name, err, tail(said, 2000))
+	}
+}
+
+// answers waits until a server answers or its program has ended.
+func answers(ctx context.Context, url string, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, ready)
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ended:
+			return errors.New("it ended before it answered")
+		case <-ctx.Done():
+			return fmt.Errorf("no answer in %v: %w", ready, err)
+		case <-again.C:
+		}
+	}
+}
+
+func tail(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
+
+// freePort gives a port that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// servers is the folder of the programs and configurations of our own.
+func servers(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("servers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startPygeoapi gives the address of a pygeoapi server of a version.
+func startPygeoapi(t *testing.T, version string) string {
+	venv, folder, port := environment(t, "pygeoapi-"+version), t.TempDir(), freePort(t)
+	template, err := os.ReadFile(filepath.Join(servers(t), "pygeoapi.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(folder, "config.yml")
+	text := strings.NewReplacer("PORT", port, "FOLDER", folder).Replace(string(template))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PYTHONPATH=" + servers(t), "PYGEOAPI_CONFIG=" + config, "PYGEOAPI_OPENAPI=" + filepath.Join(folder, "openapi.yml")}
+	generate := exec.CommandContext(t.Context(), venv+"/bin/pygeoapi", "openapi", "generate", config, "--output-file", filepath.Join(folder, "openapi.yml"))
+	generate.Dir, generate.Env = folder, append(os.Environ(), append(env, "PYTHONDONTWRITEBYTECODE=1")...)
+	var said bytes.Buffer
+	generate.Stdout, generate.Stderr = &said, &said
+	if err := generate.Run(); err != nil {
+		t.Fatalf("pygeoapi openapi generate: %v\n%s", err, tail(said.Bytes(), 2000))
+	}
+	base := "http://127.0.0.1:" + port
+	start(t, server{name: "pygeoapi", folder: folder, env: env, probe: base + "/conformance?f=json",
+		args: gunicorn(venv, port, "pygeoapi.flask_app:APP")})
+	return base
+}
+
+// startOpenEO gives the address of an openeo_driver server.
+func startOpenEO(t *testing.T) string {
+	venv, folder, port := environment(t, "openeo-driver"), t.TempDir(), freePort(t)
+	base := "http://127.0.0.1:" + port
+	start(t, server{name: "openeo_driver", folder: folder, probe: base + "/.well-known/openeo",
+		args: gunicorn(venv, port, "openeo_server:app"),
+		env: []string{"PYTHONPATH=" + servers(t), "EODISPATCH_BASE=" + base, "EODISPATCH_FOLDER=" + folder,
+			"OPENEO_BACKEND_CONFIG=" + filepath.Join(servers(t), "openeo_config.py")}})
+	return base
+}
+
+// gunicorn runs an application in one process, because its jobs live in it.
+func gunicorn(venv, port, app string) []string {
+	return []string{venv + "/bin/gunicorn", "--no-control-socket", "--threads", "16", "--bind", "127.0.0.1:" + port, app}
+}
+
+// startTitiler gives the address of a titiler-openeo server that loads from a small STAC API of our own.
+func startTitiler(t *testing.T) string {
+	venv, folder := environment(t, "titiler-openeo"), t.TempDir()
+	stac, port := freePort(t), freePort(t)
+	start(t, server{name: "stac", folder: folder, probe: "http://127.0.0.1:" + stac + "/",
+		args: []string{venv + "/bin/python", filepath.Join(servers(t), "stac.py"), stac, folder}})
+	services := filepath.Join(folder, "services.json")
+	if err := os.WriteFile(services, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base := "http://127.0.0.1:" + port
+	start(t, server{name: "titiler-openeo", folder: folder, probe: base + "/",
+		args: []string{venv + "/bin/uvicorn", "titiler.openeo.main:app", "--host", "127.0.0.1", "--port", port},
+		env:  []string{"TITILER_OPENEO_STAC_API_URL=http://127.0.0.1:" + stac, "TITILER_OPENEO_STORE_URL=" + services}})
+	return base
+}

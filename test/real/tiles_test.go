@@ -1,0 +1,99 @@
+package real
+
+import (
+	"encoding/json"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+// outlines are the outlines of 21 countries, and of Africa, as GeoJSON geometries by name.
+func outlines(t testing.TB) map[string]json.RawMessage {
+	t.Helper()
+	borders, python := environment(t, "world-atlas-2.0.2"), filepath.Join(environment(t, "shapely"), "bin", "python")
+	all, err := drawn(borders, python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var (
+	drawing  sync.Once
+	drawings map[string]json.RawMessage
+	undrawn  error
+)
+
+// drawn makes the outlines once for all tests.
+func drawn(borders, python string) (map[string]json.RawMessage, error) {
+	drawing.Do(func() {
+		out, err := exec.Command(python, "-B", filepath.Join("judges", "outlines.py"), filepath.Join(borders, "countries-10m.json")).Output()
+		if undrawn = err; err == nil {
+			undrawn = json.Unmarshal(out, &drawings)
+		}
+	})
+	return drawings, undrawn
+}
+
+// split is an area and what it was split into.
+type split struct {
+	Outline json.RawMessage     `json:"outline"`
+	Pieces  []grid.MultiPolygon `json:"pieces"`
+	Cells   []grid.MultiPolygon `json:"cells"`
+}
+
+func splitInto(t *testing.T, g *grid.Grid, outline json.RawMessage) split {
+	t.Helper()
+	area, err := grid.ParseArea(outline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := split{Outline: outline}
+	for cell, piece := range g.Tiles(area) {
+		s.Pieces, s.Cells = append(s.Pieces, piece), append(s.Cells, grid.MultiPolygon{cell.Polygon()})
+	}
+	return s
+}
+
+// TestTilesOfRealOutlines has GEOS judge the tiles of real countries: they are valid, each lies in its cell, and together
+// they are the country, to 1e-6 of its area.
+func TestTilesOfRealOutlines(t *testing.T) {
+	countries := outlines(t)
+	if len(countries) < 21 {
+		t.Fatalf("%d outlines", len(countries))
+	}
+	for name, outline := range countries {
+		for g := range grid.All() {
+			t.Run(name+" "+g.Name, func(t *testing.T) {
+				t.Parallel()
+				checkSplit(t, splitInto(t, g, outline))
+			})
+		}
+	}
+}
+
+func checkSplit(t *testing.T, s split) {
+	t.Helper()
+	t.Logf("%d pieces", len(s.Pieces))
+	var found struct {
+		Outline, Pieces, Difference float64
+		Invalid                     []string
+		Empty, Clockwise            int
+		BeyondCell                  int `json:"beyond_cell"`
+	}
+	judge(t, "shapely", "pieces.py", s, &found)
+	if off := math.Abs(found.Pieces-found.Outline) / found.Outline; !(off <= 1e-6) {
+		t.Errorf("the area of %d pieces is off by %g", len(s.Pieces), off)
+	}
+	if off := found.Difference / found.Outline; !(off <= 1e-6) {
+		t.Errorf("outline and pieces differ by %g", off)
+	}
+	if len(found.Invalid) > 0 || found.Empty+found.Clockwise+found.BeyondCell > 0 {
+		t.Errorf("of %d pieces: invalid %q, %d empty, %d rings turned, %d beyond their cell",
+			len(s.Pieces), found.Invalid, found.Empty, found.Clockwise, found.BeyondCell)
+	}
+}
