@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
 )
@@ -24,7 +25,8 @@ func (a *api) serveDocs() {
 		w.Write(document)
 	})
 	a.mux.HandleFunc("GET /{$}", a.serveRoot)
-	page := v5emb.New(a.Title, "/openapi.json", "/docs/")
+	page := v5emb.NewHandlerWithConfig(swgui.Config{Title: a.Title, SwaggerJSON: "/openapi.json", BasePath: "/docs/",
+		SettingsUI: map[string]string{"defaultModelsExpandDepth": "0"}}) // the models are listed at the end, closed
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", docsPolicy)
 		w.Header().Set("Cache-Control", "no-cache")

@@ -55,7 +55,7 @@ var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true, Sch
 // accessRoutes declare what users see and do about acting for them.
 func (a *api) accessRoutes() {
 	register(a, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants", Tags: []string{"access"},
-		Summary: "Leaves to act for you while you are away", Responses: a.errors(401, 503)}, a.listGrants)
+		Summary: "Permissions to act for you while you are away", Responses: a.errors(401, 503)}, a.listGrants)
 	register(a, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants", Tags: []string{"access"},
 		Summary:       "Let jobs run while you are away",
 		Description:   "Gives the address of a page on which you agree to it, once.",
