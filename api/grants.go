@@ -11,14 +11,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Grants are users' leaves to act for them while they are away.
+// Grants are users' permissions to act for them while they are away.
 type Grants interface {
 	Grants(context.Context, dispatch.UserID) ([]dispatch.Grant, error)
 	// Revoke takes one back, and pauses what it carried. NotFound, also for another's.
 	Revoke(ctx context.Context, u dispatch.UserID, id string) error
 }
 
-// Grant is a leave to act for a user while they are away.
+// Grant is a permission to act for a user while they are away.
 type Grant struct {
 	ID        string     `json:"id"`
 	Kind      string     `json:"kind" enum:"session,offline" doc:"session: from a session at the identity provider, with which it ends. offline: agreed to, until it is taken back"`
@@ -28,7 +28,7 @@ type Grant struct {
 	Expires   *time.Time `json:"expires" nullable:"true" doc:"When it ends unless it is used before; null: no end is known"`
 }
 
-// GrantLink is where a user gives leave.
+// GrantLink is where a user gives permission.
 type GrantLink struct {
 	Link string `json:"link" doc:"A page to open in a browser, within a quarter of an hour, as the same user"`
 }
@@ -61,7 +61,7 @@ func (a *api) accessRoutes() {
 		Description:   "Gives the address of a page on which you agree to it, once.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 501, 503)}, a.createGrant)
 	register(a, huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}", Tags: []string{"access"},
-		Summary:       "Take a leave back",
+		Summary:       "Take a permission back",
 		Description:   "It is revoked at the identity provider and erased here. Your live jobs pause until your next request.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam}, Responses: withNull(a.errors(401, 404, 503))}, a.deleteGrant)
 	register(a, huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},

@@ -49,7 +49,12 @@ func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
 func pasteInto(t *testing.T, lines string) string {
 	t.Helper()
 	for _, program := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
+		_, err := exec.LookPath(program)
+		switch {
+		case err == nil:
+		case os.Getenv("CI") == "":
+			t.Skipf("%v: install it, for example by apt-get install %s", err, program)
+		default:
 			t.Fatalf("%v: install it, for example by apt-get install %s", err, program)
 		}
 	}
