@@ -43,7 +43,7 @@ func TestClientByKey(t *testing.T) {
 				form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
 				t.Errorf("%s: sent %v", algorithm, form)
 			}
-			signed, err := jose.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{algorithm})
+			signed, err := jose.ParseSignedCompact(form.Get("client_assertion"), []jose.SignatureAlgorithm{algorithm})
 			if err != nil {
 				t.Fatal(err)
 			}

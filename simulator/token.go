@@ -177,7 +177,7 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 // still open. idp.mu is held.
 func (idp *IdP) verify(r *realm, token string) (tokenClaims, error) {
 	var claims tokenClaims
-	parsed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
+	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil || len(parsed.Signatures) != 1 {
 		return claims, errToken
 	}

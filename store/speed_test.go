@@ -64,6 +64,9 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	}
 	l := leases[0]
 	g, err := s.Agenda(b.Context(), l.Account, 1, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, line := range g.Lines {
 		var jobs []dispatch.Job
 		if jobs, err = s.Ready(b.Context(), l.Account, line, 1); err == nil {
