@@ -165,7 +165,7 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 	var jobs []Job
 	for _, f := range flights {
 		if f.submit {
-			j := v.tagged(f.jobs[0])
+			j := v.tagged(f.jobs[0]).waited(v.triable(f.jobs[0]), v.now())
 			j.IntentLease = v.held.Generation
 			jobs = append(jobs, j)
 		}
@@ -184,6 +184,15 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 		intended[j.ID] = j
 	}
 	return intended, nil
+}
+
+// triable is since when a job could have been submitted if there had been a slot: since it was due, and since its platform last had the
+// account wait.
+func (v *visit) triable(j Job) time.Time {
+	if v.agenda.Why == NotTaken || v.agenda.Why == Unreachable {
+		return later(j.Due, v.agenda.Hold)
+	}
+	return j.Due
 }
 
 // deadline of a request: it is over before a stored send deadline that was committed before, and before the lease.

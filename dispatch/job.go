@@ -199,6 +199,15 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
+// waited gives a job that is tried now, and could have been since due, without the time in between: it waited for a slot then, and was
+// not turned away.
+func (j Job) waited(due, now time.Time) Job {
+	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
+		j.Refused = j.Refused.Add(idle)
+	}
+	return j
+}
+
 // Retry gives a job that failed as it must be kept to be carried out anew. What the platform called it so far is past,
 // and an answer that comes late for an earlier attempt says nothing about the next.
 func (j Job) Retry(now time.Time) Job {

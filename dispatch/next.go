@@ -245,7 +245,7 @@ func unprepared(j Job, o Outcome, now time.Time) Job {
 	if Is(o.Err, DocumentInvalid) {
 		return ended(j, Failed, ApplicationInvalid, TextFor(o.Err))
 	}
-	if j.Refused.IsZero() {
+	if j = j.waited(j.Due, now); j.Refused.IsZero() {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.patience() {
