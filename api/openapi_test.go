@@ -166,12 +166,12 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	w.document = []byte(`{"id":"ndvi"}`)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	task := w.tasks[1]
-	task.Attention = dispatch.ServiceChanged
+	task.Attention, task.Request.Warning = dispatch.ServiceChanged, "odd"
 	half := 50.0
 	r := w.jobs[1]
 	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 1
-	r.Ahead, r.Duration = new(int), time.Minute
+	r.Ahead, r.Duration, r.Request.Warning = new(int), time.Minute, "odd"
 	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}
 	seen := map[string]bool{}
 	for path, methods := range d.Paths {

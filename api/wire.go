@@ -58,6 +58,7 @@ type ProcessingJobSummary struct {
 	Parameters Object         `json:"parameters,omitzero" required:"false" doc:"Left out if the request says parameters=false"`
 
 	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job does not move, or what its owner should know"`
+	Warning       string        `json:"warning,omitempty" doc:"Which parameters were not checked in full when the job was accepted, because their schemas are not understood in full: plain text. Missing: none. POST /params says what is not understood"`
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or was canceled for it"`
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last told the status"`
@@ -106,6 +107,7 @@ type UpscalingTaskSummary struct {
 	Counts    map[string]int `json:"counts,omitempty" doc:"How many jobs have each status; deleted ones are not counted"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"The mean of the jobs; what has ended counts 100, however it ended"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"What the jobs wait for, or the owner should know of the task. Of several that jobs have: first what the owner can mend, as sign_in_required, then what the owner decides, then what the operator mends, then what passes by itself; each job has its own"`
+	Warning   string         `json:"warning,omitempty" doc:"Which parameters were not checked in full when the task was accepted, because their schemas are not understood in full: plain text. Missing: none. POST /params says what is not understood"`
 }
 
 // UpscalingTask is one task with its jobs.
@@ -139,7 +141,7 @@ func (a *api) taskSummary(t dispatch.TaskRecord) UpscalingTaskSummary {
 	}
 	return UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
 		Status: string(a.shown(t.Counts.Status())), Counts: counts, Progress: &t.Progress,
-		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention})}
+		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning}
 }
 
 func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
@@ -151,6 +153,7 @@ func (a *api) summary(r dispatch.Record) ProcessingJobSummary {
 		Service:       ServiceDetails(r.Request.Service),
 		Parameters:    Object{r.Request.Parameters},
 		Attention:     a.attention(r.Job),
+		Warning:       r.Request.Warning,
 		Failure:       r.Failure,
 		Progress:      r.Progress,
 		Checked:       known(r.Checked),

@@ -67,7 +67,7 @@ type Broker struct {
 // reason returned; in every other case the job is ours from here on, and given as it is. A request with a key that was
 // used before gives what became of the first, and waits with it if that is not known yet.
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
-	d, err := b.draft(ctx, u, r, nil)
+	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
 		return Record{}, err
 	}
@@ -81,7 +81,7 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	case first.Job != 0:
 		return b.repeatedJob(ctx, u, first.Job)
 	}
-	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r.complete()})
+	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
 }
 
 // repeatedJob is the job that a key stands for. One that its owner deleted is Conflict: it is gone, and the key submits no other.
@@ -118,46 +118,49 @@ func keyReused() error {
 		Faults: []Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
 }
 
-// draft is the job that a request asks for, or with a dimension what the jobs of a task have in common.
-func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, error) {
+// draft is the job that a request asks for, or with a dimension what the jobs of a task have in common. The request is given as
+// it is kept: with parameters, and with a warning if it was not checked in full.
+func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
+	r = r.complete()
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
-		return Draft{}, err
+		return Draft{}, r, err
 	}
 	if err := backend.admit(ctx); err != nil {
-		return Draft{}, err
+		return Draft{}, r, err
 	}
 	base, err := backend.Platform.Base(r.Service)
 	if err != nil {
-		return Draft{}, err
+		return Draft{}, r, err
 	}
 	if err := backend.permitted(r); err != nil {
-		return Draft{}, err
+		return Draft{}, r, err
 	}
-	document, err := b.inspect(ctx, u, backend, r.complete(), d)
+	document, warning, err := b.inspect(ctx, u, backend, r, d)
 	if err != nil {
-		return Draft{}, err
+		return Draft{}, r, err
 	}
-	body, err := r.complete().encode()
+	r.Warning = warning
+	body, err := r.encode()
 	return Draft{Body: body, Document: document, Job: Job{
 		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
-	}}, err
+	}}, r, err
 }
 
-// inspect checks a request against its service's document, and gives that document to be kept. A document that cannot be
-// fetched in a moment is left to the time when the job is submitted.
-func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (*Document, error) {
+// inspect checks a request against its service's document. It gives that document to be kept, and what of the request could not be
+// checked. A document that cannot be fetched in a moment is left to the time when the job is submitted.
+func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	if err := b.fetched(ctx, backend, u, r.Service); Is(err, DocumentInvalid) {
-		return nil, err
+		return nil, "", err
 	} else if err != nil {
-		return nil, nil
+		return nil, "", nil
 	}
-	if err := b.check(ctx, u, backend, r, d); err != nil {
-		return nil, err
+	if warning, err = b.check(ctx, u, backend, r, d); err != nil {
+		return nil, "", err
 	}
-	return backend.document(ctx, r.Service), nil
+	return backend.document(ctx, r.Service), warning, nil
 }
 
 // encode leaves the characters of parameters and options as they are.

@@ -67,24 +67,24 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 // checked when it is submitted.
 const checkWithin = 5 * time.Second
 
-// check says what is wrong with the parameters of a request, if that can be told now.
-func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) error {
+// check says what is wrong with the parameters of a request, and what of them could not be checked, if that can be told now.
+func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
 	checker, can := backend.Platform.(Checker)
 	if !can || !r.Checked() && backend.Access != AccessShared {
-		return nil
+		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	err := checker.Check(ctx, Token{}, r, d)
+	warning, err = checker.Check(ctx, Token{}, r, d)
 	if Is(err, SignInRequired) || Is(err, Forbidden) {
-		_, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (struct{}, error) {
-			return struct{}{}, checker.Check(ctx, t, r, d)
+		warning, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t Token) (string, error) {
+			return checker.Check(ctx, t, r, d)
 		})
 	}
 	if Is(err, Invalid) || Is(err, DocumentInvalid) {
-		return err
+		return "", err
 	}
-	return nil
+	return warning, nil
 }
 
 // call asks an account's platform something outside its visits, for a user.

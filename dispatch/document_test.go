@@ -22,6 +22,7 @@ type documented struct {
 	err   error
 	slow  time.Duration
 	wrong []dispatch.Fault
+	warn  string // of each check
 	asked int
 }
 
@@ -40,11 +41,11 @@ func (d *documented) Document(ctx context.Context, s dispatch.Service) ([]byte, 
 	return []byte(d.text), d.err
 }
 
-func (d *documented) Check(_ context.Context, _ dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) error {
+func (d *documented) Check(_ context.Context, _ dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (string, error) {
 	if d.wrong == nil || !r.Checked() {
-		return nil
+		return d.warn, nil
 	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "test", Text: "because", Faults: d.wrong}
+	return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "test", Text: "because", Faults: d.wrong}
 }
 
 func (d *documented) set(text string, err error) {

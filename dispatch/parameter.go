@@ -47,8 +47,11 @@ type Describer interface {
 // not permitted under an account that users share. Whether the parameters are to be checked is [Request.Checked]. The
 // dimension, if there is one, gives each job one more parameter; its faults name the index of the value. The zero token
 // will do as for a Describer. A service without a description has no faults.
+//
+// The warning is for the owner of the job, in plain text of at most some hundred bytes. It names those of the given parameters whose
+// schemas are not understood in full, see [Parameter.Warning]; "": there are none, or nothing was to be checked.
 type Checker interface {
-	Check(context.Context, Token, Request, *Dimension) error
+	Check(context.Context, Token, Request, *Dimension) (warning string, err error)
 }
 
 // Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. What is wrong with that

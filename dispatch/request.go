@@ -26,7 +26,8 @@ type Request struct {
 	Title      string          `json:"title"`
 	Label      Label           `json:"label"`
 	Service    Service         `json:"service"`
-	Parameters json.RawMessage `json:"parameters"` // an object
+	Warning    string          `json:"warning,omitempty"` // what was not checked, see [Checker]; the broker sets it, not the client
+	Parameters json.RawMessage `json:"parameters"`        // an object
 	Format     string          `json:"format"`
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
 }
@@ -110,6 +111,8 @@ func HeadOf(text string) (r Request) {
 			err = d.Decode(&r.Label)
 		case "service":
 			err = d.Decode(&r.Service)
+		case "warning":
+			err = d.Decode(&r.Warning)
 		default:
 			return r
 		}

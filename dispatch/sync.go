@@ -61,7 +61,7 @@ func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, erro
 // quotas and usage, and shows in [Broker.SyncRuns]. When ctx ends before the result was read to its end, the run is
 // canceled where the platform can. After 30 minutes the platform is given up, also while the result comes. LimitReached when the user has too many, Busy when the platform has.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
-	backend, runner, err := b.syncRunner(ctx, u, r)
+	backend, runner, warning, err := b.syncRunner(ctx, u, r)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 		return nil, err
 	}
 	run, err := b.beginRun(ctx, SyncRun{Owner: u, Account: backend.Account(u), Status: Running,
-		Request: Request{Title: r.Title, Label: r.Label, Service: r.Service, Format: r.Format}})
+		Request: Request{Title: r.Title, Label: r.Label, Service: r.Service, Warning: warning, Format: r.Format}})
 	if err != nil {
 		leave()
 		return nil, err
@@ -92,32 +92,32 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	return result, nil
 }
 
-// syncRunner checks a request as far as that is possible before anything is sent.
-func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (*Backend, SyncRunner, error) {
-	backend, err := b.Backend(r.Service, r.Label)
+// syncRunner checks a request as far as that is possible before anything is sent, and tells what could not be checked.
+func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *Backend, runner SyncRunner, warning string, err error) {
+	backend, err = b.Backend(r.Service, r.Label)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if err := backend.admit(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if _, err := backend.Platform.Base(r.Service); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if err := backend.permitted(r); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if err := b.awaitDocument(ctx, backend, u, r.Service); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	if err := b.check(ctx, u, backend, r.complete(), nil); err != nil {
-		return nil, nil, err
+	if warning, err = b.check(ctx, u, backend, r.complete(), nil); err != nil {
+		return nil, nil, "", err
 	}
 	runner, can := backend.Platform.(SyncRunner)
 	if !can {
-		return nil, nil, &Error{Kind: Unsupported, Op: "dispatch.RunSync", Text: "This platform has no synchronous runs. Submit a job instead."}
+		return nil, nil, "", &Error{Kind: Unsupported, Op: "dispatch.RunSync", Text: "This platform has no synchronous runs. Submit a job instead."}
 	}
-	return backend, runner, nil
+	return backend, runner, warning, nil
 }
 
 // enterSync takes one of the user's slots for synchronous runs at a platform, and one of the platform's.

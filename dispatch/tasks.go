@@ -12,11 +12,11 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	if err := checkTask(*t, d.Values); err != nil {
 		return TaskRecord{}, err
 	}
-	shared, err := b.draft(ctx, u, r, &d)
+	shared, kept, err := b.draft(ctx, u, r, &d)
 	if err != nil {
 		return TaskRecord{}, err
 	}
-	t.Account, t.Document = shared.Account, shared.Document
+	t.Account, t.Request, t.Document = shared.Account, kept, shared.Document
 	first, err := b.keep(ctx, u, k, t, shared.each(d.Values))
 	switch {
 	case err != nil:

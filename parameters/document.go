@@ -328,8 +328,7 @@ func warning(name string, faults []string) string {
 	if len(faults) == 0 {
 		return ""
 	}
-	slices.Sort(faults)
-	faults = slices.Compact(faults)
+	faults = slices.Compact(slices.Sorted(slices.Values(faults))) // a copy: parameters of one schema share its faults
 	const most = 5
 	text := strings.Join(faults[:min(len(faults), most)], "; ")
 	if len(faults) > most {

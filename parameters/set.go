@@ -38,7 +38,8 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 	s := &Set{parameters: map[string]parameter{}}
 	for _, p := range described {
 		d := r.document(p.Schema)
-		check, _ := r.compile(p.Schema)
+		check, faults := r.compile(p.Schema)
+		p.Warning = warning(p.Name, faults)
 		s.parameters[p.Name] = parameter{p, d.schema(d.root).leaves(0), check}
 		s.names = append(s.names, p.Name)
 	}

@@ -27,16 +27,19 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 }
 
 // Check checks a request against the schemas of the process's inputs.
-func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) error {
+func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
 	if err != nil {
-		return err
+		return "", err
 	}
 	d, err := p.describe(ctx, t, at)
 	if err != nil || d.set == nil || !r.Checked() {
-		return err
+		return "", err
 	}
-	return d.set.Check(ctx, r, dim)
+	if err := d.set.Check(ctx, r, dim); err != nil {
+		return "", err
+	}
+	return d.set.Unchecked(r, dim), nil
 }
 
 // describeInputs reads the inputs of a description, and gives nil for a set where it has none to read.
@@ -54,6 +57,9 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 	}
 	set = reader.NewSet(checked)
 	set.Unwrap = unwrap
+	for i := range all {
+		all[i].Warning = set.Warning(all[i].Name) // of the schema that values are checked against, which repeatable may have changed
+	}
 	return all, set
 }
 

@@ -29,17 +29,19 @@ func TestAmplifyingGraphIsRefused(t *testing.T) {
 	p := b.platform()
 	_, err := p.Submit(t.Context(), token, s)
 	wantBound(t, err, "graph_bytes")
-	wantBound(t, p.Check(t.Context(), dispatch.Token{}, s.Request, nil), "graph_bytes")
+	_, err = p.Check(t.Context(), dispatch.Token{}, s.Request, nil)
+	wantBound(t, err, "graph_bytes")
 	s.Parameters = json.RawMessage(`{}`)
 	d := &dispatch.Dimension{Name: "p", Values: []json.RawMessage{[]byte(`"x"`), []byte(value)}}
-	wantBound(t, p.Check(t.Context(), dispatch.Token{}, s.Request, d), "graph_bytes")
+	_, err = p.Check(t.Context(), dispatch.Token{}, s.Request, d)
+	wantBound(t, err, "graph_bytes")
 	d.Values = d.Values[:1]
-	if err := p.Check(t.Context(), dispatch.Token{}, s.Request, d); err != nil {
+	if _, err := p.Check(t.Context(), dispatch.Token{}, s.Request, d); err != nil {
 		t.Errorf("15,000 small values: %v", err)
 	}
 	b.capabilities(`"https://api.openeo.org/1.2.0","https://api.openeo.org/extensions/remote-process-definition/0.1.0"`)
 	s.Parameters = json.RawMessage(`{"p":` + value + `}`)
-	if err := b.platform().Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
+	if _, err := b.platform().Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
 		t.Errorf("a definition that the platform reads itself: %v", err)
 	}
 }

@@ -74,7 +74,7 @@ func TestCatalogue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: s, Parameters: arguments}, nil); err != nil {
+		if _, err := p.Check(t.Context(), dispatch.Token{}, dispatch.Request{Service: s, Parameters: arguments}, nil); err != nil {
 			t.Errorf("%s does not take what it proposes: %v", name, err)
 		}
 	}

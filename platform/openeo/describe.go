@@ -27,20 +27,20 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 
 // Check checks what a request may do under a shared account, and unless its client does not want that the schemas of the process's
 // definition, where it has one.
-func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) error {
+func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) (warning string, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	proc, err := p.described(ctx, t, r.Service)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := p.permitted(ctx, proc, r, d); err != nil || proc.set == nil || !r.Checked() {
-		return err
+		return "", err
 	}
 	if err := proc.set.Check(ctx, r, d); err != nil {
-		return err
+		return "", err
 	}
-	return p.fits(ctx, proc, r, d)
+	return proc.set.Unchecked(r, d), p.fits(ctx, proc, r, d)
 }
 
 // fits checks the size that a request's process graph will have, where its parameters are put in here: see order.

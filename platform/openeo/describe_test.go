@@ -70,7 +70,8 @@ func TestCheckNamesAllFaults(t *testing.T) {
 		Parameters: json.RawMessage(`{"cloud":101,"clouds":1}`)}
 	d := &dispatch.Dimension{Name: "extent", Values: []json.RawMessage{
 		[]byte(`{"west":1,"south":2,"east":3,"north":4}`), []byte(`"Belgium"`), []byte(`{"type":"Point","coordinates":[1,2]}`), []byte(`7`)}}
-	e := wantKind(t, b.platform().Check(t.Context(), dispatch.Token{}, r, d), dispatch.Invalid)
+	_, err := b.platform().Check(t.Context(), dispatch.Token{}, r, d)
+	e := wantKind(t, err, dispatch.Invalid)
 	var got []string
 	for _, f := range e.Faults {
 		got = append(got, fmt.Sprint(f.Loc))
@@ -82,11 +83,12 @@ func TestCheckNamesAllFaults(t *testing.T) {
 	}
 	r.Parameters = json.RawMessage(`{"period":["2026-01-01",null]}`)
 	d.Values = d.Values[:1]
-	if err := b.platform().Check(t.Context(), dispatch.Token{}, r, d); err != nil {
+	if _, err := b.platform().Check(t.Context(), dispatch.Token{}, r, d); err != nil {
 		t.Error(err)
 	}
 	d.Name = "year"
-	wantKind(t, b.platform().Check(t.Context(), dispatch.Token{}, r, d), dispatch.Invalid)
+	_, err = b.platform().Check(t.Context(), dispatch.Token{}, r, d)
+	wantKind(t, err, dispatch.Invalid)
 }
 
 // TestSubmitShapes sends what the process asks for, while the request stays as the client wrote it.
@@ -151,7 +153,7 @@ func TestADefinitionIsFetchedOnce(t *testing.T) {
 				if _, err := p.Parameters(t.Context(), dispatch.Token{}, s.Service); err != nil {
 					t.Error(err)
 				}
-				if err := p.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
+				if _, err := p.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
 					t.Error(err)
 				}
 				if doc, err := p.Document(t.Context(), s.Service); err != nil || string(doc) != described {

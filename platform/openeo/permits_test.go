@@ -44,7 +44,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			s := b.submission()
 			s.Parameters = json.RawMessage(c.parameters)
 			shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
-			checked := shared.Check(t.Context(), dispatch.Token{}, s.Request, nil)
+			_, checked := shared.Check(t.Context(), dispatch.Token{}, s.Request, nil)
 			if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) && !dispatch.Is(err, dispatch.DocumentInvalid) || b.body("POST /jobs") != "" {
 				t.Errorf("submitted under a shared account: %v", err)
 			}
@@ -57,7 +57,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			}
 			permitting := b.platform(func(config *openeo.Config) { config.Permits = dispatch.NewPermits([]string{c.permit}) })
 			for _, p := range []*openeo.Platform{permitting, b.platform()} {
-				if err := p.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
+				if _, err := p.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
 					t.Errorf("permitted: %v", err)
 				}
 			}
@@ -80,7 +80,7 @@ func TestPermits_PublicURLs(t *testing.T) {
 			s := b.submission()
 			s.Parameters = json.RawMessage(`{"p":"https://stac.example/collections/a"}`)
 			shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
-			if err := shared.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
+			if _, err := shared.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
 				t.Error(err)
 			}
 			if _, err := shared.Submit(t.Context(), token, s); err != nil {
@@ -112,13 +112,13 @@ func TestPermits_OfATask(t *testing.T) {
 	s := b.submission()
 	s.Parameters, s.Options = json.RawMessage(`{}`), json.RawMessage(`{"validate":false}`)
 	d := dispatch.Dimension{Name: "p", Values: []json.RawMessage{[]byte(`"https://stac.example/a"`), []byte(`"j-7"`)}}
-	err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d)
+	_, err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d)
 	refusal, is := errors.AsType[*dispatch.Error](err)
 	if !is || refusal.Kind != dispatch.Invalid || fmt.Sprint(refusal.Faults[0].Loc) != "[body dimension values 1]" {
 		t.Errorf("%v", err)
 	}
 	d.Values = d.Values[:1]
-	if err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d); err != nil {
+	if _, err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d); err != nil {
 		t.Error(err)
 	}
 }
@@ -173,7 +173,7 @@ func TestPermits_Cost(t *testing.T) {
 	for range 10_000 {
 		d.Values = append(d.Values, []byte(`"https://stac.example/a"`))
 	}
-	err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d)
+	_, err := shared.Check(t.Context(), dispatch.Token{}, s.Request, &d)
 	if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "check_steps") {
 		t.Errorf("%v", err)
 	}

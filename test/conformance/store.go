@@ -83,6 +83,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"pages", storeTest.pages},
 		{"pages of tasks and of a task", storeTest.taskPages},
 		{"pages of large requests", storeTest.largePages},
+		{"warnings come back", storeTest.warnings},
 		{"a task shows what its jobs wait for", storeTest.taskAttention},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},

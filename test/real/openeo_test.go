@@ -177,11 +177,11 @@ func (s driver) described(t *testing.T) {
 		all[2].Type != dispatch.Double || string(all[2].Default) != "0.2" {
 		t.Errorf("by URL: %+v, %v", all, err)
 	}
-	if err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
+	if _, err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
 		t.Errorf("what it runs is refused: %v", err)
 	}
 	r.Parameters = json.RawMessage(`{"seconds":"long","spatial_extent":{"type":"Point","coordinates":[5,50]}}`)
-	err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
+	_, err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
 	if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) != 2 {
 		t.Errorf("what is wrong is taken: %v", err)
 	}

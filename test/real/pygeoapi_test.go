@@ -173,7 +173,7 @@ func (s pygeoapi) described(t *testing.T) {
 		for _, q := range all {
 			got[p.ID+" "+q.Name] = string(q.Type)
 		}
-		err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
+		_, err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
 		if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) == 0 {
 			t.Errorf("%s takes what it has no input for: %v", p.ID, err)
 		}

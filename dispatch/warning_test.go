@@ -1,0 +1,58 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// TestAWarningIsKept: what was not checked is told with the answer that accepts a job or task, and whenever they are read.
+func TestAWarningIsKept(t *testing.T) {
+	const warning = "Not checked in full: \"odd\"."
+	withDocuments(t, &documented{text: "one", warn: warning}, func(t *testing.T, h *house) {
+		job := h.accept(t)
+		if now := h.now(t, job.ID); job.Request.Warning != warning || now.Request.Warning != warning {
+			t.Errorf("a job has %q, then %q", job.Request.Warning, now.Request.Warning)
+		}
+		r := job.Request
+		r.Warning, r.Parameters = "", nil
+		task, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "d", Values: []json.RawMessage{[]byte("1")}}, dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task.ID, time.Hour)
+		if err != nil || task.Request.Warning != warning || record.Request.Warning != warning || jobs[0].Request.Warning != warning {
+			t.Errorf("a task has %q, then %q, and its job %q: %v", task.Request.Warning, record.Request.Warning, jobs[0].Request.Warning, err)
+		}
+	})
+}
+
+// TestAWarningIsKept_OfASynchronousRun: its owner sees it where runs are listed.
+func TestAWarningIsKept_OfASynchronousRun(t *testing.T) {
+	p := struct {
+		*talking
+		warning
+	}{running(), "odd"}
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		result, err := h.RunSync(t.Context(), "ann", request("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result.Body.Close()
+		runs, err := h.SyncRuns(t.Context(), "ann", dispatch.Page{})
+		if err != nil || len(runs) != 1 || runs[0].Request.Warning != "odd" {
+			t.Errorf("got %+v, %v", runs, err)
+		}
+	})
+}
+
+// warning is a checker that finds no fault, and warns of every request.
+type warning string
+
+func (w warning) Check(context.Context, dispatch.Token, dispatch.Request, *dispatch.Dimension) (string, error) {
+	return string(w), nil
+}

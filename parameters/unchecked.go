@@ -1,0 +1,42 @@
+package parameters
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// mostUnchecked bounds the list of names in a warning, in bytes.
+const mostUnchecked = 300
+
+// Warning says what of a parameter's schema is not understood; "": all is, or there is no such parameter.
+func (s *Set) Warning(name string) string { return s.parameters[name].Warning }
+
+// Unchecked names those parameters of a request, and of a dimension if there is one, whose schemas are not understood in full, in
+// plain text of at most 500 bytes; "": there are none.
+func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
+	var odd []string
+	for _, name := range s.names {
+		if s.Warning(name) != "" {
+			odd = append(odd, name)
+		}
+	}
+	if len(odd) == 0 {
+		return ""
+	}
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(r.Parameters, &given) // what is no object is a fault, see Check
+	var names []string
+	for _, name := range odd {
+		if _, is := given[name]; is || d != nil && d.Name == name {
+			names = append(names, strconv.Quote(short(name)))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "Not checked in full, because the service's schemas of them are not understood in full: " + cut(strings.Join(names, ", "), mostUnchecked) +
+		". POST /params says what is not understood."
+}
