@@ -17,7 +17,8 @@ const (
 	runWithin    = 30 * time.Minute // for a run, and for its result to be read
 	runRenewed   = 30 * time.Second // how often a run under way is confirmed in the store
 	runLapses    = 2 * time.Minute  // a run that was not confirmed for so long lost its process
-	runSaved     = 10 * time.Second // how long recording the end of a run may take
+	runSaved     = 10 * time.Second // how long one attempt to record the end of a run may take
+	runRecorded  = time.Hour        // for how long that is retried
 )
 
 // SyncRunLife is how long a synchronous run is kept after it began.
@@ -184,14 +185,35 @@ func (r *syncRun) end(ctx context.Context, err error) {
 		defer r.left()
 		r.stop()
 		r.Status, r.Failure = outcomeOf(ctx, err)
-		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), runSaved)
-		defer cancel()
-		if err := r.broker.Store.EndSyncRun(saving, r.SyncRun); err != nil {
-			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed", "job", int64(r.ID), "error", err)
-		}
+		r.record(context.WithoutCancel(ctx))
 		r.broker.Log.InfoContext(ctx, "audit", "action", "run ended", "user", string(r.Owner), "account", string(r.Account),
 			slog.Int64("job", int64(r.ID)), "status", string(r.Status))
 	})
+}
+
+// record keeps how the run ended. While the store does not take that, it is tried again, for an hour at most.
+func (r *syncRun) record(ctx context.Context) {
+	err := r.save(ctx)
+	if err == nil {
+		return
+	}
+	r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed; it is retried", "job", int64(r.ID), "error", err)
+	go func() {
+		for begun, pause := time.Now(), repair; err != nil && time.Since(begun) < runRecorded; pause = min(2*pause, longestRepair) {
+			time.Sleep(pause)
+			err = r.save(ctx)
+		}
+		if err != nil {
+			r.broker.Log.WarnContext(ctx, "the end of a synchronous run is given up", "job", int64(r.ID), "error", err)
+		}
+	}()
+}
+
+func (r *syncRun) save(ctx context.Context) (err error) {
+	defer Caught(ctx, r.broker.Log, "dispatch.EndSyncRun", &err)
+	ctx, cancel := context.WithTimeout(ctx, runSaved)
+	defer cancel()
+	return r.broker.Store.EndSyncRun(ctx, r.SyncRun)
 }
 
 // outcomeOf is the status of a run that ended with err, and what its owner is told.

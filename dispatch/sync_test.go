@@ -191,6 +191,7 @@ func TestRunSync_LongRunStaysRunning(t *testing.T) {
 		if is := h.syncRuns(t, "ann"); is[0] != "unknown" {
 			t.Errorf("after its process was lost: %v", is)
 		}
+		s.lost.Store(false)
 		r.Body.Close()
 	})
 }
@@ -289,4 +290,36 @@ func TestRunSync_HasADeadline(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awayAtTheEnd is a store that records no end of a synchronous run until a time.
+type awayAtTheEnd struct {
+	dispatch.Store
+	until time.Time
+}
+
+func (s *awayAtTheEnd) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
+	if time.Now().Before(s.until) {
+		return failure(dispatch.Unavailable)
+	}
+	return s.Store.EndSyncRun(ctx, r)
+}
+
+// TestRunSync_EndIsRecordedAfterAnOutage: the end of a run during an outage of the database is there afterwards.
+func TestRunSync_EndIsRecordedAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &awayAtTheEnd{Store: conformance.NewMemStore(clock{}), until: time.Now().Add(time.Minute)}
+		h := open(s, backend("a", dispatch.AccessShared, running()))
+		defer h.stop()
+		r, err := h.RunSync(t.Context(), "ann", request("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		time.Sleep(2 * time.Minute)
+		if runs := h.syncRuns(t, "ann"); len(runs) != 1 || runs[0] != "finished" {
+			t.Errorf("after the outage: %v", runs)
+		}
+	})
 }
