@@ -108,6 +108,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
 	moved = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE moved END,
 	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 RETURNING *;
@@ -215,6 +216,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
 	moved = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE moved END,
 	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE task = sqlc.arg(task) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended';
 

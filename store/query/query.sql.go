@@ -167,6 +167,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
 	moved = CASE WHEN phase = 'waiting' THEN $2 ELSE moved END,
 	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes
@@ -244,6 +245,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	turn = CASE WHEN phase = 'waiting' THEN turn + 1 ELSE turn END,
 	moved = CASE WHEN phase = 'waiting' THEN $2 ELSE moved END,
 	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
+	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE task = $3 AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 `

@@ -466,6 +466,7 @@ func (r *row) cancel(now time.Time) bool {
 	}
 	if r.Phase == dispatch.Waiting {
 		r.Phase, r.Status, r.Turn, r.Moved, r.Updated = dispatch.Ended, dispatch.Canceled, r.Turn+1, now, now
+		r.Attention, r.Notice = dispatch.None, ""
 	}
 	return true
 }

@@ -915,10 +915,13 @@ func (t storeTest) parallelDocuments() {
 func (t storeTest) cancel() {
 	ctx := t.Context()
 	j := t.accept()
+	j.Attention, j.Notice = dispatch.ApplicationUnreachable, "silent" // why it waits: it does no more
+	j = t.save(j)
 	t.db.Pass(time.Second)
 	now := t.look().Now
 	want := j
-	want.Desired, want.Phase, want.Status, want.Turn, want.Version = dispatch.WantCancel, dispatch.Ended, dispatch.Canceled, 1, 2
+	want.Desired, want.Phase, want.Status, want.Turn, want.Version = dispatch.WantCancel, dispatch.Ended, dispatch.Canceled, 1, 3
+	want.Attention, want.Notice = dispatch.None, ""
 	want.Due, want.Moved, want.Updated = now, now, now
 	got, err := t.s.Cancel(ctx, ann, j.ID, false)
 	t.must(err)
