@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -101,6 +102,11 @@ func weight(out map[string]any) (n int) {
 		list, _ := out[keyword].([]any)
 		n += len(list)
 	}
+	for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"} {
+		if value, set := out[keyword]; set {
+			n += effort(value)
+		}
+	}
 	return n
 }
 
@@ -124,19 +130,41 @@ func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *no
 		}
 		out[keyword] = members
 	case "enum":
-		out[enumWord(len(value.list))] = value.value()
+		list, _ := value.value().([]any)
+		out[enumWord(list)] = list
+	case "const":
+		out[constWord(value.value())] = value.value()
 	default:
 		out[keyword] = value.value()
 	}
 }
 
-// enumWord is the keyword for so many values: many are looked up, not compared one after the other.
-func enumWord(n int) string {
+// enumWord is the keyword for these values: many, and those that are costly to compare, are looked up, not compared one after the
+// other.
+func enumWord(list []any) string {
 	const few = 16
-	if n > few {
+	if len(list) > few || slices.ContainsFunc(list, costly) {
 		return valuesWord
 	}
 	return "enum"
+}
+
+// constWord is likewise the keyword for one value.
+func constWord(v any) string {
+	if costly(v) {
+		return valueWord
+	}
+	return "const"
+}
+
+// costly reports whether comparing with a value takes more than a step. The library leaves a schema at the first value that differs,
+// before the steps are counted.
+func costly(v any) bool {
+	switch v.(type) {
+	case json.Number, []any, map[string]any:
+		return true
+	}
+	return false
 }
 
 // value decodes a node, with its numbers as they are.

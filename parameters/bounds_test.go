@@ -78,6 +78,33 @@ func TestCostOfSchemas(t *testing.T) {
 	}
 }
 
+// TestCostOfComparing: what is compared with a value counts with all of its depth and digits, as often as it is compared.
+func TestCostOfComparing(t *testing.T) {
+	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+	alternatives := func(schema string, n int) string {
+		return `{"anyOf":[` + strings.Repeat(schema+",", n) + `{"type":"array"}]}`
+	}
+	digits := strings.Repeat("7", 9_000)
+	for name, row := range map[string]struct{ schema, value string }{
+		"a nested value in long enumerations": {alternatives(`{"enum":`+list("1", 20)+`}`, 900), "[" + list("1", 100_000) + "]"},
+		"a constant list":                     {`{"items":` + alternatives(`{"const":`+list("1", 99)+`}`, 190) + `}`, list(list("1", 98)[:196]+",2]", 2_000)},
+		"a short enumeration of lists":        {`{"items":` + alternatives(`{"enum":[`+list("1", 99)+`]}`, 180) + `}`, list(list("1", 98)[:196]+",2]", 2_000)},
+		"a nested value of unique items":      {`{"allOf":` + list(`{"uniqueItems":true}`, 900) + `}`, "[" + list("1", 20_000) + "]"},
+		"long numbers":                        {`{"items":{"anyOf":` + list(`{"maximum":1}`, 900) + `}}`, list(digits, 100)},
+		"long divisors":                       {`{"items":{"anyOf":` + list(`{"multipleOf":0.`+digits+`}`, 30) + `}}`, list("1", 100_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(row.schema)}})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			err := set.Check(ctx, dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.value + `}`)}, nil)
+			if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(err.Error(), "(bound check_steps)") {
+				t.Errorf("%.300v", err)
+			}
+		})
+	}
+}
+
 func TestHugeNumbersAreRefused(t *testing.T) {
 	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(`{"type":"array","items":{"type":"number","maximum":5}}`)}})
 	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {

@@ -34,6 +34,7 @@ const (
 	schemaURL  = "https://schema.invalid/parameter" // never fetched: references must be resolved against an absolute URL
 	costWord   = "x-cost"
 	valuesWord = "x-values"
+	valueWord  = "x-value"
 )
 
 // compile gives nil where nothing can be checked. faults say what is not understood of the schema; the rest is checked.
@@ -162,6 +163,10 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 			e.values[canonical(value)] = true
 		}
 	}
+	if value, ok := obj[valueWord]; ok {
+		e.constant, e.value = canonical(value), value
+	}
+	e.whole = e.values != nil || e.constant != "" || obj["uniqueItems"] == true
 	return e, nil
 }
 
@@ -169,15 +174,24 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 type extension struct {
 	of       *validator
 	cost     int
+	whole    bool // all of a value is read, not only its first level
 	values   map[string]bool
 	examples []any
+	constant string // canonical; "": none
+	value    any
 }
 
 // Validate implements [jsonschema.SchemaExt].
 func (e extension) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	e.of.spend(e.cost + sizeOf(v))
+	if e.whole {
+		e.of.spend(effort(v))
+	}
 	if e.values != nil && !e.values[canonical(v)] {
 		ctx.AddError(&kind.Enum{Got: v, Want: e.examples})
+	}
+	if e.constant != "" && e.constant != canonical(v) {
+		ctx.AddError(&kind.Const{Got: v, Want: e.value})
 	}
 }
 
@@ -189,8 +203,26 @@ func sizeOf(v any) int {
 		return len(v)
 	case string:
 		return len(v) / 64
+	case json.Number:
+		return len(v) / 16 // exact arithmetic with it is more than linear
 	}
 	return 0
+}
+
+// effort is what it costs to compare all of a value, at any depth, with another.
+func effort(v any) int {
+	n := 4 + sizeOf(v)
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			n += effort(item)
+		}
+	case map[string]any:
+		for _, member := range v {
+			n += effort(member)
+		}
+	}
+	return n
 }
 
 // canonical is a text that is the same for equal JSON values.
