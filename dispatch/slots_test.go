@@ -94,8 +94,8 @@ func TestLimitsHoldForDays(t *testing.T) {
 		jobs, taken            int
 		in                     func(*testing.T, func(*testing.T, dispatch.Store))
 	}{
-		{runs: 10 * time.Minute, stalled: 30 * time.Minute, watched: 90 * time.Minute, jobs: 20, taken: 15, in: inBoth},
-		{runs: 10 * time.Minute, stalled: 6 * time.Hour, watched: 9 * time.Hour, jobs: 110, taken: 95, in: inModel},
+		{runs: 10 * time.Minute, stalled: 30 * time.Minute, watched: time.Hour, jobs: 14, taken: 9, in: inBoth},
+		{runs: 10 * time.Minute, stalled: 6 * time.Hour, watched: 7 * time.Hour, jobs: 86, taken: 72, in: inModel},
 		{runs: 24 * time.Hour, stalled: 6 * time.Hour, watched: 25 * time.Hour, jobs: 12, taken: 4, in: inModel},
 	} {
 		t.Run(fmt.Sprint(c.runs, " ", c.stalled), func(t *testing.T) {

@@ -38,8 +38,9 @@ func suspect(t *testing.T, s dispatch.Store, n, begun int) (ids []dispatch.JobID
 	return ids
 }
 
-// A thousand jobs that were in hand when a process was killed are submitted in minutes.
+// Many jobs that were in hand when a process was killed are submitted 32 at once. A thousand took 1.7 s and 32 s.
 func TestManySuspectsAreSubmittedInMinutes(t *testing.T) {
+	const jobs = 300
 	for _, latency := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,17 +53,17 @@ func TestManySuspectsAreSubmittedInMinutes(t *testing.T) {
 					return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 				}}
 				s := conformance.NewMemStore(clock{})
-				suspect(t, s, 1000, 1)
+				suspect(t, s, jobs, 1)
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits = dispatch.Limits{Jobs: 2000, Requests: 100, Send: 30 * time.Second}
 				began := time.Now()
 				h := open(s, b)
-				for started.Load() < 1000 && time.Since(began) < time.Hour {
+				for started.Load() < jobs && time.Since(began) < time.Hour {
 					time.Sleep(100 * time.Millisecond)
 				}
 				took := time.Since(began)
 				t.Logf("%d jobs started after %v, %d at once", started.Load(), took, most.Load())
-				if took > 2*time.Minute || most.Load() > 32 {
+				if took > jobs*100*time.Millisecond || most.Load() > 32 {
 					t.Errorf("%d jobs started after %v, %d at once", started.Load(), took, most.Load())
 				}
 				h.stop()

@@ -152,7 +152,7 @@ func TestATaskIsRetriedWhileItRuns(t *testing.T) {
 		heal.Store(true)
 		for i := range 2 {
 			r, err := h.RetryTask(t.Context(), "ann", id)
-			if err != nil || i == 0 && r.Counts[dispatch.Accepted] != 1 {
+			if err != nil || i == 0 && r.Counts[dispatch.Accepted]+r.Counts[dispatch.Submitted] != 1 { // the visit may be as fast
 				t.Errorf("%v, %v", r.Counts, err)
 			}
 		}

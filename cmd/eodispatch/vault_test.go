@@ -65,7 +65,7 @@ var databases = map[string]func(*testing.T) string{
 	"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 }
 
-// TestAVaultInUseChangesItsKeys: the real program has the leave of a user who is away, and work. Its key is replaced, and with
+// TestAVaultInUseChangesItsKeys: the real program has the permission of a user who is away, and work. Its key is replaced, and with
 // the new one alone the work goes on. With a wrong one it touches nothing, fails nothing, and says what to do.
 func TestAVaultInUseChangesItsKeys(t *testing.T) {
 	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
@@ -124,7 +124,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 func closedVault(t *testing.T, environ []string) {
 	t.Helper()
 	p := startProgram(t, environ...)
-	for _, text := range []string{"leaves that users gave cannot be used", `"msg":"account stopped"`} {
+	for _, text := range []string{"permissions that users gave cannot be read", `"msg":"account stopped"`} {
 		select {
 		case <-p.said.shows(text):
 		case <-time.After(20 * time.Second):
