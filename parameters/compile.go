@@ -204,7 +204,7 @@ func sizeOf(v any) int {
 	case string:
 		return len(v) / 64
 	case json.Number:
-		return len(v) / 16 // exact arithmetic with it is more than linear
+		return len(v)/16 + len(v)*len(v)/40_000 // exact arithmetic is more than linear
 	}
 	return 0
 }
