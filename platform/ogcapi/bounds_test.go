@@ -12,24 +12,37 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestManyAssetsOfOneName: 552 KB of them took 6 s when each looked for its number from 2 on.
+// TestManyAssetsOfOneName: 552 KB of them took 6 s when each looked for its number from 2 on. Four times as many take less than nine
+// times as long.
 func TestManyAssetsOfOneName(t *testing.T) {
 	const n = 13_000
+	few, many := costOfAssets(t, n/4), costOfAssets(t, n)
+	if ratio := float64(many) / float64(few); ratio > 9 {
+		t.Errorf("%v against %v, %.1f times", many, few, ratio)
+	}
+}
+
+// costOfAssets is the shortest of three times that n assets of one name take.
+func costOfAssets(t *testing.T, n int) time.Duration {
+	t.Helper()
 	item := `{"id":"a","value":"https://h.example/b.tif"},`
 	body := `{"outputs":[` + strings.TrimSuffix(strings.Repeat(item, n), ",") + `]}`
 	at, _ := url.Parse("https://h.example/results")
-	began := time.Now()
-	got, err := toCollection("j", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 3*time.Second { // about 0.2 s on a quiet machine
-		t.Errorf("it took %v", took)
+	var got []byte
+	shortest := time.Hour
+	for range 3 {
+		began := time.Now()
+		var err error
+		if got, err = toCollection("j", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		shortest = min(shortest, time.Since(began))
 	}
 	var c struct{ Assets map[string]json.RawMessage }
 	if json.Unmarshal(got, &c) != nil || len(c.Assets) != n || c.Assets["a"] == nil || c.Assets["a-2"] == nil || c.Assets[fmt.Sprintf("a-%d", n)] == nil {
 		t.Errorf("%d assets", len(c.Assets))
 	}
+	return shortest
 }
 
 // TestRepeatedInputsKeepTheirReferences: an input that may occur several times is checked by its definitions, too.

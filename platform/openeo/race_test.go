@@ -1,0 +1,7 @@
+//go:build race
+
+package openeo_test
+
+import "time"
+
+func init() { smaller, mostCPU = 4, 10*time.Second }
