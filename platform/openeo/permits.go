@@ -48,6 +48,14 @@ var addressing = map[string][]string{
 	"read_vector":   {"filename"},
 }
 
+// opening are the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a path on its machine.
+var opening = map[string][]string{
+	"load_url":          {"url"},
+	"get_geometries":    {"filename"},
+	"vector_buffer":     {"geometry", "geometries"},
+	"aggregate_spatial": {"geometries"},
+}
+
 // permission is the check of what one request runs under a shared account.
 type permission struct {
 	permits dispatch.Permits
@@ -215,6 +223,8 @@ func (c *permission) process(id placed, arguments any) error {
 		return dispatch.InvalidBody(opPermits, "A process_id of the process graph is no text.", id.at...)
 	case storing.MatchString(name):
 		return c.refused(name, id.at)
+	case opening[name] != nil:
+		return c.opens(name, arguments)
 	case addressing[name] == nil:
 		return nil
 	}
@@ -228,6 +238,23 @@ func (c *permission) process(id placed, arguments any) error {
 		}
 		if err := c.refused(name, at); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// opens checks the texts that a process opens. What another node computes is not known here.
+func (c *permission) opens(process string, arguments any) error {
+	for _, given := range c.possible(arguments) {
+		all, _ := given.value.(map[string]any)
+		for _, name := range opening[process] {
+			for _, v := range c.possible(all[name]) {
+				if address, is := v.value.(string); is && !isPublic(address) {
+					if err := c.refused(process, v.at); err != nil {
+						return err
+					}
+				}
+			}
 		}
 	}
 	return nil

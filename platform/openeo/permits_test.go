@@ -34,6 +34,11 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 		"arguments in a parameter": {oneNode(`"load_result"`, `{"from_parameter":"p"}`), `{"p":{"id":"j-7"}}`, "load_result"},
 		"a graph in a parameter": {oneNode(`"apply"`, `{"process":{"from_parameter":"p"}}`),
 			`{"p":{"process_graph":{"m":{"process_id":"export_workspace","arguments":{}}}}}`, "export_workspace"},
+		"a path of geometries":   {oneNode(`"get_geometries"`, `{"filename":"/data/users/a/secret.json"}`), `{}`, "get_geometries"},
+		"a bucket":               {oneNode(`"load_url"`, `{"url":"s3://private/a.geojson","format":"GeoJSON"}`), `{}`, "load_url"},
+		"a path in a parameter":  {oneNode(`"load_url"`, `{"url":{"from_parameter":"p"},"format":"GeoJSON"}`), `{"p":"file:///a"}`, "load_url"},
+		"a buffer around a path": {oneNode(`"vector_buffer"`, `{"geometry":"/data/a.json","distance":1}`), `{}`, "vector_buffer"},
+		"statistics over a path": {oneNode(`"aggregate_spatial"`, `{"data":{"from_node":"m"},"geometries":"/data/a.json"}`), `{}`, "aggregate_spatial"},
 		"files of users":         {oneNode(`"load_uploaded_files"`, `{"paths":["a"]}`), `{}`, "load_uploaded_files"},
 		"a definition elsewhere": {`{"n":{"process_id":"x","namespace":"https://elsewhere.example/x.json","arguments":{},"result":true}}`, `{}`, "namespace"},
 	}
@@ -72,6 +77,8 @@ func TestPermits_PublicURLs(t *testing.T) {
 		"a model":           oneNode(`"load_ml_model"`, `{"id":"https://s3.example/swift/model.json"}`),
 		"a signed result":   oneNode(`"load_result"`, `{"id":"https://openeo.example/jobs/j-7/results/MTA=/5f2a?expires=1"}`),
 		"in a parameter":    oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
+		"geometries":        oneNode(`"get_geometries"`, `{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
+		"a buffer":          oneNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
 		"a URL":             oneNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
