@@ -49,6 +49,7 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 		return err
 	}
 	server := api.Server(b.handler, log)
+	(&heads{most: mostHeads}).guard(server)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
