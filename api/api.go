@@ -133,6 +133,8 @@ type Limits struct {
 
 	UserPace, AddressPace time.Duration // between the requests of one user, and of one address; 0: as many as come
 	SignInPace            time.Duration // likewise of one address, to the pages where users sign in; 100 ms
+	UserRequests          int           // of one user that are worked on at once; 16
+	AddressRequests       int           // of one address whose user is not known; 512
 }
 
 // Compat is what existing clients need.
@@ -157,6 +159,7 @@ func (c Config) withDefaults() Config {
 		Values:    cmp.Or(c.Limits.Values, 10_000),
 		Rendering: cmp.Or(c.Limits.Rendering, renderMemory),
 		UserPace:  c.Limits.UserPace, AddressPace: c.Limits.AddressPace, SignInPace: cmp.Or(c.Limits.SignInPace, 100*time.Millisecond),
+		UserRequests: cmp.Or(c.Limits.UserRequests, 16), AddressRequests: cmp.Or(c.Limits.AddressRequests, 512),
 	}
 	return c
 }
@@ -180,6 +183,8 @@ type api struct {
 	byTicket  rates[dispatch.UserID] // of tickets
 	byAddress rates[netip.Prefix]
 	bySignIn  rates[netip.Prefix] // of pages where users sign in
+	ofUser    underWay[dispatch.UserID]
+	ofAddress underWay[netip.Prefix]
 	outage    outage
 	rendering *rendering
 	heldNow   *atomic.Int64 // bytes of pictures, see heldTogether
@@ -240,6 +245,7 @@ func New(c Config) API {
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets
 	a.byUser.pace, a.byAddress.pace, a.bySignIn.pace = a.Limits.UserPace, a.Limits.AddressPace, a.Limits.SignInPace
+	a.ofUser.most, a.ofAddress.most = int64(a.Limits.UserRequests), int64(a.Limits.AddressRequests)
 	a.rendering = newRendering(a.Limits.Rendering)
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
@@ -251,7 +257,7 @@ func New(c Config) API {
 	a.servePages()
 	nameModels(a.huma.OpenAPI())
 	a.serveDocs()
-	a.handler = a.track(a.allowOrigins(a.rated(http.HandlerFunc(a.route))))
+	a.handler = a.track(a.allowOrigins(a.rated(a.countAddress(http.HandlerFunc(a.route)))))
 	return a
 }
 

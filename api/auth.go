@@ -34,6 +34,10 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	callIn(r.Context()).caller = caller
+	if err := a.countUser(r.Context()); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
 	if a.SignedIn != nil {
 		a.SignedIn(r.Context(), caller)
 	}

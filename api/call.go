@@ -28,6 +28,7 @@ type call struct {
 	caller  identity.Caller // zero: nobody is known
 	address netip.Addr      // of the client
 	status  int             // 0: no answer yet
+	turn    *turn           // among the requests under way; nil: it is not counted
 }
 
 func (c *call) WriteHeader(status int) {
@@ -89,7 +90,7 @@ func (a *api) track(next http.Handler) http.Handler {
 		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before us, so only the address tells
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		r = r.WithContext(dispatch.WithIdle(context.WithValue(r.Context(), callKey{}, c), c.idle))
 		if r.ContentLength != 0 { // also for a body that nobody wants: the server reads it to its end
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}

@@ -149,6 +149,7 @@ func listOfMany(t *testing.T) API {
 	w := newWorld()
 	c := w.config()
 	c.Broker, c.Limits.Sockets = &still{world: w, known: map[int][]dispatch.Record{}}, 1000
+	c.Limits.UserRequests = 1000 // so that all are served that a list may have
 	h := New(c)
 	body := strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", 256<<10)+`"`, 1)
 	for range 40 {

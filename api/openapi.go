@@ -224,7 +224,7 @@ var reasons = map[int]string{
 func (a *api) errors(statuses ...int) map[string]*huma.Response {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	all := map[string]*huma.Response{}
-	for _, status := range append(statuses, http.StatusInternalServerError) {
+	for _, status := range append(statuses, http.StatusInternalServerError, http.StatusTooManyRequests) {
 		body := schemas.Schema(reflect.TypeFor[ErrorResponse](), true, "")
 		if status == http.StatusUnprocessableEntity {
 			body = schemas.Schema(reflect.TypeFor[HTTPValidationError](), true, "")

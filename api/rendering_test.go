@@ -86,7 +86,7 @@ func TestLargeListsOfOneUserWait(t *testing.T) {
 		w := newWorld()
 		p := &pages{world: w}
 		c := w.config()
-		c.Broker = p
+		c.Broker, c.Limits.UserRequests = p, 30
 		h := New(c)
 		defer h.Close()
 		w.jobs[1] = largeRecord(1, anna, heldBytes+1)

@@ -12,7 +12,7 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2 * time.Minute,
+		WriteTimeout:      2*time.Minute + 2*turnOfRequest, // for waiting, and for the answer
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

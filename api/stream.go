@@ -91,6 +91,9 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 		return nil, err
 	}
 	callIn(r.Context()).caller = caller
+	if err := a.countUser(r.Context()); err != nil {
+		return nil, err
+	}
 	if a.SignedIn != nil && caller.Token != "" { // with a ticket it was told when the ticket was asked for
 		a.SignedIn(r.Context(), caller)
 	}

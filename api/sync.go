@@ -36,6 +36,7 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
+	callIn(ctx).turn.end() // synchronous runs have slots of their own
 	leave, ok := a.streaming.enter()
 	if !ok {
 		return nil, errStopping

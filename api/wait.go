@@ -137,6 +137,8 @@ func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, tim
 // afterChange returns when there may be something new, with the freshness to look with: as known after a signal, else
 // the platform is to be asked.
 func (a *api) afterChange(ctx context.Context, changed <-chan struct{}, left time.Duration) time.Duration {
+	resume := callIn(ctx).idle()
+	defer resume(ctx)
 	timer := time.NewTimer(min(left, a.Freshness))
 	defer timer.Stop()
 	select {

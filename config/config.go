@@ -170,17 +170,19 @@ type Applications struct {
 
 // Limits are the limits that the broker keeps towards its clients.
 type Limits struct {
-	Body        Size `yaml:"body" default:"10MiB"`
-	Values      int  `yaml:"values" default:"10000"`              // of one task
-	UserJobs    int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
-	UserDaily   int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
-	UserBytes   Size `yaml:"user_bytes" default:"1GiB"`           // of the requests of one user's jobs that have not ended
-	Memory      Size `yaml:"memory"`                              // of the process; absent: as the container's limit says
-	Connections int  `yaml:"connections" default:"10000"`         // open at once, in each process
-	RateUser    Pace `yaml:"rate_user"`                           // of one user's requests, in each process; absent: none
-	RateAddress Pace `yaml:"rate_address"`                        // likewise of one address
-	RateSignIn  Pace `yaml:"rate_sign_in" default:"10/s"`         // likewise of one address, on the pages where users sign in
-	Streams     int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
+	Body            Size `yaml:"body" default:"10MiB"`
+	Values          int  `yaml:"values" default:"10000"`              // of one task
+	UserJobs        int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
+	UserDaily       int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
+	UserBytes       Size `yaml:"user_bytes" default:"1GiB"`           // of the requests of one user's jobs that have not ended
+	Memory          Size `yaml:"memory"`                              // of the process; absent: as the container's limit says
+	Connections     int  `yaml:"connections" default:"10000"`         // open at once, in each process
+	RateUser        Pace `yaml:"rate_user"`                           // of one user's requests, in each process; absent: none
+	RateAddress     Pace `yaml:"rate_address"`                        // likewise of one address
+	RateSignIn      Pace `yaml:"rate_sign_in" default:"10/s"`         // likewise of one address, on the pages where users sign in
+	UserRequests    int  `yaml:"user_requests" default:"16"`          // of one user that are worked on at once, in each process
+	AddressRequests int  `yaml:"address_requests" default:"512"`      // likewise of one address, while the user is not known
+	Streams         int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
 }
 
 // Streams says how WebSockets are opened.

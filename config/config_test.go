@@ -54,7 +54,7 @@ platforms:
 applications: {allow_hosts: [raw.githubusercontent.com]}
 tls: {cert: /tls/cert.pem, key: /tls/key.pem}
 trusted_proxies: [10.0.0.0/8]
-limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, rate_sign_in: 12/m, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, user_bytes: 3GiB, memory: 512MiB, streams: 30}
+limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, rate_sign_in: 12/m, user_requests: 17, address_requests: 600, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, user_bytes: 3GiB, memory: 512MiB, streams: 30}
 streams: {query_token: false}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
@@ -111,7 +111,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Limits: defaults, Submit: AtMostOnce,
 		}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
-		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
+		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
 		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}

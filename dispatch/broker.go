@@ -150,6 +150,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 // inspect checks a request against its service's document. It gives that document to be kept, and what of the request could not be
 // checked. A document that cannot be fetched in a moment is left to the time when the job is submitted.
 func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
+	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	if err := b.fetched(ctx, backend, u, r.Service); Is(err, DocumentInvalid) {
@@ -373,6 +374,7 @@ func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
 	if left <= 0 || ctx.Err() != nil {
 		return false
 	}
+	defer idle(ctx)()
 	timer := time.NewTimer(min(elsewhere, left))
 	defer timer.Stop()
 	select {

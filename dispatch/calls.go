@@ -48,6 +48,7 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	if !can {
 		return nil, &Error{Kind: Unsupported, Op: "dispatch.Parameters", Text: "This platform does not describe its services."}
 	}
+	defer idleIfSlow(ctx)()
 	if err := b.awaitDocument(ctx, backend, u, s); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,7 @@ func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(c
 	if backend == nil {
 		return none, &Error{Kind: Misconfigured, Op: "dispatch.call", Text: noPlatformText}
 	}
+	defer idle(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	leaveOwn, err := b.ownCalls.enter(ctx, backend.Name+"/"+string(u), callsOfUser)

@@ -86,7 +86,8 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
-			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn)},
+			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
+			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
 		Proxies: proxies(settings),
 		Compat:  api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
 	}

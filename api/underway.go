@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// turnOfRequest is how long a request waits for those of its user or address that came before.
+const turnOfRequest = 10 * time.Second
+
+// underWay bounds the requests of each of many clients that are worked on at once. More wait in the order in which they came.
+type underWay[K comparable] struct {
+	most int64
+
+	mu sync.Mutex
+	of map[K]*turns
+}
+
+// turns are those of one client. They are kept while somebody has one, or waits for one.
+type turns struct {
+	*semaphore.Weighted
+	members int
+}
+
+// enter waits for a turn of a client, for turnOfRequest at most. The error is that of ctx, or [context.DeadlineExceeded].
+func (u *underWay[K]) enter(ctx context.Context, client K) (leave func(), err error) {
+	own := u.join(client)
+	if !own.TryAcquire(1) {
+		waiting, cancel := context.WithTimeout(ctx, turnOfRequest)
+		defer cancel()
+		if err := own.Acquire(waiting, 1); err != nil {
+			u.part(client, own)
+			return nil, err
+		}
+	}
+	return func() {
+		own.Release(1)
+		u.part(client, own)
+	}, nil
+}
+
+func (u *underWay[K]) join(client K) *turns {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[K]*turns{}
+	}
+	if u.of[client] == nil {
+		u.of[client] = &turns{Weighted: semaphore.NewWeighted(u.most)}
+	}
+	u.of[client].members++
+	return u.of[client]
+}
+
+func (u *underWay[K]) part(client K, own *turns) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if own.members--; own.members == 0 {
+		delete(u.of, client)
+	}
+}
+
+// turn is what a request has of a bound. It is given back while the request waits for others than the broker, and at its end.
+type turn struct {
+	enter func(context.Context) (leave func(), err error)
+
+	mu    sync.Mutex
+	leave func() // nil: given back
+	waits int    // of the request, that are under way
+	ended bool
+}
+
+// take waits for a turn.
+func take[K comparable](ctx context.Context, u *underWay[K], client K) (*turn, error) {
+	t := &turn{enter: func(ctx context.Context) (func(), error) { return u.enter(ctx, client) }}
+	var err error
+	t.leave, err = t.enter(ctx)
+	return t, err
+}
+
+// pause gives the turn back until resume is called as often. A nil turn is that of a request that is not counted.
+func (t *turn) pause() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	t.waits++
+	t.giveBack()
+	t.mu.Unlock()
+}
+
+// resume waits for the turn again. A request that gets none within turnOfRequest goes on without: what it did may have been
+// recorded already, so it must be answered.
+func (t *turn) resume(ctx context.Context) {
+	if t == nil || !t.lacks(-1) {
+		return
+	}
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.waits > 0 || t.leave != nil {
+		leave()
+		return
+	}
+	t.leave = leave
+}
+
+// lacks changes the number of waits and reports whether the turn is to be taken again.
+func (t *turn) lacks(more int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waits += more
+	return t.waits == 0 && !t.ended && t.leave == nil
+}
+
+// end gives the turn back for good. It may be repeated.
+func (t *turn) end() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	t.ended = true
+	t.giveBack()
+	t.mu.Unlock()
+}
+
+func (t *turn) giveBack() {
+	if t.leave != nil {
+		t.leave()
+		t.leave = nil
+	}
+}
+
+// idle gives the turn of a call back until resume is called.
+func (c *call) idle() (resume func(context.Context)) {
+	t := c.turn
+	t.pause()
+	return t.resume
+}
+
+// countAddress bounds the requests of one address whose user is not known yet, and those that need none. Those of a known user
+// count for the user alone: one who has many under way keeps no other waiting behind the same address.
+func (a *api) countAddress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := callIn(r.Context())
+		if r.URL.Path != "/health" {
+			t, err := take(r.Context(), &a.ofAddress, network(c.address))
+			if err != nil {
+				a.refuse(w, r, errUnderWay("your address", "limits.address_requests", a.ofAddress.most))
+				return
+			}
+			c.turn = t
+		}
+		defer func() { c.turn.end() }()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// countUser has the request of a known user count for the user, and no longer for its address. The turn ends with the request.
+func (a *api) countUser(ctx context.Context) error {
+	c := callIn(ctx)
+	c.turn.end()
+	t, err := take(ctx, &a.ofUser, c.caller.User)
+	if err != nil {
+		return errUnderWay("yours", "limits.user_requests", a.ofUser.most)
+	}
+	c.turn = t
+	return nil
+}
+
+func errUnderWay(whose, bound string, most int64) refusal {
+	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnOfRequest),
+		message: fmt.Sprintf("Too many requests of %s are under way: %s is %d, and more wait for %.0f seconds at most.", whose, bound, most, turnOfRequest.Seconds())}
+}
