@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -32,9 +33,9 @@ func (i *idleTime) begin() (end func(context.Context)) {
 // checking is a platform that takes two seconds for each thing.
 type checking struct{ script }
 
-func (*checking) Check(context.Context, dispatch.Token, dispatch.Request, *dispatch.Dimension) error {
+func (*checking) Check(context.Context, dispatch.Token, dispatch.Request, *dispatch.Dimension) (string, error) {
 	time.Sleep(2 * time.Second)
-	return nil
+	return "", nil
 }
 
 // TestIdle: requests are idle while a platform has not answered. A check counts as idle from one second on.
@@ -79,6 +80,7 @@ func TestIdle(t *testing.T) {
 			{"results", 2 * time.Second, func(ctx context.Context) error {
 				status = dispatch.Finished
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				_, err := h.Results(ctx, "ann", job)
 				return err
 			}},
