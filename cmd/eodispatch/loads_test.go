@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	loadMemory = 150 * mib              // that a load may take
+	loadMemory = 150 * mib       // that a load may take
 	loadFactor = 5               // by which it may slow others
 	loadFloor  = 2 * time.Second // what is faster is not slow, on machines that have other work and the clients' besides
 )
