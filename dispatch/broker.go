@@ -69,6 +69,9 @@ type Broker struct {
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
+		if first := b.keptUnder(ctx, u, k); first.Job != 0 {
+			return b.repeatedJob(ctx, u, first.Job)
+		}
 		return Record{}, err
 	}
 	drafts := []Draft{d}
@@ -82,6 +85,19 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 		return b.repeatedJob(ctx, u, first.Job)
 	}
 	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
+}
+
+// keptUnder gives what was kept when a key was used first. It is for a request that would not be accepted now: its document, or what its
+// owner may do, can have changed since. Zero: the key is new, was used for another request, or the database does not say.
+func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
+	if k == (Key{}) {
+		return Repeated{}
+	}
+	first, err := b.Store.Repeated(ctx, u, k)
+	if err != nil {
+		return Repeated{}
+	}
+	return first
 }
 
 // repeatedJob is the job that a key stands for. One that its owner deleted is Conflict: it is gone, and the key submits no other.

@@ -407,3 +407,36 @@ func TestAFetchDelaysNoStatus(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// A key goes on to stand for what it was used for when the document has changed so that nothing new is accepted.
+func TestAKeyOutlivesItsDocument(t *testing.T) {
+	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+		const address = "https://x.example/a"
+		r := request("a")
+		r.Service.Application = address
+		one, many := dispatch.Key{Text: "k", Fingerprint: "f"}, dispatch.Key{Text: "l", Fingerprint: "f"}
+		job, err := h.Accept(t.Context(), "ann", r, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dispatch.Dimension{Name: "tile", Values: values(2)}
+		task, err := h.AcceptTask(t.Context(), "ann", r, d, many)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.set(address, fails(dispatch.DocumentInvalid))
+		time.Sleep(2 * time.Minute)
+		if again, err := h.Accept(t.Context(), "ann", r, one); err != nil || again.ID != job.ID {
+			t.Errorf("the key of job %d stands for job %d: %v", job.ID, again.ID, err)
+		}
+		if again, err := h.AcceptTask(t.Context(), "ann", r, d, many); err != nil || again.ID != task.ID {
+			t.Errorf("the key of task %d stands for task %d: %v", task.ID, again.ID, err)
+		}
+		for u, k := range map[dispatch.UserID]dispatch.Key{"ann": {Text: "new", Fingerprint: "f"}, "bob": one} {
+			_, err := h.Accept(t.Context(), u, r, k)
+			wantKind(t, err, dispatch.DocumentInvalid)
+		}
+		_, err = h.Accept(t.Context(), "ann", r, many)
+		wantKind(t, err, dispatch.DocumentInvalid)
+	})
+}

@@ -20,6 +20,9 @@ type Store interface {
 	// the first job, kept then: Repeated. For another fingerprint: Conflict. Otherwise LimitReached, and nothing kept, if
 	// the owner would have more than a quota gives: however many are accepted at once, by however many processes.
 	Accept(ctx context.Context, k Key, t *Task, jobs []Draft, within ...Quota) (Repeated, error)
+	// Repeated names what was kept when the user's key was used first, with the same fingerprint. For another: Conflict. Zero: the
+	// key is new, or its [KeyLife] is over.
+	Repeated(ctx context.Context, u UserID, k Key) (Repeated, error)
 
 	// Record gives a job to its owner.
 	Record(context.Context, UserID, JobID) (Record, error)

@@ -14,6 +14,9 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	}
 	shared, kept, err := b.draft(ctx, u, r, &d)
 	if err != nil {
+		if first := b.keptUnder(ctx, u, k); first.Task != 0 {
+			return b.repeated(ctx, u, first.Task)
+		}
 		return TaskRecord{}, err
 	}
 	t.Account, t.Request, t.Document = shared.Account, kept, shared.Document

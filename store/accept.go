@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -125,6 +127,18 @@ func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repe
 		return r, err
 	}
 	return usedKey(ctx, q, owner, a.key, now)
+}
+
+// Repeated names what was kept when a key was used first.
+func (s *Store) Repeated(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.Repeated, err error) {
+	err = s.in(ctx, s.read, "Repeated", func(q tx, now int64) error {
+		r, err = usedKey(ctx, q, u, k, now)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return r, err
 }
 
 // usedKey tells what a key stands for.

@@ -231,6 +231,12 @@ func (s *MemStore) number(t *dispatch.Task, jobs int) (task dispatch.TaskID, fir
 	return task, first
 }
 
+func (s *MemStore) Repeated(_ context.Context, u dispatch.UserID, k dispatch.Key) (dispatch.Repeated, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	return s.used(k, u, now)
+}
+
 // used tells what a key stands for.
 func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dispatch.Repeated, err error) {
 	switch used := s.keys[ownKey{u, k.Text}]; {

@@ -416,6 +416,11 @@ func (t storeTest) keys() {
 	t.equal(r, dispatch.Repeated{Job: first})
 	_, _, err = accept(ann, dispatch.Key{Text: "k", Fingerprint: "g"}, nil)
 	t.kind(err, dispatch.Conflict)
+	t.repeated(ann, k, dispatch.Repeated{Job: first})
+	t.repeated(bob, k, dispatch.Repeated{})
+	t.repeated(ann, dispatch.Key{Text: "l", Fingerprint: "f"}, dispatch.Repeated{})
+	_, err = t.s.Repeated(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
+	t.kind(err, dispatch.Conflict)
 	if g := t.look(); g.Wakes != wakes {
 		t.Error("what was not kept wakes")
 	}
@@ -433,11 +438,20 @@ func (t storeTest) keys() {
 	r, _, err = accept(ann, k, &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"})
 	t.must(err)
 	t.equal(r, dispatch.Repeated{Task: task.ID})
+	t.repeated(ann, k, dispatch.Repeated{Task: task.ID})
 
 	t.db.Pass(dispatch.KeyLife + time.Second)
+	t.repeated(ann, k, dispatch.Repeated{})
 	r, _, err = accept(ann, dispatch.Key{Text: "k", Fingerprint: "g"}, nil)
 	t.must(err)
 	t.equal(r, dispatch.Repeated{})
+}
+
+func (t storeTest) repeated(u dispatch.UserID, k dispatch.Key, want dispatch.Repeated) {
+	t.Helper()
+	r, err := t.s.Repeated(t.Context(), u, k)
+	t.must(err)
+	t.equal(r, want)
 }
 
 func (t storeTest) parallelKeys() {
