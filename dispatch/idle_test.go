@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,7 @@ func (*checking) Check(context.Context, dispatch.Token, dispatch.Request, *dispa
 // TestIdle: requests are idle while a platform has not answered. A check counts as idle from one second on.
 func TestIdle(t *testing.T) {
 	slowly := func() { time.Sleep(2 * time.Second) }
-	status := dispatch.Running
+	var finished atomic.Bool
 	p := &checking{script{
 		submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 			slowly()
@@ -49,7 +50,10 @@ func TestIdle(t *testing.T) {
 		},
 		status: func(dispatch.Token) (dispatch.Report, error) {
 			slowly()
-			return dispatch.Report{Status: status}, nil
+			if finished.Load() {
+				return dispatch.Report{Status: dispatch.Finished}, nil
+			}
+			return dispatch.Report{Status: dispatch.Running}, nil
 		},
 		results: func(dispatch.Token) (json.RawMessage, error) {
 			slowly()
@@ -78,7 +82,7 @@ func TestIdle(t *testing.T) {
 				return h.Freshen(ctx, "ann", dispatch.Scope{Alone: true}, time.Second)
 			}},
 			{"results", 2 * time.Second, func(ctx context.Context) error {
-				status = dispatch.Finished
+				finished.Store(true)
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				_, err := h.Results(ctx, "ann", job)
