@@ -3,8 +3,8 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
