@@ -53,7 +53,7 @@ func build(name string, flags ...string) (path string, err error) {
 	if err := prepareFolder(); err != nil {
 		return "", err
 	}
-	return compile("..", filepath.Join(folder, name), flags...)
+	return compile("../..", filepath.Join(folder, name), flags...)
 }
 
 // prepareFolder makes the folder of what is built. The caller holds making.

@@ -52,7 +52,7 @@ func lastVersion() (commit string, err error) {
 		return "", errors.New("CHANGELOG.md names no version with its commit")
 	}
 	commit = string(heading[2])
-	if out, err := exec.Command("git", "-C", "..", "cat-file", "-e", commit+"^{commit}").CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "-C", "../..", "cat-file", "-e", commit+"^{commit}").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("commit %s of version %s is not in this clone, run git fetch --unshallow: %w\n%s", commit, heading[1], err, out)
 	}
 	return commit, nil
@@ -63,7 +63,7 @@ func checkOut(commit, folder string) error {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return err
 	}
-	files, err := exec.Command("git", "-C", "..", "archive", "--format=tar", commit).Output()
+	files, err := exec.Command("git", "-C", "../..", "archive", "--format=tar", commit).Output()
 	if err != nil {
 		return fmt.Errorf("git archive %s: %w", commit, err)
 	}
