@@ -104,6 +104,11 @@ func JSONReply(status int, header, body string) Reply {
 
 const endlessHead = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
+// Large reports whether a hostile reply costs much to read also where that is bounded.
+func Large(name string) bool {
+	return name == "1 GB" || name == "gzip bomb" || name == "empty gzip members"
+}
+
 // HostileReplies are answers that cost who reads them to their end, by name. Each is bounded by the reader alone, or by 1 GiB.
 func HostileReplies() map[string]Reply {
 	return map[string]Reply{
