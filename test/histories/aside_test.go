@@ -96,10 +96,13 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	return begun, most
 }
 
+// manyInHand is fewer under the race detector.
+var manyInHand = 100
+
 // A process that is killed three times with many jobs in hand sets none of them aside.
 func TestKillsSetNobodyAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 100
+		n := manyInHand
 		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
 		p := h.start("one")
 		time.Sleep(time.Second)
