@@ -4,4 +4,4 @@ package ogcapi
 
 import "time"
 
-func init() { smaller, mostCPU = 8, 10*time.Second }
+func init() { smaller, mostCPU = 4, 10*time.Second }
