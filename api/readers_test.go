@@ -44,7 +44,7 @@ func TestOneUsersReadingsDelayNobody(t *testing.T) {
 			<-done
 		}
 		synctest.Wait()
-		if n := len(a.reading.of); n > 0 {
+		if n := len(a.reading.own.of); n > 0 {
 			t.Errorf("%d users are kept", n)
 		}
 	})

@@ -58,7 +58,7 @@ func TestOneUsersLargeListsDelayNobody(t *testing.T) {
 			<-done
 		}
 		synctest.Wait()
-		if of := h.(*api).rendering.of; len(of) != 0 {
+		if of := h.(*api).rendering.bytes.of; len(of)+len(h.(*api).rendering.lists.of) != 0 {
 			t.Errorf("%d users are kept", len(of))
 		}
 	})
@@ -149,8 +149,8 @@ func TestRendering_OfAUser(t *testing.T) {
 		first()
 		(<-got)()
 		other()
-		if len(r.of) != 0 || !r.all.TryAcquire(whole) {
-			t.Errorf("%d users are kept", len(r.of))
+		if len(r.bytes.of)+len(r.lists.of) != 0 || !r.all.TryAcquire(whole) {
+			t.Errorf("%d users are kept", len(r.bytes.of)+len(r.lists.of))
 		}
 	})
 }

@@ -6,63 +6,22 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // turnOfRequest is how long a request waits for those of its user or address that came before.
 const turnOfRequest = 10 * time.Second
 
 // underWay bounds the requests of each of many clients that are worked on at once. More wait in the order in which they came.
-type underWay[K comparable] struct {
-	most int64
-
-	mu sync.Mutex
-	of map[K]*turns
-}
-
-// turns are those of one client. They are kept while somebody has one, or waits for one.
-type turns struct {
-	*semaphore.Weighted
-	members int
-}
+type underWay[K comparable] struct{ shares[K] }
 
 // enter waits for a turn of a client, for turnOfRequest at most. The error is that of ctx, or [context.DeadlineExceeded].
 func (u *underWay[K]) enter(ctx context.Context, client K) (leave func(), err error) {
-	own := u.join(client)
-	if !own.TryAcquire(1) {
-		waiting, cancel := context.WithTimeout(ctx, turnOfRequest)
-		defer cancel()
-		if err := own.Acquire(waiting, 1); err != nil {
-			u.part(client, own)
-			return nil, err
-		}
+	if leave = u.tryAcquire(client, 1); leave != nil {
+		return leave, nil
 	}
-	return func() {
-		own.Release(1)
-		u.part(client, own)
-	}, nil
-}
-
-func (u *underWay[K]) join(client K) *turns {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.of == nil {
-		u.of = map[K]*turns{}
-	}
-	if u.of[client] == nil {
-		u.of[client] = &turns{Weighted: semaphore.NewWeighted(u.most)}
-	}
-	u.of[client].members++
-	return u.of[client]
-}
-
-func (u *underWay[K]) part(client K, own *turns) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if own.members--; own.members == 0 {
-		delete(u.of, client)
-	}
+	waiting, cancel := context.WithTimeout(ctx, turnOfRequest)
+	defer cancel()
+	return u.acquire(waiting, client, 1)
 }
 
 // turn is what a request has of a bound. It is given back while the request waits for others than the broker, and at its end.

@@ -112,7 +112,7 @@ func TestUnderWay_OfAUser(t *testing.T) {
 // TestUnderWay_InTheirOrder: who came first is served first, and who has left does not wait any longer.
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := underWay[int]{most: 1}
+		u := underWay[int]{shares[int]{most: 1}}
 		leave, err := u.enter(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// shares bounds what each of many clients has at once, such as requests under way or bytes. More wait in the order in which they
+// came. The zero shares give nothing; most must be set before they are used.
+type shares[K comparable] struct {
+	most int64
+
+	mu sync.Mutex
+	of map[K]*share
+}
+
+// share is what one client may have. It is kept while somebody has a part of it, or waits for one.
+type share struct {
+	*semaphore.Weighted
+	members int
+}
+
+// acquire waits for n of a client's share. n above most is never given.
+func (s *shares[K]) acquire(ctx context.Context, client K, n int64) (release func(), err error) {
+	own := s.join(client)
+	if err := own.Acquire(ctx, n); err != nil {
+		s.part(client, own)
+		return nil, err
+	}
+	return s.releaser(client, own, n), nil
+}
+
+// tryAcquire is acquire for who does not wait. It gives nil if there is no room.
+func (s *shares[K]) tryAcquire(client K, n int64) (release func()) {
+	own := s.join(client)
+	if !own.TryAcquire(n) {
+		s.part(client, own)
+		return nil
+	}
+	return s.releaser(client, own, n)
+}
+
+func (s *shares[K]) releaser(client K, own *share, n int64) func() {
+	return func() {
+		own.Release(n)
+		s.part(client, own)
+	}
+}
+
+func (s *shares[K]) join(client K) *share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[K]*share{}
+	}
+	if s.of[client] == nil {
+		s.of[client] = &share{Weighted: semaphore.NewWeighted(s.most)}
+	}
+	s.of[client].members++
+	return s.of[client]
+}
+
+func (s *shares[K]) part(client K, own *share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own.members--; own.members == 0 {
+		delete(s.of, client)
+	}
+}
