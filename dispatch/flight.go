@@ -130,10 +130,7 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 		return flights, nil
 	}
 	saved, failed := v.Store.Save(ctx, asked)
-	is := map[JobID]Job{}
-	for _, j := range saved {
-		is[j.ID] = j
-	}
+	is := byID(saved)
 	var kept []flight
 	for _, f := range flights {
 		if !f.submit {
@@ -147,6 +144,15 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 		}
 	}
 	return kept, failed
+}
+
+// byID gives jobs by their ids.
+func byID(jobs []Job) map[JobID]Job {
+	m := make(map[JobID]Job, len(jobs))
+	for _, j := range jobs {
+		m[j.ID] = j
+	}
+	return m
 }
 
 // stillAsked gives those of a flight's jobs that were saved, as they are now. The others changed meanwhile, and are looked at again.
@@ -179,11 +185,7 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 		return nil, err
 	}
 	v.lease, v.leaseDrift = now.Add(v.Limits.Lease()), drift
-	intended := map[JobID]Job{}
-	for _, j := range jobs {
-		intended[j.ID] = j
-	}
-	return intended, nil
+	return byID(jobs), nil
 }
 
 // triable is since when a job could have been submitted if there had been a slot: since it was due, and since its platform last had the
@@ -370,10 +372,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 		v.note(said, jobs)
 		return nil, err
 	}
-	is := map[JobID]Job{}
-	for _, j := range saved {
-		is[j.ID] = j
-	}
+	is := byID(saved)
 	v.kept = v.kept || len(saved) > 0
 	for _, s := range said {
 		j, ok := is[s.job.ID]
