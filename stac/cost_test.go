@@ -1,8 +1,9 @@
 package stac
 
 import (
-	"runtime"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // FuzzGeoJSON: the extent of any text is on the earth or not known, and costs memory in proportion to the text.
@@ -16,20 +17,13 @@ func FuzzGeoJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var e Extent
-		used := allocated()
+		used := conformance.Allocated()
 		e.GeoJSON(raw)
-		if used = allocated() - used; used > 1<<20+500*int64(len(raw)) {
+		if used = conformance.Allocated() - used; used > 1<<20+500*int64(len(raw)) {
 			t.Errorf("%d bytes cost %d", len(raw), used)
 		}
 		if b := e.Box(); b != nil && (b[0] < -180 || b[2] > 180 || b[1] < -90 || b[3] > 90) {
 			t.Errorf("%s is at %v", raw, b)
 		}
 	})
-}
-
-// allocated is how many bytes were allocated so far.
-func allocated() int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.TotalAlloc)
 }

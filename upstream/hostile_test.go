@@ -3,13 +3,13 @@ package upstream_test
 import (
 	"context"
 	"net/http"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -48,12 +48,12 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 					c := upstream.New(upstream.Config{Development: true, Dial: h.Dial})
 					ctx, cancel := context.WithTimeout(t.Context(), within)
 					defer cancel()
-					begin, used := time.Now(), allocated()
+					begin, used := time.Now(), conformance.Allocated()
 					err := call(ctx, c)
 					if took := time.Since(begin); took > within {
 						t.Errorf("it took %v", took)
 					}
-					if used = allocated() - used; used > 12*limit {
+					if used = conformance.Allocated() - used; used > 12*limit {
 						t.Errorf("%d KiB were allocated", used>>10)
 					}
 					time.Sleep(2 * time.Hour) // until all connections have ended
@@ -70,11 +70,4 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 			})
 		}
 	}
-}
-
-// allocated is how many bytes were allocated so far.
-func allocated() int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.TotalAlloc)
 }

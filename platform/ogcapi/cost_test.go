@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -30,7 +31,7 @@ func FuzzAnswers(f *testing.F) {
 			asked++
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(bytes.NewReader(data))}
 		})})})
-		ctx, used := context.Background(), allocated()
+		ctx, used := context.Background(), conformance.Allocated()
 		r, _ := p.Status(ctx, token, job7)
 		_, _ = p.Logs(ctx, token, job7)
 		_, _ = p.Parameters(ctx, token, dispatch.Service{Endpoint: "https://s.example", Application: "p"})
@@ -38,7 +39,7 @@ func FuzzAnswers(f *testing.F) {
 		results, _ := p.Results(ctx, token, job7)
 		for range p.List(ctx, token, "") {
 		}
-		if used = allocated() - used; used > 8<<20+5_000*int64(len(data)) {
+		if used = conformance.Allocated() - used; used > 8<<20+5_000*int64(len(data)) {
 			t.Errorf("%d bytes cost %d", len(data), used)
 		}
 		if asked > 200 || len(r.Message) > 4_000 || len(step.Ref.ID)+len(step.Ref.Base) > 2_000 || len(results) > 1_000*(len(data)+10) {

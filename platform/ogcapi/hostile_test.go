@@ -7,16 +7,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -128,15 +127,15 @@ func TestAHostilePlatformIsBounded(t *testing.T) {
 					h, p := hostile(o.route, reply)
 					ctx, cancel := context.WithTimeout(t.Context(), within)
 					defer cancel()
-					begin, used := time.Now(), allocated()
+					begin, used := time.Now(), conformance.Allocated()
 					err := o.run(ctx, p)
 					if took := time.Since(begin); took > within+cancelTime {
 						t.Errorf("it took %v", took)
 					}
-					if used = allocated() - used; used > 128<<20 {
+					if used = conformance.Allocated() - used; used > 128<<20 {
 						t.Errorf("%d MiB were allocated", used>>20)
 					}
-					wantTold(t, err, slices.Contains(tolerant, operation))
+					conformance.WantTold(t, err, slices.Contains(tolerant, operation), string(token.Secret.Reveal()))
 					time.Sleep(2 * time.Hour) // until all connections have ended
 					if n := h.Wrote(); n > 24<<20 && operation != "follow" {
 						t.Errorf("%d KiB were read", n>>10)
@@ -147,19 +146,6 @@ func TestAHostilePlatformIsBounded(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-func wantTold(t *testing.T, err error, tolerated bool) {
-	t.Helper()
-	if err == nil && tolerated {
-		return
-	}
-	if dispatch.KindOf(err) == dispatch.Internal || len(dispatch.TextFor(err)) < 10 || len(dispatch.TextFor(err)) > 4_000 {
-		t.Errorf("got %v", err)
-	}
-	if strings.Contains(fmt.Sprintf("%v %+v", err, dispatch.TextFor(err)), string(token.Secret.Reveal())) {
-		t.Errorf("the token is told: %v", err)
 	}
 }
 
@@ -205,16 +191,16 @@ func TestCostlyAnswersAreBounded(t *testing.T) {
 				h, p := hostile(o.route, simulator.JSONReply(200, "", c.body))
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				used, begin := allocated(), cpu(t)
+				used, begin := conformance.Allocated(), conformance.CPU(t)
 				err := o.run(ctx, p)
-				if used = allocated() - used; used > 320<<20 {
+				if used = conformance.Allocated() - used; used > 320<<20 {
 					t.Errorf("%d MiB were allocated", used>>20)
 				}
-				if took := cpu(t) - begin; took > mostCPU {
+				if took := conformance.CPU(t) - begin; took > mostCPU {
 					t.Errorf("it took %v of CPU", took)
 				}
-				t.Logf("%d MiB allocated, %v of CPU: %.200v", used>>20, cpu(t)-begin, err)
-				wantTold(t, err, true)
+				t.Logf("%d MiB allocated, %v of CPU: %.200v", used>>20, conformance.CPU(t)-begin, err)
+				conformance.WantTold(t, err, true, string(token.Secret.Reveal()))
 				time.Sleep(2 * time.Hour)
 				if n := h.Wrote(); n > 70<<20 {
 					t.Errorf("%d KiB were read", n>>10)
@@ -263,21 +249,4 @@ func counted(k int, format string) string {
 		fmt.Fprintf(&b, format, i)
 	}
 	return b.String()
-}
-
-// allocated is how many bytes were allocated so far.
-func allocated() int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.TotalAlloc)
-}
-
-// cpu is the CPU time that this process took so far: time stands still in a bubble.
-func cpu(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -37,7 +37,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := New(Config{Endpoint: "https://b.example", TokenPrefix: "oidc/x", Client: upstream.New(upstream.Config{Transport: fixed(data)})})
 		ctx, ref, token := context.Background(), dispatch.Ref{ID: "j"}, dispatch.Token{Secret: "t"}
-		used := allocated()
+		used := conformance.Allocated()
 		r, _ := p.Status(ctx, token, ref)
 		entries, _ := p.Logs(ctx, token, ref)
 		_, _ = p.Parameters(ctx, dispatch.Token{}, dispatch.Service{Application: "p"})
@@ -47,18 +47,11 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("listed %q", l.Ref.ID)
 			}
 		}
-		if used = allocated() - used; used > 4<<20+2_000*int64(len(data)) {
+		if used = conformance.Allocated() - used; used > 4<<20+2_000*int64(len(data)) {
 			t.Errorf("%d bytes cost %d", len(data), used)
 		}
 		if len(r.Message) > 4_000 || jobs > len(data)+1 || len(entries) > len(data) {
 			t.Errorf("%d bytes of a message, %d jobs, %d entries of %d bytes", len(r.Message), jobs, len(entries), len(data))
 		}
 	})
-}
-
-// allocated is how many bytes were allocated so far.
-func allocated() int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.TotalAlloc)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -144,15 +144,15 @@ func TestAHostilePlatformIsBounded(t *testing.T) {
 					h, p := hostile(o.route, reply)
 					ctx, cancel := context.WithTimeout(t.Context(), within)
 					defer cancel()
-					begin, used := time.Now(), allocated()
+					begin, used := time.Now(), conformance.Allocated()
 					err := o.run(ctx, p)
 					if took := time.Since(begin); took > within {
 						t.Errorf("it took %v", took)
 					}
-					if used = allocated() - used; used > 128<<20 {
+					if used = conformance.Allocated() - used; used > 128<<20 {
 						t.Errorf("%d MiB were allocated", used>>20)
 					}
-					wantTold(t, err, slices.Contains(tolerant, operation))
+					conformance.WantTold(t, err, slices.Contains(tolerant, operation), canary)
 					time.Sleep(2 * time.Hour) // until all connections have ended
 					if n := h.Wrote(); n > 12<<20 {
 						t.Errorf("%d KiB were read", n>>10)
@@ -163,20 +163,6 @@ func TestAHostilePlatformIsBounded(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// wantTold wants an error that says what happened, or, where that is right too, none.
-func wantTold(t *testing.T, err error, tolerated bool) {
-	t.Helper()
-	if err == nil && tolerated {
-		return
-	}
-	if dispatch.KindOf(err) == dispatch.Internal || len(dispatch.TextFor(err)) < 10 || len(dispatch.TextFor(err)) > 4_000 {
-		t.Errorf("got %v", err)
-	}
-	if strings.Contains(fmt.Sprintf("%v %+v", err, dispatch.TextFor(err)), canary) {
-		t.Errorf("the token is told: %v", err)
 	}
 }
 
@@ -221,16 +207,16 @@ func TestCostlyAnswersAreBounded(t *testing.T) {
 				h, p := hostile(o.route, simulator.JSONReply(200, "", c.body+`]}`))
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				used, begin := allocated(), cpu(t)
+				used, begin := conformance.Allocated(), conformance.CPU(t)
 				err := o.run(ctx, p)
-				if used = allocated() - used; used > 320<<20 {
+				if used = conformance.Allocated() - used; used > 320<<20 {
 					t.Errorf("%d MiB were allocated", used>>20)
 				}
-				if took := cpu(t) - begin; took > mostCPU {
+				if took := conformance.CPU(t) - begin; took > mostCPU {
 					t.Errorf("it took %v of CPU", took)
 				}
-				t.Logf("%v, %d MiB allocated, %v of CPU", err, used>>20, cpu(t)-begin)
-				wantTold(t, err, true)
+				t.Logf("%v, %d MiB allocated, %v of CPU", err, used>>20, conformance.CPU(t)-begin)
+				conformance.WantTold(t, err, true, canary)
 				time.Sleep(2 * time.Hour)
 				if n := h.Wrote(); n > 70<<20 {
 					t.Errorf("%d KiB were read", n>>10)
@@ -259,7 +245,7 @@ func TestPagesThatNeverEndAreBounded(t *testing.T) {
 					return simulator.JSONReply(200, "", fmt.Sprintf(`%s,"links":[{"rel":"next","href":"?page=%d"}]}`, body, page))
 				}
 				err := o.run(t.Context(), p)
-				wantTold(t, err, false)
+				conformance.WantTold(t, err, false, canary)
 				if !dispatch.Is(err, dispatch.BadUpstream) || !strings.Contains(dispatch.TextFor(err), "(bound pages_bytes)") {
 					t.Errorf("got %v", err)
 				}
@@ -294,11 +280,4 @@ func TestIdentifiersHaveALength(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 	})
-}
-
-// allocated is how many bytes were allocated so far.
-func allocated() int64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.TotalAlloc)
 }
