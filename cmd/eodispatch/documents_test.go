@@ -64,8 +64,11 @@ func TestBadDocumentsHoldUpNobody(t *testing.T) {
 	alone := bob.lasts(t, good)
 	bad := func(n int, kinds ...string) (end func()) {
 		var all sync.WaitGroup
+		slots := make(chan struct{}, 16) // limits.user_requests: what exceeds it may be refused with 429
 		for i := range n {
 			all.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
 				r := good
 				kind := kinds[i%len(kinds)]
 				r.Service.Application = fmt.Sprintf("%s/%s/%d", host.URL, kind, i)
