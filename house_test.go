@@ -228,7 +228,7 @@ func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 }
 
 // promise finds what a document names as the test that holds a sentence.
-var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9]+)`")
+var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9_]+)`")
 
 // promising are the documents that name such tests, and at least how many.
 var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4, "docs/upgrade.md": 3}
@@ -260,7 +260,7 @@ func hasTest(folder, name string) bool {
 }
 
 // run finds commands in docs/testing.md: a folder and, where there is one, what -run is to match.
-var run = regexp.MustCompile("`go test ((?:\\./[a-z/]+ ?)+)(?:-run '?([A-Za-z]+)'?)?[^`]*`")
+var run = regexp.MustCompile("`go test ((?:\\./[a-z/]+ ?)+)(?:-run '?([A-Za-z_]+)'?)?[^`]*`")
 
 // TestTheCommandsOfTestingRunTests: each command of docs/testing.md names folders and tests that exist.
 func TestTheCommandsOfTestingRunTests(t *testing.T) {

@@ -1,6 +1,9 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // Watch tells when something looks different to a user: a job of theirs that was accepted, canceled, or moved on,
 // wherever that happened. The signal carries no data. Who watches reads after Watch, and again after each signal.
@@ -74,3 +77,62 @@ func (b *Broker) Heard(saved []JobID, shown []UserID) {
 
 // Woken tells a visit that runs in this process that another process woke its account.
 func (b *Broker) Woken(a Account) { b.woken.signal(a) }
+
+// signals tells those who watch a key that something about it has changed. A signal carries no data: who gets it reads
+// the present state. So a slow watcher misses nothing and holds up no one.
+type signals[K comparable] struct {
+	mu sync.Mutex
+	m  map[K]map[chan struct{}]bool
+}
+
+func (s *signals[K]) watch(key K) (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	return c, s.add(key, c)
+}
+
+// add also tells c, which has room for one signal, of a key.
+func (s *signals[K]) add(key K, c chan struct{}) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil {
+		s.m = map[K]map[chan struct{}]bool{}
+	}
+	if s.m[key] == nil {
+		s.m[key] = map[chan struct{}]bool{}
+	}
+	s.m[key][c] = true
+	return func() { s.unwatch(key, c) }
+}
+
+func (s *signals[K]) unwatch(key K, c chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m[key], c)
+	if len(s.m[key]) == 0 {
+		delete(s.m, key)
+	}
+}
+
+func (s *signals[K]) signal(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ring(s.m[key])
+}
+
+// all signals every key.
+func (s *signals[K]) all() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, watchers := range s.m {
+		ring(watchers)
+	}
+}
+
+func ring(watchers map[chan struct{}]bool) {
+	for c := range watchers {
+		select {
+		case c <- struct{}{}:
+		default: // already told
+		}
+	}
+}
