@@ -1,5 +1,5 @@
 // Package engine decides when accounts are visited. The account rows are the queue: whoever takes a lease by
-// Store.Dequeue visits. Hints and planned times say when to look; a look every other second finds what they missed, so
+// Store.Dequeue visits. Notifier and planned times say when to look; a look every other second finds what they missed, so
 // they may be lost. One process or many, all do the same.
 package engine
 
@@ -19,8 +19,8 @@ type Config struct {
 	Visit func(context.Context, dispatch.Lease) error
 	Log   *slog.Logger
 
-	Hints Hints                  // between processes; nil: there is one process
-	Woken func(dispatch.Account) // another process woke an account that is visited here; may be nil
+	Notifier Notifier               // between processes; nil: there is one process
+	Woken    func(dispatch.Account) // another process woke an account that is visited here; may be nil
 	// Heard is a dispatch.Broker's; may be nil.
 	Heard func([]dispatch.JobID, []dispatch.UserID)
 
@@ -33,23 +33,23 @@ type Config struct {
 	Platforms []string
 }
 
-// Hints carry news between the processes that share a database.
-type Hints interface {
+// Notifier carry news between the processes that share a database.
+type Notifier interface {
 	// Tell tells the other processes, soon. It does not wait, and news may be lost.
-	Tell(News)
+	Notify(Notification)
 	// Run sends and receives until ctx is done. It calls hear for the news of others, and with no news when some may
 	// have been missed.
-	Run(ctx context.Context, hear func(News))
+	Run(ctx context.Context, hear func(Notification))
 }
 
-// News is what processes tell each other.
-type News struct {
+// Notification is what processes tell each other.
+type Notification struct {
 	Woken []dispatch.Account `json:"woken,omitempty"`
 	Saved []dispatch.JobID   `json:"saved,omitempty"` // answers about these jobs
 	Shown []dispatch.UserID  `json:"shown,omitempty"` // what these see has changed
 }
 
-func (n News) empty() bool { return len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 }
+func (n Notification) empty() bool { return len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 }
 
 const (
 	sweep  = 2 * time.Second      // between two looks for what hints missed
@@ -87,8 +87,8 @@ func New(c Config) *Engine {
 // Run begins visits until ctx is done, and returns when the last has ended. Visits see ctx.
 func (e *Engine) Run(ctx context.Context) {
 	var hints sync.WaitGroup
-	if e.Hints != nil {
-		hints.Go(func() { e.Hints.Run(ctx, e.hear) })
+	if e.Notifier != nil {
+		hints.Go(func() { e.Notifier.Run(ctx, e.hear) })
 		hints.Go(func() { e.serve(ctx) })
 	}
 	e.since = time.Now()
@@ -105,20 +105,20 @@ func (e *Engine) Wake(a dispatch.Account) {
 		return // the end of the visit looks
 	}
 	e.nudge()
-	if e.Hints != nil {
-		e.Hints.Tell(News{Woken: []dispatch.Account{a}})
+	if e.Notifier != nil {
+		e.Notifier.Notify(Notification{Woken: []dispatch.Account{a}})
 	}
 }
 
 // Tell is a dispatch.Engine's.
 func (e *Engine) Tell(saved []dispatch.JobID, shown []dispatch.UserID) {
-	if e.Hints != nil {
-		e.Hints.Tell(News{Saved: saved, Shown: shown})
+	if e.Notifier != nil {
+		e.Notifier.Notify(Notification{Saved: saved, Shown: shown})
 	}
 }
 
 // hear takes the news of another process.
-func (e *Engine) hear(n News) {
+func (e *Engine) hear(n Notification) {
 	for _, a := range n.Woken {
 		if e.Woken != nil && e.visiting(a) {
 			e.Woken(a)

@@ -24,9 +24,9 @@ type wall struct{}
 func (wall) Now() time.Time { return time.Now() }
 
 // starting runs engines with the hints that a process gets.
-func starting(hints func() engine.Hints) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine, <-chan struct{}) {
+func starting(hints func() engine.Notifier) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 	return func(ctx context.Context, s dispatch.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
-		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Hints: hints()})
+		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Notifier: hints()})
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -36,7 +36,7 @@ func starting(hints func() engine.Hints) func(context.Context, dispatch.Store, c
 	}
 }
 
-func alone() engine.Hints { return nil }
+func alone() engine.Notifier { return nil }
 
 func TestEngineInMemory(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
@@ -62,7 +62,7 @@ func TestEngineOnPostgreSQL(t *testing.T) {
 		url := postgres.Database(t)
 		test(t, conformance.Cluster{
 			Store: func() dispatch.Store { return open(t, url) },
-			Start: starting(func() engine.Hints { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }),
+			Start: starting(func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }),
 		})
 	})
 }

@@ -54,7 +54,7 @@ func TestRun_SurvivesPanics(t *testing.T) {
 			const seen = 1 // wake, of the job that was accepted
 			return mem.Release(ctx, l, seen, time.Time{})
 		}
-		e := engine.New(engine.Config{Store: s, Visit: visit, Log: slog.New(slog.NewTextHandler(&log, nil)), Platforms: []string{"p"}, Hints: quiet{}})
+		e := engine.New(engine.Config{Store: s, Visit: visit, Log: slog.New(slog.NewTextHandler(&log, nil)), Platforms: []string{"p"}, Notifier: quiet{}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); e.Run(ctx) }()
@@ -75,6 +75,6 @@ func TestRun_SurvivesPanics(t *testing.T) {
 // quiet are hints of nobody.
 type quiet struct{}
 
-func (quiet) Tell(engine.News) {}
+func (quiet) Notify(engine.Notification) {}
 
-func (quiet) Run(ctx context.Context, _ func(engine.News)) { <-ctx.Done() }
+func (quiet) Run(ctx context.Context, _ func(engine.Notification)) { <-ctx.Done() }

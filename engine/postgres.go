@@ -43,7 +43,7 @@ type Postgres struct {
 	some  chan struct{}
 }
 
-var _ Hints = (*Postgres)(nil)
+var _ Notifier = (*Postgres)(nil)
 
 // NewPostgres returns hints between all that use the database with that URL. Settings of pools in it are left out.
 func NewPostgres(url string, log *slog.Logger) *Postgres {
@@ -56,11 +56,11 @@ func NewPostgres(url string, log *slog.Logger) *Postgres {
 type notice struct {
 	From string `json:"from"`
 	Echo bool   `json:"echo,omitempty"` // for the sender itself
-	News
+	Notification
 }
 
-// Tell is of Hints.
-func (p *Postgres) Tell(n News) {
+// Tell is of Notifier.
+func (p *Postgres) Notify(n Notification) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.woken)+len(p.saved)+len(p.shown) > backlog {
@@ -138,7 +138,7 @@ func (p *Postgres) putBack(notices []notice) {
 			p.lookAll()
 			continue
 		}
-		p.Tell(n.News)
+		p.Notify(n.Notification)
 	}
 }
 
@@ -147,8 +147,8 @@ func encode(v any) string {
 	return string(b)
 }
 
-// Run is of Hints.
-func (p *Postgres) Run(ctx context.Context, hear func(News)) {
+// Run is of Notifier.
+func (p *Postgres) Run(ctx context.Context, hear func(Notification)) {
 	var both sync.WaitGroup
 	both.Go(func() { p.keep(ctx, &link{of: "sending", use: p.send}) })
 	both.Go(func() {
@@ -208,9 +208,9 @@ func (p *Postgres) back(ctx context.Context, l *link) {
 }
 
 // poll tells to look, again and again, until it is time to try whether notifications arrive.
-func poll(ctx context.Context, hear func(News)) {
+func poll(ctx context.Context, hear func(Notification)) {
 	for end := time.Now().Add(echoEvery); time.Now().Before(end) && ctx.Err() == nil; {
-		hear(News{})
+		hear(Notification{})
 		sleep(ctx, polling)
 	}
 }
@@ -278,11 +278,11 @@ func notify(ctx context.Context, c *pgx.Conn, n notice) error {
 }
 
 // listen hears the others until the connection breaks, or is silent: it sends itself a notification now and then.
-func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, hear func(News), works func()) error {
+func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, hear func(Notification), works func()) error {
 	if err := listenTo(ctx, c); err != nil {
 		return err
 	}
-	hear(News{}) // what was told before
+	hear(Notification{}) // what was told before
 	for ctx.Err() == nil {
 		if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil {
 			return err
@@ -310,7 +310,7 @@ func listenTo(ctx context.Context, c *pgx.Conn) error {
 }
 
 // hearFor hears the others for a time, or where that is wanted until the echo arrived.
-func (p *Postgres) hearFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool, hear func(News)) (echoed bool, err error) {
+func (p *Postgres) hearFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool, hear func(Notification)) (echoed bool, err error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {
@@ -330,7 +330,7 @@ func (p *Postgres) hearFor(ctx context.Context, c *pgx.Conn, d time.Duration, un
 				return true, nil
 			}
 		case n.From != p.self:
-			hear(n.News)
+			hear(n.Notification)
 		}
 	}
 }

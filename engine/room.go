@@ -33,15 +33,15 @@ func (e *Engine) room() (r dispatch.Room, any bool) {
 		any = any || free > 0
 		total -= running[name]
 	}
-	r.Others, r.Unserved = e.orphans(total)
+	r.Others, r.Unserved = e.unknown(total)
 	return r, any || r.Others > 0
 }
 
-// orphans is how many accounts of unknown platforms can be visited, and how long no process must have served those. Where
+// unknown is how many accounts of unknown platforms can be visited, and how long no process must have served those. Where
 // there are other processes, the store must have answered for that time: else they could not have noted what they serve.
-func (e *Engine) orphans(running int) (n int, unserved time.Duration) {
+func (e *Engine) unknown(running int) (n int, unserved time.Duration) {
 	switch {
-	case e.Hints == nil:
+	case e.Notifier == nil:
 		return perUnknown - running, 0
 	case time.Since(e.since) < Unserved:
 		return 0, Unserved

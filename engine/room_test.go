@@ -17,8 +17,8 @@ import (
 // deaf are hints that never arrive.
 type deaf struct{}
 
-func (deaf) Tell(engine.News)                             {}
-func (deaf) Run(ctx context.Context, _ func(engine.News)) { <-ctx.Done() }
+func (deaf) Notify(engine.Notification)                           {}
+func (deaf) Run(ctx context.Context, _ func(engine.Notification)) { <-ctx.Done() }
 
 func wake(t *testing.T, s dispatch.Store, a dispatch.Account) {
 	t.Helper()
@@ -106,10 +106,10 @@ func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
 		old, fresh := newVisited(s, nil), newVisited(s, nil)
-		stopOld := run(t, engine.Config{Store: s, Visit: old.visit, Hints: deaf{}, Platforms: []string{"p"}})
+		stopOld := run(t, engine.Config{Store: s, Visit: old.visit, Notifier: deaf{}, Platforms: []string{"p"}})
 		defer stopOld()
 		time.Sleep(time.Hour)
-		both := engine.Config{Store: s, Visit: fresh.visit, Hints: deaf{}, Platforms: []string{"p", "x"}}
+		both := engine.Config{Store: s, Visit: fresh.visit, Notifier: deaf{}, Platforms: []string{"p", "x"}}
 		stop := run(t, both)
 		time.Sleep(time.Second)
 		for i := range 20 {

@@ -42,7 +42,7 @@ func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		g := &gone{Store: conformance.NewMemStore(wall{})}
-		e := engine.New(engine.Config{Store: g, Log: slog.New(slog.NewTextHandler(&log, nil)), Hints: deaf{}, Platforms: []string{"p"},
+		e := engine.New(engine.Config{Store: g, Log: slog.New(slog.NewTextHandler(&log, nil)), Notifier: deaf{}, Platforms: []string{"p"},
 			Visit: func(context.Context, dispatch.Lease) error { return nil }})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -228,7 +228,7 @@ func TestGrantsAreUsedByOneAtATime(t *testing.T) {
 		all.Wait()
 		s.pass(10 * time.Minute)
 	}
-	if n := s.idp.Leaves("alice"); n != 1 {
+	if n := s.idp.Grants("alice"); n != 1 {
 		t.Errorf("%d grants are good", n)
 	}
 }
@@ -358,7 +358,7 @@ func TestRevoking(t *testing.T) {
 	if err := tokens.Revoke(t.Context(), u, grants[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.idp.Leaves("alice"); n != 0 {
+	if n := s.idp.Grants("alice"); n != 0 {
 		t.Errorf("%d grants are good at the provider", n)
 	}
 	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
@@ -440,7 +440,7 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 		if err := tokens.RevokeAll(t.Context()); err == nil {
 			t.Error("a provider that fails is not told")
 		}
-		if n := s.idp.Leaves("alice"); n != 1 {
+		if n := s.idp.Grants("alice"); n != 1 {
 			t.Fatalf("%d grants at the provider that failed", n)
 		}
 		if again {
@@ -453,8 +453,8 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 			}
 		}
 		grants, err = tokens.Grants(t.Context(), u)
-		if again && (err != nil || len(grants) != 1) || !again && s.idp.Leaves("alice") != 0 {
-			t.Errorf("given again %v: %d grants at the provider, %+v here, %v", again, s.idp.Leaves("alice"), grants, err)
+		if again && (err != nil || len(grants) != 1) || !again && s.idp.Grants("alice") != 0 {
+			t.Errorf("given again %v: %d grants at the provider, %+v here, %v", again, s.idp.Grants("alice"), grants, err)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func TestFaultsSkipAndChance(t *testing.T) {
 	}
 }
 
-func TestOracleSeesRequestsInFlight(t *testing.T) {
+func TestOracle_CountsConcurrentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulator.OpenEO{}
 		s.Faults.Add(simulator.Fault{Latency: time.Second})

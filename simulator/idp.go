@@ -35,9 +35,9 @@ type IdP struct {
 	Faults Faults
 	Oracle Oracle
 
-	once   sync.Once
-	routes *http.ServeMux
-	door   door
+	once    sync.Once
+	routes  *http.ServeMux
+	handler handler
 
 	mu       sync.Mutex // of all that follows
 	realms   map[string]*realm
@@ -151,7 +151,7 @@ func (idp *IdP) init() {
 	for _, name := range []string{BrokerRealm, PlatformRealm} {
 		idp.rotate(idp.realms[name])
 	}
-	idp.door = door{&idp.Faults, &idp.Oracle, refuseIdP}
+	idp.handler = handler{&idp.Faults, &idp.Oracle, refuseIdP}
 	idp.routes = http.NewServeMux()
 	for _, r := range []struct {
 		name   string
@@ -168,7 +168,7 @@ func (idp *IdP) init() {
 		}},
 	} {
 		idp.routes.HandleFunc(r.name, func(w http.ResponseWriter, request *http.Request) {
-			idp.door.admit(w, call{Request: request, route: r.name}, r.handle)
+			idp.handler.handle(w, call{Request: request, route: r.name}, r.handle)
 		})
 	}
 }

@@ -33,10 +33,10 @@ type OGC struct {
 	Sync    bool // execution is synchronous wherever the process allows it, whatever the client prefers
 	PageMax int  // listings give no more jobs at once, whatever is asked; 0: ten thousand
 
-	once   sync.Once
-	routes *http.ServeMux
-	door   door
-	desk
+	once    sync.Once
+	routes  *http.ServeMux
+	handler handler
+	jobServer
 }
 
 // ogcRoute is one operation. Public ones need no token; a page is HTML unless the client accepts JSON.
@@ -66,7 +66,7 @@ func (s *OGC) init() {
 	if s.Marker == "" {
 		s.Marker = "marker"
 	}
-	s.door = door{&s.Faults, &s.Oracle, refuseOGC}
+	s.handler = handler{&s.Faults, &s.Oracle, refuseOGC}
 	s.routes = http.NewServeMux()
 	for _, route := range ogcRoutes() {
 		path := route.path
@@ -106,7 +106,7 @@ func (s *OGC) base(c call) string {
 	return origin(c.Request)
 }
 
-// through leads one route's requests through the door.
+// through wraps a route in the server's handler.
 func (s *OGC) through(route ogcRoute) http.HandlerFunc {
 	name := strings.TrimSpace(route.method + " " + route.path)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func (s *OGC) through(route ogcRoute) http.HandlerFunc {
 		if !route.public {
 			c.account, c.denied = s.signedIn(r)
 		}
-		s.door.admit(w, c, func(w http.ResponseWriter, c call) *problem {
+		s.handler.handle(w, c, func(w http.ResponseWriter, c call) *problem {
 			if route.page && !acceptsJSON(c.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				fmt.Fprintf(w, "<!doctype html><html><body><h1>%s</h1></body></html>\n", name)

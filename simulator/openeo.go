@@ -38,10 +38,10 @@ type OpenEO struct {
 	PageMax  int           // listings give no more jobs at once, whatever is asked; 0: any number
 	LinkLife time.Duration // of signed URLs; 0: an hour
 
-	once   sync.Once
-	routes *http.ServeMux
-	door   door
-	desk
+	once    sync.Once
+	routes  *http.ServeMux
+	handler handler
+	jobServer
 }
 
 const openEOVersion = "1.2"
@@ -100,7 +100,7 @@ func (s *OpenEO) init() {
 	if s.LinkLife == 0 {
 		s.LinkLife = time.Hour
 	}
-	s.door = door{&s.Faults, &s.Oracle, refuseOpenEO}
+	s.handler = handler{&s.Faults, &s.Oracle, refuseOpenEO}
 	s.routes = http.NewServeMux()
 	discovery := openEORoute{"GET", "/.well-known/openeo", true, (*OpenEO).wellKnown}
 	for _, below := range []string{"", "/openeo", "/openeo/1.1", "/openeo/1.2"} {
@@ -119,7 +119,7 @@ func (s *OpenEO) init() {
 	s.routes.HandleFunc("/", s.through(openEORoute{"", "elsewhere", true, (*OpenEO).notFound}))
 }
 
-// through leads one route's requests through the door.
+// through wraps a route in the server's handler.
 func (s *OpenEO) through(route openEORoute) http.HandlerFunc {
 	name := strings.TrimSpace(route.method + " " + route.path)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +127,7 @@ func (s *OpenEO) through(route openEORoute) http.HandlerFunc {
 		if !route.public {
 			c.account, c.denied = s.signedIn(r)
 		}
-		s.door.admit(w, c, func(w http.ResponseWriter, c call) *problem { return route.handle(s, w, c) })
+		s.handler.handle(w, c, func(w http.ResponseWriter, c call) *problem { return route.handle(s, w, c) })
 	}
 }
 

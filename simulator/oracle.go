@@ -79,8 +79,8 @@ func (o *Oracle) note(tag string, what func(*Counts)) {
 	o.tally.Tags[tag] = c
 }
 
-// enter notes a request; the returned func notes its end.
-func (o *Oracle) enter(route, account string) (leave func()) {
+// enter records the start of a request; done records its end.
+func (o *Oracle) enter(route, account string) (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tally.Routes == nil {

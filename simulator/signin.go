@@ -221,8 +221,8 @@ func (idp *IdP) Disable(user string) {
 	idp.disabled[user] = true
 }
 
-// Leaves is how many grants a user has given that are still good.
-func (idp *IdP) Leaves(user string) int {
+// Grants returns how many unrevoked, unused grants a user has given.
+func (idp *IdP) Grants(user string) int {
 	idp.mu.Lock()
 	defer idp.mu.Unlock()
 	families := map[int]bool{}

@@ -17,7 +17,16 @@ func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled t
 	err = s.in(ctx, s.look, "Agenda", func(q tx, now int64) error {
 		l := look{q: q, account: a, now: now, stalled: before(now, stalled)}
 		g = dispatch.Agenda{Now: at(now)}
-		return cmp.Or(l.row(ctx, &g), l.dues(ctx, &g), l.steps(ctx, n, &g), l.lines(ctx, &g))
+		if err := l.row(ctx, &g); err != nil {
+			return err
+		}
+		if err := l.nextDue(ctx, &g); err != nil {
+			return err
+		}
+		if err := l.steps(ctx, n, &g); err != nil {
+			return err
+		}
+		return l.lines(ctx, &g)
 	})
 	return g, err
 }
@@ -45,7 +54,7 @@ func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
 	return err
 }
 
-func (l look) dues(ctx context.Context, g *dispatch.Agenda) error {
+func (l look) nextDue(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.NextDue(ctx, l.account)
 	g.NextWaiting, g.NextStart, g.NextLearn = at(row.Waiting), at(row.Start), at(row.Learn)
 	g.Next = at(row.Cancel)

@@ -78,7 +78,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), SignInWithin: settings.Identity.GiveUpAfter, GiveUpAfter: settings.GiveUpAfter, StalledAfter: settings.StalledAfter}
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
-		Hints: hints(settings, log), Woken: b.Woken, Heard: b.Heard, Platforms: namesOf(backends)})
+		Notifier: hints(settings, log), Woken: b.Woken, Heard: b.Heard, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
@@ -118,7 +118,7 @@ func proxies(settings *config.Config) (networks []netip.Prefix) {
 }
 
 // hints reach other processes where there can be any: on PostgreSQL.
-func hints(settings *config.Config, log *slog.Logger) engine.Hints {
+func hints(settings *config.Config, log *slog.Logger) engine.Notifier {
 	if address := settings.Database.Reveal(); !strings.HasPrefix(address, "sqlite:") {
 		return engine.NewPostgres(address, log)
 	}

@@ -318,9 +318,9 @@ func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out i
 	if err != nil {
 		return err
 	}
-	told := newTeller(ctx, out)
-	task, err = follow(ctx, told, r, task, func() (job, error) { return c.task(ctx, task.ID) })
-	told.end()
+	shown := newProgress(ctx, out)
+	task, err = follow(ctx, shown, r, task, func() (job, error) { return c.task(ctx, task.ID) })
+	shown.end()
 	if err != nil {
 		return err
 	}
@@ -339,10 +339,10 @@ func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out i
 }
 
 // follow looks at a job or task again and again until it is over, and tells how it fares.
-func follow(ctx context.Context, told teller, r dispatch.Request, j job, read func() (job, error)) (job, error) {
+func follow(ctx context.Context, shown progress, r dispatch.Request, j job, read func() (job, error)) (job, error) {
 	again := time.NewTicker(look)
 	defer again.Stop()
-	for told.tell(r, j); !j.over(); told.tell(r, j) {
+	for shown.show(r, j); !j.over(); shown.show(r, j) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -358,14 +358,14 @@ func follow(ctx context.Context, told teller, r dispatch.Request, j job, read fu
 
 // runAll runs requests at once, tells how each fares, and shows their results. The first that fails is the error.
 func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.Writer) error {
-	told := newTeller(ctx, out)
+	shown := newProgress(ctx, out)
 	found, errs := make([]*collection, len(requests)), make([]error, len(requests))
 	var all sync.WaitGroup
 	for i, r := range requests {
-		all.Go(func() { found[i], errs[i] = runOne(ctx, c, r, told) })
+		all.Go(func() { found[i], errs[i] = runOne(ctx, c, r, shown) })
 	}
 	all.Wait()
-	told.end()
+	shown.end()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -388,12 +388,12 @@ func (c *collection) show(out io.Writer, heading string) {
 const look = 250 * time.Millisecond
 
 // runOne follows one job from its request to its results.
-func runOne(ctx context.Context, c client, r dispatch.Request, told teller) (*collection, error) {
+func runOne(ctx context.Context, c client, r dispatch.Request, shown progress) (*collection, error) {
 	j, err := c.submit(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if j, err = follow(ctx, told, r, j, func() (job, error) { return c.job(ctx, j.ID) }); err != nil {
+	if j, err = follow(ctx, shown, r, j, func() (job, error) { return c.job(ctx, j.ID) }); err != nil {
 		return nil, err
 	}
 	if j.Status != string(dispatch.Finished) {

@@ -213,11 +213,11 @@ func hasSuffix(path, end []string) bool {
 
 // application adds what the application says. fixed: the path is certain and may not become longer.
 func (p *Platform) application(at place, raw string, fixed bool) (place, error) {
-	readings, err := p.readings(at, raw)
+	candidates, err := p.candidates(at, raw)
 	if err != nil {
 		return place{}, err
 	}
-	for _, r := range readings {
+	for _, r := range candidates {
 		fits := slices.Equal(at.path, r.path) || !fixed && len(r.path) > len(at.path) && slices.Equal(at.path, r.path[:len(at.path)])
 		if fits && (at.process == "" || r.process == at.process) {
 			return r, nil
@@ -226,9 +226,9 @@ func (p *Platform) application(at place, raw string, fixed bool) (place, error) 
 	return place{}, errElsewhere
 }
 
-// readings gives the places that an application can mean: an identifier, a URL, or a path that is absolute on the
+// candidates gives the places that an application can mean: an identifier, a URL, or a path that is absolute on the
 // server or relative to what is known.
-func (p *Platform) readings(at place, raw string) ([]place, error) {
+func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	switch {
 	case raw == "" && at.process != "":
 		return []place{at}, nil

@@ -1,7 +1,6 @@
 package openeo
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -183,8 +182,8 @@ func number(v json.RawMessage, lowest, highest float64) *float64 {
 	return f
 }
 
-// Status reads the job's metadata, and for a job in error why it is: what it last logged as errors, else what there is
-// instead of its results.
+// Status reads the job's metadata. For a job in error it also looks for the cause: the last errors of its log or, where the
+// log has none, the error that the back-end answers in place of results.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -203,35 +202,38 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	}
 	r := j.report()
 	if r.Status == dispatch.Failed {
-		r.Message = cmp.Or(p.complaint(ctx, path, bearer), p.verdict(ctx, path, bearer))
+		r.Message = p.loggedErrors(ctx, path, bearer)
+		if r.Message == "" {
+			r.Message = p.failureOfResults(ctx, path, bearer)
+		}
 	}
 	return r, nil
 }
 
-// complaint is what a failed job last logged as errors; "" if that cannot be had.
-func (p *Platform) complaint(ctx context.Context, path string, bearer dispatch.Secret) string {
+// loggedErrors returns the last three distinct error messages of a job's log; "" if the log cannot be read or has none.
+func (p *Platform) loggedErrors(ctx context.Context, path string, bearer dispatch.Secret) string {
 	var page logPage
-	if _, err := p.get(ctx, "openeo.complaint", path+"/logs?level=error", bearer, &page); err != nil {
+	if _, err := p.get(ctx, "openeo.logs", path+"/logs?level=error", bearer, &page); err != nil {
 		return ""
 	}
 	const last = 3
-	var said []string
+	var messages []string
 	for _, l := range slices.Backward(page.Logs) {
-		if e := l.entry(); e.Level == "error" && e.Message != "" && !slices.Contains(said, e.Message) {
-			said = append(said, e.Message)
+		if e := l.entry(); e.Level == "error" && e.Message != "" && !slices.Contains(messages, e.Message) {
+			messages = append(messages, e.Message)
 		}
-		if len(said) == last {
+		if len(messages) == last {
 			break
 		}
 	}
-	slices.Reverse(said)
-	return upstream.Text(strings.Join(said, " "))
+	slices.Reverse(messages)
+	return upstream.Text(strings.Join(messages, " "))
 }
 
-// verdict is what a back-end answers to who asks for the results of a job in error, which by the specification is the
-// last error of its log; "" if it answers otherwise.
-func (p *Platform) verdict(ctx context.Context, path string, bearer dispatch.Secret) string {
-	a, err := p.call(ctx, "openeo.verdict", http.MethodGet, path+"/results", bearer, nil)
+// failureOfResults requests the results of a job in error. By the specification the back-end answers 424 with the last error
+// of the job's log; "" if it answers otherwise.
+func (p *Platform) failureOfResults(ctx context.Context, path string, bearer dispatch.Secret) string {
+	a, err := p.call(ctx, "openeo.results", http.MethodGet, path+"/results", bearer, nil)
 	if err == nil || a == nil || a.Status != http.StatusFailedDependency {
 		return ""
 	}

@@ -301,8 +301,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// The cause of a failure is in the log only.
-func TestFailureMessage(t *testing.T) {
+// TestStatus_ExplainsFailures: the cause of a failure is in the log. Only where the log gives none are the results requested.
+func TestStatus_ExplainsFailures(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"error"}`)
 	p := b.platform()
@@ -315,8 +315,12 @@ func TestFailureMessage(t *testing.T) {
 	}
 	b.json("GET /jobs/j-1/logs", 200, `{"level":"error","logs":[{"id":"1","level":"info","message":"loading"},
 		{"id":"2","level":"error","message":"first"},{"id":"3","level":"error","message":"No <i>data</i>\n found"},{"id":"4","level":"error","message":"No <i>data</i>\n found"},{"id":5,"level":"ERROR"}],"links":[]}`)
+	b.told()
 	if r, err := p.Status(t.Context(), token, job1); err != nil || r.Message != "first No data found" {
 		t.Errorf("got %+v, %v", r, err)
+	}
+	if calls := b.told(); slices.Contains(calls, "GET /jobs/j-1/results") {
+		t.Errorf("the log gives the cause, but the results were requested as well: %v", calls)
 	}
 }
 

@@ -18,18 +18,20 @@ type Link struct {
 	Pass    func()
 }
 
-func (l Link) send(ctx context.Context, t dispatch.Token, name string, fl *flight, effect func() error) error {
+func (l Link) send(ctx context.Context, t dispatch.Token, name string, open *openRequest, effect func() error) error {
 	late := ctx.Err() != nil // then it is sent all the same: that it must not be is the broker's to know
 	l.Pass()
 	if !late && ctx.Err() != nil {
 		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "world", Text: "not sent in time", Err: ctx.Err()}
 	}
-	err := l.request(ctx, t, name, fl, effect)
+	err := l.request(ctx, t, name, open, effect)
 	l.Pass()
 	return err
 }
 
-func (l Link) flight(t dispatch.Token) *flight { return &flight{l.Process, accountOf(t)} }
+func (l Link) openRequest(t dispatch.Token) *openRequest {
+	return &openRequest{l.Process, accountOf(t)}
+}
 
 // accountOf is whom a world's token is for.
 func accountOf(t dispatch.Token) dispatch.Account {
@@ -120,7 +122,7 @@ func collection(ref dispatch.Ref) []byte {
 }
 
 func (l Link) cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
-	return l.send(ctx, t, "cancel "+ref.ID, l.flight(t), func() error {
+	return l.send(ctx, t, "cancel "+ref.ID, l.openRequest(t), func() error {
 		run := l.find(accountOf(t), ref)
 		if run == nil {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "world"}
@@ -192,7 +194,7 @@ func (p TwoStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submis
 	if s.Ref == (dispatch.Ref{}) {
 		return p.make(ctx, t, s)
 	}
-	err := p.send(ctx, t, "start "+s.Ref.ID, p.flight(t), func() error {
+	err := p.send(ctx, t, "start "+s.Ref.ID, p.openRequest(t), func() error {
 		run := p.find(accountOf(t), s.Ref)
 		if run == nil || run.at(time.Now()) == "" {
 			return &dispatch.Error{Kind: dispatch.NotFound, Op: "world"}
@@ -204,7 +206,7 @@ func (p TwoStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submis
 
 func (p TwoStep) make(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 	var ref dispatch.Ref
-	err := p.send(ctx, t, "create "+s.Tag, p.flight(t), func() error {
+	err := p.send(ctx, t, "create "+s.Tag, p.openRequest(t), func() error {
 		ref = p.create(accountOf(t), baseOf(s), s.Tag).Ref
 		return nil
 	})
@@ -231,7 +233,7 @@ func (OneStep) TwoStep() bool { return false }
 func (p OneStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 	var ref dispatch.Ref
 	var step dispatch.Step
-	err := p.send(ctx, t, "execute "+s.Tag, p.flight(t), func() error {
+	err := p.send(ctx, t, "execute "+s.Tag, p.openRequest(t), func() error {
 		a := accountOf(t)
 		if p.full(a) {
 			return &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "503 with Retry-After", RetryAfter: time.Minute}

@@ -28,13 +28,13 @@ type World struct {
 
 	Violated func(format string, args ...any) // says what must never happen
 
-	mu      sync.Mutex
-	runs    []*Run
-	counts  map[string]int
-	flights []*flight
-	tokens  map[dispatch.Account]int // the newest of each account
-	bad     map[dispatch.Secret]bool // tokens that are not taken any more
-	Trace   func(format string, args ...any)
+	mu     sync.Mutex
+	runs   []*Run
+	counts map[string]int
+	open   []*openRequest
+	tokens map[dispatch.Account]int // the newest of each account
+	bad    map[dispatch.Secret]bool // tokens that are not taken any more
+	Trace  func(format string, args ...any)
 }
 
 // Run is one job at the platform.
@@ -55,7 +55,7 @@ type Run struct {
 	falters                  bool // it will say once that it has failed, and then go on
 }
 
-type flight struct {
+type openRequest struct {
 	process string
 	account dispatch.Account
 }
@@ -237,7 +237,7 @@ func (w *World) breaksOff() bool {
 }
 
 // request carries a request to the platform and its answer back. A token that was refused once is never taken again.
-func (w *World) request(ctx context.Context, t dispatch.Token, name string, fl *flight, effect func() error) error {
+func (w *World) request(ctx context.Context, t dispatch.Token, name string, open *openRequest, effect func() error) error {
 	deadline, _ := ctx.Deadline()
 	w.mu.Lock()
 	f := w.fault(name, time.Until(deadline))
@@ -245,13 +245,13 @@ func (w *World) request(ctx context.Context, t dispatch.Token, name string, fl *
 		w.bad = with(w.bad, t.Secret, true)
 		f.none, f.lost, f.cut, f.err = true, false, false, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "world", Text: "401"}
 	}
-	w.depart(fl)
+	w.requestBegan(open)
 	w.mu.Unlock()
 	answer := make(chan error, 1)
 	time.AfterFunc(f.to, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.arrive(fl)
+		w.requestEnded(open)
 		var err error
 		if !f.none {
 			err = effect()
@@ -267,7 +267,7 @@ func (w *World) request(ctx context.Context, t dispatch.Token, name string, fl *
 		time.Sleep(f.to / 2)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.arrive(fl)
+		w.requestEnded(open)
 		return f.err
 	}
 	select {
@@ -279,18 +279,18 @@ func (w *World) request(ctx context.Context, t dispatch.Token, name string, fl *
 	}
 }
 
-// depart and arrive watch that requests of two processes for one account are never on their way at once.
-func (w *World) depart(fl *flight) {
-	for _, other := range w.flights {
-		if fl != nil && other.account == fl.account && other.process != fl.process {
-			w.Violated("requests of %s and %s for %s overlap", other.process, fl.process, fl.account)
+// requestBegan and requestEnded check that two processes never have requests for one account under way at once.
+func (w *World) requestBegan(open *openRequest) {
+	for _, other := range w.open {
+		if open != nil && other.account == open.account && other.process != open.process {
+			w.Violated("requests of %s and %s for %s overlap", other.process, open.process, open.account)
 		}
 	}
-	if fl != nil {
-		w.flights = append(w.flights, fl)
+	if open != nil {
+		w.open = append(w.open, open)
 	}
 }
 
-func (w *World) arrive(fl *flight) {
-	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f == fl })
+func (w *World) requestEnded(open *openRequest) {
+	w.open = slices.DeleteFunc(w.open, func(f *openRequest) bool { return f == open })
 }

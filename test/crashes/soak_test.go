@@ -1,7 +1,6 @@
 package crashes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -534,8 +533,8 @@ func (s *soak) alive(p *program) (heap, stacks int) {
 	for before := strings.Count(p.said.String(), round); strings.Count(p.said.String(), round) < before+3; {
 		s.each(func(u *user) {
 			token, err := u.signIn()
-			for range 10 {
-				err = cmp.Or(err, p.askAs(s.t.Context(), token, http.MethodGet, "/jobs_status", "", nil, nil))
+			for i := 0; i < 10 && err == nil; i++ {
+				err = p.askAs(s.t.Context(), token, http.MethodGet, "/jobs_status", "", nil, nil)
 			}
 			if err != nil {
 				s.t.Error(err)

@@ -80,8 +80,8 @@ func (turn *turnstile) renews() (done func()) {
 	}
 }
 
-// shelf is what replicas share, in memory and in clear.
-type shelf struct {
+// tokenStore is what replicas share, in memory and in clear.
+type tokenStore struct {
 	mu   sync.Mutex
 	held map[string]identityToken
 }
@@ -91,13 +91,13 @@ type identityToken struct {
 	expires time.Time
 }
 
-func (s *shelf) Find(_ context.Context, name string) (dispatch.Secret, time.Time, error) {
+func (s *tokenStore) Find(_ context.Context, name string) (dispatch.Secret, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[name].token, s.held[name].expires, nil
 }
 
-func (s *shelf) Put(_ context.Context, name string, token dispatch.Secret, expires time.Time) error {
+func (s *tokenStore) Put(_ context.Context, name string, token dispatch.Secret, expires time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[name] = identityToken{token, expires}
@@ -116,7 +116,7 @@ func TestRotation(t *testing.T) {
 	renewing(t, s)
 	turn := newTurnstile(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
-		shared := &shelf{held: map[string]identityToken{}}
+		shared := &tokenStore{held: map[string]identityToken{}}
 		var replicas []*identity.Tokens
 		for range 2 {
 			kept, err := store.Open(t.Context(), database, nil)

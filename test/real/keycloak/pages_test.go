@@ -50,7 +50,7 @@ func TestPagesInABrowser(t *testing.T) {
 }
 
 // shows waits for a page of ours and looks at it: a title and a language, one heading, one landmark, and text that stands out from
-// what is behind it, in light and in dark. With EODISPATCH_SCREENSHOTS its picture is kept in that folder.
+// what is behind it, in light and in dark. With EODISPATCH_SCREENSHOTS its screenshot is kept in that folder.
 func (c *chromium) shows(name, title, text string) {
 	c.t.Helper()
 	c.comesTo(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
@@ -72,7 +72,7 @@ func (c *chromium) shows(name, title, text string) {
 		if page.Contrast < 4.5 || page.Smallest < 14 || page.Targets < 24 || page.Width > page.Screen { // WCAG 2.2, AA
 			c.t.Errorf("%s in %s is hard to read: %+v", name, scheme, page)
 		}
-		c.keepPicture(name + "-" + scheme + ".png")
+		c.saveScreenshot(name + "-" + scheme + ".png")
 	}
 }
 
@@ -107,14 +107,14 @@ const inspection = `(() => {
 	});
 })()`
 
-func (c *chromium) keepPicture(file string) {
+func (c *chromium) saveScreenshot(file string) {
 	folder := os.Getenv("EODISPATCH_SCREENSHOTS")
 	if folder == "" {
 		return
 	}
-	var picture struct{ Data string }
-	c.call("Page.captureScreenshot", Object{"format": "png"}, &picture)
-	raw, err := base64.StdEncoding.DecodeString(picture.Data)
+	var screenshot struct{ Data string }
+	c.call("Page.captureScreenshot", Object{"format": "png"}, &screenshot)
+	raw, err := base64.StdEncoding.DecodeString(screenshot.Data)
 	must(c.t, err)
 	must(c.t, os.WriteFile(filepath.Join(folder, file), raw, 0o600))
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// teller shows how jobs fare.
-type teller interface {
-	tell(dispatch.Request, job) // may be called by several goroutines at once
-	end()                       // nothing more is told
+// progress shows the progress of jobs while the demonstration follows them.
+type progress interface {
+	show(dispatch.Request, job) // safe for concurrent use
+	end()                       // completes the output; show is not called afterwards
 }
 
-// newTeller shows bars on a terminal, and elsewhere a line for each change.
-func newTeller(ctx context.Context, out io.Writer) teller {
+// newProgress returns progress bars on a terminal, and otherwise one line for each change.
+func newProgress(ctx context.Context, out io.Writer) progress {
 	if isTerminal(out) {
 		return newBars(ctx, mpb.WithOutput(out))
 	}
@@ -69,7 +69,7 @@ type lines struct {
 	last map[int64]string
 }
 
-func (l *lines) tell(r dispatch.Request, j job) {
+func (l *lines) show(r dispatch.Request, j job) {
 	line := heading(r, j) + " " + j.state()
 	if j.Progress != nil && !j.over() {
 		line += fmt.Sprintf(" %.0f %%", *j.Progress)
@@ -100,7 +100,7 @@ func newBars(ctx context.Context, options ...mpb.ContainerOption) *bars {
 	return &bars{all: mpb.NewWithContext(ctx, options...), of: map[int64]*bar{}}
 }
 
-func (b *bars) tell(r dispatch.Request, j job) {
+func (b *bars) show(r dispatch.Request, j job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	one := b.of[j.ID]

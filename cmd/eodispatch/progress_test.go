@@ -16,12 +16,12 @@ func TestLinesTellEachChangeOnce(t *testing.T) {
 	r := dispatch.Request{Title: "ndvi", Label: dispatch.OpenEO}
 	for _, j := range []job{{ID: 1, Status: "running"}, {ID: 1, Status: "running"}, {ID: 1, Status: "running", Progress: &half},
 		{ID: 2, Status: "queued"}, {ID: 1, Status: "finished", Progress: &half}} {
-		l.tell(r, j)
+		l.show(r, j)
 	}
 	want := []string{"job 1  running", "job 1  running 50 %", "job 2  queued", "job 1  finished"}
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(got) != len(want) {
-		t.Fatalf("told:\n%s", &out)
+		t.Fatalf("shown:\n%s", &out)
 	}
 	for i := range want {
 		if !strings.HasSuffix(got[i], want[i]) {
@@ -37,7 +37,7 @@ func TestBarsEndAsTheirJobs(t *testing.T) {
 	r := dispatch.Request{Title: "ndvi", Label: dispatch.OpenEO}
 	for _, j := range []job{{ID: 1, Status: "running", Progress: &half}, {ID: 2, Status: "queued"}, {ID: 3, Status: "queued"},
 		{ID: 1, Status: "finished"}, {ID: 2, Status: "failed"}} {
-		b.tell(r, j)
+		b.show(r, j)
 	}
 	b.end() // job 3 is still queued
 	for _, want := range []string{"job 1  [============================] finished", "] failed", "] queued"} {

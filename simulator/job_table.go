@@ -48,8 +48,8 @@ func (j *job) progress(t time.Time) float64 {
 	return j.course.progress(t)
 }
 
-// ledger is a server's jobs, in the order of their creation within an account.
-type ledger struct {
+// jobTable holds the jobs of a server, ordered by creation within each account.
+type jobTable struct {
 	seed  uint64
 	count uint64
 	byID  map[string]*job
@@ -58,48 +58,48 @@ type ledger struct {
 }
 
 // add gives the job its number and id.
-func (l *ledger) add(j *job) {
-	if l.byID == nil {
-		l.byID, l.of, l.live = map[string]*job{}, map[string][]*job{}, map[string]map[*job]bool{}
+func (t *jobTable) add(j *job) {
+	if t.byID == nil {
+		t.byID, t.of, t.live = map[string]*job{}, map[string][]*job{}, map[string]map[*job]bool{}
 	}
-	l.count++
-	j.number = l.count
-	r := rand.New(rand.NewPCG(l.seed, j.number))
+	t.count++
+	j.number = t.count
+	r := rand.New(rand.NewPCG(t.seed, j.number))
 	j.id = fmt.Sprintf("j-%08x%016x", uint32(j.number), r.Uint64())
-	l.byID[j.id] = j
-	l.of[j.account] = append(l.of[j.account], j)
+	t.byID[j.id] = j
+	t.of[j.account] = append(t.of[j.account], j)
 }
 
-func (l *ledger) remove(j *job) {
-	delete(l.byID, j.id)
-	i, _ := slices.BinarySearchFunc(l.of[j.account], j.number, func(k *job, n uint64) int { return cmp.Compare(k.number, n) })
-	l.of[j.account] = slices.Delete(l.of[j.account], i, i+1)
-	delete(l.live[j.account], j)
+func (t *jobTable) remove(j *job) {
+	delete(t.byID, j.id)
+	i, _ := slices.BinarySearchFunc(t.of[j.account], j.number, func(k *job, n uint64) int { return cmp.Compare(k.number, n) })
+	t.of[j.account] = slices.Delete(t.of[j.account], i, i+1)
+	delete(t.live[j.account], j)
 }
 
 // full reports whether the account has so many jobs that were started and have not ended. No slots: it never is.
-func (l *ledger) full(account string, slots int, now time.Time) bool {
+func (t *jobTable) full(account string, slots int, now time.Time) bool {
 	if slots == 0 {
 		return false
 	}
-	live := l.live[account]
+	live := t.live[account]
 	maps.DeleteFunc(live, func(j *job, _ bool) bool { p := j.at(now); return p == created || p.final() })
 	return len(live) >= slots
 }
 
-func (l *ledger) start(j *job, life Life, now time.Time) {
-	c := life.begin(now, l.seed, j.number)
+func (t *jobTable) start(j *job, life Life, now time.Time) {
+	c := life.begin(now, t.seed, j.number)
 	j.course, j.updated = &c, now
-	if l.live[j.account] == nil {
-		l.live[j.account] = map[*job]bool{}
+	if t.live[j.account] == nil {
+		t.live[j.account] = map[*job]bool{}
 	}
-	l.live[j.account][j] = true
+	t.live[j.account][j] = true
 }
 
 // page gives the account's jobs that were created before number (0: from the newest), newest first, n at most (0: all),
 // those only that keep accepts. more reports whether there are others.
-func (l *ledger) page(account string, before uint64, n int, keep func(*job) bool) (page []*job, more bool) {
-	for _, j := range slices.Backward(l.of[account]) {
+func (t *jobTable) page(account string, before uint64, n int, keep func(*job) bool) (page []*job, more bool) {
+	for _, j := range slices.Backward(t.of[account]) {
 		if before > 0 && j.number >= before || !keep(j) {
 			continue
 		}

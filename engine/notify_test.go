@@ -18,13 +18,13 @@ import (
 )
 
 // process hears on a channel what others tell. It is listening when process returns.
-func process(t *testing.T, url string) (*engine.Postgres, <-chan engine.News) {
+func process(t *testing.T, url string) (*engine.Postgres, <-chan engine.Notification) {
 	t.Helper()
 	p := engine.NewPostgres(url, slog.New(slog.DiscardHandler))
-	heard := make(chan engine.News, 10_000)
+	heard := make(chan engine.Notification, 10_000)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { p.Run(ctx, func(n engine.News) { heard <- n }) })
+	running.Go(func() { p.Run(ctx, func(n engine.Notification) { heard <- n }) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 {
 		t.Errorf("news before there was any: %v", n)
@@ -32,19 +32,19 @@ func process(t *testing.T, url string) (*engine.Postgres, <-chan engine.News) {
 	return p, heard
 }
 
-func hear(t *testing.T, heard <-chan engine.News) engine.News {
+func hear(t *testing.T, heard <-chan engine.Notification) engine.Notification {
 	t.Helper()
 	select {
 	case n := <-heard:
 		return n
 	case <-time.After(10 * time.Second):
 		t.Fatal("nothing was heard")
-		return engine.News{}
+		return engine.Notification{}
 	}
 }
 
 // collect hears until every id was saved and every account woken.
-func collect(t *testing.T, heard <-chan engine.News, woken []dispatch.Account, saved []dispatch.JobID, shown []dispatch.UserID) {
+func collect(t *testing.T, heard <-chan engine.Notification, woken []dispatch.Account, saved []dispatch.JobID, shown []dispatch.UserID) {
 	t.Helper()
 	accounts, jobs, users := map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
 	for len(accounts) < len(woken) || len(jobs) < len(saved) || len(users) < len(shown) {
@@ -89,9 +89,9 @@ func TestNewsReachesTheOthers(t *testing.T) {
 		saved = append(saved, dispatch.JobID(1e15+i))
 		shown = append(shown, dispatch.UserID(fmt.Sprintf("https://idp.example/realms/a \"%d\"", i)))
 	}
-	one.Tell(engine.News{Woken: woken})
-	one.Tell(engine.News{Saved: saved})
-	one.Tell(engine.News{Shown: shown})
+	one.Notify(engine.Notification{Woken: woken})
+	one.Notify(engine.Notification{Saved: saved})
+	one.Notify(engine.Notification{Shown: shown})
 	collect(t, others, woken, saved, shown)
 	collect(t, thirds, woken, saved, shown)
 	if len(mine) > 0 {
@@ -107,7 +107,7 @@ func TestHintsComeBackAfterACut(t *testing.T) {
 	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 { // once it listens again: look, for what was missed
 		t.Errorf("heard %v", n)
 	}
-	one.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}}) // into a connection that is gone: it is sent over the next
+	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}}) // into a connection that is gone: it is sent over the next
 	for {
 		switch n := hear(t, heard); {
 		case len(n.Woken) == 1 && n.Woken[0] == "p/shared":
@@ -129,7 +129,7 @@ func TestASilentListenerLooksInstead(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 15*time.Second)
 	defer stop()
 	var looks atomic.Int32
-	p.Run(ctx, func(n engine.News) {
+	p.Run(ctx, func(n engine.Notification) {
 		if len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 {
 			looks.Add(1)
 		}
@@ -152,7 +152,7 @@ func TestHintsFromASilentServer(t *testing.T) {
 	proxy.Silence(false)
 	began := time.Now()
 	for {
-		one.Tell(engine.News{Shown: []dispatch.UserID{"ann"}})
+		one.Notify(engine.Notification{Shown: []dispatch.UserID{"ann"}})
 		select {
 		case n := <-heard:
 			if len(n.Shown) == 1 {
@@ -177,8 +177,8 @@ func TestAServerThatRefusesNotificationsIsLoggedOnce(t *testing.T) {
 	p := engine.NewPostgres(url, slog.New(slog.NewTextHandler(&said, nil)))
 	ctx, stop := context.WithTimeout(t.Context(), 6*time.Second)
 	defer stop()
-	p.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}})
-	p.Run(ctx, func(engine.News) {})
+	p.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}})
+	p.Run(ctx, func(engine.Notification) {})
 	if text := said.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "hints are cut off") != 2 {
 		t.Errorf("said %s", text)
 	}
@@ -189,7 +189,7 @@ func TestSettingsOfPoolsAreNotTheServers(t *testing.T) {
 	url := postgres.Database(t) + "&pool_max_conns=6&pool_max_conn_idle_time=1m&pool_ping_timeout=2s"
 	one, _ := process(t, url)
 	_, heard := process(t, url)
-	one.Tell(engine.News{Woken: []dispatch.Account{"p/shared"}})
+	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}})
 	collect(t, heard, []dispatch.Account{"p/shared"}, nil, nil)
 }
 
@@ -215,18 +215,18 @@ func (l *lines) String() string {
 // visit.
 func TestAWakeCrossesProcesses(t *testing.T) {
 	url := postgres.Database(t)
-	hints := func() engine.Hints { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
+	hints := func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
 	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 200), make(chan []dispatch.JobID, 200)
 	s := open(t, url)
 	release := make(chan struct{})
-	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Hints: hints(),
+	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Notifier: hints(),
 		Woken: func(a dispatch.Account) { woken <- a }, Heard: func(ids []dispatch.JobID, _ []dispatch.UserID) { saved <- ids },
 		Visit: func(ctx context.Context, l dispatch.Lease) error {
 			begun <- l
 			<-release // before the engine is waited for
 			return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
 		}})
-	full := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Hints: hints(), Visits: -1})
+	full := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Notifier: hints(), Visits: -1})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { visiting.Run(ctx) })

@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// desk keeps a server's jobs.
-type desk struct {
+// jobServer holds the jobs of a simulated server and lets tests change them.
+type jobServer struct {
 	mu   sync.Mutex // of jobs, and of the server's Life
-	jobs ledger
+	jobs jobTable
 }
 
-func (d *desk) lock() (unlock func()) {
-	d.mu.Lock()
-	return d.mu.Unlock
+func (s *jobServer) lock() (unlock func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
 }
 
 // SetStatus makes a job tell a status word from now on, whatever the truth; "" ends that. It reports whether there is
 // such a job.
-func (d *desk) SetStatus(id, word string) bool {
-	defer d.lock()()
-	j := d.jobs.byID[id]
+func (s *jobServer) SetStatus(id, word string) bool {
+	defer s.lock()()
+	j := s.jobs.byID[id]
 	if j != nil {
 		j.word = word
 	}
@@ -29,25 +29,25 @@ func (d *desk) SetStatus(id, word string) bool {
 }
 
 // Forget makes the server lose a job. It reports whether there was such a job.
-func (d *desk) Forget(id string) bool {
-	defer d.lock()()
-	j := d.jobs.byID[id]
+func (s *jobServer) Forget(id string) bool {
+	defer s.lock()()
+	j := s.jobs.byID[id]
 	if j != nil {
-		d.jobs.remove(j)
+		s.jobs.remove(j)
 	}
 	return j != nil
 }
 
 // Sent gives the request body that made a job; nil: there is no such job.
-func (d *desk) Sent(id string) []byte {
-	defer d.lock()()
-	if j := d.jobs.byID[id]; j != nil {
+func (s *jobServer) Sent(id string) []byte {
+	defer s.lock()()
+	if j := s.jobs.byID[id]; j != nil {
 		return slices.Clone(j.body)
 	}
 	return nil
 }
 
-// about is the handler of requests about one job, which find finds. While do works on it nothing else happens at the desk.
+// about makes a handler for requests about one job, which find looks up. The server is locked while do handles the job.
 func about[S interface{ lock() (unlock func()) }](find func(S, call) (*job, *problem), do func(S, http.ResponseWriter, call, *job) *problem) func(S, http.ResponseWriter, call) *problem {
 	return func(s S, w http.ResponseWriter, c call) *problem {
 		defer s.lock()()

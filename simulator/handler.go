@@ -15,8 +15,8 @@ type problem struct {
 	code, message string
 }
 
-// door is where requests come in: it counts them, and lets faults strike.
-type door struct {
+// handler wraps the handlers of all routes: it counts the requests and applies the faults that a test set.
+type handler struct {
 	faults *Faults
 	oracle *Oracle
 	refuse func(http.ResponseWriter, problem)
@@ -32,33 +32,33 @@ type call struct {
 	denied  *problem // why account is ""
 }
 
-func (d door) admit(w http.ResponseWriter, c call, handle func(http.ResponseWriter, call) *problem) {
-	leave := sync.OnceFunc(d.oracle.enter(c.route, c.account))
-	defer leave()
-	// Only with the body read does net/http notice that the client has left, which is to end a latency.
+func (h handler) handle(w http.ResponseWriter, c call, next func(http.ResponseWriter, call) *problem) {
+	done := sync.OnceFunc(h.oracle.enter(c.route, c.account))
+	defer done()
+	// Only with the body read does net/http notice that the client disconnected, which must end a latency early.
 	body, err := io.ReadAll(io.LimitReader(c.Body, maxBody))
 	if err != nil {
 		return
 	}
 	c.Body = io.NopCloser(bytes.NewReader(body))
-	f := d.faults.strike(c.route)
+	f := h.faults.strike(c.route)
 	if !sleep(c.Context(), f.Latency) {
 		return
 	}
 	a := newAnswer()
 	if f.After || f.Status == 0 && !f.Cut {
-		d.serve(a, c, handle)
+		h.serve(a, c, next)
 	}
 	if f.Cut {
 		panic(http.ErrAbortHandler)
 	}
 	if f.Status != 0 {
 		a = newAnswer()
-		d.refuse(a, problem{f.Status, f.code(), f.Message})
+		h.refuse(a, problem{f.Status, f.code(), f.Message})
 	}
 	f.spoil(a)
 	if f.Form == AsIs {
-		leave() // the client has the whole response, and may send its next request, before this function returns
+		done() // the client has the whole response, and may send its next request, before this function returns
 	}
 	f.send(c.Context(), w, a)
 }
@@ -70,13 +70,13 @@ func (f Fault) code() string {
 	return f.Code
 }
 
-func (d door) serve(a *answer, c call, handle func(http.ResponseWriter, call) *problem) {
+func (h handler) serve(a *answer, c call, next func(http.ResponseWriter, call) *problem) {
 	p := c.denied
 	if p == nil {
-		p = handle(a, c)
+		p = next(a, c)
 	}
 	if p != nil {
-		d.refuse(a, *p)
+		h.refuse(a, *p)
 	}
 }
 
