@@ -19,14 +19,14 @@ const (
 func (b *Broker) Jobs(ctx context.Context, u UserID, p Page) iter.Seq2[Record, error] {
 	read := func(p Page) ([]Record, error) { return b.Store.Records(ctx, u, p) }
 	at := func(r Record) Place { return Place{Created: r.Created, ID: int64(r.ID)} }
-	return (&listRead{Broker: b, read: read, at: at}).records(ctx, p)
+	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
 }
 
 // TaskJobs reads the jobs of a task by their numbers likewise.
 func (b *Broker) TaskJobs(ctx context.Context, u UserID, id TaskID, p Page) iter.Seq2[Record, error] {
 	read := func(p Page) ([]Record, error) { return b.Store.TaskJobs(ctx, u, id, p) }
 	at := func(r Record) Place { return Place{ID: int64(r.Number)} }
-	return (&listRead{Broker: b, read: read, at: at}).records(ctx, p)
+	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
 }
 
 // Tasks reads the owner's tasks, newest first, likewise.
@@ -82,7 +82,7 @@ func parts[T any](p Page, read func(Page) ([]T, error), at func(T) Place) iter.S
 
 // listRead is a list on its way from the store to a client.
 type listRead struct {
-	*Broker
+	broker *Broker
 	read   func(Page) ([]Record, error)
 	at     func(Record) Place
 	places queuePlaces
@@ -120,7 +120,7 @@ func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err 
 	for i, r := range part {
 		was[i] = r.Attention
 	}
-	for i, r := range l.admit(part) {
+	for i, r := range l.broker.admit(part) {
 		if l.whole || r.Attention == was[i] {
 			continue
 		}
@@ -135,7 +135,7 @@ func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err 
 			part[i].Attention = was[i]
 		}
 	}
-	return l.queued(ctx, part, l.places)
+	return l.broker.queued(ctx, part, l.places)
 }
 
 // hears reports whether the platform of an account told the status of any job of the list lately.

@@ -127,12 +127,12 @@ func (n *noted) news(platform string, silent bool) bool {
 func (v *visit) hear(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)
-	if o.Unsent || !silent && !answered || !v.noted.news(v.Name, silent) {
+	if o.Unsent || !silent && !answered || !v.broker.noted.news(v.backend.Name, silent) {
 		return nil
 	}
 	failure := ""
 	if silent {
 		failure = TextFor(o.Err)
 	}
-	return v.Store.Answered(ctx, v.Name, failure)
+	return v.broker.Store.Answered(ctx, v.backend.Name, failure)
 }

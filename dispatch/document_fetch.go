@@ -223,8 +223,8 @@ type waiting struct {
 // ready gives due jobs of a line whose documents are at hand, n at most. The others are left waiting: those whose
 // documents were just asked for as they are, and those whose documents cannot be had with an answer to be saved.
 func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, error) {
-	p, can := v.Platform.(Preparer)
-	jobs, err := v.Store.Ready(ctx, v.account, l, n)
+	p, can := v.backend.Platform.(Preparer)
+	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
 	if err != nil || !can {
 		return jobs, err
 	}
@@ -232,7 +232,7 @@ func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, er
 	if err != nil || len(good) == len(jobs) {
 		return good, err
 	}
-	more, err := v.Store.Ready(ctx, v.account, l, perTurn)
+	more, err := v.broker.Store.Ready(ctx, v.account, l, perTurn)
 	if err != nil || len(more) <= len(jobs) {
 		return good, err
 	}
@@ -267,11 +267,11 @@ func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) 
 
 // fetch has the document of a job fetched. It gives an error once that takes longer than a moment.
 func (v *visit) fetch(w *waiting, j Job, s Service, address string) error {
-	prep := v.prepare(v.Backend, j.Owner, v.account, s, address)
+	prep := v.broker.prepare(v.backend, j.Owner, v.account, s, address)
 	if prep == nil {
 		return notFetched(address, false)
 	}
-	late, underWay := v.preparing.late(prep)
+	late, underWay := v.broker.preparing.late(prep)
 	if time.Now().Before(late) {
 		w.look = earlier(w.look, late)
 		return nil
@@ -294,7 +294,7 @@ func (v *visit) service(ctx context.Context, j Job) (Service, error) {
 	if s, known := v.services[key]; known {
 		return s, nil
 	}
-	r, err := v.Store.Request(ctx, j.ID)
+	r, err := v.broker.Store.Request(ctx, j.ID)
 	if err != nil {
 		return Service{}, err
 	}

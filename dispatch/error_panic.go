@@ -26,7 +26,7 @@ func (v *visit) asked(ctx context.Context, f flight) (answers []answer) {
 			answers = f.failed(err)
 		}
 	}()
-	defer Caught(ctx, v.Log, "dispatch.visit: ask "+v.Name, &err)
+	defer Caught(ctx, v.broker.Log, "dispatch.visit: ask "+v.backend.Name, &err)
 	return f.ask(ctx, f.token, f.jobs)
 }
 

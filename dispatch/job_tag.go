@@ -88,7 +88,7 @@ func (v *visit) tagged(j Job) Job {
 	if j.Phase != Waiting {
 		return j
 	}
-	nonce := v.Nonce
+	nonce := v.broker.Nonce
 	if nonce == nil {
 		nonce = newNonce
 	}

@@ -65,7 +65,7 @@ func TestAListingOfAnothersAttemptMeansNothing(t *testing.T) {
 }
 
 func TestANonceIsMadeForEachAttempt(t *testing.T) {
-	v := &visit{Broker: &Broker{}}
+	v := &visit{broker: &Broker{}}
 	one := v.tagged(Job{ID: 1, Phase: Waiting})
 	two := v.tagged(Job{ID: 1, Phase: Waiting, Attempt: 1, Nonces: one.Nonces})
 	first, second := two.Nonces.of(1), two.Nonces.of(2)

@@ -75,7 +75,7 @@ func (s StartsSeen) tells(p Promptness) bool {
 // noteStarts keeps what was seen of starts, if that changes anything.
 func (v *visit) noteStarts(ctx context.Context) error {
 	if v.starts.tells(v.agenda.Starts) {
-		if err := v.Store.NoteStarts(ctx, v.Name, v.starts); err != nil {
+		if err := v.broker.Store.NoteStarts(ctx, v.backend.Name, v.starts); err != nil {
 			return err
 		}
 	}
@@ -85,8 +85,8 @@ func (v *visit) noteStarts(ctx context.Context) error {
 
 // sawStart notes what a saved answer shows of a start. Where one request creates and starts there is none to settle.
 func (v *visit) sawStart(was, is Job) {
-	if v.Platform.TwoStep() {
-		v.starts.add(was, is, v.Limits.Send)
+	if v.backend.Platform.TwoStep() {
+		v.starts.add(was, is, v.backend.Limits.Send)
 	}
 }
 

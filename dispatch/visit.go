@@ -17,8 +17,8 @@ const (
 
 // visit is one stay at an account. All its state belongs to the goroutine of run; requests only send their answers.
 type visit struct {
-	*Broker
-	*Backend
+	broker  *Broker
+	backend *Backend
 	account Account
 	held    Lease
 
@@ -67,18 +67,18 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 		return b.strand(context.WithoutCancel(ctx), l)
 	}
 	v := &visit{
-		Broker: b, Backend: backend, account: l.Account, held: l,
+		broker: b, backend: backend, account: l.Account, held: l,
 		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
 		until: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= mostBegun,
 	}
 	if !l.Until.IsZero() {
-		v.lease = earlier(l.Until, time.Now().Add(v.Limits.Lease()))
+		v.lease = earlier(l.Until, time.Now().Add(v.backend.Limits.Lease()))
 	}
 	defer v.leaveGates()
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.keepUnsaved(v.said())
+			v.broker.keepUnsaved(v.said())
 		}
 	}()
 	err := v.run(ctx)
@@ -93,17 +93,17 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 // planned the account without them, and would not look at them again.
 func (v *visit) wakeOther(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(repair) {
-		err := v.Store.Wake(ctx, v.account)
+		err := v.broker.Store.Wake(ctx, v.account)
 		if err == nil {
-			v.wake(v.account)
+			v.broker.wake(v.account)
 			return
 		}
-		v.Log.DebugContext(ctx, "waking an account failed", "account", string(v.account), "error", err)
+		v.broker.Log.DebugContext(ctx, "waking an account failed", "account", string(v.account), "error", err)
 	}
 }
 
 func (v *visit) run(ctx context.Context) error {
-	woken, stop := v.woken.watch(v.account)
+	woken, stop := v.broker.woken.watch(v.account)
 	defer stop()
 	keep := context.WithoutCancel(ctx) // what was begun is saved, whoever wants to stop
 	for {
@@ -116,7 +116,7 @@ func (v *visit) run(ctx context.Context) error {
 		switch {
 		case v.flying > 0, len(v.unsaved) > 0 && ours:
 		case err != nil && (ending || !ours || Is(err, Conflict)):
-			v.keepUnsaved(v.said())
+			v.broker.keepUnsaved(v.said())
 			return err
 		case err != nil:
 		case ending, v.quiet():
@@ -131,7 +131,7 @@ func (v *visit) release(ctx context.Context) error {
 	v.bookAhead(ctx)
 	due := v.due()
 	for {
-		err := v.Store.Release(ctx, v.held, v.agenda.Wakes, due)
+		err := v.broker.Store.Release(ctx, v.held, v.agenda.Wakes, due)
 		if err == nil || Is(err, Conflict) || time.Now().After(v.lease) {
 			return err
 		}
@@ -150,7 +150,7 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 			return err
 		}
 	}
-	if well && !v.stirred && v.flying >= v.Limits.Requests && !v.turns.empty(v.open) && time.Since(v.read) < glance {
+	if well && !v.stirred && v.flying >= v.backend.Limits.Requests && !v.turns.empty(v.open) && time.Since(v.read) < glance {
 		return nil // nothing new can begin, and there is enough for the next answer
 	}
 	if err := v.look(ctx); err != nil {
@@ -159,7 +159,7 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 	if v.comparesNow(ending) {
 		return v.compare(ctx)
 	}
-	if ending || v.turns.empty(v.open) || v.flying >= v.Limits.Requests || time.Now().Before(v.resume) {
+	if ending || v.turns.empty(v.open) || v.flying >= v.backend.Limits.Requests || time.Now().Before(v.resume) {
 		return nil
 	}
 	t, ok, err := v.authorize(ctx)
@@ -195,11 +195,11 @@ func (v *visit) wentWell() bool {
 
 // renew keeps the lease so fresh that a request which begins now has most of its time, see deadline.
 func (v *visit) renew(ctx context.Context) error {
-	now, drift, ttl := time.Now(), v.drift(), v.Limits.Lease()
-	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.Limits.Send/3) - ttl)) {
+	now, drift, ttl := time.Now(), v.drift(), v.backend.Limits.Lease()
+	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.backend.Limits.Send/3) - ttl)) {
 		return nil
 	}
-	if err := v.Store.Renew(ctx, v.held, ttl); err != nil {
+	if err := v.broker.Store.Renew(ctx, v.held, ttl); err != nil {
 		return err
 	}
 	v.lease, v.leaseDrift = now.Add(ttl), drift
@@ -209,13 +209,13 @@ func (v *visit) renew(ctx context.Context) error {
 // look reads the agenda and puts what is due into its classes.
 func (v *visit) look(ctx context.Context) (err error) {
 	v.read, v.stirred, v.crowded = time.Now(), false, time.Time{}
-	if v.agenda, err = v.agendaOf(ctx, v.account, perTurn); err != nil {
+	if v.agenda, err = v.broker.agendaOf(ctx, v.account, perTurn); err != nil {
 		return err
 	}
 	v.turns.due = [classes][]Job{cancel: v.agenda.Cancel, settle: v.agenda.Settle}
 	v.enqueueLearn()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
-		return v.Store.Hold(ctx, v.account, 0, None, "")
+		return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 	}
 	if v.agenda.Now.Before(v.agenda.Hold) || v.agenda.Restored != NotRestored {
 		return nil
@@ -230,7 +230,7 @@ func (v *visit) look(ctx context.Context) (err error) {
 // enqueueWaiting gives the free slots to the lines whose turn it is, of those with jobs whose documents are at hand. It saves what
 // was found out about the others.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
-	free := v.Limits.free(v.agenda.Held)
+	free := v.backend.Limits.free(v.agenda.Held)
 	w, ready := waiting{}, map[Line][]Job{}
 	lines, err := v.readyLines(ctx, &w, ready, free)
 	v.fetching = w.look
@@ -255,7 +255,7 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 func (v *visit) enqueueLearn() {
 	waits := map[UserID]bool{}
 	for _, j := range v.agenda.Learn {
-		waits[j.Owner] = waits[j.Owner] || j.Awaited && v.Limits.Pace > 0
+		waits[j.Owner] = waits[j.Owner] || j.Awaited && v.backend.Limits.Pace > 0
 	}
 	for _, j := range v.agenda.Learn {
 		c := learn
@@ -271,7 +271,7 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due is when there is next something to do, in the store's time; zero: never, as things are.
 func (v *visit) due() time.Time {
-	due := earlier(v.after(v.agenda.due(v.Limits), v.shut[Acting]), v.after(v.agenda.NextLearn, v.shut[Reading]))
+	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.shut[Acting]), v.after(v.agenda.NextLearn, v.shut[Reading]))
 	return v.after(due, v.resume)
 }
 
@@ -320,14 +320,14 @@ func (v *visit) rest(err error) time.Duration {
 	if err != nil {
 		return repair
 	}
-	if d := time.Until(v.fetching); d > 0 && v.flying < v.Limits.Requests {
+	if d := time.Until(v.fetching); d > 0 && v.flying < v.backend.Limits.Requests {
 		return min(repair, d, v.untilReading())
 	}
 	if time.Now().Before(v.crowded) && v.flying == 0 {
 		return v.restCrowded()
 	}
 	if v.flying > 0 { // for the next reading, if there is room
-		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.Limits.Requests {
+		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.backend.Limits.Requests {
 			return min(repair, next)
 		}
 		return repair

@@ -20,17 +20,17 @@ const (
 
 // authorize gets the token for the steps that are due. Without one nothing is asked, and whoever waits is told why.
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
-	t, err = v.token(ctx, v.account)
+	t, err = v.broker.token(ctx, v.account)
 	if err == nil {
-		if v.denials.got(v.account) {
-			err = v.Store.Hold(ctx, v.account, 0, None, "")
+		if v.broker.denials.got(v.account) {
+			err = v.broker.Store.Hold(ctx, v.account, 0, None, "")
 		}
 		return t, err == nil, firstOf(err, v.renew(ctx))
 	}
 	if OfDatabase(err) != nil { // of the vault: it says nothing about the platform, nor about who must sign in
 		return t, false, err
 	}
-	v.denial, v.empty = v.blame(err), true
+	v.denial, v.empty = v.backend.blame(err), true
 	v.unsaved = append(v.unsaved, flown{answers: v.denied()})
 	return t, false, firstOf(v.saveAll(ctx), v.deny(ctx))
 }
@@ -70,11 +70,11 @@ func (v *visit) heedToken(f flown) {
 	case failed == nil:
 		v.refusals = 0
 	case Is(refused, SignInRequired):
-		v.Tokens.Refused(v.account, f.token)
+		v.broker.Tokens.Refused(v.account, f.token)
 		v.refusals++
 	}
 	if v.refusals > 1 || Is(refused, Misconfigured) {
-		v.denial = v.blame(refused)
+		v.denial = v.backend.blame(refused)
 	}
 }
 
@@ -83,8 +83,8 @@ func (v *visit) deny(ctx context.Context) error {
 	if v.denial == nil {
 		return nil
 	}
-	d := v.denials.begin(v.account, v.denial, v.empty)
-	if err := v.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
+	d := v.broker.denials.begin(v.account, v.denial, v.empty)
+	if err := v.broker.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
 		return err
 	}
 	if Is(v.denial, SignInRequired) {
@@ -92,14 +92,14 @@ func (v *visit) deny(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.Access == AccessUser { // one word for all that waits
-		v.show(UserID(v.account.Identity()))
+	if v.backend.Access == AccessUser { // one word for all that waits
+		v.broker.show(UserID(v.account.Identity()))
 	}
 	level := slog.LevelInfo
 	if Is(v.denial, Misconfigured) {
 		level = slog.LevelError
 	}
-	v.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.denial)
+	v.broker.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.denial)
 	v.resume, v.refusals, v.denial, v.empty = time.Now().Add(min(d, untilAsked)), 0, nil, false
 	return nil
 }
@@ -107,19 +107,19 @@ func (v *visit) deny(ctx context.Context) error {
 // giveUp lets the jobs fail whose user was needed for too long. What was created for them at the platform is inert: it is
 // removed if there is ever a token again.
 func (v *visit) giveUp(ctx context.Context) error {
-	patience := cmp.Or(v.SignInWithin, signInWithin)
-	given, err := v.Store.GiveUp(ctx, v.account, patience,
+	patience := cmp.Or(v.broker.SignInWithin, signInWithin)
+	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,
 		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.denial)))
 	var created []Job
 	for _, j := range given {
-		v.tell(ctx, Job{}, j, v.denial)
+		v.broker.tell(ctx, Job{}, j, v.denial)
 		if j.Ref != (Ref{}) {
 			j.Due = v.now()
 			created = append(created, j.withStray(j.Ref))
 		}
 	}
 	if len(created) > 0 {
-		_, err = v.Store.Save(ctx, created)
+		_, err = v.broker.Store.Save(ctx, created)
 	}
 	return err
 }

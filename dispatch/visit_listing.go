@@ -65,13 +65,13 @@ func (l *listings) read(b baseOf, err error, now time.Time) {
 }
 
 func (v *visit) listable(base string) bool {
-	_, can := v.Platform.(Lister)
-	return can && !v.listings.of(baseOf{v.Name, base}).none
+	_, can := v.backend.Platform.(Lister)
+	return can && !v.broker.listings.of(baseOf{v.backend.Name, base}).none
 }
 
 // listingPays reports whether there is a listing of use, and as many jobs below its base are due that it is cheaper.
 func (v *visit) listingPays(base string) bool {
-	if v.careful || v.listings.of(baseOf{v.Name, base}).fails(time.Now()) {
+	if v.careful || v.broker.listings.of(baseOf{v.backend.Name, base}).fails(time.Now()) {
 		return false
 	}
 	n := 0
@@ -90,9 +90,9 @@ func (v *visit) single(j Job) bool { return v.missed[j.ID] || j.Seen == Failed |
 // listing is one request that was wanted for first, and for all else below its base that can be read from a list, due or
 // not: creates in doubt, and statuses. Where listings fail, it is for creates in doubt alone: only they need one.
 func (v *visit) listing(ctx context.Context, first Job) (step, error) {
-	live, err := v.Store.Listable(ctx, v.account, first.Base)
+	live, err := v.broker.Store.Listable(ctx, v.account, first.Base)
 	jobs := []Job{first}
-	doubts := v.careful || v.listings.of(baseOf{v.Name, first.Base}).fails(time.Now())
+	doubts := v.careful || v.broker.listings.of(baseOf{v.backend.Name, first.Base}).fails(time.Now())
 	for _, j := range live {
 		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started && v.single(j)) {
 			jobs = append(jobs, j)
@@ -117,9 +117,9 @@ func (v *visit) shown(f flown) {
 // list reads a listing, to its end unless all was seen before, and says what it means for each job. One that breaks off
 // says nothing about what was not seen; where there is none, all is asked singly from now on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []answer {
-	m := newMatch(jobs, v.Installation, !v.Platform.TwoStep())
+	m := newMatch(jobs, v.broker.Installation, !v.backend.Platform.TwoStep())
 	err := v.matchAll(ctx, t, base, m)
-	v.listings.ended(baseOf{v.Name, base}, err)
+	v.broker.listings.ended(baseOf{v.backend.Name, base}, err)
 	if Is(err, Unsupported) {
 		return m.answers
 	}
@@ -127,8 +127,8 @@ func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []an
 }
 
 func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (err error) {
-	defer Caught(ctx, v.Log, "dispatch.visit: list "+v.Name, &err)
-	for l, err := range v.Platform.(Lister).List(ctx, t, base) {
+	defer Caught(ctx, v.broker.Log, "dispatch.visit: list "+v.backend.Name, &err)
+	for l, err := range v.backend.Platform.(Lister).List(ctx, t, base) {
 		if err != nil {
 			return err
 		}

@@ -88,7 +88,7 @@ func TestSomeBasesCannotBeListed(t *testing.T) {
 }
 
 func visitOf(p Platform) *visit {
-	return &visit{Broker: &Broker{Installation: "me"}, Backend: &Backend{Platform: p}, missed: map[JobID]bool{}}
+	return &visit{broker: &Broker{Installation: "me"}, backend: &Backend{Platform: p}, missed: map[JobID]bool{}}
 }
 
 func list(p Platform, jobs ...Job) map[JobID][]Outcome {

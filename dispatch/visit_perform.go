@@ -75,11 +75,11 @@ func (s step) takenBack(l Lease) []answer {
 }
 
 func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
-	r, err := v.Store.Request(ctx, j.ID)
+	r, err := v.broker.Store.Request(ctx, j.ID)
 	if err != nil {
 		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read from the database.", Err: err}}
 	}
-	s, err := v.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.Installation), Ref: j.Ref, Request: r})
+	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.broker.Installation), Ref: j.Ref, Request: r})
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}
@@ -87,8 +87,8 @@ func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 }
 
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
-	r, err := v.Platform.Status(ctx, t, j.Ref)
-	v.listings.read(baseOf{v.Name, j.Base}, err, time.Now())
+	r, err := v.backend.Platform.Status(ctx, t, j.Ref)
+	v.broker.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now())
 	return Outcome{Asked: AskStatus, Ref: j.Ref, Report: r, Err: err}
 }
 
@@ -98,12 +98,12 @@ func (v *visit) absent(_ context.Context, _ Token, j Job) Outcome { return v.not
 // notThere is the outcome for a create that a listing does not show. Of a job that was set aside by [compared] the platform
 // has an attempt that is not known here, so it is not sent again.
 func (v *visit) notThere(j Job) Outcome {
-	return Outcome{Asked: AskSearch, Repeat: v.Platform.TwoStep() && j.Status != Unknown || v.AtLeastOnce}
+	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() && j.Status != Unknown || v.backend.AtLeastOnce}
 }
 
 // cancelOf says how to cancel j, its strays first. A cancel that failed is followed by a look: the job may have ended.
 func (v *visit) cancelOf(j Job) func(context.Context, Token, Job) Outcome {
-	_, can := v.Platform.(Canceler)
+	_, can := v.backend.Platform.(Canceler)
 	switch {
 	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
 		return v.cancelStray
@@ -124,7 +124,7 @@ func (v *visit) cancelStray(ctx context.Context, t Token, j Job) Outcome {
 }
 
 func (v *visit) cancelRef(ctx context.Context, t Token, r Ref) error {
-	c, can := v.Platform.(Canceler)
+	c, can := v.backend.Platform.(Canceler)
 	if !can {
 		return &Error{Kind: Unsupported, Op: "dispatch.cancel", Text: "This platform cannot cancel jobs."}
 	}

@@ -39,8 +39,8 @@ func (v *visit) comparesNow(ending bool) bool {
 
 // compare compares the account with its platform's list, and lets it submit again if that could be done.
 func (v *visit) compare(ctx context.Context) error {
-	lister, can := v.Platform.(Lister)
-	if !can || !v.Platform.TwoStep() { // a list without tags tells nothing
+	lister, can := v.backend.Platform.(Lister)
+	if !can || !v.backend.Platform.TwoStep() { // a list without tags tells nothing
 		return v.withoutList(ctx)
 	}
 	t, ok, err := v.authorize(ctx)
@@ -53,36 +53,36 @@ func (v *visit) compare(ctx context.Context) error {
 		return v.withoutList(ctx)
 	case err != nil:
 		if Is(err, SignInRequired) { // the next attempt needs another token
-			v.Tokens.Refused(v.account, t)
+			v.broker.Tokens.Refused(v.account, t)
 		}
-		err = v.blame(err)
-		v.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
-		return v.Store.Hold(ctx, v.account, max(minute, retryAfter(err)), reason(err), TextFor(err))
+		err = v.backend.blame(err)
+		v.broker.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
+		return v.broker.Store.Hold(ctx, v.account, max(minute, retryAfter(err)), reason(err), TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
 	if err != nil {
 		return err
 	}
 	for _, u := range found {
-		v.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database", slog.String("account", string(u.Account)),
+		v.broker.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database", slog.String("account", string(u.Account)),
 			slog.String("ref", u.Ref.ID), slog.String("tag", u.Tag), slog.String("status", string(u.Status)))
 	}
-	v.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account), "unrecognized", len(found))
-	return v.Store.Compared(ctx, v.account, found)
+	v.broker.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account), "unrecognized", len(found))
+	return v.broker.Store.Compared(ctx, v.account, found)
 }
 
 // withoutList lets the account go on if the operator allowed that, and else says what it waits for.
 func (v *visit) withoutList(ctx context.Context) error {
 	if v.agenda.Restored == CompareIfLists {
-		v.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list", "account", string(v.account))
-		return v.Store.Compared(ctx, v.account, nil)
+		v.broker.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list", "account", string(v.account))
+		return v.broker.Store.Compared(ctx, v.account, nil)
 	}
-	v.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
-	return v.Store.Hold(ctx, v.account, restoredHold, NeedsOperator, restoredText)
+	v.broker.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
+	return v.broker.Store.Hold(ctx, v.account, restoredHold, NeedsOperator, restoredText)
 }
 
 func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []Listed, err error) {
-	if err := v.pace(ctx, v.Backend, v.account); err != nil {
+	if err := v.broker.pace(ctx, v.backend, v.account); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithDeadline(ctx, v.deadline())
@@ -100,11 +100,11 @@ func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []List
 // meanwhile.
 func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
 	for _, l := range listed {
-		t, ours := parseTag(v.Installation, l.Tag)
+		t, ours := parseTag(v.broker.Installation, l.Tag)
 		if !ours {
 			continue
 		}
-		j, err := v.Store.Load(ctx, t.job)
+		j, err := v.broker.Store.Load(ctx, t.job)
 		if err != nil && !Is(err, NotFound) {
 			return nil, err
 		}
@@ -126,12 +126,12 @@ func (v *visit) put(ctx context.Context, was, is Job) error {
 	if is.Turn == was.Turn {
 		return nil
 	}
-	saved, err := v.Store.Save(ctx, []Job{is})
+	saved, err := v.broker.Store.Save(ctx, []Job{is})
 	if err == nil && len(saved) == 0 {
 		err = &Error{Kind: Busy, Op: "dispatch.compare", Text: "The job was changed meanwhile."}
 	}
 	if err == nil {
-		v.tell(ctx, was, saved[0], nil)
+		v.broker.tell(ctx, was, saved[0], nil)
 	}
 	return err
 }

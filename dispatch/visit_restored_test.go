@@ -44,7 +44,7 @@ func TestAJobThatWasSetAsideIsNotSentAgain(t *testing.T) {
 	if v.notThere(aside).Repeat || !v.notThere(Job{Phase: Creating, Status: Accepted}).Repeat {
 		t.Error("it is sent again, or another is not")
 	}
-	if v.Backend.AtLeastOnce = true; !v.notThere(aside).Repeat {
+	if v.backend.AtLeastOnce = true; !v.notThere(aside).Repeat {
 		t.Error("it is not sent again where that was chosen")
 	}
 }

@@ -32,10 +32,10 @@ const inTurn = 250 * time.Millisecond
 // steps takes the most urgent steps, as many as may be under way at once and the platform's rate allows.
 func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 	var steps []flight
-	if v.backlog.full() {
+	if v.broker.backlog.full() {
 		v.resume = later(v.resume, time.Now().Add(repair))
 	}
-	for v.flying+len(steps) < v.Limits.Requests && !time.Now().Before(v.resume) {
+	for v.flying+len(steps) < v.backend.Limits.Requests && !time.Now().Before(v.resume) {
 		j, c, any := v.turns.take(v.open)
 		if !any {
 			break
@@ -64,10 +64,10 @@ func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 
 // take asks for the platform's next request slot, where it has a rate, and not again before that makes sense.
 func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Served, error) {
-	if v.Limits.Pace == 0 {
+	if v.backend.Limits.Pace == 0 {
 		return Served{Given: true}, nil
 	}
-	s, err := v.Store.Take(ctx, Ask{Account: v.account, Pace: v.Limits.Pace, Purpose: p, Ahead: min(slotAhead, v.Limits.Send/8), Due: due})
+	s, err := v.broker.Store.Take(ctx, Ask{Account: v.account, Pace: v.backend.Limits.Pace, Purpose: p, Ahead: min(slotAhead, v.backend.Limits.Send/8), Due: due})
 	switch {
 	case err != nil:
 	case !s.Given:
@@ -129,7 +129,7 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 	if len(asked) == 0 {
 		return flights, nil
 	}
-	saved, failed := v.Store.Save(ctx, asked)
+	saved, failed := v.broker.Store.Save(ctx, asked)
 	is := byID(saved)
 	var kept []flight
 	for _, f := range flights {
@@ -180,11 +180,11 @@ func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, er
 		return nil, nil
 	}
 	now, drift := time.Now(), v.drift()
-	jobs, err := v.Store.Intend(ctx, v.held, v.Limits, jobs)
+	jobs, err := v.broker.Store.Intend(ctx, v.held, v.backend.Limits, jobs)
 	if err != nil {
 		return nil, err
 	}
-	v.lease, v.leaseDrift = now.Add(v.Limits.Lease()), drift
+	v.lease, v.leaseDrift = now.Add(v.backend.Limits.Lease()), drift
 	return byID(jobs), nil
 }
 
@@ -199,7 +199,7 @@ func (v *visit) triable(j Job) time.Time {
 
 // deadline of a request: it is over before a stored send deadline that was committed before, and before the lease.
 func (v *visit) deadline() time.Time {
-	return v.lease.Add(-v.Limits.Lease() + v.Limits.Send)
+	return v.lease.Add(-v.backend.Limits.Lease() + v.backend.Limits.Send)
 }
 
 // send carries out a step. Once begun it runs to its answer or its deadline, whoever wants to stop: to break off a
@@ -219,8 +219,8 @@ func (v *visit) send(ctx context.Context, f flight) {
 // while the machine is suspended.
 func (v *visit) drift() time.Duration {
 	wall := time.Now
-	if v.Wall != nil {
-		wall = v.Wall
+	if v.broker.Wall != nil {
+		wall = v.broker.Wall
 	}
 	return wall().Round(0).Sub(v.begun.Round(0)) - time.Since(v.begun)
 }
@@ -274,7 +274,7 @@ func (v *visit) retake(ctx context.Context) error {
 	if !freed || v.agenda.Why != Full || !v.now().Before(v.agenda.Hold) {
 		return nil
 	}
-	return v.Store.Hold(ctx, v.account, 0, None, "")
+	return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 }
 
 // saying is all that was answered about one job.
@@ -294,8 +294,8 @@ func (v *visit) said() (all []saying) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, saying{job: a.job})
 			}
-			a.Err, a.At, a.GiveUp, a.Stalled = v.blame(a.Err), f.asked, v.GiveUpAfter, v.StalledAfter
-			a.Settles = v.SettlesAfter(v.agenda.Starts)
+			a.Err, a.At, a.GiveUp, a.Stalled = v.backend.blame(a.Err), f.asked, v.broker.GiveUpAfter, v.broker.StalledAfter
+			a.Settles = v.backend.SettlesAfter(v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
 	}
@@ -367,7 +367,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 	for i, s := range said {
 		jobs[i] = v.result(s)
 	}
-	saved, err := v.Store.Save(ctx, jobs, v.wakes()...)
+	saved, err := v.broker.Store.Save(ctx, jobs, v.wakes()...)
 	if err != nil {
 		v.note(said, jobs)
 		return nil, err
@@ -383,7 +383,7 @@ func (v *visit) save(ctx context.Context, said []saying) (again []saying, err er
 			continue
 		}
 		v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
-		v.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+		v.broker.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
 		v.sawStart(s.job, j)
 	}
 	return again, nil
@@ -401,11 +401,11 @@ func (v *visit) wakes() []Account {
 // reload adds s to again with the job as it is now, unless there is nothing left to save of it.
 func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying, error) {
 	was, err := s.job, error(nil)
-	s.job, err = v.Store.Load(ctx, was.ID)
+	s.job, err = v.broker.Store.Load(ctx, was.ID)
 	if Is(err, NotFound) { // purged, or the database that answers lags behind
 		s.job, v.resume = was, later(v.resume, time.Now().Add(repair))
 		if s.carries() {
-			v.keepUnsaved([]saying{s})
+			v.broker.keepUnsaved([]saying{s})
 		}
 		return again, nil
 	}
@@ -417,7 +417,7 @@ func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying,
 		return append(again, s), nil
 	}
 	v.freed = v.freed || was.Phase.Holds() && s.job.Phase == Ended
-	v.tell(ctx, was, s.job, last.Err)
+	v.broker.tell(ctx, was, s.job, last.Err)
 	return again, nil
 }
 
@@ -434,11 +434,11 @@ func (v *visit) heed(ctx context.Context, a answer) error {
 	switch {
 	case a.Unsent:
 	case a.Started:
-		v.refused.end(v.account)
+		v.broker.refused.end(v.account)
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
 	case a.Asked == AskSubmit:
-		d := pause(v.refused.count(v.account), a.Err)
-		return v.Store.Hold(ctx, v.account, d, a.why(), TextFor(a.Err))
+		d := pause(v.broker.refused.count(v.account), a.Err)
+		return v.broker.Store.Hold(ctx, v.account, d, a.why(), TextFor(a.Err))
 	case retryAfter(a.Err) > 0:
 		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
 	}

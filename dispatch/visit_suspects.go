@@ -88,7 +88,7 @@ func (v *visit) admits(j Job) bool {
 		v.setAside(j)
 		return false
 	}
-	g := v.suspects.enter(v.account, j)
+	g := v.broker.suspects.enter(v.account, j)
 	if g == nil {
 		v.crowded = time.Now().Add(aloneAgain)
 		return false
@@ -123,7 +123,7 @@ func (v *visit) submitted(id JobID) {
 	delete(v.gated, id)
 	v.crowded = time.Time{}
 	if next := g.leave(); next != "" {
-		v.woken.signal(next)
+		v.broker.woken.signal(next)
 	}
 }
 
