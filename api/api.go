@@ -174,8 +174,8 @@ type api struct {
 
 	cursorKey []byte
 	ticketKey []byte
-	readings  readings
-	reading   *readers
+	snapshots snapshotReads
+	readers   *readers
 	sockets   sockets
 	waits     sockets // requests that wait for a change
 	refusals  tokenRefusals
@@ -187,7 +187,7 @@ type api struct {
 	ofAddress underWay[netip.Prefix]
 	outage    outage
 	rendering *rendering
-	heldNow   *atomic.Int64 // bytes of pictures, see heldTogether
+	heldNow   *atomic.Int64 // bytes of snapshots, see heldTogether
 	streaming gathering
 	life      context.Context
 	stop      context.CancelCauseFunc
@@ -212,7 +212,7 @@ func (g *gathering) start(f func()) bool {
 }
 
 // enter counts one more until it leaves, and reports false when it is too late for that.
-func (g *gathering) enter() (leave func(), ok bool) {
+func (g *gathering) enter() (release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -239,7 +239,7 @@ type API interface {
 
 // New gives an API.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), reading: newReaders(),
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), readers: newReaders(),
 		heldNow: new(atomic.Int64)}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)

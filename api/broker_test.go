@@ -156,7 +156,7 @@ func TestQueuePositionsWithTheRealBroker(t *testing.T) {
 func TestPlatformsWithTheRealBroker(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
-	look := func(who string) (string, PlatformList) {
+	show := func(who string) (string, PlatformList) {
 		a := ask(h, "GET", "/platforms", "", "Authorization", "Bearer token-"+who)
 		list := decode[PlatformList](t, a, 200)
 		if strings.Contains(a.Body.String(), "idp.example.org") || a.Header().Get("Cache-Control") != "private, no-cache" || len(list.Platforms) != 1 {
@@ -165,16 +165,16 @@ func TestPlatformsWithTheRealBroker(t *testing.T) {
 		at := list.Platforms[0]
 		return fmt.Sprint(at.State, " ", at.QueueLength, at.Jobs, at.Slots.Used, " of ", *at.Slots.Of, " ", at.Live.Used, at.LastDay.Used, list.Live.Used, list.LastDay.Used), list
 	}
-	if got, list := look("anna"); got != "unknown 0 {0 0} 0 of 5 0 0 0 0" || list.Platforms[0].LastAnswer != nil {
+	if got, list := show("anna"); got != "unknown 0 {0 0} 0 of 5 0 0 0 0" || list.Platforms[0].LastAnswer != nil {
 		t.Errorf("before anything: %s, %+v", got, list)
 	}
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
-	until(t, func() bool { got, _ := look("anna"); return got == "ok 2 {2 5} 5 of 5 7 7 7 7" })
-	if _, list := look("anna"); list.Bytes.Used < 7 || list.Bytes.Of != nil {
+	until(t, func() bool { got, _ := show("anna"); return got == "ok 2 {2 5} 5 of 5 7 7 7 7" })
+	if _, list := show("anna"); list.Bytes.Used < 7 || list.Bytes.Of != nil {
 		t.Errorf("bytes: %+v", list.Bytes)
 	}
-	got, list := look("bert")
+	got, list := show("bert")
 	if list.Bytes.Used != 0 {
 		t.Errorf("another's bytes: %+v", list.Bytes)
 	}

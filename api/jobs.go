@@ -60,15 +60,15 @@ func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob],
 	if err != nil {
 		return nil, err
 	}
-	defer w.leave()
+	defer w.release()
 	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
 		return a.Broker.Read(ctx, user(ctx), id, fresh)
 	}
-	r, err := awaitChange(ctx, a, w, see, func(r dispatch.Record) string { return etag(jobLook(r)) })
+	r, err := awaitChange(ctx, a, w, see, func(r dispatch.Record) string { return etag(jobDigest(r)) })
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[ProcessingJob]{revalidate, etag(jobLook(r)), a.job(r)}, nil
+	return &tagged[ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
 }
 
 // cancelJob ends a job that its owner wants to go on seeing.
@@ -81,7 +81,7 @@ func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[ProcessingJob
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[ProcessingJob]{revalidate, etag(jobLook(r)), a.job(r)}, nil
+	return &tagged[ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
 }
 
 func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
@@ -162,13 +162,13 @@ func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.
 	if err != nil {
 		return nil, err
 	}
-	defer w.leave()
+	defer w.release()
 	see := func(ctx context.Context, fresh time.Duration) (*encodedStatus, error) {
 		part, next, err := read(ctx, fresh)
 		if err != nil {
 			return nil, err
 		}
-		return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(part.look), Link: next, Body: a.body(part.write)}, nil
+		return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(part.digest), Link: next, Body: a.body(part.write)}, nil
 	}
 	return awaitChange(ctx, a, w, see, func(s *encodedStatus) string { return s.ETag })
 }
@@ -188,19 +188,19 @@ func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus,
 	if err != nil {
 		return nil, err
 	}
-	defer w.leave()
-	see := func(ctx context.Context, fresh time.Duration) (*picture, error) {
+	defer w.release()
+	see := func(ctx context.Context, fresh time.Duration) (*snapshot, error) {
 		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
 			return nil, err
 		}
-		return a.look(ctx, t)
+		return a.readSnapshot(ctx, t)
 	}
-	p, err := awaitChange(ctx, a, w, see, func(p *picture) string { return etag(p.look) })
+	p, err := awaitChange(ctx, a, w, see, func(p *snapshot) string { return etag(p.digest) })
 	if err != nil {
 		return nil, err
 	}
-	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.look),
-		Body: a.body(func(ctx context.Context, w io.Writer) error { return a.pictureBody(ctx, w, p) })}, nil
+	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.digest),
+		Body: a.body(func(ctx context.Context, w io.Writer) error { return a.writeSnapshot(ctx, w, p) })}, nil
 }
 
 // jobID reads the path. An integer that no job can have is the id of no job.

@@ -137,14 +137,14 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 
 // listPart is a part of a list that was seen, and is yet to be read with its requests.
 type listPart struct {
-	look  uint64 // of all of it, and of whether there is more
-	more  bool
-	to    bookmark
-	write func(ctx context.Context, w io.Writer) error
+	digest uint64 // of all of it, and of whether there is more
+	more   bool
+	to     bookmark
+	write  func(ctx context.Context, w io.Writer) error
 }
 
 // see counts what one thing that is shown looks like.
-func (p *listPart) see(look uint64) { p.look = p.look*31 + look }
+func (p *listPart) see(digest uint64) { p.digest = p.digest*31 + digest }
 
 // listPart sees tasks and jobs together, newest first, from a place on.
 func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
@@ -156,11 +156,11 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	for nj+nt < q.limit && nj+nt < len(jobs)+len(tasks) {
 		if nt == len(tasks) || nj < len(jobs) && !jobs[nj].Created.Before(tasks[nt].Created) {
 			part.to.Job = dispatch.Place{Created: jobs[nj].Created, ID: int64(jobs[nj].ID)}
-			part.see(jobLook(jobs[nj]))
+			part.see(jobDigest(jobs[nj]))
 			nj++
 		} else {
 			part.to.Task = dispatch.Place{Created: tasks[nt].Created, ID: int64(tasks[nt].ID)}
-			part.see(taskLook(tasks[nt]))
+			part.see(taskDigest(tasks[nt]))
 			nt++
 		}
 	}
@@ -254,11 +254,11 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 		return nil, aboutTask(err)
 	}
 	n := min(q.limit, len(jobs))
-	p := &picture{topic: t, task: &task}
+	p := &snapshot{topic: t, task: &task}
 	part := &listPart{to: q.at, more: n < len(jobs)}
-	part.see(taskLook(task))
+	part.see(taskDigest(task))
 	for _, j := range jobs[:n] {
-		part.see(jobLook(j))
+		part.see(jobDigest(j))
 		part.to.Task.ID = int64(j.Number)
 		if p.largest = max(p.largest, shared+j.Size); t.bare {
 			p.largest = 0
@@ -273,7 +273,7 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	return part, nil
 }
 
-func (a *api) writeTaskPart(r *renderer, p *picture, n int, q pageQuery, last int64) error {
+func (a *api) writeTaskPart(r *renderer, p *snapshot, n int, q pageQuery, last int64) error {
 	before, after, err := a.frame(p)
 	if err != nil {
 		return err

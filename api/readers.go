@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	readingAtOnce = 16 // so many readings at once, each to its end: when thousands look, not all wait for the last
-	readingOfUser = 4  // of these for one user, so that one who looks at thousands of tasks delays nobody else
+	readsAtOnce = 16 // so many readings at once, each to its end: when thousands look, not all wait for the last
+	readsOfUser = 4  // of these for one user, so that one who looks at thousands of tasks delays nobody else
 )
 
 // readers bounds how many readings are under way, in all and for each user.
@@ -18,11 +18,11 @@ type readers struct {
 }
 
 func newReaders() *readers {
-	return &readers{all: make(chan struct{}, readingAtOnce), own: shares[dispatch.UserID]{most: readingOfUser}}
+	return &readers{all: make(chan struct{}, readsAtOnce), own: shares[dispatch.UserID]{most: readsOfUser}}
 }
 
 // enter waits for a place, the user's own first: who waits for that holds no other.
-func (r *readers) enter(u dispatch.UserID) (leave func()) {
+func (r *readers) enter(u dispatch.UserID) (release func()) {
 	part, _ := r.own.acquire(context.Background(), u, 1) // which does not end
 	r.all <- struct{}{}
 	return func() {

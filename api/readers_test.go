@@ -17,8 +17,8 @@ func (s slowly) ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 	return s.world.ReadTask(ctx, u, id, fresh)
 }
 
-// A user who looks at hundreds of tasks at once delays no other user's reading, and leaves nothing behind.
-func TestOneUsersReadingsDelayNobody(t *testing.T) {
+// A user who looks at hundreds of tasks at once delays no other user, and nothing is kept afterwards.
+func TestReaders_OneUserDelaysNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.config()
@@ -30,21 +30,21 @@ func TestOneUsersReadingsDelayNobody(t *testing.T) {
 		const many = 400
 		for n := range many {
 			go func() {
-				_, _ = a.look(t.Context(), topic{user: anna, task: dispatch.TaskID(n + 1)}) // there are none: that is read, too
+				_, _ = a.readSnapshot(t.Context(), topic{user: anna, task: dispatch.TaskID(n + 1)}) // there are none: that is read, too
 				done <- struct{}{}
 			}()
 		}
 		synctest.Wait()
 		begin := time.Now()
-		_, _ = a.look(t.Context(), topic{user: bert, task: 1})
+		_, _ = a.readSnapshot(t.Context(), topic{user: bert, task: 1})
 		if took := time.Since(begin); took > time.Second {
-			t.Errorf("another user waited %v for a reading of a second", took)
+			t.Errorf("another user waited %v for a read that takes 1 s", took)
 		}
 		for range many {
 			<-done
 		}
 		synctest.Wait()
-		if n := len(a.reading.own.of); n > 0 {
+		if n := len(a.readers.own.of); n > 0 {
 			t.Errorf("%d users are kept", n)
 		}
 	})

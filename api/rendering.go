@@ -32,7 +32,7 @@ func newRendering(total int64) *rendering {
 }
 
 // enterList waits for a place among the large lists of a user.
-func (r *rendering) enterList(ctx context.Context, u dispatch.UserID) (leave func(), err error) {
+func (r *rendering) enterList(ctx context.Context, u dispatch.UserID) (release func(), err error) {
 	return r.lists.acquire(ctx, u, 1)
 }
 

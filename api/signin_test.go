@@ -19,8 +19,8 @@ import (
 
 const provider = "https://idp.example.org/auth?state=s"
 
-// doorman signs users in as it is told.
-type doorman struct {
+// fakeSignIns signs users in as it is told.
+type fakeSignIns struct {
 	purpose  identity.Purpose
 	arrived  identity.Arrival
 	fail     error
@@ -29,20 +29,20 @@ type doorman struct {
 	finished int
 }
 
-func (d *doorman) Begin(_ context.Context, p identity.Purpose) (string, dispatch.Secret, error) {
+func (d *fakeSignIns) Begin(_ context.Context, p identity.Purpose) (string, dispatch.Secret, error) {
 	d.purpose = p
 	return provider, "canary-memo", d.fail
 }
 
-func (d *doorman) Finish(_ context.Context, query url.Values, brought dispatch.Secret) (identity.Arrival, error) {
+func (d *fakeSignIns) Finish(_ context.Context, query url.Values, brought dispatch.Secret) (identity.Arrival, error) {
 	d.query, d.brought = query, brought
 	d.finished++
 	return d.arrived, d.fail
 }
 
-func (d *doorman) Invite(u dispatch.UserID) string { return "for-" + string(u) }
+func (d *fakeSignIns) Invite(u dispatch.UserID) string { return "for-" + string(u) }
 
-func (d *doorman) Invited(text string) (dispatch.UserID, error) {
+func (d *fakeSignIns) Invited(text string) (dispatch.UserID, error) {
 	u, ok := strings.CutPrefix(text, "for-")
 	if !ok {
 		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "fake", Text: "This link is too old."}
@@ -51,8 +51,8 @@ func (d *doorman) Invited(text string) (dispatch.UserID, error) {
 }
 
 // lobby is an API with pages, and who mended their access.
-func lobby(publicURL string) (*world, *doorman, http.Handler, *[]dispatch.UserID) {
-	w, d, mended := newWorld(), &doorman{}, &[]dispatch.UserID{}
+func lobby(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.UserID) {
+	w, d, mended := newWorld(), &fakeSignIns{}, &[]dispatch.UserID{}
 	c := w.config()
 	c.PublicURL, c.SignIns, c.Away = publicURL, d, true
 	c.Mended = func(_ context.Context, u dispatch.UserID) { *mended = append(*mended, u) }
@@ -311,7 +311,7 @@ func TestPages_HaveANonce(t *testing.T) {
 // requests a trusted proxy passes on have the address that it tells.
 func TestPages_AreRated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &doorman{}
+		d := &fakeSignIns{}
 		c := newWorld().config()
 		c.SignIns, c.Away, c.Proxies = d, true, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's is 192.0.2.1
 		h := New(c)

@@ -58,25 +58,25 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		a.refuse(w, r, err)
 		return
 	}
-	leave, err := a.sockets.enter(s.topic.user, a.Limits.Sockets)
+	release, err := a.sockets.enter(s.topic.user, a.Limits.Sockets)
 	if err != nil {
 		a.refuse(w, r, err)
 		return
 	}
 	s.socket, err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: protocols(r), OriginPatterns: a.origins()})
 	if err != nil {
-		leave()
+		release()
 		a.Log.DebugContext(r.Context(), "no stream", "error", err)
 		return
 	}
 	s.socket.SetReadLimit(heardLimit)
 	ctx, cancel := context.WithCancelCause(context.WithValue(a.life, callKey{}, &call{id: callIn(r.Context()).id, caller: identity.Caller{User: s.topic.user}}))
 	if !a.streaming.start(func() {
-		defer leave()
+		defer release()
 		s.run(ctx)
 		cancel(nil)
 	}) {
-		leave()
+		release()
 		cancel(nil)
 		_ = s.socket.Close(websocket.StatusGoingAway, "the service is stopping")
 		return
@@ -123,7 +123,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 		s.topic.want = want
 		return s, nil
 	}
-	_, err = a.look(r.Context(), s.topic) // a task that is not there is said to be, as for GET
+	_, err = a.readSnapshot(r.Context(), s.topic) // a task that is not there is said to be, as for GET
 	return s, err
 }
 
@@ -235,7 +235,7 @@ type sockets struct {
 	open map[dispatch.UserID]int
 }
 
-func (s *sockets) enter(u dispatch.UserID, most int) (leave func(), err error) {
+func (s *sockets) enter(u dispatch.UserID, most int) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[u] >= most {
@@ -245,10 +245,10 @@ func (s *sockets) enter(u dispatch.UserID, most int) (leave func(), err error) {
 		s.open = map[dispatch.UserID]int{}
 	}
 	s.open[u]++
-	return func() { s.leave(u) }, nil
+	return func() { s.release(u) }, nil
 }
 
-func (s *sockets) leave(u dispatch.UserID) {
+func (s *sockets) release(u dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[u]--; s.open[u] == 0 {
@@ -265,7 +265,7 @@ type stream struct {
 	changes  bool
 	expires  time.Time // of the token; zero: never
 
-	last *picture // that was sent, as picture.seen keeps it
+	last *snapshot // that was sent, as snapshot.seen keeps it
 	sent time.Time
 
 	unread int // cycles since the last that read
@@ -414,7 +414,7 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 	if err := s.freshen(ctx); err != nil {
 		return err
 	}
-	p, err := s.look(ctx, s.topic)
+	p, err := s.readSnapshot(ctx, s.topic)
 	if err != nil {
 		return err
 	}
@@ -443,31 +443,31 @@ func (s *stream) caught(ctx context.Context) {
 
 // update tells what changed.
 func (s *stream) update(ctx context.Context) error {
-	p, err := s.look(ctx, s.topic)
+	p, err := s.readSnapshot(ctx, s.topic)
 	if err != nil {
 		return err
 	}
 	return s.show(ctx, p, false)
 }
 
-// show sends a picture, or its difference from the last. Without always, only if it looks different.
-func (s *stream) show(ctx context.Context, p *picture, always bool) error {
+// show sends a snapshot, or its difference from the last. Without always, only if it looks different.
+func (s *stream) show(ctx context.Context, p *snapshot, always bool) error {
 	last := s.last
 	s.last = p.seen(s.changes)
 	if last != nil && s.changes {
 		return s.showChanges(ctx, p, last)
 	}
-	if last != nil && p.look == last.look && !always {
+	if last != nil && p.digest == last.digest && !always {
 		return nil
 	}
 	s.sent = time.Now()
 	if p.message != nil {
 		return s.say(ctx, p.message)
 	}
-	return s.sayInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error { return s.pictureBody(ctx, w, p) })
+	return s.sayInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error { return s.writeSnapshot(ctx, w, p) })
 }
 
-func (s *stream) showChanges(ctx context.Context, p, last *picture) error {
+func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
 	d, err := p.since(last.items)
 	if err != nil || d.none() {
 		return err

@@ -626,48 +626,48 @@ func (s *sockets) count() (n int) {
 }
 
 // What was read is given again until something is saved.
-func TestAPictureIsKeptUntilSomethingIsSaved(t *testing.T) {
+func TestSnapshot_IsCachedUntilSomethingIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r readings
+		var r snapshotReads
 		saved := make(chan struct{}, 1)
 		count, stopped := 0, 0
-		read := func(context.Context) (*picture, error) {
+		read := func(context.Context) (*snapshot, error) {
 			count++
-			r.keep(topic{}, &kept{&picture{}, saved, func() { stopped++ }})
-			return &picture{}, nil
+			r.keep(topic{}, &kept{&snapshot{}, saved, func() { stopped++ }})
+			return &snapshot{}, nil
 		}
-		look := func(want int) {
+		get := func(want int) {
 			t.Helper()
 			if _, err := r.get(t.Context(), topic{}, read); err != nil || count != want {
-				t.Errorf("%d readings, want %d; %v", count, want, err)
+				t.Errorf("%d reads, want %d; %v", count, want, err)
 			}
 		}
-		look(1)
-		look(1)
+		get(1)
+		get(1)
 		saved <- struct{}{}
-		look(2)
+		get(2)
 		time.Sleep(keepFor / 2)
-		look(2)
+		get(2)
 		time.Sleep(keepFor)
 		synctest.Wait()
 		if len(r.kept) != 0 || stopped != 2 {
 			t.Errorf("%d kept, %d stopped", len(r.kept), stopped)
 		}
-		look(3)
+		get(3)
 		time.Sleep(2 * keepFor)
 	})
 }
 
-// A hundred who look at once share the readings.
-func TestReadingsAreShared(t *testing.T) {
+// A hundred clients that ask at once share the reads.
+func TestSnapshots_ShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r readings
+		var r snapshotReads
 		release := make(chan struct{})
 		count := 0
-		read := func(context.Context) (*picture, error) {
+		read := func(context.Context) (*snapshot, error) {
 			count++
 			<-release
-			return &picture{}, nil
+			return &snapshot{}, nil
 		}
 		for range 100 {
 			go func() {
@@ -680,9 +680,9 @@ func TestReadingsAreShared(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		if count != 2 {
-			t.Errorf("%d readings: want one under way, and one that began after the others asked", count)
+			t.Errorf("%d reads: want one under way, and one that began after the others asked", count)
 		}
-		if _, err := r.get(t.Context(), topic{}, func(context.Context) (*picture, error) { return nil, errors.New("no") }); err == nil {
+		if _, err := r.get(t.Context(), topic{}, func(context.Context) (*snapshot, error) { return nil, errors.New("no") }); err == nil {
 			t.Error("an error is lost")
 		}
 	})

@@ -37,7 +37,7 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 		return nil, invalid(faults)
 	}
 	callIn(ctx).turn.end() // synchronous runs have slots of their own
-	leave, ok := a.streaming.enter()
+	release, ok := a.streaming.enter()
 	if !ok {
 		return nil, errStopping
 	}
@@ -45,11 +45,11 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	_, w := humago.Unwrap(in.http)
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have outlasted the server's
 	if err != nil {
-		leave()
+		release()
 		return nil, aboutRequest(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		defer leave()
+		defer release()
 		a.stream(ctx, result)
 	}}, nil
 }

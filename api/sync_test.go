@@ -99,10 +99,10 @@ func TestClientThatLeavesEndsTheRun(t *testing.T) {
 		return &dispatch.SyncResult{Body: from}, nil
 	}
 	s := served(t, w, New(w.config()))
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, release := context.WithCancel(t.Context())
 	got := post(t, ctx, s.URL+"/sync_jobs", goodBody)
 	io.ReadFull(got.Body, make([]byte, 4))
-	leave()
+	release()
 	<-left
 }
 

@@ -22,7 +22,7 @@ func (a *api) listSyncRuns(ctx context.Context, in *request, query url.Values, q
 		runs = runs[:min(len(runs), q.limit)]
 		for _, r := range runs {
 			part.to.Job = dispatch.Place{Created: r.Created, ID: int64(r.ID)}
-			part.see(jobLook(r))
+			part.see(jobDigest(r))
 		}
 		if part.more {
 			part.see(1)

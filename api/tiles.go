@@ -70,17 +70,17 @@ const tilesWithin = 20 * time.Second
 // createTiles splits an area. Anybody may ask, so all of it is bounded: how many requests and answers are in memory at
 // once, and how many areas are split at once, which is less than there are cores.
 func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamResponse, error) {
-	leave, err := a.tiling.enter(ctx)
+	release, err := a.tiling.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	tiles, err := a.split(ctx, in)
 	if err != nil {
-		leave()
+		release()
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		defer leave()
+		defer release()
 		_, w := humago.Unwrap(ctx)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // a recorder in a test has none
 		w.Header().Set("Content-Type", "application/json")
@@ -99,11 +99,11 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	leave, err := a.splitting.enter(ctx)
+	release, err := a.splitting.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, tilesWithin)
 	defer cancel()
 	m := budget.TilesSteps.Meter(ctx)
@@ -204,7 +204,7 @@ func newTurnstile() turnstile { return make(turnstile, max(1, runtime.GOMAXPROCS
 
 const turnWithin = 5 * time.Second
 
-func (t turnstile) enter(ctx context.Context) (leave func(), err error) {
+func (t turnstile) enter(ctx context.Context) (release func(), err error) {
 	timer := time.NewTimer(turnWithin)
 	defer timer.Stop()
 	select {

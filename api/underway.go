@@ -15,9 +15,9 @@ const turnOfRequest = 10 * time.Second
 type underWay[K comparable] struct{ shares[K] }
 
 // enter waits for a turn of a client, for turnOfRequest at most. The error is that of ctx, or [context.DeadlineExceeded].
-func (u *underWay[K]) enter(ctx context.Context, client K) (leave func(), err error) {
-	if leave = u.tryAcquire(client, 1); leave != nil {
-		return leave, nil
+func (u *underWay[K]) enter(ctx context.Context, client K) (release func(), err error) {
+	if release = u.tryAcquire(client, 1); release != nil {
+		return release, nil
 	}
 	waiting, cancel := context.WithTimeout(ctx, turnOfRequest)
 	defer cancel()
@@ -26,19 +26,19 @@ func (u *underWay[K]) enter(ctx context.Context, client K) (leave func(), err er
 
 // turn is what a request has of a bound. It is given back while the request waits for others than the broker, and at its end.
 type turn struct {
-	enter func(context.Context) (leave func(), err error)
+	enter func(context.Context) (release func(), err error)
 
-	mu    sync.Mutex
-	leave func() // nil: given back
-	waits int    // of the request, that are under way
-	ended bool
+	mu      sync.Mutex
+	release func() // nil: given back
+	waits   int    // of the request, that are under way
+	ended   bool
 }
 
 // take waits for a turn.
 func take[K comparable](ctx context.Context, u *underWay[K], client K) (*turn, error) {
 	t := &turn{enter: func(ctx context.Context) (func(), error) { return u.enter(ctx, client) }}
 	var err error
-	t.leave, err = t.enter(ctx)
+	t.release, err = t.enter(ctx)
 	return t, err
 }
 
@@ -59,17 +59,17 @@ func (t *turn) resume(ctx context.Context) {
 	if t == nil || !t.lacks(-1) {
 		return
 	}
-	leave, err := t.enter(ctx)
+	release, err := t.enter(ctx)
 	if err != nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended || t.waits > 0 || t.leave != nil {
-		leave()
+	if t.ended || t.waits > 0 || t.release != nil {
+		release()
 		return
 	}
-	t.leave = leave
+	t.release = release
 }
 
 // lacks changes the number of waits and reports whether the turn is to be taken again.
@@ -77,7 +77,7 @@ func (t *turn) lacks(more int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waits += more
-	return t.waits == 0 && !t.ended && t.leave == nil
+	return t.waits == 0 && !t.ended && t.release == nil
 }
 
 // end gives the turn back for good. It may be repeated.
@@ -92,9 +92,9 @@ func (t *turn) end() {
 }
 
 func (t *turn) giveBack() {
-	if t.leave != nil {
-		t.leave()
-		t.leave = nil
+	if t.release != nil {
+		t.release()
+		t.release = nil
 	}
 }
 

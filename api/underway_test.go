@@ -113,25 +113,25 @@ func TestUnderWay_OfAUser(t *testing.T) {
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := underWay[int]{shares[int]{most: 1}}
-		leave, err := u.enter(t.Context(), 1)
+		release, err := u.enter(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		left, leaveNow := context.WithCancel(t.Context())
+		left, cancelFirst := context.WithCancel(t.Context())
 		order := make(chan int, 3)
 		for i, ctx := range []context.Context{t.Context(), left, t.Context()} {
 			go func() {
-				leave, err := u.enter(ctx, 1)
+				release, err := u.enter(ctx, 1)
 				if err == nil {
 					order <- i
-					leave()
+					release()
 				}
 			}()
 			synctest.Wait()
 		}
-		leaveNow()
+		cancelFirst()
 		synctest.Wait()
-		leave()
+		release()
 		synctest.Wait()
 		if first, second := <-order, <-order; first != 0 || second != 2 || len(order) != 0 || len(u.of) != 0 {
 			t.Errorf("%d before %d, %d more, %d kept", first, second, len(order), len(u.of))

@@ -28,7 +28,7 @@ type waiting struct {
 	known   validators
 	header  http.Header     // of the response
 	changed <-chan struct{} // what is shown may have changed; nil for a request that does not wait
-	leave   func()          // must be called at the end
+	release func()          // must be called at the end
 }
 
 // await reads wait, in seconds from 0 to 60, and If-None-Match. A request that waits takes one of the places that its user
@@ -39,18 +39,18 @@ func (a *api) await(ctx context.Context, in *request, watch func() (changed <-ch
 		return waiting{}, invalid(faults)
 	}
 	r, response := humago.Unwrap(in.http)
-	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")), leave: func() {}}
+	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")), release: func() {}}
 	if wait <= 0 {
 		return w, nil
 	}
-	leave, err := a.waits.enter(user(ctx), a.Limits.Sockets)
+	release, err := a.waits.enter(user(ctx), a.Limits.Sockets)
 	if err != nil {
 		return w, errTooManyWaits
 	}
 	changed, stop := watch()
-	w.changed, w.leave = changed, func() {
+	w.changed, w.release = changed, func() {
 		stop()
-		leave()
+		release()
 	}
 	return w, nil
 }
@@ -94,7 +94,7 @@ func (v validators) match(tag string) bool {
 }
 
 // etag is a weak validator (RFC 9110 section 8.8.1): it leaves out when the platform was asked.
-func etag(look uint64) string { return `W/"` + strconv.FormatUint(look, 36) + `"` }
+func etag(digest uint64) string { return `W/"` + strconv.FormatUint(digest, 36) + `"` }
 
 // awaitChange gives what see shows as soon as its ETag is another than the client's, or if the client sent none, than at
 // first; or when the time is over or the service stops. If the client's still holds then, the error is a 304.

@@ -59,8 +59,8 @@ type Vault interface {
 	// ForeignGrants gives grants that are not sealed with a key, n at most.
 	ForeignGrants(ctx context.Context, key string, n int) ([]Grant, error)
 
-	// LeaveToken keeps a token that processes share under a name, until it ends.
-	LeaveToken(ctx context.Context, name string, s Sealed, expires time.Time) error
+	// KeepToken keeps a token that processes share under a name, until it ends.
+	KeepToken(ctx context.Context, name string, s Sealed, expires time.Time) error
 	// FindToken gives what was left under a name last, and when it ends; NotFound.
 	FindToken(ctx context.Context, name string) (Sealed, time.Time, error)
 	// UseOnce reports whether a name is used for the first time, and remembers it until then.

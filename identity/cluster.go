@@ -15,9 +15,9 @@ type Locker interface {
 	Lock(ctx context.Context, name string) (unlock func(), err error)
 }
 
-// Shelf is where the processes that serve together leave platform tokens for each other. It keeps them sealed, and no
+// TokenStore is where the processes that serve together leave platform tokens for each other. It keeps them sealed, and no
 // longer than they last.
-type Shelf interface {
+type TokenStore interface {
 	// Find gives the token that was put under a name last, "" if there is none.
 	Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error)
 	Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error
@@ -28,17 +28,17 @@ type exchange struct {
 	exchanger
 	name   string // the same in all processes
 	gate   *gate
-	locker Locker // nil: there is no other process
-	shelf  Shelf  // nil: likewise
+	locker Locker     // nil: there is no other process
+	tokens TokenStore // nil: likewise
 }
 
 // obtain exchanges, unless another process just did for the same user.
 func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
-	leave, err := x.gate.enter(ctx)
+	release, err := x.gate.enter(ctx)
 	if err != nil {
 		return issued{}, err
 	}
-	defer leave()
+	defer release()
 	if x.locker != nil {
 		unlock, err := x.locker.Lock(ctx, x.lane(w.id))
 		if err != nil {
@@ -68,20 +68,20 @@ const alarm = " alarm"
 
 // tell tells the other processes. If it cannot be told, they find out for themselves.
 func (x *exchange) tell(ctx context.Context, name string, text dispatch.Secret, until time.Time) {
-	if x.shelf == nil {
+	if x.tokens == nil {
 		return
 	}
-	if err := x.shelf.Put(ctx, name, text, until); err != nil {
+	if err := x.tokens.Put(ctx, name, text, until); err != nil {
 		x.gate.log.WarnContext(ctx, "other processes were not told", "error", err)
 	}
 }
 
 // heed heeds what another process learnt from the end of a link.
 func (x *exchange) heed(ctx context.Context) error {
-	if x.shelf == nil || cap(x.gate.lanes) > 1 {
+	if x.tokens == nil || cap(x.gate.lanes) > 1 {
 		return nil
 	}
-	text, _, err := x.shelf.Find(ctx, x.name+alarm)
+	text, _, err := x.tokens.Find(ctx, x.name+alarm)
 	if err != nil || text == "" {
 		return err
 	}
@@ -101,10 +101,10 @@ func (x *exchange) lane(id dispatch.UserID) string {
 
 // found is what another process got meanwhile; zero: nothing that is new to us.
 func (x *exchange) found(ctx context.Context, w wanted) (issued, error) {
-	if x.shelf == nil {
+	if x.tokens == nil {
 		return issued{}, nil
 	}
-	token, expires, err := x.shelf.Find(ctx, x.name+" "+string(w.id))
+	token, expires, err := x.tokens.Find(ctx, x.name+" "+string(w.id))
 	if err != nil || token == "" || token == w.held || token == w.refused || !x.gate.now().Before(expires.Add(-spare)) {
 		return issued{}, err
 	}

@@ -41,7 +41,7 @@ type gate struct {
 }
 
 // enter waits for a lane, and gives the way to leave it. Nobody waits before a closed gate.
-func (g *gate) enter(ctx context.Context) (leave func(), err error) {
+func (g *gate) enter(ctx context.Context) (release func(), err error) {
 	if err := g.open(); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (g *gate) enter(ctx context.Context) (leave func(), err error) {
 
 // through makes an exchange, unless it is known or likely to fail. Who calls it is in a lane.
 func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (issued, error) {
-	risk, err := g.admit()
+	risk, err := g.mayTry()
 	if err != nil {
 		return issued{}, err
 	}
@@ -69,8 +69,8 @@ func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (is
 	return got, err
 }
 
-// admit reports whether this exchange is the one that shows whether they work again.
-func (g *gate) admit() (risk bool, err error) {
+// mayTry reports whether this exchange is the one that shows whether they work again.
+func (g *gate) mayTry() (risk bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut() {
@@ -121,7 +121,7 @@ func (g *gate) learn(err error, risk bool) {
 		g.lose(err, g.now())
 	case dispatch.Is(err, dispatch.Unavailable) && (risk || was == nil):
 		g.failures++
-		g.close(err, max(doubling(firstPause, g.failures, lastPause), retryAfter(err)))
+		g.close(err, max(doubling(firstPause, g.failures, lastPause), pauseIn(err)))
 	}
 	switch {
 	case was == nil && g.why != nil:
@@ -177,7 +177,7 @@ func doubling(first time.Duration, n int, last time.Duration) time.Duration {
 	return min(first, last)
 }
 
-func retryAfter(err error) time.Duration {
+func pauseIn(err error) time.Duration {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		return e.RetryAfter
 	}

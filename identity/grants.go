@@ -40,8 +40,8 @@ type grants struct {
 	refused *lru[dispatch.UserID, time.Time] // when the provider last gave a user no session grant
 }
 
-// leave is what is sealed of a grant.
-type leave struct {
+// permission is what is sealed of a grant.
+type permission struct {
 	Refresh string `json:"refresh_token"`
 	Session string `json:"session,omitempty"` // that it comes from
 }
@@ -49,11 +49,11 @@ type leave struct {
 // obtain gives an access token of a user who has a grant, and keeps it among the others. Errors: errSubjectEnded where
 // there is no grant, or no more.
 func (g *grants) obtain(ctx context.Context, u dispatch.UserID, known *subjects) (dispatch.Secret, error) {
-	leave, err := g.gate.enter(ctx)
+	release, err := g.gate.enter(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer leave()
+	defer release()
 	unlock, err := g.lock(ctx, u)
 	if err != nil {
 		return "", err
@@ -98,7 +98,7 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 }
 
 // refresh asks the provider for an access token. While it answers nobody, it is only asked now and then, for one.
-func (g *grants) refresh(ctx context.Context, l leave) (a answer, err error) {
+func (g *grants) refresh(ctx context.Context, l permission) (a answer, err error) {
 	_, err = g.gate.through(ctx, func() (issued, error) {
 		var err error
 		a, err = g.client.form(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.Refresh}})
@@ -115,8 +115,8 @@ func (g *grants) refresh(ctx context.Context, l leave) (a answer, err error) {
 
 // renewed keeps what an answer says about a grant, and gives its access token only after that: the refresh token of
 // before may be good for nothing now.
-func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l leave, a answer) (subject, error) {
-	got, next, err := g.readLeave(a, row.Owner)
+func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l permission, a answer) (subject, error) {
+	got, next, err := g.readPermission(a, row.Owner)
 	if err != nil {
 		return subject{}, err
 	}
@@ -125,7 +125,7 @@ func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l leave, a ans
 	}
 	next.Session = l.Session
 	row.Renewed, row.Expires = g.now(), next.expires
-	if err := g.seal(&row, next.leave); err != nil {
+	if err := g.seal(&row, next.permission); err != nil {
 		return subject{}, err
 	}
 	// Whoever asked may be gone; what the provider changed must be kept.
@@ -135,30 +135,30 @@ func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l leave, a ans
 	return subject{got.token, got.expires}, nil
 }
 
-// leaveUntil is a leave with its end, zero where none is told.
-type leaveUntil struct {
-	leave
+// expiringPermission is a permission with its end, zero where none is told.
+type expiringPermission struct {
+	permission
 	expires time.Time
 }
 
-// readLeave reads the tokens in a token endpoint's answer, which must be a user's.
-func (g *grants) readLeave(a answer, u dispatch.UserID) (issued, leaveUntil, error) {
+// readPermission reads the tokens in a token endpoint's answer, which must be a user's.
+func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPermission, error) {
 	got, err := g.client.provider.client.readIssued(a)
 	if err != nil {
-		return issued{}, leaveUntil{}, err
+		return issued{}, expiringPermission{}, err
 	}
 	var m struct {
 		Refresh string      `json:"refresh_token"`
 		Expires json.Number `json:"refresh_expires_in"`
 	}
 	if json.Unmarshal(a.body, &m) != nil || len(m.Refresh) > maxToken || m.Refresh != "" && !sendable(m.Refresh) {
-		return issued{}, leaveUntil{}, unavailable(errors.New("the refresh token cannot be read"))
+		return issued{}, expiringPermission{}, unavailable(errors.New("the refresh token cannot be read"))
 	}
 	issuer, who, session := whose(got.token)
 	if dispatch.UserID(issuer+" "+who) != u {
-		return issued{}, leaveUntil{}, misconfigured(errors.New("the token is another user's"))
+		return issued{}, expiringPermission{}, misconfigured(errors.New("the token is another user's"))
 	}
-	next := leaveUntil{leave: leave{m.Refresh, session}}
+	next := expiringPermission{permission: permission{m.Refresh, session}}
 	if seconds, err := m.Expires.Int64(); err == nil && seconds > 0 {
 		next.expires = g.now().Add(time.Duration(seconds) * time.Second)
 	}
@@ -178,11 +178,11 @@ func whose(token dispatch.Secret) (issuer, user, session string) {
 }
 
 // keep puts a new grant in place of the one that the user had.
-func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.GrantKind, l leaveUntil) error {
+func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.GrantKind, l expiringPermission) error {
 	now := g.now()
 	row := dispatch.Grant{ID: strings.ToLower(rand.Text()), Owner: u, Issuer: g.client.provider.issuer, Kind: kind,
 		Created: now, Renewed: now, Expires: l.expires}
-	if err := g.seal(&row, l.leave); err != nil {
+	if err := g.seal(&row, l.permission); err != nil {
 		return err
 	}
 	if err := g.vault.KeepGrant(context.WithoutCancel(ctx), row); err != nil {
@@ -193,7 +193,7 @@ func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.Gran
 }
 
 // replace keeps an offline grant in place of what there was, which no one may be using just then.
-func (g *grants) replace(ctx context.Context, u dispatch.UserID, l leaveUntil) error {
+func (g *grants) replace(ctx context.Context, u dispatch.UserID, l expiringPermission) error {
 	unlock, err := g.lock(ctx, u)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (g *grants) replace(ctx context.Context, u dispatch.UserID, l leaveUntil) e
 	return g.keep(ctx, u, dispatch.OfflineGrant, l)
 }
 
-func (g *grants) seal(row *dispatch.Grant, l leave) error {
+func (g *grants) seal(row *dispatch.Grant, l permission) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (g *grants) seal(row *dispatch.Grant, l leave) error {
 }
 
 // read gives a user's grant with what is sealed in it; NotFound.
-func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Grant, l leave, err error) {
+func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Grant, l permission, err error) {
 	if row, err = g.vault.Grant(ctx, u, g.client.provider.issuer); err != nil {
 		return row, l, err
 	}
@@ -221,7 +221,7 @@ func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Gran
 }
 
 // open reads what is sealed in a grant.
-func (g *grants) open(row dispatch.Grant) (l leave, err error) {
+func (g *grants) open(row dispatch.Grant) (l permission, err error) {
 	text, err := g.ring.open(row.Sealed, placeOf(row)...)
 	if err != nil {
 		return l, err
@@ -278,7 +278,7 @@ func (g *grants) askSession(ctx context.Context, u dispatch.UserID, token dispat
 	if a.status != http.StatusOK {
 		return a.failed("identity.Grant", a.refusal(g.client.Secret, token))
 	}
-	_, l, err := g.readLeave(a, u)
+	_, l, err := g.readPermission(a, u)
 	if err != nil {
 		return err
 	}
@@ -323,19 +323,19 @@ func (g *grants) due(ctx context.Context, u dispatch.UserID) bool {
 
 // lock keeps others from a user's grant, in this process and in all.
 func (g *grants) lock(ctx context.Context, u dispatch.UserID) (unlock func(), err error) {
-	leave, err := g.turns.enter(ctx, string(u))
+	release, err := g.turns.enter(ctx, string(u))
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	if g.locker == nil {
-		return leave, nil
+		return release, nil
 	}
 	others, err := g.locker.Lock(ctx, "grant "+string(u))
 	if err != nil {
-		leave()
+		release()
 		return nil, unavailable(err)
 	}
-	return func() { others(); leave() }, nil
+	return func() { others(); release() }, nil
 }
 
 // form sends a form to the token endpoint in the client's name.
@@ -353,7 +353,7 @@ type keyed struct {
 	busy map[string]chan struct{} // closed when it is free
 }
 
-func (k *keyed) enter(ctx context.Context, key string) (leave func(), err error) {
+func (k *keyed) enter(ctx context.Context, key string) (release func(), err error) {
 	for {
 		k.mu.Lock()
 		other, busy := k.busy[key]

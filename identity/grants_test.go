@@ -124,7 +124,7 @@ func (s *stage) walk(address, does string) url.Values {
 
 func (s *stage) signIns(t *Tokens) *SignIns { return t.SignIns(comeBack, ring(s.t, key("cookies"))) }
 
-// agrees lets a user give leave to act while they are away.
+// agrees lets a user give permission to act while they are away.
 func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
 	s.t.Helper()
 	u := s.user(name)
@@ -214,7 +214,7 @@ func TestGrantsAreUsedByOneAtATime(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
 	locks := &names{}
-	share := func(c *TokensConfig) { c.Locker, c.Shelf = locks, NewShelves(s.vault, ring(t, key("k"))) }
+	share := func(c *TokensConfig) { c.Locker, c.SharedTokens = locks, NewTokenStore(s.vault, ring(t, key("k"))) }
 	replicas := []*Tokens{s.tokens(share), s.tokens(share)}
 	for round := range 5 {
 		var all sync.WaitGroup
@@ -334,7 +334,7 @@ func TestAProviderWithoutSessionGrantsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestRevoking takes the leave back at the provider and here, for its owner only.
+// TestRevoking takes the permission back at the provider and here, for its owner only.
 func TestRevoking(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
@@ -526,7 +526,7 @@ func TestProviderFailsForUsersWhoAreAway(t *testing.T) {
 	tokens := newTokens(t, p, func(c *TokensConfig) { c.Vault, c.Keys, c.Now = vault(t), ring(t, key("k")), at })
 	of := func(i int) dispatch.UserID { return dispatch.UserID(fmt.Sprintf("%s user-%d", issuer, i)) }
 	for i := range users {
-		if err := tokens.grants.keep(t.Context(), of(i), dispatch.OfflineGrant, leaveUntil{leave: leave{Refresh: fmt.Sprint("user-", i)}}); err != nil {
+		if err := tokens.grants.keep(t.Context(), of(i), dispatch.OfflineGrant, expiringPermission{permission: permission{Refresh: fmt.Sprint("user-", i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -581,8 +581,8 @@ func TestProviderFailsForUsersWhoAreAway(t *testing.T) {
 	}
 }
 
-// TestLeavesCannotBeSwapped: who can write to the database cannot have one user's leave used for another.
-func TestLeavesCannotBeSwapped(t *testing.T) {
+// TestGrants_CannotBeSwapped: who can write to the database cannot have one user's permission used for another.
+func TestGrants_CannotBeSwapped(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
 	users := []dispatch.UserID{s.agrees(tokens, "alice"), s.agrees(tokens, "carol")}

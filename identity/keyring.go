@@ -156,18 +156,18 @@ func Rotate(ctx context.Context, v dispatch.Vault, r *Keyring) (rotated int, err
 	}
 }
 
-// Shelves is what replicas share of the vault: tokens, sealed, while they last.
-type Shelves struct {
+// SealedTokens is what replicas share of the vault: tokens, sealed, while they last.
+type SealedTokens struct {
 	vault dispatch.Vault
 	ring  *Keyring
 }
 
-// NewShelves makes a place where the processes that serve together leave platform tokens for each other.
-func NewShelves(v dispatch.Vault, r *Keyring) *Shelves { return &Shelves{v, r} }
+// NewTokenStore makes a place where the processes that serve together leave platform tokens for each other.
+func NewTokenStore(v dispatch.Vault, r *Keyring) *SealedTokens { return &SealedTokens{v, r} }
 
 // Find gives the token that was put under a name last, "" if there is none. One that was sealed with a key that is not
 // here any more is as none: it is asked for again.
-func (s *Shelves) Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error) {
+func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error) {
 	sealed, expires, err := s.vault.FindToken(ctx, name)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
@@ -183,6 +183,6 @@ func (s *Shelves) Find(ctx context.Context, name string) (dispatch.Secret, time.
 }
 
 // Put leaves a token until it ends.
-func (s *Shelves) Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error {
-	return s.vault.LeaveToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
+func (s *SealedTokens) Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error {
+	return s.vault.KeepToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
 }

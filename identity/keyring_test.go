@@ -145,7 +145,7 @@ func TestRotation(t *testing.T) {
 
 func TestSharedTokensAreSealed(t *testing.T) {
 	v, r := vault(t), ring(t, key("k"))
-	s, end := NewShelves(v, r), time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	s, end := NewTokenStore(v, r), time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	if got, _, err := s.Find(t.Context(), "a"); got != "" || err != nil {
 		t.Errorf("nothing: %v %v", got, err)
 	}
@@ -159,13 +159,13 @@ func TestSharedTokensAreSealed(t *testing.T) {
 	if err != nil || strings.Contains(kept.Text, "canary") {
 		t.Errorf("kept %v %v", kept, err)
 	}
-	if err := v.LeaveToken(t.Context(), "b", kept, end); err != nil {
+	if err := v.KeepToken(t.Context(), "b", kept, end); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := s.Find(t.Context(), "b"); got != "" || err != nil {
 		t.Errorf("under another name: %v %v", got, err)
 	}
-	if got, _, err := NewShelves(v, ring(t, key("x"))).Find(t.Context(), "a"); got != "" || err != nil {
+	if got, _, err := NewTokenStore(v, ring(t, key("x"))).Find(t.Context(), "a"); got != "" || err != nil {
 		t.Errorf("with another key: %v %v", got, err)
 	}
 }

@@ -112,7 +112,7 @@ func work(t *testing.T, tokens *Tokens, users int) *outcome {
 			for {
 				_, err := tokens.Token(t.Context(), dispatch.Account(fmt.Sprint("P/user", i)))
 				if dispatch.Is(err, dispatch.Unavailable) && t.Context().Err() == nil {
-					time.Sleep(max(retryAfter(err), time.Second))
+					time.Sleep(max(pauseIn(err), time.Second))
 					continue
 				}
 				o.note(err)
@@ -173,7 +173,7 @@ func TestOutageForReplicas(t *testing.T) {
 			const users = 50
 			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
 			share := func(c *TokensConfig) {
-				c.Locker, c.Shelf, c.Platforms[0].Issuer = shared, shared, issuer
+				c.Locker, c.SharedTokens, c.Platforms[0].Issuer = shared, shared, issuer
 			}
 			n, first := world(t, "keycloak-broker", users, share)
 			replicas := []*Tokens{first}
@@ -285,7 +285,7 @@ func TestProviderFails(t *testing.T) {
 	})
 }
 
-// memory is a Locker and a Shelf for several Tokens in one process.
+// memory is a Locker and a TokenStore for several Tokens in one process.
 type memory struct {
 	mu    sync.Mutex
 	locks map[string]chan struct{}
@@ -330,7 +330,7 @@ func TestReplicas(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		synctest.Test(t, func(t *testing.T) {
 			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
-			share := func(c *TokensConfig) { c.Locker, c.Shelf = shared, shared }
+			share := func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared }
 			n, first := world(t, driver, 1, share)
 			n.idp.TokenLife = time.Minute
 			n.idp.Behave(simulator.Conduct{Rotates: true, Slow: time.Second})
@@ -369,10 +369,10 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestSharedTokenIsRefused: what one replica was refused is not taken from the shelf again.
+// TestSharedTokenIsRefused: what one replica was refused is not taken from the store again.
 func TestSharedTokenIsRefused(t *testing.T) {
 	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
-	n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.Shelf = shared, shared })
+	n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
 	first, err := tokens.Token(t.Context(), "P/user0")
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +389,7 @@ func TestSharedTokenIsRefused(t *testing.T) {
 func TestDatabaseIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}, fault: context.DeadlineExceeded}
-		n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.Shelf = shared, shared })
+		n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
 		if _, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Unavailable) || n.count() != 0 {
 			t.Errorf("%v after %d exchanges", err, n.count())
 		}

@@ -43,7 +43,7 @@ type SignIns struct {
 // Purpose is what a user signs in for: to link an account, or to let the broker act while they are away.
 type Purpose struct {
 	Platform string          // whose account is to be linked
-	Away     bool            // leave is to be given
+	Away     bool            // permission is to be given
 	User     dispatch.UserID // who must come; "": anybody
 }
 
@@ -71,7 +71,7 @@ func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
 }
 
 // Begin gives the provider's page to send the browser to, and what the browser must bring back. NotFound: there is
-// nothing to link; Unsupported: no leave can be kept.
+// nothing to link; Unsupported: no permission can be kept.
 func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remember dispatch.Secret, err error) {
 	action, err := s.tokens.linking(p)
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *SignIns) who(ctx context.Context, a answer, nonce string) (dispatch.Use
 func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
 	g := s.tokens.grants
 	if arrived.Away {
-		got, l, err := g.readLeave(a, arrived.User)
+		got, l, err := g.readPermission(a, arrived.User)
 		switch {
 		case err != nil:
 			return err

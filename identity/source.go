@@ -19,7 +19,7 @@ const (
 	failurePause  = 2 * time.Second  // nobody is asked again sooner
 	refusedPause  = time.Minute      // nor later, for a token that the platform refused
 	refreshAtLeft = 4 * time.Second  // Keycloak gives another token when less than 5 s are left
-	flightTimeout = 3*postTimeout + readTimeout
+	obtainTimeout = 3*postTimeout + readTimeout
 )
 
 // source gets tokens of one kind, and keeps one for each identity. It never asks twice at once for one identity:
@@ -31,7 +31,7 @@ type source struct {
 
 	mu      sync.Mutex
 	held    *lru[dispatch.UserID, *holding]
-	flights map[dispatch.UserID]chan struct{} // closed when what is being obtained has come, or failed
+	pending map[dispatch.UserID]chan struct{} // closed when what is being obtained has come, or failed
 }
 
 // wanted says whose token is to be obtained.
@@ -57,24 +57,24 @@ type holding struct {
 func newSource(now func() time.Time, subjects *subjects,
 	obtain func(context.Context, wanted) (issued, error)) *source {
 	return &source{now: now, subjects: subjects, obtain: obtain,
-		held: newLRU[dispatch.UserID, *holding](maxHeld), flights: map[dispatch.UserID]chan struct{}{}}
+		held: newLRU[dispatch.UserID, *holding](maxHeld), pending: map[dispatch.UserID]chan struct{}{}}
 }
 
 // token gives the identity's token. One that will end soon is renewed meanwhile, and given out while it lasts.
 func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) {
 	for {
-		got, flight, err := s.look(ctx, id)
-		if flight == nil {
+		got, done, err := s.current(ctx, id)
+		if done == nil {
 			return got, err
 		}
-		if err := await(ctx, flight); err != nil {
+		if err := await(ctx, done); err != nil {
 			return issued{}, err
 		}
 	}
 }
 
-// look gives the token at hand, or the flight that will bring one, or why there is none.
-func (s *source) look(ctx context.Context, id dispatch.UserID) (issued, <-chan struct{}, error) {
+// current returns the token at hand, or the done that will bring one, or why there is none.
+func (s *source) current(ctx context.Context, id dispatch.UserID) (issued, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.held.get(id)
@@ -86,20 +86,20 @@ func (s *source) look(ctx context.Context, id dispatch.UserID) (issued, <-chan s
 	if lasts && now.Before(h.renew) {
 		return h.issued, nil, nil
 	}
-	flight, err := s.fly(ctx, id, h, now)
+	done, err := s.begin(ctx, id, h, now)
 	switch {
 	case lasts:
 		return h.issued, nil, nil
 	case err != nil:
 		return issued{}, nil, err
 	}
-	return issued{}, flight, nil
+	return issued{}, done, nil
 }
 
-// fly joins the flight for an identity or begins one, unless it is known to fail. The caller holds the lock.
-func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now time.Time) (<-chan struct{}, error) {
-	if flight, ok := s.flights[id]; ok {
-		return flight, nil
+// begin joins the done for an identity or begins one, unless it is known to fail. The caller holds the lock.
+func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now time.Time) (<-chan struct{}, error) {
+	if done, ok := s.pending[id]; ok {
+		return done, nil
 	}
 	var subject dispatch.Secret
 	if s.subjects != nil {
@@ -110,25 +110,25 @@ func (s *source) fly(ctx context.Context, id dispatch.UserID, h *holding, now ti
 	if h.failure != nil && h.subject == subject && now.Before(h.pause) {
 		return nil, h.failure
 	}
-	flight := make(chan struct{})
-	s.flights[id] = flight
+	done := make(chan struct{})
+	s.pending[id] = done
 	w := wanted{id, subject, h.token, h.refused}
 	go func() {
 		// What is asked for is not taken back when the one who asked is gone: others wait, and a broken refresh may
 		// cost the link.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), obtainTimeout)
 		defer cancel()
-		got, err := s.bringSafely(ctx, w)
-		s.land(id, subject, got, err)
-		close(flight)
+		got, err := s.obtainSafely(ctx, w)
+		s.receive(id, subject, got, err)
+		close(done)
 	}()
-	return flight, nil
+	return done, nil
 }
 
-// bringSafely is bring, of which a panic is an error: those who wait are answered, and the process goes on.
-func (s *source) bringSafely(ctx context.Context, w wanted) (got issued, err error) {
+// obtainSafely is obtainFor, of which a panic is an error: those who wait are answered, and the process goes on.
+func (s *source) obtainSafely(ctx context.Context, w wanted) (got issued, err error) {
 	defer recovered(&err)
-	return s.bring(ctx, w)
+	return s.obtainFor(ctx, w)
 }
 
 // recovered makes an error of a panic, with the stack, for the log. Call it deferred.
@@ -138,9 +138,9 @@ func recovered(err *error) {
 	}
 }
 
-// bring obtains a token, for a user who is away by their grant. A user's own token may end on its way; then their grant is
+// obtainFor obtains a token, for a user who is away by their grant. A user's own token may end on its way; then their grant is
 // used.
-func (s *source) bring(ctx context.Context, w wanted) (got issued, err error) {
+func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error) {
 	if s.subjects == nil {
 		return s.obtain(ctx, w)
 	}
@@ -156,11 +156,11 @@ func (s *source) bring(ctx context.Context, w wanted) (got issued, err error) {
 	return got, err
 }
 
-// land keeps what a flight brought.
-func (s *source) land(id dispatch.UserID, subject dispatch.Secret, got issued, err error) {
+// receive keeps what a done brought.
+func (s *source) receive(id dispatch.UserID, subject dispatch.Secret, got issued, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.flights, id)
+	delete(s.pending, id)
 	h, ok := s.held.get(id)
 	if !ok {
 		h = &holding{}

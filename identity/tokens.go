@@ -30,13 +30,13 @@ type TokensConfig struct {
 	Development bool             // allows http
 
 	// What the processes share that serve together; nil: there is one only.
-	Locker Locker
-	Shelf  Shelf
+	Locker       Locker
+	SharedTokens TokenStore
 
-	// Where leaves to act for users who are away are kept, sealed; nil: they are not.
+	// Where permissions to act for users who are away are kept, sealed; nil: they are not.
 	Vault dispatch.Vault
 	Keys  *Keyring
-	// SessionGrants takes such leave from the sessions of users who have work, where the provider gives it.
+	// SessionGrants takes such permission from the sessions of users who have work, where the provider gives it.
 	SessionGrants bool
 }
 
@@ -199,14 +199,14 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 		lanes = 1
 	}
 	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
-	x := &exchange{exchanger: e, name: name, locker: b.Locker, shelf: b.Shelf,
+	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
 	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.keeping(p.Name, x.obtain))}
 	b.exchanges[key] = s
 	return s
 }
 
-// keeping tells the operator of each exchange, and takes leave to act for a user from the session in which they have a token
+// keeping tells the operator of each exchange, and takes permission to act for a user from the session in which they have a token
 // exchanged.
 func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
@@ -269,7 +269,7 @@ func (t *Tokens) Refused(a dispatch.Account, refused dispatch.Token) {
 	}
 }
 
-// Grants gives a user's leaves to act while they are away.
+// Grants gives a user's permissions to act while they are away.
 func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
 	if t.grants == nil {
 		return nil, nil
@@ -277,7 +277,7 @@ func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Gran
 	return t.grants.vault.Grants(ctx, u)
 }
 
-// Revoke takes a leave back, at the provider and here, and forgets what was had by it. NotFound.
+// Revoke takes a permission back, at the provider and here, and forgets what was had by it. NotFound.
 func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error {
 	if t.grants == nil {
 		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such grant."}

@@ -542,7 +542,7 @@ DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2;
 -- name: HasWithdrawn :one
 SELECT EXISTS (SELECT 1 FROM withdrawals WHERE owner = $1 AND issuer = $2) AS withdrawn;
 
--- name: LeaveToken :exec
+-- name: KeepToken :exec
 INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires;
 

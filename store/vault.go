@@ -108,9 +108,9 @@ func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) er
 	return noGrant("EraseGrant", err)
 }
 
-// LeaveToken keeps a token that processes share under a name, until it ends.
-func (s *Store) LeaveToken(ctx context.Context, name string, sealed dispatch.Sealed, expires time.Time) error {
-	return fail("LeaveToken", s.queries(s.write).LeaveToken(ctx, query.LeaveTokenParams{Name: name, Key: sealed.Key, Sealed: sealed.Text, Expires: micros(expires)}))
+// KeepToken keeps a token that processes share under a name, until it ends.
+func (s *Store) KeepToken(ctx context.Context, name string, sealed dispatch.Sealed, expires time.Time) error {
+	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: name, Key: sealed.Key, Sealed: sealed.Text, Expires: micros(expires)}))
 }
 
 // UseOnce reports whether a name is used for the first time. Purge forgets it after until.

@@ -76,7 +76,7 @@ func TestSharedTokensEnd(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 		for name, expires := range map[string]time.Time{"lasts": end, "ended": time.Now().Add(-time.Hour)} {
-			if err := s.LeaveToken(ctx, name, dispatch.Sealed{Key: "k", Text: name}, expires); err != nil {
+			if err := s.KeepToken(ctx, name, dispatch.Sealed{Key: "k", Text: name}, expires); err != nil {
 				t.Fatal(err)
 			}
 		}

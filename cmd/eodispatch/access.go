@@ -36,7 +36,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	if ring != nil {
 		c.Vault, c.Keys = kept, ring
 		if strings.HasPrefix(settings.Database.Reveal(), "postgres:") {
-			c.Shelf = identity.NewShelves(kept, ring)
+			c.SharedTokens = identity.NewTokenStore(kept, ring)
 		}
 	}
 	for i, p := range settings.Platforms {

@@ -1591,20 +1591,20 @@ func (q *Queries) LastTask(ctx context.Context) (int64, error) {
 	return last, err
 }
 
-const leaveToken = `-- name: LeaveToken :exec
+const keepToken = `-- name: KeepToken :exec
 INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
 `
 
-type LeaveTokenParams struct {
+type KeepTokenParams struct {
 	Name    string
 	Key     string
 	Sealed  string
 	Expires int64
 }
 
-func (q *Queries) LeaveToken(ctx context.Context, arg LeaveTokenParams) error {
-	_, err := q.db.ExecContext(ctx, leaveToken,
+func (q *Queries) KeepToken(ctx context.Context, arg KeepTokenParams) error {
+	_, err := q.db.ExecContext(ctx, keepToken,
 		arg.Name,
 		arg.Key,
 		arg.Sealed,

@@ -123,7 +123,7 @@ func TestRotation(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { _ = kept.Close() })
 			c := settings(driver)
-			c.Locker, c.Shelf = kept, shared
+			c.Locker, c.SharedTokens = kept, shared
 			replica, err := identity.NewTokens(c)
 			must(t, err)
 			replica.Offer("u", signIn(t, s, "alice", "portal"), time.Now().Add(time.Hour))

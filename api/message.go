@@ -1,0 +1,41 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// encoded is v in JSON, in which the characters of parameters stay as they are.
+func encoded(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// message is what a stream says. No data: null; no text: null.
+func message(kind string, task dispatch.TaskID, data []byte, text string) []byte {
+	if data == nil {
+		data = []byte("null")
+	}
+	head, tail := enclosing(kind, task)
+	if text != "" {
+		said, _ := json.Marshal(text)
+		tail = `,"message":` + string(said) + `}`
+	}
+	return slices.Concat([]byte(head), data, []byte(tail))
+}
+
+// enclosing is what stands around the data of a message without text.
+func enclosing(kind string, task dispatch.TaskID) (head, tail string) {
+	head = `{"type":` + strconv.Quote(kind)
+	if task != 0 {
+		head += `,"task_id":` + strconv.FormatInt(int64(task), 10)
+	}
+	return head + `,"data":`, `,"message":null}`
+}

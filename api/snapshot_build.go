@@ -1,0 +1,169 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"runtime"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// paint reads a topic, and encodes it while it is small enough to be held.
+func (a *api) buildSnapshot(ctx context.Context, t topic) (*snapshot, error) {
+	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: &items{}}}, held: true}
+	c.renderer = renderer{api: a, ctx: ctx, w: &c.buffer, bare: t.bare, weighed: true}
+	defer c.close()
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	return c.snapshot, c.hold()
+}
+
+// snapshotBuilder is a snapshot that is being painted.
+type snapshotBuilder struct {
+	renderer
+	snapshot *snapshot
+	buffer   bytes.Buffer
+	held     bool   // so far
+	release  func() // of buildMemory; nil: it is not taken
+	tally    dispatch.Tally
+	shared   int // bytes that the jobs of a task share
+}
+
+func (c *snapshotBuilder) close() {
+	if c.release != nil {
+		c.release()
+	}
+}
+
+func (c *snapshotBuilder) read() error {
+	t := c.snapshot.topic
+	if t.task != 0 {
+		return c.readTask(t)
+	}
+	if t.want.upscaling {
+		for task, err := range c.Broker.Tasks(c.ctx, t.user, dispatch.Page{}) {
+			if err != nil {
+				return err
+			}
+			if err := c.put(itemID{true, int64(task.ID)}, taskDigest(task), !task.Counts.Status().Final(), 0,
+				func() error { return c.element(c.taskSummary(task)) }); err != nil {
+				return err
+			}
+		}
+	}
+	if c.held {
+		if err := c.text(betweenLists); err != nil {
+			return err
+		}
+	}
+	if !t.want.processing {
+		return nil
+	}
+	return c.jobs(c.Broker.Jobs(c.ctx, t.user, dispatch.Page{}))
+}
+
+func (c *snapshotBuilder) readTask(t topic) error {
+	task, err := c.Broker.Task(c.ctx, t.user, t.task)
+	if err != nil {
+		return aboutTask(err)
+	}
+	c.task, c.shared = &task, len(task.Request.Parameters)
+	if err := c.jobs(c.Broker.TaskJobs(c.ctx, t.user, t.task, dispatch.Page{})); err != nil {
+		return aboutTask(err)
+	}
+	counted := c.tally.Of(task)
+	c.snapshot.digest += taskDigest(counted)
+	(*c.snapshot.items)[itemID{true, int64(task.ID)}] = item{digest: taskDigest(counted)}
+	counted.Request.Parameters, counted.Request.Options = nil, nil
+	c.snapshot.task = &counted
+	c.snapshot.summary, err = encoded(c.taskSummary(counted))
+	return err
+}
+
+func (c *snapshotBuilder) jobs(all iter.Seq2[dispatch.Record, error]) error {
+	for j, err := range all {
+		if err != nil {
+			return err
+		}
+		c.tally.Add(j.Job)
+		size := j.Size
+		if c.bare {
+			size = 0
+		} else {
+			size += c.shared
+		}
+		if err := c.put(itemID{false, int64(j.ID)}, jobDigest(j), !j.Status.Final(), size, func() error { return c.job(j) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put adds an item, and encodes it if there is room. Its request has so many bytes.
+func (c *snapshotBuilder) put(id itemID, digest uint64, live bool, size int, encode func() error) error {
+	p, begin := c.snapshot, c.buffer.Len()
+	p.digest += digest // in any order
+	p.live = p.live || live
+	p.largest = max(p.largest, size)
+	p.size += size + elementSize
+	if c.held = c.held && c.room(size); c.held {
+		if err := encode(); err != nil {
+			return err
+		}
+		if begin < c.buffer.Len() && c.buffer.Bytes()[begin] == ',' {
+			begin++
+		}
+	} else {
+		c.buffer = bytes.Buffer{}
+	}
+	(*p.items)[id] = item{digest, begin, c.buffer.Len()}
+	return nil
+}
+
+// room reports whether so many bytes more may be held. From smallSnapshot on that takes memory of what all large lists have, as far as
+// the user has a share of it left.
+func (c *snapshotBuilder) room(size int) bool {
+	whole := c.buffer.Len() + size
+	if whole > smallSnapshot && c.release == nil && whole <= heldBytes {
+		c.release = c.rendering.tryAcquire(c.snapshot.topic.user, buildMemory)
+	}
+	return whole <= smallSnapshot || c.release != nil && whole <= heldBytes
+}
+
+// hold makes the message of a snapshot that is small enough.
+func (c *snapshotBuilder) hold() error {
+	if !c.held {
+		return nil
+	}
+	p := c.snapshot
+	before, after, err := c.frame(p)
+	if err != nil {
+		return err
+	}
+	head, tail := enclosing("status", p.topic.task)
+	shift := len(head) + len(before)
+	size := shift + c.buffer.Len() + len(after) + len(tail)
+	if !c.keepHeld(p, size) {
+		return nil
+	}
+	p.message = slices.Concat([]byte(head), []byte(before), c.buffer.Bytes(), []byte(after), []byte(tail))
+	p.begin, p.end, p.size = len(head), size-len(tail), size
+	for id, i := range *p.items {
+		(*p.items)[id] = item{i.digest, i.begin + shift, i.end + shift}
+	}
+	return nil
+}
+
+// keepHeld counts the bytes of a snapshot until nobody has it any more, and reports false if there are too many. Small ones are
+// always held.
+func (a *api) keepHeld(p *snapshot, size int) bool {
+	if a.heldNow.Add(int64(size)) > heldTogether && size > pieceSize {
+		a.heldNow.Add(-int64(size))
+		return false
+	}
+	runtime.AddCleanup(p, func(n int64) { a.heldNow.Add(-n) }, int64(size))
+	return true
+}

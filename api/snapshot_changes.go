@@ -1,0 +1,195 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// difference is what changed from one snapshot to another.
+type difference struct {
+	tasks, jobs               []int64
+	removedTasks, removedJobs []int64
+	message                   []byte // nil: the snapshot is not held
+}
+
+func (d difference) none() bool {
+	return len(d.tasks)+len(d.jobs)+len(d.removedTasks)+len(d.removedJobs) == 0
+}
+
+// since is what changed after was. Its message is made once for all who saw the same.
+func (p *snapshot) since(was *items) (difference, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if was == p.items {
+		return difference{}, nil
+	}
+	if p.was == was {
+		return p.news, nil
+	}
+	d := compare(*was, *p.items)
+	if p.message != nil && !d.none() {
+		tasks := p.shown(true, d.tasks)
+		if p.task != nil && len(d.tasks) > 0 {
+			tasks = []json.RawMessage{p.summary}
+		}
+		data, err := encoded(StatusChanges{UpscalingTasks: tasks, ProcessingJobs: p.shown(false, d.jobs),
+			RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
+		if err != nil {
+			return d, err
+		}
+		d.message = message("changes", p.topic.task, data, "")
+	}
+	p.was, p.news = was, d
+	return d, nil
+}
+
+func compare(was, is items) (d difference) {
+	for id, i := range is {
+		switch old, had := was[id]; {
+		case had && old.digest == i.digest:
+		case id.task:
+			d.tasks = append(d.tasks, id.id)
+		default:
+			d.jobs = append(d.jobs, id.id)
+		}
+	}
+	for id := range was {
+		switch _, has := is[id]; {
+		case has:
+		case id.task:
+			d.removedTasks = append(d.removedTasks, id.id)
+		default:
+			d.removedJobs = append(d.removedJobs, id.id)
+		}
+	}
+	return d
+}
+
+// shown gives tasks or jobs of a snapshot that is held as they are in its message.
+func (p *snapshot) shown(tasks bool, ids []int64) (all []json.RawMessage) {
+	for _, id := range ids {
+		if i := (*p.items)[itemID{tasks, id}]; i.begin < i.end {
+			all = append(all, p.message[i.begin:i.end])
+		}
+	}
+	return all
+}
+
+// seen is what a stream keeps of a snapshot that it sent: a short message to send it again, or what to compare the next with.
+func (p *snapshot) seen(changes bool) *snapshot {
+	s := &snapshot{outline: p.outline, topic: p.topic}
+	if !changes {
+		s.items = nil
+	}
+	if !changes && len(p.message) <= seenMessage {
+		s.message = p.message
+	}
+	return s
+}
+
+// StatusChanges is what a stream sends that was asked for changes only: what is new or looks different, and the ids of
+// what is gone.
+type StatusChanges struct {
+	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
+	ProcessingJobs []json.RawMessage `json:"processing_jobs"`
+	RemovedTasks   []int64           `json:"removed_upscaling_tasks"`
+	RemovedJobs    []int64           `json:"removed_processing_jobs"`
+}
+
+const readSingly = 32 // jobs that changed; of more, the whole list is read
+
+// changes writes what changed in a snapshot that is not held, as it is by now.
+func (r *renderer) changes(p *snapshot, d difference) error {
+	if err := r.text(beforeLists); err != nil {
+		return err
+	}
+	if err := r.changedTasks(p, d.tasks); err != nil {
+		return err
+	}
+	if err := r.text(betweenLists); err != nil {
+		return err
+	}
+	if err := r.changedJobs(p, d.jobs); err != nil {
+		return err
+	}
+	removed, err := encoded(StatusChanges{RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
+	if err != nil {
+		return err
+	}
+	_, after, _ := bytes.Cut(removed, []byte(`"processing_jobs":null`))
+	return r.text("]" + string(after))
+}
+
+func (r *renderer) changedTasks(p *snapshot, ids []int64) error {
+	if p.task != nil && len(ids) > 0 {
+		return r.element(r.taskSummary(*p.task))
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	for t, err := range r.Broker.Tasks(r.ctx, p.topic.user, dispatch.Page{}) {
+		if err == nil && slices.Contains(ids, int64(t.ID)) {
+			err = r.element(r.taskSummary(t))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *renderer) changedJobs(p *snapshot, ids []int64) error {
+	if len(ids) > readSingly {
+		return r.someJobs(p, ids)
+	}
+	release, err := r.weigh(r.ctx, p.topic.user, p.largest)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, id := range ids {
+		j, err := r.Broker.Read(r.ctx, p.topic.user, dispatch.JobID(id), dispatch.AsKnown)
+		if dispatch.Is(err, dispatch.NotFound) {
+			continue // the next message says that it is gone
+		}
+		if r.bare {
+			j.Request.Parameters = nil
+		}
+		if err == nil {
+			err = r.summarized(r.summary(j))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// someJobs writes those of a snapshot's jobs that have these ids.
+func (r *renderer) someJobs(p *snapshot, ids []int64) error {
+	wanted := make(map[dispatch.JobID]bool, len(ids))
+	for _, id := range ids {
+		wanted[dispatch.JobID(id)] = true
+	}
+	jobs := r.Broker.Jobs(r.ctx, p.topic.user, dispatch.Page{})
+	if p.task != nil {
+		release, err := r.shares(p.topic, p.largest)
+		if err != nil {
+			return err
+		}
+		defer release()
+		jobs = r.Broker.TaskJobs(r.ctx, p.topic.user, p.topic.task, dispatch.Page{})
+	}
+	for j, err := range jobs {
+		if err == nil && wanted[j.ID] {
+			err = r.job(j)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
