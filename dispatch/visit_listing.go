@@ -98,7 +98,7 @@ func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 			jobs = append(jobs, j)
 		}
 	}
-	return step{jobs: jobs, ask: func(ctx context.Context, t Token, jobs []Job) []answer { return v.list(ctx, t, first.Base, jobs) }}, err
+	return step{kind: stepList, jobs: jobs}, err
 }
 
 // shown notes what a flight, if it was a listing, did not show: until the end of the visit it is asked singly.

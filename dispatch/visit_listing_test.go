@@ -82,7 +82,7 @@ func TestSomeBasesCannotBeListed(t *testing.T) {
 	if v.listable("n") || !v.listable("s") {
 		t.Errorf("listable: n %v, s %v", v.listable("n"), v.listable("s"))
 	}
-	if s, err := v.stepFor(t.Context(), settle, Job{Phase: Creating, Base: "n", Attempt: 1}); err != nil || s.ask(t.Context(), Token{}, s.jobs)[0].Asked != AskSearch {
+	if s, err := v.stepFor(t.Context(), settle, Job{Phase: Creating, Base: "n", Attempt: 1}); err != nil || v.perform(t.Context(), Token{}, s)[0].Asked != AskSearch {
 		t.Errorf("what is in doubt is not searched for")
 	}
 }

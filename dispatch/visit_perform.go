@@ -11,14 +11,32 @@ type answer struct {
 	Outcome
 }
 
-// step is one request to the platform, and the jobs it is about.
+// stepKind is what a step asks the platform to do.
+type stepKind int
+
+const (
+	stepStatus       stepKind = iota // read the status of one job
+	stepSubmit                       // create or start one job; its intent must be committed before it is sent
+	stepList                         // read a listing that tells about all jobs of the step
+	stepNotListed                    // send nothing: the platform cannot list, so a create in doubt counts as not found
+	stepCancel                       // cancel one job
+	stepCancelOrphan                 // cancel the first orphan of one job
+	stepLeaveInert                   // send nothing: the job was created, does nothing, and cannot be removed
+)
+
+// step is one request to the platform, and the jobs it is about: one, or for stepList all below one base.
 type step struct {
+	kind   stepKind
 	jobs   []Job
-	ask    func(context.Context, Token, []Job) []answer
-	submit bool // its intent must be committed before it is sent
+	others int // stepSubmit: jobs of the account that run at the platform
 }
 
-// stepFor gives the step that j needs.
+func one(kind stepKind, j Job) step { return step{kind: kind, jobs: []Job{j}} }
+
+// submits reports whether the step creates or starts a job.
+func (s step) submits() bool { return s.kind == stepSubmit }
+
+// stepFor returns the step that j needs next.
 func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
 	searched := c != cancel && j.Phase == Creating && v.listable(j.Base)
 	if searched || (c == learn || c == awaited) && !v.single(j) && v.listingPays(j.Base) {
@@ -30,50 +48,67 @@ func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
 func (v *visit) singleStep(c class, j Job) step {
 	switch {
 	case c == cancel, j.overdue():
-		return one(j, v.cancelOf(j))
+		return one(v.cancelKind(j), j)
 	case j.Phase == Waiting || j.Phase == Created:
-		others := v.agenda.Active
-		s := one(j, func(ctx context.Context, t Token, j Job) Outcome {
-			o := v.submit(ctx, t, j)
-			o.Others = others
-			return o
-		})
-		s.submit = true
+		s := one(stepSubmit, j)
+		s.others = v.agenda.Active
 		return s
 	case j.Phase == Creating:
-		return one(j, v.absent)
+		return one(stepNotListed, j)
 	}
-	return one(j, v.status)
+	return one(stepStatus, j)
 }
 
-func one(j Job, ask func(context.Context, Token, Job) Outcome) step {
-	return step{jobs: []Job{j}, ask: func(ctx context.Context, t Token, jobs []Job) []answer {
-		j := jobs[0]
-		o := ask(ctx, t, j)
-		o.Attempt, o.Turn = j.Attempt, j.Turn
-		return []answer{{j, o}}
-	}}
-}
-
-// unsent is what is known of a step whose time was over before it was sent.
-func (s step) unsent() []answer {
-	if !s.submit {
-		return nil
+// cancelKind returns the step that cancels j. Orphans come first. After a cancel that failed the status is read before the next
+// attempt, because the job may have ended.
+func (v *visit) cancelKind(j Job) stepKind {
+	_, can := v.backend.Platform.(Canceler)
+	switch {
+	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
+		return stepCancelOrphan
+	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1 && j.Attention != SetAside, j.Attention == CancelUnsupported:
+		return stepStatus
+	case !can && j.Phase == Created:
+		return stepLeaveInert
 	}
-	err := &Error{Kind: Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
-	j := s.jobs[0]
-	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
+	return stepCancel
 }
 
-// takenBack is what is known of a step whose intent may have been committed under a lease, though the store did not say so:
-// nothing was sent.
-func (s step) takenBack(l Lease) []answer {
-	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
+// perform sends the request of a step and returns what its response means for each job. Apart from the comparison after a restore, it is
+// the only place where a visit asks the platform about jobs. If the adapter panics, the outcome of the request is unknown for every job.
+func (v *visit) perform(ctx context.Context, t Token, s step) (answers []answer) {
+	var panicked error
+	defer func() {
+		if panicked != nil {
+			answers = s.failed(panicked)
+		}
+	}()
+	defer Caught(ctx, v.broker.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
+
 	j := s.jobs[0]
-	intended := j.Intend(time.Time{})
-	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Turn: intended.Turn, Unsent: true, Lease: l.Generation, Err: err}}}
+	var o Outcome
+	switch s.kind {
+	case stepList:
+		return v.list(ctx, t, j.Base, s.jobs)
+	case stepSubmit:
+		o = v.submit(ctx, t, j)
+		o.Others = s.others
+	case stepStatus:
+		o = v.status(ctx, t, j)
+	case stepNotListed:
+		o = v.notThere(j)
+	case stepCancel:
+		o = Outcome{Asked: AskCancel, Err: v.cancel(ctx, t, j.Ref)}
+	case stepCancelOrphan:
+		o = Outcome{Asked: AskStray, Ref: j.Strays[0], Err: v.cancel(ctx, t, j.Strays[0])}
+	case stepLeaveInert:
+		o = Outcome{Asked: AskCancel}
+	}
+	o.Attempt, o.Turn = j.Attempt, j.Turn
+	return []answer{{j, o}}
 }
 
+// submit creates or starts a job at the platform.
 func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
 	r, err := v.broker.Store.Request(ctx, j.ID)
 	if err != nil {
@@ -92,41 +127,52 @@ func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
 	return Outcome{Asked: AskStatus, Ref: j.Ref, Report: r, Err: err}
 }
 
-// absent is the outcome of a search that found nothing.
-func (v *visit) absent(_ context.Context, _ Token, j Job) Outcome { return v.notThere(j) }
-
-// notThere is the outcome for a create that a listing does not show. Of a job that was set aside by [compared] the platform
-// has an attempt that is not known here, so it is not sent again.
-func (v *visit) notThere(j Job) Outcome {
-	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() && j.Status != Unknown || v.backend.AtLeastOnce}
-}
-
-// cancelOf says how to cancel j, its strays first. A cancel that failed is followed by a look: the job may have ended.
-func (v *visit) cancelOf(j Job) func(context.Context, Token, Job) Outcome {
-	_, can := v.backend.Platform.(Canceler)
-	switch {
-	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
-		return v.cancelStray
-	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1 && j.Attention != SetAside, j.Attention == CancelUnsupported:
-		return v.status
-	case !can && j.Phase == Created:
-		return func(context.Context, Token, Job) Outcome { return Outcome{Asked: AskCancel} } // it is inert, and stays so
-	}
-	return v.cancel
-}
-
-func (v *visit) cancel(ctx context.Context, t Token, j Job) Outcome {
-	return Outcome{Asked: AskCancel, Err: v.cancelRef(ctx, t, j.Ref)}
-}
-
-func (v *visit) cancelStray(ctx context.Context, t Token, j Job) Outcome {
-	return Outcome{Asked: AskStray, Ref: j.Strays[0], Err: v.cancelRef(ctx, t, j.Strays[0])}
-}
-
-func (v *visit) cancelRef(ctx context.Context, t Token, r Ref) error {
+func (v *visit) cancel(ctx context.Context, t Token, r Ref) error {
 	c, can := v.backend.Platform.(Canceler)
 	if !can {
 		return &Error{Kind: Unsupported, Op: "dispatch.cancel", Text: "This platform cannot cancel jobs."}
 	}
 	return c.Cancel(ctx, t, r)
+}
+
+// notThere is the outcome for a create that a listing does not show. Of a job that [compared] set aside the platform has an
+// attempt that the database does not know, so the job is not sent again.
+func (v *visit) notThere(j Job) Outcome {
+	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() && j.Status != Unknown || v.backend.AtLeastOnce}
+}
+
+// failed returns, for each job of a step whose request brought nothing because of err, the outcome that says so.
+func (s step) failed(err error) (answers []answer) {
+	for _, j := range s.jobs {
+		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Panicked: true, Err: err}
+		switch {
+		case s.submits():
+			o.Asked = AskSubmit
+		case j.Phase == Ended && len(j.Strays) > 0:
+			o.Asked, o.Ref = AskStray, j.Strays[0]
+		case j.Phase == Creating:
+			o.Asked = AskSearch
+		}
+		answers = append(answers, answer{j, o})
+	}
+	return answers
+}
+
+// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one: its intent is taken back.
+func (s step) unsent() []answer {
+	if !s.submits() {
+		return nil
+	}
+	err := &Error{Kind: Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
+	j := s.jobs[0]
+	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
+}
+
+// takenBack returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may have
+// been committed under lease l all the same.
+func (s step) takenBack(l Lease) []answer {
+	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
+	j := s.jobs[0]
+	intended := j.Intend(time.Time{})
+	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Turn: intended.Turn, Unsent: true, Lease: l.Generation, Err: err}}}
 }

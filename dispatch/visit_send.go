@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -93,15 +92,15 @@ func (v *visit) begin(ctx context.Context, flights []flight) error {
 	for _, f := range flights {
 		j, ok := intended[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
-		if f.submit && err != nil && !Is(err, Conflict) {
+		if f.submits() && err != nil && !Is(err, Conflict) {
 			v.unsaved = append(v.unsaved, flown{f, f.takenBack(v.held)})
 			continue
 		}
-		if Is(err, Conflict) || f.submit && !ok {
+		if Is(err, Conflict) || f.submits() && !ok {
 			v.mark(f.jobs, false)
 			continue
 		}
-		if f.submit {
+		if f.submits() {
 			f.jobs = []Job{j}
 		}
 		f.deadline, f.drift = v.deadline(), v.leaseDrift
@@ -121,7 +120,7 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 	var asked []Job
 	for _, f := range flights {
 		for _, a := range f.failed(err) {
-			if !f.submit {
+			if !f.submits() {
 				asked = append(asked, next(a.job, a.Outcome, v.now()))
 			}
 		}
@@ -133,7 +132,7 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 	is := byID(saved)
 	var kept []flight
 	for _, f := range flights {
-		if !f.submit {
+		if !f.submits() {
 			f.jobs = v.stillAsked(f.jobs, is)
 		}
 		switch {
@@ -170,7 +169,7 @@ func (v *visit) stillAsked(jobs []Job, is map[JobID]Job) (kept []Job) {
 func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, error) {
 	var jobs []Job
 	for _, f := range flights {
-		if f.submit {
+		if f.submits() {
 			j := v.tagged(f.jobs[0]).waited(v.triable(f.jobs[0]), v.now())
 			j.IntentLease = v.held.Generation
 			jobs = append(jobs, j)
@@ -212,7 +211,7 @@ func (v *visit) send(ctx context.Context, f flight) {
 		v.answers <- flown{f, f.unsent()}
 		return
 	}
-	v.answers <- flown{f, v.asked(ctx, f)}
+	v.answers <- flown{f, v.perform(ctx, f.token, f.step)}
 }
 
 // drift is how far the wall clock went ahead of the monotonic clock since the visit began. On Linux the monotonic clock stops
@@ -240,207 +239,4 @@ func (v *visit) mark(jobs []Job, busy bool) {
 			v.submitted(j.ID)
 		}
 	}
-}
-
-// saveAll saves what was answered, in one commit. What cannot be saved now is kept for the next turn, and its jobs stay
-// busy.
-func (v *visit) saveAll(ctx context.Context) error {
-	said := v.said()
-	for len(said) > 0 {
-		again, err := v.save(ctx, said)
-		if err != nil {
-			return err
-		}
-		said = again
-	}
-	over := v.unsaved
-	v.unsaved, v.tried = nil, nil
-	var err error
-	for _, f := range over {
-		v.mark(f.jobs, false)
-		v.shown(f)
-		err = firstOf(err, v.heedAll(ctx, f.answers))
-		if len(f.answers) > 0 {
-			err = firstOf(err, v.hear(ctx, f.answers[0].Outcome))
-		}
-	}
-	return firstOf(err, v.noteStarts(ctx), v.retake(ctx))
-}
-
-// retake lets the account submit again when a job has ended at a platform that was full.
-func (v *visit) retake(ctx context.Context) error {
-	freed := v.freed
-	v.freed = false
-	if !freed || v.agenda.Why != Full || !v.now().Before(v.agenda.Hold) {
-		return nil
-	}
-	return v.broker.Store.Hold(ctx, v.account, 0, None, "")
-}
-
-// saying is all that was answered about one job.
-type saying struct {
-	job      Job
-	outcomes []Outcome
-	missing  time.Time // since when the store does not know the job; zero: it does
-}
-
-// said puts the unsaved answers together by job, in the order they came.
-func (v *visit) said() (all []saying) {
-	at := map[JobID]int{}
-	for _, f := range v.unsaved {
-		for _, a := range f.answers {
-			i, known := at[a.job.ID]
-			if !known {
-				i = len(all)
-				at[a.job.ID], all = i, append(all, saying{job: a.job})
-			}
-			a.Err, a.At, a.GiveUp, a.Stalled = v.backend.blame(a.Err), f.asked, v.broker.GiveUpAfter, v.broker.StalledAfter
-			a.Settles = v.backend.SettlesAfter(v.agenda.Starts)
-			all[i].outcomes = append(all[i].outcomes, a.Outcome)
-		}
-	}
-	return all
-}
-
-func (s saying) next(now time.Time) Job {
-	j := s.job
-	for _, o := range s.outcomes {
-		j = next(j, o, now)
-	}
-	return j
-}
-
-// attempt is what a Save that failed was to keep of a job: it may have been committed all the same.
-type attempt struct {
-	job      Job
-	outcomes int // how many are in it
-}
-
-// result is the job as it is to be saved. What was tried before is tried again unchanged.
-func (v *visit) result(s saying) Job {
-	for _, t := range v.tried[s.job.ID] {
-		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
-			return t.job
-		}
-	}
-	return s.next(v.now())
-}
-
-// note remembers what was to be saved, by a Save whose end is not known.
-func (v *visit) note(said []saying, jobs []Job) {
-	if v.tried == nil {
-		v.tried = map[JobID][]attempt{}
-	}
-	for i, j := range jobs {
-		t := attempt{j, len(said[i].outcomes)}
-		known := func(k attempt) bool { return k.job.Version == j.Version && k.outcomes == t.outcomes }
-		if !slices.ContainsFunc(v.tried[j.ID], known) {
-			v.tried[j.ID] = append(v.tried[j.ID], t)
-		}
-	}
-}
-
-// unsavedOf leaves out the outcomes that a Save kept whose answer was lost: else they would count twice.
-func (v *visit) unsavedOf(s saying) []Outcome {
-	kept := 0
-	for _, t := range v.tried[s.job.ID] {
-		if t.is(s.job) {
-			kept = max(kept, t.outcomes)
-		}
-	}
-	return s.outcomes[kept:]
-}
-
-// is reports whether the attempt made the row what it is. Owners may have changed what they write meanwhile.
-func (t attempt) is(row Job) bool {
-	j := t.job
-	return row.Version > j.Version && row.Phase == j.Phase && row.Turn == j.Turn && row.Attempt == j.Attempt && row.Ref == j.Ref &&
-		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks && row.Tries == j.Tries &&
-		len(row.Strays) == len(j.Strays) && len(row.Past) == len(j.Past) &&
-		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
-}
-
-// save applies the answers to the jobs, and returns those whose rows have changed meanwhile, with the jobs as they are
-// now: for them next is to be asked again.
-func (v *visit) save(ctx context.Context, said []saying) (again []saying, err error) {
-	jobs := make([]Job, len(said))
-	for i, s := range said {
-		jobs[i] = v.result(s)
-	}
-	saved, err := v.broker.Store.Save(ctx, jobs, v.wakes()...)
-	if err != nil {
-		v.note(said, jobs)
-		return nil, err
-	}
-	is := byID(saved)
-	v.kept = v.kept || len(saved) > 0
-	for _, s := range said {
-		j, ok := is[s.job.ID]
-		if !ok {
-			if again, err = v.reload(ctx, s, again); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
-		v.broker.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
-		v.sawStart(s.job, j)
-	}
-	return again, nil
-}
-
-// wakes are the accounts that a save wakes: this one where its lease may be over, since another visit may have planned it without
-// what is saved.
-func (v *visit) wakes() []Account {
-	if time.Now().Before(v.lease) {
-		return nil
-	}
-	return []Account{v.account}
-}
-
-// reload adds s to again with the job as it is now, unless there is nothing left to save of it.
-func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying, error) {
-	was, err := s.job, error(nil)
-	s.job, err = v.broker.Store.Load(ctx, was.ID)
-	if Is(err, NotFound) { // purged, or the database that answers lags behind
-		s.job, v.resume = was, later(v.resume, time.Now().Add(repair))
-		if s.carries() {
-			v.broker.keepUnsaved([]saying{s})
-		}
-		return again, nil
-	}
-	if err != nil {
-		return again, err
-	}
-	last := s.outcomes[len(s.outcomes)-1]
-	if s.outcomes = v.unsavedOf(s); len(s.outcomes) > 0 {
-		return append(again, s), nil
-	}
-	v.freed = v.freed || was.Phase.Holds() && s.job.Phase == Ended
-	v.broker.tell(ctx, was, s.job, last.Err)
-	return again, nil
-}
-
-func (v *visit) heedAll(ctx context.Context, answers []answer) error {
-	var err error
-	for _, a := range answers {
-		err = firstOf(err, v.heed(ctx, a))
-	}
-	return err
-}
-
-// heed does what a platform that turns requests away asks for: the account waits, not only the job.
-func (v *visit) heed(ctx context.Context, a answer) error {
-	switch {
-	case a.Unsent:
-	case a.Started:
-		v.broker.refused.end(v.account)
-	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
-	case a.Asked == AskSubmit:
-		d := pause(v.broker.refused.count(v.account), a.Err)
-		return v.broker.Store.Hold(ctx, v.account, d, a.why(), TextFor(a.Err))
-	case retryAfter(a.Err) > 0:
-		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
-	}
-	return nil
 }

@@ -1,0 +1,196 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+)
+
+// Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the
+// reason returned; in every other case the job is ours from here on, and given as it is. A request with a key that was
+// used before gives what became of the first, and waits with it if that is not known yet.
+func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
+	d, r, err := b.draft(ctx, u, r, nil)
+	if err != nil {
+		if first := b.keptUnder(ctx, u, k); first.Job != 0 {
+			return b.repeatedJob(ctx, u, first.Job)
+		}
+		return Record{}, err
+	}
+	drafts := []Draft{d}
+	first, err := b.keep(ctx, u, k, nil, drafts)
+	switch {
+	case err != nil:
+		return Record{}, err
+	case first.Task != 0:
+		return Record{}, keyReused()
+	case first.Job != 0:
+		return b.repeatedJob(ctx, u, first.Job)
+	}
+	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
+}
+
+// keptUnder gives what was kept when a key was used first. It is for a request that would not be accepted now: its document, or what its
+// owner may do, can have changed since. Zero: the key is new, was used for another request, or the database does not say.
+func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
+	if k == (Key{}) {
+		return Repeated{}
+	}
+	first, err := b.Store.Repeated(ctx, u, k)
+	if err != nil {
+		return Repeated{}
+	}
+	return first
+}
+
+// repeatedJob is the job that a key stands for. One that its owner deleted is Conflict: it is gone, and the key submits no other.
+func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, error) {
+	r, err := b.Store.Refused(ctx, u, id)
+	if Is(err, NotFound) || err == nil && r.Hidden && !r.refused() {
+		return Record{}, &Error{Kind: Conflict, Op: "dispatch.Accept", Text: "This key stands for a job that was deleted. Use another."}
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return b.decided(ctx, u, id, nil)
+}
+
+// keep keeps what was asked for, if its owner may have so many jobs more, and wakes the account. What a key stands for
+// already, it gives whatever the limit.
+func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (Repeated, error) {
+	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
+	if err == nil && first == (Repeated{}) {
+		b.queues.forget(drafts[0].Account)
+		b.wake(drafts[0].Account)
+		b.showJob(u, drafts[0].ID)
+		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
+	}
+	if Is(err, Conflict) {
+		err = keyReused()
+	}
+	return first, err
+}
+
+func keyReused() error {
+	const text = "This key was used for another request."
+	return &Error{Kind: Invalid, Op: "dispatch.Accept", Text: text,
+		Faults: []Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
+}
+
+// draft is the job that a request asks for, or with a dimension what the jobs of a task have in common. The request is given as
+// it is kept: with parameters, and with a warning if it was not checked in full.
+func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
+	r = r.complete()
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return Draft{}, r, err
+	}
+	if err := backend.admit(ctx); err != nil {
+		return Draft{}, r, err
+	}
+	base, err := backend.Platform.Base(r.Service)
+	if err != nil {
+		return Draft{}, r, err
+	}
+	if err := backend.permitted(r); err != nil {
+		return Draft{}, r, err
+	}
+	document, warning, err := b.inspect(ctx, u, backend, r, d)
+	if err != nil {
+		return Draft{}, r, err
+	}
+	r.Warning = warning
+	body, err := r.encode()
+	return Draft{Body: body, Document: document, Job: Job{
+		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
+	}}, r, err
+}
+
+// inspect checks a request against its service's document. It gives that document to be kept, and what of the request could not be
+// checked. A document that cannot be fetched in a moment is left to the time when the job is submitted.
+func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
+	defer idleIfSlow(ctx)()
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	if err := b.fetched(ctx, backend, u, r.Service); Is(err, DocumentInvalid) {
+		return nil, "", err
+	} else if err != nil {
+		return nil, "", nil
+	}
+	if warning, err = b.check(ctx, u, backend, r, d); err != nil {
+		return nil, "", err
+	}
+	return backend.document(ctx, r.Service), warning, nil
+}
+
+// encode leaves the characters of parameters and options as they are.
+func (r Request) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return nil, &Error{Kind: Invalid, Op: "dispatch.Accept", Text: "The request cannot be kept as JSON.", Err: err}
+	}
+	return b.Bytes(), nil
+}
+
+// complete is r with parameters, if only none.
+func (r Request) complete() Request {
+	if len(r.Parameters) == 0 {
+		r.Parameters = json.RawMessage("{}")
+	}
+	return r
+}
+
+// decided waits for the platform's word on a job that was just accepted, or for a reason why there is none yet. committed is
+// what was kept just now, nil where it was kept before: it is the answer where the store does not answer any more, or from a server
+// that lacks the commit. The job is accepted, and its owner must hear so.
+func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
+	lacking := false
+	load := func() (Record, error) {
+		r, err := b.Store.Refused(ctx, u, id)
+		if lacking = committed != nil && (Is(err, NotFound) || Is(err, Unavailable)); lacking {
+			return *committed, nil
+		}
+		return r, err
+	}
+	r, err := b.await(ctx, id, decideWithin, load, func(j Job) bool { return j.Ref != Ref{} || j.Phase == Ended || j.Attention != None })
+	if err != nil || lacking {
+		return r, err
+	}
+	if ctx.Err() != nil || !r.refused() {
+		shown, err := b.presentOne(ctx, r)
+		if committed != nil && Is(err, Unavailable) {
+			return r, nil
+		}
+		return shown, err
+	}
+	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
+		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "error", err)
+	}
+	return Record{}, r.refusal()
+}
+
+// refused reports whether the platform refused j for good, so that it never was there.
+func (j Job) refused() bool {
+	switch j.Attention {
+	case None, RefusedForbidden, RefusedUnsupported, ApplicationInvalid:
+		return j.Status == Failed && j.Ref == Ref{}
+	}
+	return false
+}
+
+// refusal is the error of a job that was refused, as it can be told from the row.
+func (j Job) refusal() error {
+	e := InvalidBody("dispatch.Accept", j.Failure)
+	switch j.Attention {
+	case RefusedForbidden:
+		e.Kind = Forbidden
+	case RefusedUnsupported:
+		e.Kind = Unsupported
+	case ApplicationInvalid:
+		e = InvalidBody("dispatch.Accept", j.Failure, "service", "application")
+		e.Kind = DocumentInvalid
+	}
+	return e
+}

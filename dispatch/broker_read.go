@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// Read gives a job whose status is no older than fresh, or the last known one if the platform does not answer in time.
+func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Duration) (Record, error) {
+	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
+	r, err := load()
+	if err != nil {
+		return r, err
+	}
+	if r.Phase != Started || fresh == AsKnown {
+		return b.presentOne(ctx, r)
+	}
+	switch err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); {
+	case refusedWrite(err):
+		return b.presentOne(ctx, r)
+	case err != nil:
+		return r, err
+	}
+	r, err = b.await(ctx, id, readWithin, load, func(j Job) bool { return !j.awaited() })
+	if err != nil {
+		return r, err
+	}
+	return b.presentOne(ctx, r)
+}
+
+// AsKnown is a freshness for which no platform is asked.
+const AsKnown = time.Duration(math.MaxInt64)
+
+// Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
+// once. Where the database refuses to write, statuses stay as they are kept.
+func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
+	if fresh == AsKnown {
+		return nil
+	}
+	changed, stop := b.changed.watch(u)
+	defer stop()
+	err := b.refresh(ctx, u, s, fresh, b.gaps())
+	if refusedWrite(err) {
+		return nil
+	}
+	for end := time.Now().Add(readWithin); err == nil; {
+		var awaited bool
+		if awaited, err = b.Store.Awaited(ctx, u, s); !awaited || !again(ctx, changed, end) {
+			break
+		}
+	}
+	return err
+}
+
+// refresh wakes the accounts of statuses that are older than fresh.
+func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) error {
+	accounts, err := b.Store.Await(ctx, u, s, fresh, gap)
+	if refusedWrite(err) {
+		b.refusedAt.Store(time.Now().UnixNano())
+	}
+	for _, a := range accounts {
+		b.wake(a)
+	}
+	return err
+}
+
+// refusedWrite reports whether the database answered, and refused to write.
+func refusedWrite(err error) bool {
+	e := OfDatabase(err)
+	return e != nil && e.Answered
+}
+
+// unwritable reports whether the database refused to write within readWithin: a status that is late may have been told and not saved.
+func (b *Broker) unwritable() bool {
+	at := b.refusedAt.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < readWithin
+}
+
+// awaited reports whether a fresher status of j is on its way.
+func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
+
+// admit marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or one that a
+// client waits for has been due for readWithin. A platform that told the status of another job of the account lately, or
+// that does not find a job, is only slow. All times compared are of the store's clock, and how fresh the reader wanted the
+// statuses does not matter: else readers would be told different things of the same job.
+func (b *Broker) admit(records []Record) []Record {
+	answers, unwritable := map[Account]bool{}, b.unwritable()
+	for _, r := range records {
+		answers[r.Account] = answers[r.Account] || r.heard()
+	}
+	for i, r := range records {
+		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late() && !unwritable) && !answers[r.Account] && r.Attention == None {
+			records[i].Attention = Unreachable
+		}
+	}
+	return records
+}
+
+// heard reports whether the platform told the status of a started job lately.
+func (r Record) heard() bool { return r.Phase == Started && r.Read.Sub(r.Checked) < lately }
+
+// late reports whether a client waits for a status that has been due for readWithin.
+func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
+
+// presentOne adds to a record what there is to say of it at the moment.
+func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
+	records, err := b.queued(ctx, b.admit([]Record{r}), queuePlaces{})
+	return records[0], err
+}
+
+// gap is the least time between two questions for the same status.
+func (b *Broker) gap(platform string) time.Duration {
+	if backend := b.named(platform); backend != nil && backend.Limits.MinPoll > 0 {
+		return backend.Limits.MinPoll
+	}
+	return minPoll
+}
+
+// gaps is the gap that keeps every platform's.
+func (b *Broker) gaps() time.Duration {
+	var most time.Duration
+	for _, backend := range b.Backends {
+		most = max(most, b.gap(backend.Name))
+	}
+	return most
+}
+
+// await gives a job as soon as done holds, or as it is when the time is over.
+func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func() (Record, error), done func(Job) bool) (Record, error) {
+	saved, stop := b.saved.watch(id)
+	defer stop()
+	for end := time.Now().Add(d); ; {
+		r, err := load()
+		if err != nil || done(r.Job) || !again(ctx, saved, end) {
+			return r, err
+		}
+	}
+}
+
+// again waits until it is worth to look once more, and reports false when it is not, because the time is over.
+func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
+	left := time.Until(end)
+	if left <= 0 || ctx.Err() != nil {
+		return false
+	}
+	defer idle(ctx)()
+	timer := time.NewTimer(min(elsewhere, left))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
