@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,6 +188,7 @@ type api struct {
 	ofAddress underWay[netip.Prefix]
 	outage    outage
 	rendering *rendering
+	heavy     *heavyWork
 	heldNow   *atomic.Int64 // bytes of snapshots, see heldTogether
 	streaming gathering
 	life      context.Context
@@ -246,7 +248,7 @@ func New(c Config) API {
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets
 	a.byUser.pace, a.byAddress.pace, a.bySignIn.pace = a.Limits.UserPace, a.Limits.AddressPace, a.Limits.SignInPace
 	a.ofUser.most, a.ofAddress.most = int64(a.Limits.UserRequests), int64(a.Limits.AddressRequests)
-	a.rendering = newRendering(a.Limits.Rendering)
+	a.rendering, a.heavy = newRendering(a.Limits.Rendering), newHeavyWork(runtime.GOMAXPROCS(0))
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
 	a.huma.UseMiddleware(a.authenticate)

@@ -247,7 +247,7 @@ func (w *world) bounded(list []dispatch.Record, p dispatch.Page) []dispatch.Reco
 			r.Size, r.Request = len(r.Value), t.HeadFor(r.Number)
 		}
 		if r.Cut = r.Size > cmp.Or(p.Most, dispatch.PartMost); r.Cut {
-			r.Value, r.Request = nil, dispatch.HeadOf(string(text[:min(len(text), max(p.Most, 0))]))
+			r.Value, r.Request = nil, dispatch.HeadOf(string(text[:min(len(text), max(cmp.Or(p.Most, dispatch.PartMost), 0))]))
 		}
 		list[i] = r
 	}

@@ -168,7 +168,9 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 		part.see(1)
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
-		return a.writePart(&renderer{api: a, ctx: ctx, w: w, bare: t.bare}, t, tasks[:nt], nj, q, part.to.Job)
+		r := a.newRenderer(ctx, w, t.user, t.bare)
+		defer r.turn.pause()
+		return a.writePart(r, t, tasks[:nt], nj, q, part.to.Job)
 	}
 	return part, nil
 }
@@ -268,7 +270,9 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 		part.see(1)
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
-		return a.writeTaskPart(&renderer{api: a, ctx: ctx, w: w, bare: t.bare}, p, n, q, part.to.Task.ID)
+		r := a.newRenderer(ctx, w, t.user, t.bare)
+		defer r.turn.pause()
+		return a.writeTaskPart(r, p, n, q, part.to.Task.ID)
 	}
 	return part, nil
 }

@@ -47,13 +47,43 @@ type renderer struct {
 	bare    bool                 // leave parameters out
 	weighed bool                 // the memory for large requests is taken already
 	items   int                  // in the present array
+	turn    heavyTurn
+}
+
+// newRenderer returns a renderer for a list of u. Call its turn.pause at the end.
+func (a *api) newRenderer(ctx context.Context, w io.Writer, u dispatch.UserID, bare bool) *renderer {
+	return &renderer{api: a, ctx: ctx, w: w, bare: bare, turn: heavyTurn{work: a.heavy, user: u}}
+}
+
+// write sends a piece of the list. The client may take its time.
+func (r *renderer) write(b []byte) error {
+	r.turn.pause()
+	if _, err := r.w.Write(b); err != nil {
+		return err
+	}
+	return r.turn.count(r.ctx, len(b))
+}
+
+// reserve waits for memory, unless that is taken already, and then for the turn of heavy work.
+func (r *renderer) reserve(u dispatch.UserID, bytes int) (release func(), err error) {
+	release = func() {}
+	if !r.weighed {
+		r.turn.pause()
+		if release, err = r.weigh(r.ctx, u, bytes); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.turn.begin(r.ctx); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // text writes what stands between the elements of arrays, and begins the next array.
 func (r *renderer) text(s string) error {
 	r.items = 0
-	_, err := io.WriteString(r.w, s)
-	return err
+	return r.write([]byte(s))
 }
 
 // element writes an element of the present array.
@@ -70,7 +100,7 @@ func (r *renderer) separated(texts ...[]byte) error {
 		texts = slices.Insert(texts, 0, []byte(","))
 	}
 	for _, t := range texts {
-		if _, err := r.w.Write(t); err != nil {
+		if err := r.write(t); err != nil {
 			return err
 		}
 	}
@@ -79,8 +109,8 @@ func (r *renderer) separated(texts ...[]byte) error {
 
 // job writes a job. One that was purged since it was seen is left out.
 func (r *renderer) job(j dispatch.Record) error {
-	if !r.weighed && r.loads(j) {
-		release, err := r.weigh(r.ctx, j.Owner, j.Size)
+	if r.loads(j) {
+		release, err := r.reserve(j.Owner, j.Size)
 		if err != nil {
 			return err
 		}
@@ -117,7 +147,8 @@ func (r *renderer) whole(j dispatch.Record) (_ dispatch.Record, err error) {
 	return j, err
 }
 
-// summarized writes a job. Large parameters are compacted beside the rest, so that no encoder keeps a buffer of their size.
+// summarized writes a job. Large parameters are written as the database has them: an encoder would check them once more and keep a
+// buffer of their size.
 func (r *renderer) summarized(j ProcessingJobSummary) error {
 	const none = `"parameters":{}`
 	parameters := j.Parameters.RawMessage
@@ -129,13 +160,8 @@ func (r *renderer) summarized(j ProcessingJobSummary) error {
 	if err != nil {
 		return err
 	}
-	var compact bytes.Buffer
-	compact.Grow(len(parameters))
-	if err := json.Compact(&compact, parameters); err != nil {
-		return err
-	}
 	before, after, _ := bytes.Cut(text, []byte(none)) // within a string the quotes would be escaped
-	return r.separated(before, []byte(none[:len(none)-2]), compact.Bytes(), after)
+	return r.separated(before, []byte(none[:len(none)-2]), parameters, after)
 }
 
 // body writes a response in pieces. A client that takes too little for too long is cut off; so is one whose response cannot

@@ -13,7 +13,8 @@ import (
 // paint reads a topic, and encodes it while it is small enough to be held.
 func (a *api) buildSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: &items{}}}, held: true}
-	c.renderer = renderer{api: a, ctx: ctx, w: &c.buffer, bare: t.bare, weighed: true}
+	c.renderer = *a.newRenderer(ctx, &c.buffer, t.user, t.bare)
+	c.weighed = true
 	defer c.close()
 	if err := c.read(); err != nil {
 		return nil, err
@@ -33,6 +34,7 @@ type snapshotBuilder struct {
 }
 
 func (c *snapshotBuilder) close() {
+	c.turn.pause()
 	if c.release != nil {
 		c.release()
 	}
@@ -109,6 +111,9 @@ func (c *snapshotBuilder) put(id itemID, digest uint64, live bool, size int, enc
 	p.live = p.live || live
 	p.largest = max(p.largest, size)
 	p.size += size + elementSize
+	if err := c.turn.count(c.ctx, elementSize); err != nil {
+		return err
+	}
 	if c.held = c.held && c.room(size); c.held {
 		if err := encode(); err != nil {
 			return err

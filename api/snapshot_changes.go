@@ -145,7 +145,7 @@ func (r *renderer) changedJobs(p *snapshot, ids []int64) error {
 	if len(ids) > readSingly {
 		return r.someJobs(p, ids)
 	}
-	release, err := r.weigh(r.ctx, p.topic.user, p.largest)
+	release, err := r.reserve(p.topic.user, p.largest)
 	if err != nil {
 		return err
 	}

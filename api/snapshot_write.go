@@ -26,7 +26,8 @@ func (a *api) writeSnapshot(ctx context.Context, w io.Writer, p *snapshot) error
 	if err != nil {
 		return err
 	}
-	r := &renderer{api: a, ctx: ctx, w: w, bare: p.topic.bare}
+	r := a.newRenderer(ctx, w, p.topic.user, p.topic.bare)
+	defer r.turn.pause()
 	if err := r.text(before); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (r *renderer) taskJobs(p *snapshot) error {
 
 // shares gets what the jobs of a task share, when there is memory for the largest of them.
 func (r *renderer) shares(t topic, largest int) (release func(), err error) {
-	if release, err = r.weigh(r.ctx, t.user, largest); err != nil {
+	if release, err = r.reserve(t.user, largest); err != nil {
 		return nil, err
 	}
 	task, err := r.Broker.Task(r.ctx, t.user, t.task)

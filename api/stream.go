@@ -477,7 +477,8 @@ func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
 		return s.say(ctx, d.message)
 	}
 	return s.sayInPieces(ctx, "changes", func(ctx context.Context, w io.Writer) error {
-		r := &renderer{api: s.api, ctx: ctx, w: w, bare: p.topic.bare}
+		r := s.newRenderer(ctx, w, p.topic.user, p.topic.bare)
+		defer r.turn.pause()
 		return r.changes(p, d)
 	})
 }

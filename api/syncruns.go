@@ -33,7 +33,8 @@ func (a *api) listSyncRuns(ctx context.Context, in *request, query url.Values, q
 }
 
 func (a *api) writeSyncRuns(ctx context.Context, w io.Writer, runs []dispatch.Record) error {
-	r := &renderer{api: a, ctx: ctx, w: w, bare: true}
+	r := a.newRenderer(ctx, w, user(ctx), true)
+	defer r.turn.pause()
 	if err := r.text(`{"upscaling_tasks":[],"processing_jobs":[`); err != nil {
 		return err
 	}

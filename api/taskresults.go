@@ -256,7 +256,8 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 	}
 	dimension := dispatch.Task{Dimension: t.Dimension}
 	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(ctx context.Context, w io.Writer) error {
-		r := &renderer{api: a, ctx: ctx, w: w}
+		r := a.newRenderer(ctx, w, u, false)
+		defer r.turn.pause()
 		if err := r.text(`{"type":"FeatureCollection","features":[`); err != nil {
 			return err
 		}
@@ -275,7 +276,7 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 // tile writes where a job is. One that was purged since it was seen is left out.
 func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 	if j.Cut {
-		release, err := r.weigh(r.ctx, j.Owner, j.Size)
+		release, err := r.reserve(j.Owner, j.Size)
 		if err != nil {
 			return err
 		}

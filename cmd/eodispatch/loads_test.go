@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	loadMemory = 150 * mib       // that a load may take
-	loadFactor = 5               // by which it may slow others
-	loadFloor  = 2 * time.Second // what is faster is not slow, on machines that have other work and the clients' besides
+	loadMemory = 150 * mib   // that a load may take
+	loadFactor = 5           // by which it may slow others
+	loadFloor  = time.Second // what is faster is not slow, on machines that have other work and the clients' besides
 )
 
 // TestLoads: what clients do that open connections and say little, ask a thousand times at once, or do not read, costs others little time

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// heavyAfter is how many bytes of a list are read or written before the rest counts as heavy work.
+const heavyAfter = 64 << 10
+
+// heavyWork bounds how many goroutines read and encode large lists at the same moment, to fewer than there are cores: requests that
+// take little time find a free core. A user has one turn at a time.
+type heavyWork struct {
+	all *semaphore.Weighted
+	own shares[dispatch.UserID]
+}
+
+func newHeavyWork(cores int) *heavyWork {
+	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: shares[dispatch.UserID]{most: 1}}
+}
+
+// enter waits for a turn, the user's own first, so that a user who waits for that keeps nobody else waiting.
+func (h *heavyWork) enter(ctx context.Context, u dispatch.UserID) (release func(), err error) {
+	own, err := h.own.acquire(ctx, u, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.all.Acquire(ctx, 1); err != nil {
+		own()
+		return nil, err
+	}
+	return func() {
+		h.all.Release(1)
+		own()
+	}, nil
+}
+
+// heavyTurn is the turn of one list. It is held only while the list is read from the database and encoded, never while the list waits
+// for its client or for memory. It is for one goroutine.
+type heavyTurn struct {
+	work    *heavyWork
+	user    dispatch.UserID
+	done    int    // bytes so far
+	release func() // nil: not held
+}
+
+// begin takes the turn unless it is held.
+func (t *heavyTurn) begin(ctx context.Context) (err error) {
+	if t.release == nil {
+		t.release, err = t.work.enter(ctx, t.user)
+	}
+	return err
+}
+
+// pause gives the turn back. It may be repeated.
+func (t *heavyTurn) pause() {
+	if t.release != nil {
+		t.release()
+		t.release = nil
+	}
+}
+
+// count adds n bytes and lets other lists have a turn in between. A short list has none.
+func (t *heavyTurn) count(ctx context.Context, n int) error {
+	t.pause()
+	if t.done += n; t.done <= heavyAfter {
+		return nil
+	}
+	return t.begin(ctx)
+}

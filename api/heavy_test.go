@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// slowRequests is a broker that takes a second for each large request, and counts how many it reads at once.
+type slowRequests struct {
+	*world
+	reading, most atomic.Int64
+}
+
+func (s *slowRequests) Request(ctx context.Context, r dispatch.Record) (dispatch.Request, error) {
+	now := s.reading.Add(1)
+	defer s.reading.Add(-1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	time.Sleep(time.Second) // of synctest
+	return s.world.Request(ctx, r)
+}
+
+// TestHeavyWork_LeavesACore: of five large lists of two users one is read and encoded at a time on two cores, users take turns, and short
+// lists wait for none.
+func TestHeavyWork_LeavesACore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := &slowRequests{world: w}
+		c := w.config()
+		c.Broker = s
+		h := New(c)
+		defer h.Close()
+		h.(*api).heavy = newHeavyWork(2)
+		for id := range dispatch.JobID(2) {
+			w.jobs[id+1] = largeRecord(id+1, anna, heldBytes)
+		}
+		w.jobs[3] = largeRecord(3, bert, heldBytes+1)
+		for id, j := range w.jobs {
+			j.Request.Service.Endpoint = "https://a.example.org"
+			w.jobs[id] = j
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { checkLarge(t, h, "anna", 2*heldBytes) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		all.Go(func() {
+			checkLarge(t, h, "bert", heldBytes)
+			if took := time.Since(began); took > 4*time.Second { // two turns of anna and one of bert
+				t.Errorf("bert's list took %v", took)
+			}
+		})
+		synctest.Wait()
+		if got := ask(h, "GET", "/jobs_status?parameters=false", ""); got.Code != http.StatusOK || time.Since(began) > 0 {
+			t.Errorf("a short list: %d after %v", got.Code, time.Since(began))
+		}
+		all.Wait()
+		if most := s.most.Load(); most != 1 {
+			t.Errorf("%d large requests were read at once", most)
+		}
+	})
+}
+
+func checkLarge(t *testing.T, h http.Handler, who string, least int) {
+	got := httptest.NewRecorder()
+	h.ServeHTTP(got, listOf(who))
+	if got.Code != http.StatusOK || got.Body.Len() < least {
+		t.Errorf("%s: %d with %d bytes", who, got.Code, got.Body.Len())
+	}
+}
+
+// TestHeavyWork_IsNotHeldForAClient: a list that its client does not take, and lists that wait for memory, hold up no other list.
+func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := New(w.config())
+		defer h.Close()
+		h.(*api).heavy = newHeavyWork(2)
+		for id := range dispatch.JobID(3) {
+			w.jobs[id+1] = largeRecord(id+1, anna, heldBytes)
+		}
+		w.jobs[4] = largeRecord(4, bert, heldBytes+1)
+		left := make(chan struct{})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				defer func() { _ = recover() }() // the handler aborts
+				h.ServeHTTP(stuck{httptest.NewRecorder(), left}, listOf("anna"))
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		checkLarge(t, h, "bert", heldBytes)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("another's list took %v", took)
+		}
+		close(left)
+		all.Wait()
+		if n := len(h.(*api).heavy.own.of); n != 0 {
+			t.Errorf("%d users still have a turn", n)
+		}
+	})
+}
