@@ -260,7 +260,7 @@ func lattice(g *Grid, r *rand.Rand) MultiPolygon {
 // the wrong side of an edge in a few pieces; without mend they are invalid.
 func TestPiecesAreMended(t *testing.T) {
 	g, broken := named(t, "20x20km"), 0
-	for seed := range uint64(3000) {
+	for seed := range uint64(3000 / smaller) {
 		a, err := NewArea(nearly(rand.New(rand.NewPCG(seed, 1))))
 		if err != nil {
 			continue

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -207,22 +208,23 @@ func TestVisitsDoNotQueueBehindClients(t *testing.T) {
 		})
 	}
 	go func() { accepting.Wait(); close(done) }()
-	longest, reads := time.Duration(0), 0
-	for working := true; working; reads++ {
+	var took []time.Duration
+	for working := true; working; {
 		began := time.Now()
 		if _, err := s.Agenda(t.Context(), "p/shared", 10, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		longest = max(longest, time.Since(began))
+		took = append(took, time.Since(began))
 		select {
 		case <-done:
 			working = false
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	t.Logf("%d agendas, the slowest took %v", reads, longest)
-	if longest > time.Second {
-		t.Errorf("an agenda took %v", longest)
+	slices.Sort(took)
+	// A machine that is busy delays a few; behind the clients nearly all would wait for seconds.
+	if most := took[len(took)*9/10]; most > time.Second {
+		t.Errorf("one of ten agendas took %v or longer, of %d", most, len(took))
 	}
 }
 

@@ -90,7 +90,7 @@ func peak(f func()) (most int64) {
 			select {
 			case <-done:
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 				most = max(most, inUse()-before)
 			}
 		}

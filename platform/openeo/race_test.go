@@ -2,6 +2,13 @@
 
 package openeo_test
 
-import "time"
+import (
+	"time"
 
-func init() { smaller, mostCPU = 8, 10*time.Second }
+	"github.com/eodispatch/eodispatch/budget"
+)
+
+func init() {
+	smaller, mostCPU = 8, 10*time.Second
+	budget.PagesBytes.Most /= 8
+}
