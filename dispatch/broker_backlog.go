@@ -13,6 +13,7 @@ const (
 	longestRepair = 30 * time.Second // between two attempts to save the backlog
 	unsavedEvery  = time.Minute      // between two log lines about the backlog
 	missingFor    = time.Hour        // how long a job must stay unknown to the store before a response about it is dropped
+	missingAtEnd  = 5 * time.Second  // likewise, when the process ends
 )
 
 // backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as soon as
@@ -22,6 +23,8 @@ type backlog struct {
 	mu    sync.Mutex
 	said  []saying
 	empty chan struct{} // closed when nothing is left; nil: nothing was kept
+	ends  chan struct{} // closed when the process ends, see Broker.Drain; nil: nobody needed it yet
+	over  bool          // ends is closed
 }
 
 // Unsaved is how many responses to submissions wait in memory to be saved.
@@ -31,14 +34,61 @@ func (b *Broker) Unsaved() int {
 	return len(b.backlog.said)
 }
 
-// Drain waits until every kept response is saved. The caller bounds the time by ending the process.
+// Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The caller bounds the
+// time by ending the process.
 func (b *Broker) Drain() {
-	b.backlog.mu.Lock()
-	empty := b.backlog.empty
-	b.backlog.mu.Unlock()
-	if empty != nil {
+	if empty := b.backlog.end(); empty != nil {
 		<-empty
 	}
+}
+
+// end has what is kept saved without long pauses from now on. It returns the channel that is closed when nothing is left; nil: nothing is.
+func (l *backlog) end() (empty chan struct{}) {
+	ends := l.ending()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.over = true
+		close(ends)
+	}
+	return l.empty
+}
+
+// ending returns the channel that is closed when the process ends.
+func (l *backlog) ending() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ends == nil {
+		l.ends = make(chan struct{})
+	}
+	return l.ends
+}
+
+// rest waits until the next attempt to save: for the pause, or until the process ends and then for a second at most.
+func (l *backlog) rest(pause time.Duration) {
+	ends := l.ending()
+	select {
+	case <-ends:
+		time.Sleep(min(pause, repair))
+		return
+	default:
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ends:
+	case <-timer.C:
+	}
+}
+
+// missingFor is for how long a job must stay unknown to the store before a response about it is dropped.
+func (l *backlog) missingFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return missingAtEnd
+	}
+	return missingFor
 }
 
 // full reports whether so many responses are kept that nothing new may be sent.
@@ -96,7 +146,7 @@ func (b *Broker) saveBacklog(ctx context.Context, empty chan struct{}) {
 		if err != nil {
 			b.Log.DebugContext(ctx, "saving responses failed", "error", err)
 		}
-		time.Sleep(pause)
+		b.backlog.rest(pause)
 		pause = min(2*pause, longestRepair)
 	}
 }
@@ -178,12 +228,12 @@ func (b *Broker) saveLate(ctx context.Context, s *saying) (err error) {
 }
 
 // missingJob is nil once a response may be dropped because its job is gone. A replica of the database that lags behind may
-// not know the job for a while, so a response that names a job at the platform is kept for [missingFor].
+// not know the job for a while, so a response that names a job at the platform is kept for [missingFor], or [missingAtEnd].
 func (b *Broker) missingJob(ctx context.Context, s *saying, err error) error {
 	if s.missing.IsZero() {
 		s.missing = time.Now()
 	}
-	if s.carries() && time.Since(s.missing) < missingFor {
+	if s.carries() && time.Since(s.missing) < b.backlog.missingFor() {
 		return err
 	}
 	for _, o := range s.outcomes {

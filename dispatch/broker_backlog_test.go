@@ -330,3 +330,42 @@ func TestUnsavedResponsesAreKept(t *testing.T) {
 		}
 	})
 }
+
+// A response whose job was deleted and forgotten while the response could not be saved does not hold up the end of the process, and is
+// logged with its ref. What can be saved is saved at once then, without a pause.
+func TestAResponseWithoutItsJobHoldsUpNoEnd(t *testing.T) {
+	p := &script{}
+	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+		f.set(func() {
+			f.save = func([]dispatch.Job) (bool, error) { return false, failure(dispatch.Unavailable) }
+		})
+		gone, kept := h.accept(t), h.accept(t)
+		time.Sleep(10 * time.Minute)
+		f.set(func() {
+			f.save = func(jobs []dispatch.Job) (bool, error) {
+				if jobs[0].ID == gone.ID {
+					return false, failure(dispatch.NotFound)
+				}
+				return false, nil
+			}
+			f.load = func(id dispatch.JobID) error {
+				if id == gone.ID {
+					return failure(dispatch.NotFound)
+				}
+				return nil
+			}
+		})
+		begun := time.Now()
+		h.Drain()
+		if took := time.Since(begun); took > 10*time.Second || h.Unsaved() != 0 {
+			t.Errorf("%d responses wait after %v", h.Unsaved(), took)
+		}
+		f.set(func() { f.load = nil })
+		if r := h.now(t, kept.ID); r.Ref.ID == "" || r.Phase != dispatch.Started {
+			t.Errorf("the other job is %s, its ref %q", r.Phase, r.Ref.ID)
+		}
+		if !strings.Contains(h.logs.String(), "a response is dropped") {
+			t.Errorf("the log says %s", h.logs)
+		}
+	})
+}

@@ -81,13 +81,28 @@ func next(j Job, o Outcome, now time.Time) Job {
 	}
 	was := j
 	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
-		j.Begun = 0
+		j = j.answered(o)
 	}
 	j = facts(j, o, now)
 	if o.Turn == was.Turn && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
 		j = verdict(j, o, now)
 	}
-	return settled(was, j, now)
+	j = settled(was, j, now)
+	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
+	return j
+}
+
+// answered counts no submission as without a response that was begun before the one that o is the response to. The response to another
+// attempt says nothing about the present one.
+func (j Job) answered(o Outcome) Job {
+	switch {
+	case o.Attempt != j.Attempt:
+	case o.Turn != j.Turn && j.Phase.InDoubt(): // a later submission is under way
+		j.Begun = min(j.Begun, 1)
+	default:
+		j.Begun = 0
+	}
+	return j
 }
 
 func facts(j Job, o Outcome, now time.Time) Job {
@@ -239,9 +254,13 @@ func turnedAway(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// unprepared is a job whose document is not at hand: it waits alone, and holds up no other. It fails at once if the document
+// unprepared is a job after its document was asked for. While the document is not at hand, the job waits alone and holds up no other. It fails at once if the document
 // is invalid, and if the document stays unreachable for as long as a job is tried for.
 func unprepared(j Job, o Outcome, now time.Time) Job {
+	if o.Err == nil { // at hand again; the job keeps its place
+		j.Tries, j.Refused = 0, time.Time{}
+		return j.attend(None, "")
+	}
 	if Is(o.Err, DocumentInvalid) {
 		return ended(j, Failed, ApplicationInvalid, TextFor(o.Err))
 	}
@@ -476,10 +495,11 @@ func canceled(j Job, o Outcome, now time.Time) Job {
 func strayed(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
+		j.Tries = 0 // of the cancel
 		return j.withoutStray(o.Ref)
 	case Is(o.Err, Unsupported):
 		j = j.withoutStray(o.Ref)
-		j.Past = append(slices.Clone(j.Past), o.Ref)
+		j.Tries, j.Past = 0, append(slices.Clone(j.Past), o.Ref)
 		return j
 	}
 	j.Due = now.Add(pause(j.Tries, o.Err))

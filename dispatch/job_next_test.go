@@ -414,3 +414,51 @@ func TestNoClassWaitsLong(t *testing.T) {
 }
 
 func all(class) bool { return true }
+
+// What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions brought no response, nor
+// when the job is next looked at, nor whether a client waits for its status.
+func TestALateResponseLeavesThePresentAttemptAlone(t *testing.T) {
+	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Turn: 7, Begun: 2, Due: t0.Add(time.Minute), SendBy: t0.Add(30 * time.Second)}
+	responses := map[string]Outcome{
+		"created": {Ref: Ref{ID: "first"}}, "refused": {Err: kind(Invalid)}, "busy": {Err: kind(Busy)}, "cut off": {Err: kind(Uncertain)},
+	}
+	for name, o := range responses {
+		o.Asked, o.Attempt, o.Turn = AskSubmit, 1, 2
+		for _, phase := range []Phase{Waiting, Creating, Created, Starting} {
+			j := with(present, func(j *Job) { j.Phase = phase })
+			if got := next(j, o, t0); got.Begun != j.Begun || !got.Due.Equal(j.Due) || got.Phase != j.Phase {
+				t.Errorf("%s, %s: %s, begun %d, due %v", phase, name, got.Phase, got.Begun, got.Due)
+			}
+		}
+		awaited := with(present, func(j *Job) { j.Phase, j.Status, j.Ref, j.Awaited = Started, Running, Ref{ID: "third"}, true })
+		if got := next(awaited, o, t0); !got.Awaited {
+			t.Errorf("%s: nobody waits for the status any more", name)
+		}
+	}
+	starting := with(present, func(j *Job) { j.Phase, j.Ref = Starting, Ref{ID: "third"} })
+	created := Outcome{Asked: AskSubmit, Attempt: 3, Turn: 6, Ref: Ref{ID: "third"}}
+	if got := next(starting, created, t0); got.Begun != 1 {
+		t.Errorf("the response to the create comes after the start was begun: begun %d, want 1", got.Begun)
+	}
+	if got := next(present, Outcome{Asked: AskSubmit, Attempt: 3, Turn: 7, Err: kind(Busy)}, t0); got.Begun != 0 {
+		t.Errorf("the present attempt is answered: begun %d", got.Begun)
+	}
+}
+
+// Cancels of a stray that fail say nothing about the job's own submission.
+func TestAStrayLeavesTheJobsOwnTriesAlone(t *testing.T) {
+	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Turn: 4, Ref: p, Strays: []Ref{{ID: "s"}}, Due: t0}
+	o := Outcome{Asked: AskStray, Attempt: 2, Turn: 4, Ref: Ref{ID: "s"}}
+	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
+	for range 2 * lostLooks {
+		j = next(j, failed, t0)
+	}
+	if j.Tries == 0 || !j.Due.After(t0) {
+		t.Fatalf("the cancel is not repeated after pauses: %d tries, due %v", j.Tries, j.Due)
+	}
+	j = next(j, o, t0)
+	j.Phase, j.Turn = Starting, 5
+	if j = next(j, Outcome{Asked: AskSubmit, Attempt: 2, Turn: 5, Err: kind(NotFound)}, t0); j.Phase != Created {
+		t.Errorf("the platform does not show the job yet, and the job is %s %q", j.Phase, j.Failure)
+	}
+}

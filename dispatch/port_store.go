@@ -106,6 +106,9 @@ type Store interface {
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)
 	// Ready gives the first waiting jobs of a line that are due, n at most.
 	Ready(ctx context.Context, a Account, l Line, n int) ([]Job, error)
+	// Unprepared returns the account's waiting jobs that are due and have the attention [ApplicationUnreachable], by due and id, n at
+	// most.
+	Unprepared(ctx context.Context, a Account, n int) ([]Job, error)
 	// Load gives a job to a visit, whoever owns it.
 	Load(context.Context, JobID) (Job, error)
 	// Request gives a visit what a job's owner asked for.
@@ -280,6 +283,9 @@ type Agenda struct {
 	// be learnt. Zero: there is none.
 	NextWaiting, NextStart, Next, NextLearn time.Time
 
+	// The earliest due of what waits and has the attention [ApplicationUnreachable]. Zero: there is none.
+	NextUnprepared time.Time
+
 	Starts   Promptness // of the platform
 	Restored Restored   // what the account waits for before it submits
 }
@@ -295,11 +301,17 @@ func (a Agenda) due(l Limits) time.Time {
 	if !a.NextStart.IsZero() {
 		due = earlier(due, later(a.NextStart, a.Hold))
 	}
-	if !a.NextWaiting.IsZero() && l.free(a.Held) > 0 && !a.stuck() {
+	switch {
+	case !a.NextWaiting.IsZero() && a.creates(l):
 		due = earlier(due, later(a.NextWaiting, a.Hold))
+	case !a.NextUnprepared.IsZero():
+		due = earlier(due, later(a.NextUnprepared, a.Hold))
 	}
 	return due
 }
+
+// creates reports whether a waiting job may be submitted: a slot is free, and no created job is turned away.
+func (a Agenda) creates(l Limits) bool { return l.free(a.Held) > 0 && !a.stuck() }
 
 // stuck reports whether a job that was created is turned away when it is to be started: then nothing more is created.
 func (a Agenda) stuck() bool {

@@ -221,8 +221,8 @@ func (v *visit) look(ctx context.Context) (err error) {
 		return nil
 	}
 	v.turns.due[submit] = v.agenda.Start
-	if v.agenda.stuck() {
-		return nil
+	if !v.agenda.creates(v.Limits) {
+		return v.prepareAgain(ctx)
 	}
 	return v.enqueueWaiting(ctx)
 }
@@ -233,12 +233,7 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.free(v.agenda.Held)
 	w, ready := waiting{}, map[Line][]Job{}
 	lines, err := v.readyLines(ctx, &w, ready, free)
-	v.fetching = w.look
-	if len(w.answers) > 0 {
-		v.unsaved = append(v.unsaved, flown{answers: w.answers})
-		err = firstOf(err, v.saveAll(ctx))
-	}
-	if err != nil {
+	if err = firstOf(err, v.keepPrepared(ctx, w)); err != nil {
 		return err
 	}
 	for _, l := range share(lines, free) {

@@ -57,7 +57,7 @@ func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
 func (l look) nextDue(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.NextDue(ctx, l.account)
 	g.NextWaiting, g.NextStart, g.NextLearn = at(row.Waiting), at(row.Start), at(row.Learn)
-	g.Next = at(row.Cancel)
+	g.Next, g.NextUnprepared = at(row.Cancel), at(row.Unprepared)
 	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
 	}
@@ -166,6 +166,15 @@ func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line
 func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
 	err = s.in(ctx, s.look, "Ready", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int64(n)}))
+		return err
+	})
+	return jobs, err
+}
+
+// Unprepared returns waiting jobs that are due and whose document could not be fetched.
+func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
+	err = s.in(ctx, s.look, "Unprepared", func(q tx, now int64) error {
+		jobs, err = jobsOf(q.ListUnprepared(ctx, a, now, int64(n)))
 		return err
 	})
 	return jobs, err

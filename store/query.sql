@@ -350,10 +350,16 @@ SELECT
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn;
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' AND j.attention = 'application_unreachable'
+		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared;
 
 -- name: ListDue :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND due <= sqlc.arg(now)
+ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListUnprepared :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'wait' AND attention = 'application_unreachable' AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: CountHeld :many

@@ -2610,6 +2610,78 @@ func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, err
 	return items, nil
 }
 
+const listUnprepared = `-- name: ListUnprepared :many
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+ORDER BY due, id LIMIT CAST($3 AS BIGINT)
+`
+
+func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, now int64, n int64) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, listUnprepared, account, now, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Job
+	for rows.Next() {
+		var i Job
+		if err := rows.Scan(
+			&i.ID,
+			&i.Task,
+			&i.Number,
+			&i.Owner,
+			&i.Account,
+			&i.Base,
+			&i.Desired,
+			&i.Hidden,
+			&i.Phase,
+			&i.Turn,
+			&i.Attempt,
+			&i.SendBy,
+			&i.RefBase,
+			&i.RefID,
+			&i.Strays,
+			&i.Status,
+			&i.Seen,
+			&i.Progress,
+			&i.Costs,
+			&i.Attention,
+			&i.Notice,
+			&i.Failure,
+			&i.Due,
+			&i.Looks,
+			&i.Tries,
+			&i.Awaited,
+			&i.Created,
+			&i.Updated,
+			&i.Checked,
+			&i.Moved,
+			&i.Version,
+			&i.Line,
+			&i.Step,
+			&i.Past,
+			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
+			&i.IntentLease,
+			&i.Nonces,
+			&i.Unmoved,
+			&i.Begun,
+			&i.Bytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUnrecognized = `-- name: ListUnrecognized :many
 SELECT account, ref_base, ref_id, tag, status, found FROM unrecognized
 `
@@ -2919,15 +2991,18 @@ SELECT
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'cancel' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS cancel,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'settle' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS settle,
-	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'learn' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS learn,
+	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = $1 AND j.step = 'wait' AND j.attention = 'application_unreachable'
+		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared
 `
 
 type NextDueRow struct {
-	Waiting int64
-	Start   int64
-	Cancel  int64
-	Settle  int64
-	Learn   int64
+	Waiting    int64
+	Start      int64
+	Cancel     int64
+	Settle     int64
+	Learn      int64
+	Unprepared int64
 }
 
 // Not min(): before PostgreSQL has counted new rows, it would read them all for that.
@@ -2940,6 +3015,7 @@ func (q *Queries) NextDue(ctx context.Context, account dispatch.Account) (NextDu
 		&i.Cancel,
 		&i.Settle,
 		&i.Learn,
+		&i.Unprepared,
 	)
 	return i, err
 }

@@ -1199,6 +1199,9 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 		next, list = &g.Next, &g.Cancel
 	case j.Phase == dispatch.Waiting:
 		next, list = &g.NextWaiting, nil
+		if j.Attention == dispatch.ApplicationUnreachable && g.NextUnprepared.IsZero() {
+			g.NextUnprepared = j.Due
+		}
 	case j.Phase == dispatch.Ended:
 		return
 	case j.Phase.InDoubt():
@@ -1269,6 +1272,17 @@ func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line,
 	defer unlock()
 	for _, j := range s.byDue(a) {
 		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && !j.Due.After(now) && len(jobs) < n {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+func (s *MemStore) Unprepared(_ context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Phase == dispatch.Waiting && len(j.Strays) == 0 && j.Attention == dispatch.ApplicationUnreachable && !j.Due.After(now) && len(jobs) < n {
 			jobs = append(jobs, j)
 		}
 	}

@@ -74,6 +74,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"purge", storeTest.purge},
 		{"the agenda has its classes", storeTest.agenda},
 		{"lines and slots", storeTest.lines},
+		{"waiting jobs without their document", storeTest.unprepared},
 		{"which jobs hold slots", storeTest.slots},
 		{"slots for days", storeTest.slotsForDays},
 		{"who was served when", storeTest.turns},

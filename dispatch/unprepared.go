@@ -1,0 +1,38 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// prepareAgain asks again for the documents of waiting jobs that carry [ApplicationUnreachable], and saves what that brought. It is for
+// when nothing can be submitted: such a job takes its place in the queue as soon as its document is at hand. No other job's document is
+// asked for.
+func (v *visit) prepareAgain(ctx context.Context) error {
+	v.fetching = time.Time{}
+	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
+		return nil
+	}
+	jobs, err := v.Store.Unprepared(ctx, v.account, perTurn)
+	if err != nil {
+		return err
+	}
+	w, good := waiting{}, jobs
+	if p, can := v.Platform.(Preparer); can {
+		good, err = v.atHand(ctx, p, &w, jobs)
+	}
+	for _, j := range good {
+		w.answers = append(w.answers, answer{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn}})
+	}
+	return firstOf(err, v.keepPrepared(ctx, w))
+}
+
+// keepPrepared saves what a look at the agenda found out about documents, and notes when to look again for those that are being fetched.
+func (v *visit) keepPrepared(ctx context.Context, w waiting) error {
+	v.fetching = w.look
+	if len(w.answers) == 0 {
+		return nil
+	}
+	v.unsaved = append(v.unsaved, flown{answers: w.answers})
+	return v.saveAll(ctx)
+}
