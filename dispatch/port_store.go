@@ -106,6 +106,8 @@ type Store interface {
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)
 	// Ready gives the first waiting jobs of a line that are due, n at most.
 	Ready(ctx context.Context, a Account, l Line, n int) ([]Job, error)
+	// Bases returns the bases of all the account's jobs, ended ones too, sorted.
+	Bases(context.Context, Account) ([]string, error)
 	// Unprepared returns the account's waiting jobs that are due and have the attention [ApplicationUnreachable], by due and id, n at
 	// most.
 	Unprepared(ctx context.Context, a Account, n int) ([]Job, error)

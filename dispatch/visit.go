@@ -221,7 +221,7 @@ func (v *visit) look(ctx context.Context) (err error) {
 		return nil
 	}
 	v.turns.due[submit] = v.agenda.Start
-	if !v.agenda.creates(v.Limits) {
+	if !v.agenda.creates(v.backend.Limits) {
 		return v.prepareAgain(ctx)
 	}
 	return v.enqueueWaiting(ctx)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -51,6 +52,8 @@ func (v *visit) compare(ctx context.Context) error {
 	switch {
 	case Is(err, Unsupported):
 		return v.withoutList(ctx)
+	case Is(err, Conflict), OfDatabase(err) != nil:
+		return err
 	case err != nil:
 		if Is(err, SignInRequired) { // the next attempt needs another token
 			v.broker.Tokens.Refused(v.account, t)
@@ -81,13 +84,35 @@ func (v *visit) withoutList(ctx context.Context) error {
 	return v.broker.Store.Hold(ctx, v.account, restoredHold, NeedsOperator, restoredText)
 }
 
+// listAll lists the account's jobs below the platform's endpoint and below every other base that its jobs have.
 func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []Listed, err error) {
+	bases, err := v.broker.Store.Bases(ctx, v.account)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(bases, "") {
+		bases = append(bases, "")
+	}
+	for _, base := range bases {
+		listed, err := v.listBase(ctx, t, lister, base)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, listed...)
+	}
+	return all, nil
+}
+
+func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base string) (all []Listed, err error) {
 	if err := v.broker.pace(ctx, v.backend, v.account); err != nil {
+		return nil, err
+	}
+	if err := v.renew(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithDeadline(ctx, v.deadline())
 	defer cancel()
-	for l, err := range lister.List(ctx, t, "") {
+	for l, err := range lister.List(ctx, t, base) {
 		if err != nil {
 			return nil, err
 		}

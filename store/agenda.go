@@ -186,6 +186,13 @@ func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) (
 	return jobs, fail("Listable", err)
 }
 
+// Bases returns the bases of all the account's jobs. It is sorted here, since each database has an alphabet of its own.
+func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error) {
+	bases, err := s.queries(s.look).ListBases(ctx, a)
+	slices.Sort(bases)
+	return bases, fail("Bases", err)
+}
+
 // lineOf is how the database names a line.
 func lineOf(l dispatch.Line) string {
 	return string(l.Owner) + "/" + strconv.FormatInt(int64(l.Task), 10)

@@ -408,6 +408,9 @@ SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) 
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)
 	AND phase IN ('creating', 'started') ORDER BY due, id;
 
+-- name: ListBases :many
+SELECT DISTINCT base FROM jobs WHERE account = sqlc.arg(account);
+
 -- name: ListReady :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);

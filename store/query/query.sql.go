@@ -1531,6 +1531,28 @@ func (q *Queries) KeepRevocation(ctx context.Context, now int64, owner dispatch.
 	return result.RowsAffected()
 }
 
+const keepToken = `-- name: KeepToken :exec
+INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
+`
+
+type KeepTokenParams struct {
+	Name    string
+	Key     string
+	Sealed  string
+	Expires int64
+}
+
+func (q *Queries) KeepToken(ctx context.Context, arg KeepTokenParams) error {
+	_, err := q.db.ExecContext(ctx, keepToken,
+		arg.Name,
+		arg.Key,
+		arg.Sealed,
+		arg.Expires,
+	)
+	return err
+}
+
 const keepUnrecognized = `-- name: KeepUnrecognized :exec
 INSERT INTO unrecognized (account, ref_base, ref_id, tag, status, found) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (account, ref_base, ref_id) DO UPDATE SET tag = excluded.tag, status = excluded.status, found = excluded.found
@@ -1591,28 +1613,6 @@ func (q *Queries) LastTask(ctx context.Context) (int64, error) {
 	return last, err
 }
 
-const keepToken = `-- name: KeepToken :exec
-INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, $2, $3, $4)
-ON CONFLICT (name) DO UPDATE SET key = excluded.key, sealed = excluded.sealed, expires = excluded.expires
-`
-
-type KeepTokenParams struct {
-	Name    string
-	Key     string
-	Sealed  string
-	Expires int64
-}
-
-func (q *Queries) KeepToken(ctx context.Context, arg KeepTokenParams) error {
-	_, err := q.db.ExecContext(ctx, keepToken,
-		arg.Name,
-		arg.Key,
-		arg.Sealed,
-		arg.Expires,
-	)
-	return err
-}
-
 const listAttentions = `-- name: ListAttentions :many
 SELECT DISTINCT jobs.task, jobs.attention FROM tasks
 	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND NOT jobs.hidden
@@ -1639,6 +1639,33 @@ func (q *Queries) ListAttentions(ctx context.Context, owner dispatch.UserID, fir
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listBases = `-- name: ListBases :many
+SELECT DISTINCT base FROM jobs WHERE account = $1
+`
+
+func (q *Queries) ListBases(ctx context.Context, account dispatch.Account) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, listBases, account)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var base string
+		if err := rows.Scan(&base); err != nil {
+			return nil, err
+		}
+		items = append(items, base)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

@@ -317,6 +317,7 @@ func (p *pair) compare(r *rapid.T) {
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Unprepared(ctx, a, 3) })
+		both(p, r, func(s dispatch.Store) ([]string, error) { return s.Bases(ctx, a) })
 		both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
 		for _, l := range g.Lines {

@@ -1278,6 +1278,18 @@ func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line,
 	return jobs, nil
 }
 
+func (s *MemStore) Bases(_ context.Context, a dispatch.Account) ([]string, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	bases := map[string]bool{}
+	for _, r := range s.jobs {
+		if r.Account == a {
+			bases[r.Base] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(bases)), nil
+}
+
 func (s *MemStore) Unprepared(_ context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
 	now, unlock := s.lock()
 	defer unlock()

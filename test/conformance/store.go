@@ -1915,6 +1915,9 @@ func (t storeTest) listable() {
 			want = append(want, j.ID)
 		}
 	}
+	bases, err := t.s.Bases(t.Context(), shared)
+	t.must(err)
+	t.equal(bases, []string{"", "n"})
 	jobs, err := t.s.Listable(t.Context(), shared, "")
 	t.must(err)
 	got := []dispatch.JobID{}

@@ -298,6 +298,10 @@ func (s *storeOf) Ready(ctx ctxt, a dispatch.Account, l dispatch.Line, n int) ([
 	return through(s, func() ([]dispatch.Job, error) { return s.Store.Ready(ctx, a, l, n) })
 }
 
+func (s *storeOf) Bases(ctx ctxt, a dispatch.Account) ([]string, error) {
+	return through(s, func() ([]string, error) { return s.Store.Bases(ctx, a) })
+}
+
 func (s *storeOf) Unprepared(ctx ctxt, a dispatch.Account, n int) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) { return s.Store.Unprepared(ctx, a, n) })
 }

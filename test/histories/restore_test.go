@@ -2,6 +2,8 @@ package histories
 
 import (
 	"context"
+	"iter"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -104,6 +106,88 @@ func TestARestoredAccountWithoutAList(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		if n := len(h.world.Runs()); n != 6 {
 			t.Errorf("%d runs after the operator allowed it", n)
+		}
+		h.end()
+	})
+}
+
+// barred is a two-step platform that takes no token of one account for a while.
+type barred struct {
+	twoStep
+	account dispatch.Account
+	until   time.Time
+}
+
+func (b barred) bars(t dispatch.Token) error {
+	if strings.HasPrefix(t.Secret.Reveal(), string(b.account)+"#") && time.Now().Before(b.until) {
+		return &dispatch.Error{Kind: dispatch.SignInRequired, Op: "barred", Text: "no"}
+	}
+	return nil
+}
+
+func (b barred) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	if err := b.bars(t); err != nil {
+		return dispatch.Step{}, err
+	}
+	return b.twoStep.Submit(ctx, t, s)
+}
+
+func (b barred) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
+	if err := b.bars(t); err != nil {
+		return func(yield func(dispatch.Listed, error) bool) { yield(dispatch.Listed{}, err) }
+	}
+	return b.twoStep.List(ctx, t, base)
+}
+
+// After a restore each account is compared by itself, with its own token, in the lists of all addresses below which it has jobs. What waited
+// in the backup and was submitted since is found in each of them, and not submitted again. An account whose token is not taken submits
+// nothing until it was compared.
+func TestEveryListOfARestoredAccountIsCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := calm(t, dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second})
+		first := h.start("one")
+		time.Sleep(time.Second)
+		for _, u := range []dispatch.UserID{"ann", "bob"} {
+			for _, namespace := range []string{"", "b", "c"} {
+				r := request()
+				r.Service.Endpoint = "https://q.example"
+				if namespace != "" {
+					r.Service.Namespace = &namespace
+				}
+				first.acceptTask(u, r, 2)
+			}
+		}
+		time.Sleep(time.Second)
+		r := &restoring{history: h}
+		r.take() // one job of each user is at the platform, the others wait
+		time.Sleep(24 * time.Hour)
+		h.procs = []*process{first}
+		r.putBack()
+		before := len(h.world.Runs())
+		h.platform = func(l conformance.Link) dispatch.Platform {
+			return barred{conformance.TwoStep{Link: l}, "q/bob", time.Now().Add(time.Hour)}
+		}
+		second := h.start("two")
+		h.procs = []*process{second}
+		for _, after := range []time.Duration{50 * time.Minute, 24 * time.Hour} {
+			time.Sleep(after)
+			if n := len(h.world.Runs()); n != before || before != 12 {
+				t.Errorf("%d runs before the restore, %d after it", before, n)
+			}
+		}
+		for _, u := range []dispatch.UserID{"ann", "bob"} {
+			found := 0
+			for task := range dispatch.TaskID(6) {
+				jobs, _ := h.store.TaskJobs(t.Context(), u, task+1, dispatch.Page{})
+				for _, j := range jobs {
+					if j.Attention == dispatch.SubmissionUnknown {
+						found++
+					}
+				}
+			}
+			if found != 5 {
+				t.Errorf("%d jobs of %s were found at the platform, want 5", found, u)
+			}
 		}
 		h.end()
 	})

@@ -13,12 +13,12 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
 		return nil
 	}
-	jobs, err := v.Store.Unprepared(ctx, v.account, perTurn)
+	jobs, err := v.broker.Store.Unprepared(ctx, v.account, perTurn)
 	if err != nil {
 		return err
 	}
 	w, good := waiting{}, jobs
-	if p, can := v.Platform.(Preparer); can {
+	if p, can := v.backend.Platform.(Preparer); can {
 		good, err = v.atHand(ctx, p, &w, jobs)
 	}
 	for _, j := range good {
