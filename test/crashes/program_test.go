@@ -150,9 +150,7 @@ func (l *lines) String() string {
 // dies waits until the program has ended, and reports whether a signal killed it.
 func (p *program) dies(t testing.TB, within time.Duration) bool {
 	t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(within):
+	if !p.hasEnded(within) {
 		t.Fatalf("it did not end within %v", within)
 	}
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
@@ -256,6 +254,16 @@ func until(within time.Duration, ok func() bool) bool {
 		}
 	}
 	return false
+}
+
+// hasEnded reports whether the process ends within a time.
+func (p *program) hasEnded(within time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // stopping reports whether the program has said that it heeds a signal.
