@@ -80,7 +80,11 @@ func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
 	}
-	listener = netutil.LimitListener(listener, settings.Limits.Connections)
+	whole := wholeHead
+	if own != nil {
+		whole = wholeRecord
+	}
+	listener = netutil.LimitListener(newHeadListener(listener, mostQuiet, whole), settings.Limits.Connections)
 	if own != nil {
 		listener = tls.NewListener(listener, own.config())
 	}
