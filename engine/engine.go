@@ -1,6 +1,6 @@
-// Package engine decides when accounts are visited. The account rows are the queue: whoever takes a lease by
-// Store.Dequeue visits. Notifier and planned times say when to look; a look every other second finds what they missed, so
-// they may be lost. One process or many, all do the same.
+// Package engine decides when accounts are visited. The account rows are the queue: the process that obtains a lease by
+// Store.Dequeue runs the visit. Notifications and planned times trigger Dequeue; a poll every 2 s finds what they missed, so
+// they may be lost. Every process, alone or one of many, works in the same way.
 package engine
 
 import (
@@ -12,68 +12,69 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Config is what an engine needs; Store, Visit and Log.
+// Config is the configuration of an engine. Store, Visit and Log are required.
 type Config struct {
 	Store dispatch.Store
-	// Visit does what is due for an account and ends its lease. It begins nothing more once its context is done.
+	// Visit does the due work of an account and ends its lease. It starts no new step once its context is done.
 	Visit func(context.Context, dispatch.Lease) error
 	Log   *slog.Logger
 
-	Notifier Notifier               // between processes; nil: there is one process
-	Woken    func(dispatch.Account) // another process woke an account that is visited here; may be nil
-	// Heard is a dispatch.Broker's; may be nil.
+	Notifier Notifier               // to other processes; nil: there is only this process
+	Woken    func(dispatch.Account) // called when another process woke an account that is visited here; may be nil
+	// Heard is called with the jobs saved and the users shown changes by other processes; both nil: any may have changed. It
+	// may be nil.
 	Heard func([]dispatch.JobID, []dispatch.UserID)
 
-	Visits int           // at once; 0: 1,000
-	Lease  time.Duration // of a new visit, until it renews; 0: 45 s
+	Visits int           // concurrent visits; 0: 1,000
+	Lease  time.Duration // duration of a new lease until its visit renews it; 0: 45 s
 
-	// Platforms that this process knows. They share Visits evenly, with at least 100 each, so that one that does not answer
-	// delays no other. Accounts of other platforms are visited only when no process has served their platform for
-	// [Unserved]. None: accounts of all platforms are visited.
+	// Platforms lists the platforms that this process is configured for. They share Visits evenly, with at least 100 each, so
+	// that a platform that does not answer delays no other. Accounts of other platforms are visited only if no process has
+	// served their platform for [Unserved]. If empty, accounts of all platforms are visited.
 	Platforms []string
 }
 
-// Notifier carry news between the processes that share a database.
+// Notifier exchanges notifications between the processes that share a database.
 type Notifier interface {
-	// Tell tells the other processes, soon. It does not wait, and news may be lost.
+	// Notify sends n to the other processes soon. It does not block, and notifications may be lost.
 	Notify(Notification)
-	// Run sends and receives until ctx is done. It calls hear for the news of others, and with no news when some may
-	// have been missed.
+	// Run sends and receives until ctx is done. It calls hear with each notification of another process, and with an empty one
+	// when some may have been missed.
 	Run(ctx context.Context, hear func(Notification))
 }
 
-// Notification is what processes tell each other.
+// Notification says what changed in one process that others want to know.
 type Notification struct {
 	Woken []dispatch.Account `json:"woken,omitempty"`
-	Saved []dispatch.JobID   `json:"saved,omitempty"` // answers about these jobs
-	Shown []dispatch.UserID  `json:"shown,omitempty"` // what these see has changed
+	Saved []dispatch.JobID   `json:"saved,omitempty"` // jobs whose responses were saved
+	Shown []dispatch.UserID  `json:"shown,omitempty"` // users who see something different now
 }
 
 func (n Notification) empty() bool { return len(n.Woken)+len(n.Saved)+len(n.Shown) == 0 }
 
 const (
-	sweep  = 2 * time.Second      // between two looks for what hints missed
-	repair = time.Second          // until the store is asked again that did not answer
-	pause  = 5 * time.Millisecond // between two looks at least, when another process is just taking what is due
-	answer = 10 * time.Second     // how long the store may take to give out accounts
+	sweep  = 2 * time.Second      // interval of the poll that finds what notifications missed
+	repair = time.Second          // delay before retrying Dequeue after the store failed
+	pause  = 5 * time.Millisecond // minimum delay between two Dequeues, as when another process won the race for an account
+	answer = 10 * time.Second     // time limit of Dequeue
 )
 
-// Engine is a dispatch.Engine.
+// Engine implements dispatch.Engine.
 type Engine struct {
 	Config
-	look chan struct{} // there may be something to do
+	look chan struct{} // signals that there may be due accounts
 
 	mu      sync.Mutex
 	running map[dispatch.Account]int
 	visits  sync.WaitGroup
 
-	since    time.Time // since when the store has answered; belongs to Run
-	dequeues trouble   // likewise
+	since    time.Time // when the store began to answer without failure; used only by Run
+	dequeues trouble   // used only by Run
 }
 
 var _ dispatch.Engine = (*Engine)(nil)
 
-// New returns an engine that does nothing yet.
+// New returns an engine. Call Run to start it.
 func New(c Config) *Engine {
 	if c.Visits == 0 {
 		c.Visits = 1000
@@ -84,7 +85,7 @@ func New(c Config) *Engine {
 	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}, dequeues: trouble{log: c.Log, of: "dequeue"}}
 }
 
-// Run begins visits until ctx is done, and returns when the last has ended. Visits see ctx.
+// Run starts visits until ctx is done, and returns when the last has ended. Visits run under ctx.
 func (e *Engine) Run(ctx context.Context) {
 	var hints sync.WaitGroup
 	if e.Notifier != nil {
@@ -99,10 +100,10 @@ func (e *Engine) Run(ctx context.Context) {
 	hints.Wait()
 }
 
-// Wake is a dispatch.Engine's. A visit that runs here was told by whoever calls this.
+// Wake implements dispatch.Engine. The caller has already told a visit that runs in this process.
 func (e *Engine) Wake(a dispatch.Account) {
 	if e.visiting(a) {
-		return // the end of the visit looks
+		return // the engine dequeues again when the visit ends
 	}
 	e.nudge()
 	if e.Notifier != nil {
@@ -110,14 +111,14 @@ func (e *Engine) Wake(a dispatch.Account) {
 	}
 }
 
-// Tell is a dispatch.Engine's.
+// Tell implements dispatch.Engine.
 func (e *Engine) Tell(saved []dispatch.JobID, shown []dispatch.UserID) {
 	if e.Notifier != nil {
 		e.Notifier.Notify(Notification{Saved: saved, Shown: shown})
 	}
 }
 
-// hear takes the news of another process.
+// hear handles a notification of another process.
 func (e *Engine) hear(n Notification) {
 	for _, a := range n.Woken {
 		if e.Woken != nil && e.visiting(a) {
@@ -139,7 +140,7 @@ func (e *Engine) nudge() {
 	}
 }
 
-// wait returns when it is time to look again.
+// wait blocks until the next Dequeue is due: after d, limited to 5 ms…2 s, or earlier when nudged.
 func (e *Engine) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(max(pause, min(d, sweep)))
 	defer timer.Stop()
@@ -150,13 +151,14 @@ func (e *Engine) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take begins the visits that are due, as many as there is room for, and returns how long until there are more.
+// take dequeues due accounts, as many as there is room for, and starts their visits. It returns the time until the next
+// Dequeue.
 func (e *Engine) take(ctx context.Context) time.Duration {
 	room, any := e.room()
 	if !any {
-		return sweep // the end of a visit looks
+		return sweep // the end of a visit nudges
 	}
-	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // cut off, leases would be left behind
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), answer) // a Dequeue that is cut off would leave leases without visits
 	defer stop()
 	until := time.Now().Add(e.Lease)
 	leases, wait, err := e.dequeue(asking, room)
@@ -176,11 +178,12 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 	return wait
 }
 
-// giveBack ends a lease that came too late to begin a visit. The account is due again at once: no wake has been seen.
+// giveBack releases a lease that was obtained after ctx was done. The account is due again at once, since no wake counts as
+// seen.
 func (e *Engine) giveBack(ctx context.Context, l dispatch.Lease) {
 	const none = -1
 	if err := e.Store.Release(ctx, l, none, time.Time{}); err != nil {
-		e.Log.WarnContext(ctx, "an account waits for its lease to end", "account", l.Account, "error", err)
+		e.Log.WarnContext(ctx, "release failed; the account waits until its lease ends", "account", l.Account, "error", err)
 	}
 }
 
@@ -196,23 +199,24 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 			e.Log.WarnContext(ctx, "visit", "account", l.Account, "error", err)
 		}
 		e.add(l.Account, -1)
-		e.nudge() // there is room, and the account may be due again
+		e.nudge() // there is room again, and the account may be due again
 	})
 }
 
-// visit is Visit, of which a panic is an error. The account is visited again when its lease is over.
+// visit calls Visit and turns a panic into an error. The account is visited again when its lease has expired.
 func (e *Engine) visit(ctx context.Context, l dispatch.Lease) (err error) {
 	defer dispatch.Caught(ctx, e.Log, "visit "+string(l.Account), &err)
 	return e.Visit(ctx, l)
 }
 
-// dequeue is Store.Dequeue, of which a panic is an error.
+// dequeue calls Store.Dequeue and turns a panic into an error.
 func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatch.Lease, wait time.Duration, err error) {
 	defer dispatch.Caught(ctx, e.Log, "dequeue", &err)
 	return e.Store.Dequeue(ctx, r, e.Lease)
 }
 
-// add counts the visits of an account that run here: two for a moment, when one lost its lease.
+// add changes the number of visits of an account in this process. It is 2 for a moment when a visit has lost its lease and a
+// new one has begun.
 func (e *Engine) add(a dispatch.Account, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

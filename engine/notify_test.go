@@ -179,7 +179,7 @@ func TestAServerThatRefusesNotificationsIsLoggedOnce(t *testing.T) {
 	defer stop()
 	p.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}})
 	p.Run(ctx, func(engine.Notification) {})
-	if text := said.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "hints are cut off") != 2 {
+	if text := said.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "lost the connection for notifications") != 2 {
 		t.Errorf("said %s", text)
 	}
 }

@@ -17,19 +17,19 @@ import (
 
 const (
 	channel    = "eodispatch"
-	payload    = 7900 // bytes; PostgreSQL takes fewer than 8,000
+	payload    = 7900 // bytes; PostgreSQL's limit is 8,000
 	reconnect  = time.Second
-	backlog    = 10_000           // news that are kept for a database that does not answer
-	statement  = 10 * time.Second // bound of a statement
-	connecting = 5 * time.Second  // bound of a new connection, where the address sets no connect_timeout
-	echoEvery  = 30 * time.Second // between two checks that notifications arrive
-	echoWithin = 5 * time.Second  // how long a notification of one's own may take
-	polling    = 2 * time.Second  // between two looks while notifications do not arrive
+	backlog    = 10_000           // accounts, jobs and users kept while the database does not answer
+	statement  = 10 * time.Second // time limit of a statement
+	connecting = 5 * time.Second  // time limit of a connection attempt, unless the address sets connect_timeout
+	echoEvery  = 30 * time.Second // interval of the checks that notifications arrive
+	echoWithin = 5 * time.Second  // time limit for one's own notification to arrive
+	polling    = 2 * time.Second  // polling interval while notifications do not arrive
 )
 
-// Postgres gives hints by LISTEN and NOTIFY, over two connections of its own. What is told while a notification is on
-// its way goes together in the next; what could not be sent is kept and sent later. Where notifications do not arrive, as behind a
-// pooler in transaction mode, it tells its process to look every 2 seconds instead.
+// Postgres is a Notifier on LISTEN and NOTIFY, with two connections of its own. Changes that arise while a notification is
+// being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not arrive, as
+// behind a pooler in transaction mode, it makes its process poll every 2 s instead.
 type Postgres struct {
 	address string
 	log     *slog.Logger
@@ -39,27 +39,27 @@ type Postgres struct {
 	woken map[dispatch.Account]bool
 	saved map[dispatch.JobID]bool
 	shown map[dispatch.UserID]bool
-	lost  bool // news were dropped, or may have been: all must look
+	lost  bool // changes were dropped, or may have been: all processes must look at everything
 	some  chan struct{}
 }
 
 var _ Notifier = (*Postgres)(nil)
 
-// NewPostgres returns hints between all that use the database with that URL. Settings of pools in it are left out.
+// NewPostgres returns a notifier between all processes that use the database at url. It ignores the pool settings in url.
 func NewPostgres(url string, log *slog.Logger) *Postgres {
 	p := &Postgres{address: url, log: log, self: rand.Text(), some: make(chan struct{}, 1)}
 	p.clear()
 	return p
 }
 
-// notice is a notification's payload. One without news tells all to look.
+// notice is the payload of a notification. An empty Notification tells the receivers to look at everything.
 type notice struct {
 	From string `json:"from"`
-	Echo bool   `json:"echo,omitempty"` // for the sender itself
+	Echo bool   `json:"echo,omitempty"` // sent to the sender itself, to check the connection
 	Notification
 }
 
-// Tell is of Notifier.
+// Notify implements Notifier.
 func (p *Postgres) Notify(n Notification) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *Postgres) Notify(n Notification) {
 	p.signal()
 }
 
-// lookAll has all told to look.
+// lookAll makes the other processes look at everything.
 func (p *Postgres) lookAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *Postgres) clear() {
 	p.woken, p.saved, p.shown = map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
 }
 
-// pending takes what is to be told, in notices that fit into payloads.
+// pending takes the collected changes as notices that each fit into a payload.
 func (p *Postgres) pending() (notices []notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,11 +143,11 @@ func (p *Postgres) putBack(notices []notice) {
 }
 
 func encode(v any) string {
-	b, _ := json.Marshal(v) // of texts and numbers
+	b, _ := json.Marshal(v) // cannot fail: strings and numbers only
 	return string(b)
 }
 
-// Run is of Notifier.
+// Run implements Notifier.
 func (p *Postgres) Run(ctx context.Context, hear func(Notification)) {
 	var both sync.WaitGroup
 	both.Go(func() { p.keep(ctx, &link{of: "sending", use: p.send}) })
@@ -158,20 +158,20 @@ func (p *Postgres) Run(ctx context.Context, hear func(Notification)) {
 	both.Wait()
 }
 
-// errSilent is the error of a connection on which notifications do not arrive.
-var errSilent = errors.New("a notification to oneself did not arrive")
+// errSilent reports a connection on which notifications do not arrive.
+var errSilent = errors.New("the connection's own notification did not arrive")
 
 // link is one of the two connections.
 type link struct {
 	of      string
-	use     func(ctx context.Context, c *pgx.Conn, works func()) error // calls works once the connection has proved to work
-	instead func(context.Context)                                      // stands in for a while where notifications do not arrive
+	use     func(ctx context.Context, c *pgx.Conn, works func()) error // calls works once the connection is proved to work
+	instead func(context.Context)                                      // runs for a while where notifications do not arrive
 
-	failures int // since it worked last
+	failures int // consecutive
 	since    time.Time
 }
 
-// keep uses a connection, and another when that one breaks, until ctx is done.
+// keep uses a connection until ctx is done, and opens a new one when it breaks.
 func (p *Postgres) keep(ctx context.Context, l *link) {
 	for {
 		err := p.once(ctx, func(ctx context.Context, c *pgx.Conn) error { return l.use(ctx, c, func() { p.back(ctx, l) }) })
@@ -186,7 +186,7 @@ func (p *Postgres) keep(ctx context.Context, l *link) {
 	}
 }
 
-// broken logs that hints are lost: once, and not each try.
+// broken logs that the connection was lost: once for each outage.
 func (p *Postgres) broken(ctx context.Context, l *link, err error) {
 	if l.failures++; l.failures > 1 {
 		return
@@ -196,18 +196,18 @@ func (p *Postgres) broken(ctx context.Context, l *link, err error) {
 		p.log.WarnContext(ctx, "LISTEN is silent behind a pooler; falling back to polling every 2 s", "error", err)
 		return
 	}
-	p.log.WarnContext(ctx, "hints are cut off", "of", l.of, "error", err)
+	p.log.WarnContext(ctx, "lost the connection for notifications; polling every 2 s until it is back", "connection", l.of, "error", err)
 }
 
-// back logs that hints are there again.
+// back logs that the connection works again.
 func (p *Postgres) back(ctx context.Context, l *link) {
 	if l.failures > 0 {
-		p.log.InfoContext(ctx, "hints are back", "of", l.of, "failures", l.failures, "after", time.Since(l.since).Round(time.Second))
+		p.log.InfoContext(ctx, "the connection for notifications is back", "connection", l.of, "failures", l.failures, "after", time.Since(l.since).Round(time.Second))
 	}
 	l.failures = 0
 }
 
-// poll tells to look, again and again, until it is time to try whether notifications arrive.
+// poll makes its process look at everything every 2 s, until it is time to try notifications again.
 func poll(ctx context.Context, hear func(Notification)) {
 	for end := time.Now().Add(echoEvery); time.Now().Before(end) && ctx.Err() == nil; {
 		hear(Notification{})
@@ -225,10 +225,10 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func (p *Postgres) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
-	defer dispatch.Caught(ctx, p.log, "hints", &err) // of who hears; the connection is made anew
-	pool, err := pgxpool.ParseConfig(p.address)      // it knows the settings of pools, which pgx would send to the server
+	defer dispatch.Caught(ctx, p.log, "hints", &err) // a panic becomes an error, and the connection is opened again
+	pool, err := pgxpool.ParseConfig(p.address)      // pgxpool knows the pool settings, which pgx would send to the server
 	if err != nil {
-		return errors.New("the database's address cannot be read") // the cause may hold the password
+		return errors.New("the address of the database cannot be parsed") // the cause may hold the password
 	}
 	if pool.ConnConfig.ConnectTimeout == 0 {
 		pool.ConnConfig.ConnectTimeout = connecting
@@ -244,12 +244,13 @@ func (p *Postgres) once(ctx context.Context, f func(context.Context, *pgx.Conn) 
 func leave(ctx context.Context, c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connecting)
 	defer cancel()
-	_ = c.Close(ctx) // it is not used any more
+	_ = c.Close(ctx) // the connection is not used any more
 }
 
-// send tells the others what there is to tell. After an error it tells them to look, too: what was sent may have been lost.
+// send sends the collected changes. After an error it also makes the others look at everything, since what was sent may be
+// lost.
 func (p *Postgres) send(ctx context.Context, c *pgx.Conn, works func()) error {
-	if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil { // a standby takes connections and refuses this
+	if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil { // fails on a standby, which accepts connections
 		return err
 	}
 	works()
@@ -277,12 +278,12 @@ func notify(ctx context.Context, c *pgx.Conn, n notice) error {
 	return err
 }
 
-// listen hears the others until the connection breaks, or is silent: it sends itself a notification now and then.
+// listen receives notifications until the connection breaks or goes silent, which it finds out by notifying itself every 30 s.
 func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, hear func(Notification), works func()) error {
 	if err := listenTo(ctx, c); err != nil {
 		return err
 	}
-	hear(Notification{}) // what was told before
+	hear(Notification{}) // notifications sent before LISTEN were missed
 	for ctx.Err() == nil {
 		if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil {
 			return err
@@ -309,7 +310,7 @@ func listenTo(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// hearFor hears the others for a time, or where that is wanted until the echo arrived.
+// hearFor receives notifications for d or, with untilEcho, until the echo arrives.
 func (p *Postgres) hearFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool, hear func(Notification)) (echoed bool, err error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// Unserved is how long no process must have served a platform before its accounts are visited by processes that do not
-	// know it, which show its jobs that it is not configured. It is longer than a rolling change of the configuration takes
-	// to restart one process.
+	// Unserved is how long no process must have served a platform before processes that do not know it visit its accounts,
+	// which marks their jobs as "platform not configured". It is longer than one process takes to restart during a rolling
+	// change of the configuration.
 	Unserved = 5 * time.Minute
 
-	beat       = time.Minute // between two notes of what a process serves
-	perUnknown = 10          // visits at once of accounts at unknown platforms
-	fewest     = 100         // visits at once of each platform, at least
+	beat       = time.Minute // interval of noting the platforms that a process serves
+	perUnknown = 10          // concurrent visits of accounts at unknown platforms
+	fewest     = 100         // minimum of concurrent visits per platform
 )
 
-// room is how many visits can begin now; any is false when none can.
+// room returns how many visits can start now; any is false if none can.
 func (e *Engine) room() (r dispatch.Room, any bool) {
 	running, total := e.byPlatform()
 	if len(e.Platforms) == 0 {
@@ -37,8 +37,9 @@ func (e *Engine) room() (r dispatch.Room, any bool) {
 	return r, any || r.Others > 0
 }
 
-// unknown is how many accounts of unknown platforms can be visited, and how long no process must have served those. Where
-// there are other processes, the store must have answered for that time: else they could not have noted what they serve.
+// unknown returns how many accounts of unknown platforms can be visited, and for how long no process must have served their
+// platform. Where there are other processes, the store must have answered during that time: otherwise they could not have noted
+// what they serve.
 func (e *Engine) unknown(running int) (n int, unserved time.Duration) {
 	switch {
 	case e.Notifier == nil:
@@ -49,7 +50,7 @@ func (e *Engine) unknown(running int) (n int, unserved time.Duration) {
 	return perUnknown - running, Unserved
 }
 
-// serve notes, now and then, which platforms this process serves.
+// serve notes every minute which platforms this process serves.
 func (e *Engine) serve(ctx context.Context) {
 	noting := trouble{log: e.Log, of: "noting which platforms this process serves"}
 	for ctx.Err() == nil && len(e.Platforms) > 0 {
@@ -68,7 +69,7 @@ func (e *Engine) serve(ctx context.Context) {
 	}
 }
 
-// note tells the store once which platforms this process serves.
+// note stores which platforms this process serves.
 func (e *Engine) note(ctx context.Context) (err error) {
 	defer dispatch.Caught(ctx, e.Log, "serve", &err)
 	asking, stop := context.WithTimeout(ctx, answer)
@@ -76,7 +77,7 @@ func (e *Engine) note(ctx context.Context) (err error) {
 	return e.Store.Serve(asking, e.Platforms)
 }
 
-// byPlatform counts the visits that run here.
+// byPlatform counts the visits of this process.
 func (e *Engine) byPlatform() (visits map[string]int, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// toldEvery is how often the log says that something goes on failing.
+// toldEvery is how often a continuing failure is logged.
 const toldEvery = time.Minute
 
-// trouble logs something that fails again and again: when that begins, once a minute while it lasts, and when it is over. It
-// belongs to one goroutine.
+// trouble logs an operation that keeps failing: when the failures begin, once a minute while they last, and when they are over.
+// It must be used by one goroutine only.
 type trouble struct {
 	log *slog.Logger
-	of  string // what fails, as it stands at the begin of a message
+	of  string // the operation, at the beginning of each message
 
-	failures int // since it worked last
+	failures int // consecutive
 	since    time.Time
 	told     time.Time
 }
 
-// heed notes how one attempt ended.
+// heed records the result of one attempt.
 func (t *trouble) heed(ctx context.Context, err error) {
 	switch {
 	case err == nil && t.failures > 0:
@@ -29,12 +29,12 @@ func (t *trouble) heed(ctx context.Context, err error) {
 	case err == nil:
 	case t.failures == 0:
 		t.failures, t.since, t.told = 1, time.Now(), time.Now()
-		t.log.WarnContext(ctx, t.of+" failed; it is tried again and again", "error", err)
+		t.log.WarnContext(ctx, t.of+" failed; retrying", "error", err)
 	default:
 		t.failures++
 		if time.Since(t.told) >= toldEvery {
 			t.told = time.Now()
-			t.log.WarnContext(ctx, t.of+" goes on failing", "failures", t.failures, "error", err)
+			t.log.WarnContext(ctx, t.of+" still fails", "failures", t.failures, "error", err)
 		}
 	}
 }

@@ -56,8 +56,8 @@ func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
 		stop()
 		<-ended
 		for _, of := range []string{"dequeue", "noting which platforms this process serves"} {
-			began, over := strings.Count(log.String(), `"`+of+" failed; it is tried again"), strings.Count(log.String(), `"`+of+` works again"`)
-			if lasts := strings.Count(log.String(), `"`+of+` goes on failing"`); began != 2 || over != 2 || lasts < 16 || lasts > 20 {
+			began, over := strings.Count(log.String(), `"`+of+" failed; retrying"), strings.Count(log.String(), `"`+of+` works again"`)
+			if lasts := strings.Count(log.String(), `"`+of+` still fails"`); began != 2 || over != 2 || lasts < 16 || lasts > 20 {
 				t.Errorf("%s: logged %d times as begun, %d as lasting, %d as over", of, began, lasts, over)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Accept reserves the ids before its transaction: a failed one leaves a gap.
+// Accept implements dispatch.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
 func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.Repeated, err error) {
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
@@ -55,7 +55,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 	return r, err
 }
 
-// acceptance is what is to be kept, and under which ids. What the caller gave is changed once it was kept.
+// acceptance holds what Accept stores, and under which ids. The caller's task and drafts change only after the commit.
 type acceptance struct {
 	key   dispatch.Key
 	task  *dispatch.Task
@@ -64,11 +64,11 @@ type acceptance struct {
 	first dispatch.JobID
 	now   int64
 
-	shared string // the task's request
+	shared string // the task's request, encoded
 	bytes  int64  // of all requests
 }
 
-// measure encodes what the jobs share, and counts the bytes of all requests.
+// measure encodes what the jobs share and counts the bytes of all requests.
 func (a *acceptance) measure() (err error) {
 	if a.task != nil {
 		a.shared, err = encode(a.task.Request)
@@ -82,7 +82,7 @@ func (a *acceptance) measure() (err error) {
 
 func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
 	if len(jobs) == 0 {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "There are no values."}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "The task has no values."}
 	}
 	texts := []string{k.Text, k.Fingerprint}
 	if t != nil {
@@ -115,7 +115,7 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 	return err
 }
 
-// useKey notes what the key stands for from now on, or tells what it stands for.
+// useKey stores what the idempotency key stands for, or returns what it already stands for.
 func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repeated, err error) {
 	if a.key == (dispatch.Key{}) {
 		return r, nil
@@ -129,7 +129,7 @@ func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repe
 	return usedKey(ctx, q, owner, a.key, now)
 }
 
-// Repeated names what was kept when a key was used first.
+// Repeated returns what was accepted when a key was first used.
 func (s *Store) Repeated(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.Repeated, err error) {
 	err = s.in(ctx, s.read, "Repeated", func(q tx, now int64) error {
 		r, err = usedKey(ctx, q, u, k, now)
@@ -141,7 +141,7 @@ func (s *Store) Repeated(ctx context.Context, u dispatch.UserID, k dispatch.Key)
 	return r, err
 }
 
-// usedKey tells what a key stands for.
+// usedKey returns what a key stands for.
 func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.Repeated, err error) {
 	is, err := q.GetKey(ctx, owner, k.Text, now-dispatch.KeyLife.Microseconds())
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *acceptance) insertRequests(ctx context.Context, q tx) error {
 	return b.flush(ctx)
 }
 
-// fillIn tells the caller what was kept.
+// fillIn sets ids and times in the caller's task and drafts.
 func (a *acceptance) fillIn() {
 	now := at(a.now)
 	if a.task != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Agenda reads the wakes before the jobs: a change that comes in between is seen, or is a wake that was not.
+// Agenda implements dispatch.Store. It reads the wakes before the jobs: a change in between is either read with the jobs or
+// counted as an unseen wake.
 func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
 	err = s.in(ctx, s.look, "Agenda", func(q tx, now int64) error {
 		l := look{q: q, account: a, now: now, stalled: before(now, stalled)}
@@ -31,15 +32,15 @@ func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled t
 	return g, err
 }
 
-// look is one look at an account.
+// look reads the state of one account.
 type look struct {
 	q       tx
 	account dispatch.Account
 	now     int64
-	stalled int64 // what is stalled since takes no slot
+	stalled int64 // jobs without progress since then hold no slot
 }
 
-// before is the time a span ago; 0, which is before everything, where the span is 0.
+// before returns the time a span before now; 0, which is before everything, if the span is 0.
 func before(now int64, span time.Duration) int64 {
 	if span <= 0 {
 		return 0
@@ -74,7 +75,7 @@ func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) 
 	return nil
 }
 
-// lines gives the lines with waiting jobs that are due, and counts the slots in use.
+// lines reads the lines that have due waiting jobs, and counts the slots in use.
 func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
 	rows, err := l.q.CountHeld(ctx, l.stalled, l.account)
 	if err != nil {
@@ -98,7 +99,7 @@ func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
 	return err
 }
 
-// slots are how many each line has, and each owner.
+// slots counts the slots in use by line and by owner.
 type slots struct {
 	line  map[dispatch.Line]int
 	owner map[dispatch.UserID]int
@@ -113,7 +114,7 @@ func slotsOf(rows []query.CountHeldRow) slots {
 	return s
 }
 
-// of is a line with its slots and turns.
+// of returns a line with its slots and turns.
 func (s slots) of(r query.ListLinesRow) dispatch.Line {
 	l := parseLine(r.Line)
 	l.Held, l.OwnerHeld = s.line[l], s.owner[l.Owner]
@@ -121,14 +122,14 @@ func (s slots) of(r query.ListLinesRow) dispatch.Line {
 	return l
 }
 
-// sortLines does not leave it to the database, which has an alphabet of its own.
+// sortLines sorts in Go, because databases differ in their collation.
 func sortLines(lines []dispatch.Line) {
 	slices.SortFunc(lines, func(a, b dispatch.Line) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
 	})
 }
 
-// Lines gives all lines of an account with waiting jobs.
+// Lines returns all lines of an account that have waiting jobs.
 func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch.Line, err error) {
 	err = s.in(ctx, s.read, "Lines", func(q tx, _ int64) error {
 		held, err := q.CountHeld(ctx, 0, a)
@@ -156,13 +157,13 @@ func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch
 	return lines, err
 }
 
-// Waiting gives the jobs that wait in a line.
+// Waiting returns the ids of the waiting jobs of a line.
 func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
 	ids, err := s.queries(s.read).ListWaiting(ctx, a, lineOf(l))
 	return ids, fail("Waiting", err)
 }
 
-// Ready gives the first waiting jobs of a line that are due.
+// Ready returns the first n waiting jobs of a line that are due.
 func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
 	err = s.in(ctx, s.look, "Ready", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int64(n)}))
@@ -180,25 +181,25 @@ func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs
 	return jobs, err
 }
 
-// Listable gives the account's jobs below a base that a listing can tell about.
+// Listable returns the account's jobs below a base URL that a listing can report on.
 func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
 	jobs, err := jobsOf(s.queries(s.look).Listable(ctx, a, base))
 	return jobs, fail("Listable", err)
 }
 
-// Bases returns the bases of all the account's jobs. It is sorted here, since each database has an alphabet of its own.
+// Bases returns the bases of all the account's jobs, sorted in Go because databases differ in their collation.
 func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error) {
 	bases, err := s.queries(s.look).ListBases(ctx, a)
 	slices.Sort(bases)
 	return bases, fail("Bases", err)
 }
 
-// lineOf is how the database names a line.
+// lineOf returns the name of a line in the database.
 func lineOf(l dispatch.Line) string {
 	return string(l.Owner) + "/" + strconv.FormatInt(int64(l.Task), 10)
 }
 
-// parseLine is the inverse of lineOf; owners may contain slashes.
+// parseLine is the inverse of lineOf. Owners may contain slashes.
 func parseLine(name string) dispatch.Line {
 	i := strings.LastIndexByte(name, '/')
 	task, _ := strconv.ParseInt(name[i+1:], 10, 64)

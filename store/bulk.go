@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// rowsAtOnce is how many rows a statement inserts or writes.
+// rowsAtOnce is how many rows one statement inserts or writes.
 const rowsAtOnce = 20
 
-// bulk inserts many rows with few statements, for which the generator of queries has no form that both databases know.
+// bulk inserts many rows with few statements. sqlc has no form for that which both databases understand.
 type bulk struct {
 	q       tx
 	into    string
 	columns int
-	full    *sql.Stmt // of rowsAtOnce rows
+	full    *sql.Stmt // for rowsAtOnce rows
 	args    []any
 }
 
@@ -23,7 +23,7 @@ func newBulk(q tx, table string, columns ...string) *bulk {
 	return &bulk{q: q, columns: len(columns), into: fmt.Sprintf("INSERT INTO %s (%s) VALUES ", table, strings.Join(columns, ", "))}
 }
 
-// add takes one row, and inserts all that it holds when it is enough for a statement.
+// add adds one row, and inserts the collected rows when they fill a statement.
 func (b *bulk) add(ctx context.Context, row ...any) (err error) {
 	b.args = append(b.args, row...)
 	if len(b.args) < rowsAtOnce*b.columns {
@@ -39,7 +39,7 @@ func (b *bulk) add(ctx context.Context, row ...any) (err error) {
 	return err
 }
 
-// flush inserts what is left.
+// flush inserts the remaining rows.
 func (b *bulk) flush(ctx context.Context) error {
 	if len(b.args) == 0 {
 		return nil
@@ -54,12 +54,12 @@ func (b *bulk) close() {
 	}
 }
 
-// text is the statement for the rows that it holds.
+// text returns the statement for the collected rows.
 func (b *bulk) text() string {
 	return b.into + strings.TrimPrefix(b.q.rows(0, b.columns, len(b.args)/b.columns), ", ")
 }
 
-// rows names the parameters of n more rows of VALUES, behind others.
+// rows returns the parameter list of n more rows of VALUES, after others.
 func (q tx) rows(others, columns, n int) string {
 	var b strings.Builder
 	for range n {

@@ -12,23 +12,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// How long the database may take. Every statement on PostgreSQL has one of these bounds, whatever the caller's context says.
+// Time limits of database operations. Every statement on PostgreSQL has one of them, whatever the caller's context says.
 const (
-	callWithin    = 10 * time.Second // a statement, and a transaction of a few statements
+	callWithin    = 10 * time.Second // a statement, or a transaction of a few statements
 	listWithin    = time.Minute      // whole lists, and changes of all jobs of a task
-	lockWithin    = 30 * time.Second // a lock that another process holds
+	lockWithin    = 30 * time.Second // waiting for a lock that another process holds
 	upkeepWithin  = 15 * time.Minute // migrations and Purge
-	pingWithin    = 3 * time.Second  // Ping, and the check of a connection that was idle
-	connectWithin = 5 * time.Second  // a new connection, where the address sets no connect_timeout
-	leaveWithin   = 3 * time.Second  // the end of a connection that was given up: it counts in its pool until then
-	nextWithin    = 15 * time.Second // the next statement of a transaction: the server ends the transaction of a process that is frozen or cut off
-	heldWithin    = time.Minute      // a lock of Lock, likewise: longer than the requests that are made under it may take together
-	perJob        = time.Millisecond // in addition, for each job that is accepted at once
+	pingWithin    = 3 * time.Second  // Ping, and the check of an idle connection
+	connectWithin = 5 * time.Second  // a new connection, unless the address sets connect_timeout
+	leaveWithin   = 3 * time.Second  // closing an abandoned connection, which counts in its pool until then
+	nextWithin    = 15 * time.Second // time between two statements of a transaction; after it the server ends the transaction of a frozen or disconnected process
+	heldWithin    = time.Minute      // holding a lock of Lock: longer than the requests that are made under it may take together
+	perJob        = time.Millisecond // added for each job that is accepted at once
 )
 
 type allowanceKey struct{}
 
-// allow gives the calls under ctx so much time instead of callWithin.
+// allow returns a context whose database calls may take d instead of callWithin.
 func allow(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, allowanceKey{}, d)
 }
@@ -40,8 +40,8 @@ func allowed(ctx context.Context) time.Duration {
 	return callWithin
 }
 
-// bounded ends with the time that is allowed. SQLite has no bound: a statement there waits for the disk of this machine, which
-// nothing can interrupt, and a context that can end costs a goroutine for each statement.
+// bounded returns a context that ends after the allowed time. SQLite needs no limit: a statement there waits only for the local
+// disk, which nothing can interrupt, and a context that can end costs a goroutine per statement.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !s.remote {
 		return ctx, func() {}
@@ -49,10 +49,10 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, allowed(ctx))
 }
 
-// deadlines is the tracer of all connections to PostgreSQL. It bounds each statement and each wait for a connection, so that
-// no caller can forget to; and it finds connections to a server that has become read-only.
+// deadlines is the tracer of all PostgreSQL connections. It limits each statement and each wait for a connection, so that no
+// caller can forget to, and it detects connections to a server that has become read-only.
 type deadlines struct {
-	demoted func() // called when a server refused to write
+	demoted func() // called when a server refused a write
 }
 
 var (
@@ -73,12 +73,12 @@ func end(ctx context.Context) {
 	}
 }
 
-// TraceQueryStart is of pgx.QueryTracer.
+// TraceQueryStart implements pgx.QueryTracer.
 func (deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return start(ctx)
 }
 
-// TraceQueryEnd is of pgx.QueryTracer.
+// TraceQueryEnd implements pgx.QueryTracer.
 func (d deadlines) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	end(ctx)
 	if e, ok := errors.AsType[*pgconn.PgError](data.Err); ok && e.Code == stateReadOnly {
@@ -86,18 +86,18 @@ func (d deadlines) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 	}
 }
 
-// TraceAcquireStart is of pgxpool.AcquireTracer.
+// TraceAcquireStart implements pgxpool.AcquireTracer.
 func (deadlines) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
 	return start(ctx)
 }
 
-// TraceAcquireEnd is of pgxpool.AcquireTracer.
+// TraceAcquireEnd implements pgxpool.AcquireTracer.
 func (deadlines) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireEndData) {
 	end(ctx)
 }
 
-// dialer connects within a time, and notices a server that has vanished without a reset: by keepalives while it waits for an
-// answer, and by the kernel's bound on what is not acknowledged.
+// dialer returns a dial function that connects within the given time and detects a server that vanished without a reset: by
+// keepalives while it waits for a response, and by the kernel's limit on unacknowledged data.
 func dialer(within time.Duration) pgconn.DialFunc {
 	d := &net.Dialer{Timeout: within, Control: boundUnacknowledged,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3}}
@@ -113,16 +113,16 @@ func dialer(within time.Duration) pgconn.DialFunc {
 	}
 }
 
-// conn is a connection whose server must answer the first time within the deadline that was set when it was made: also to a
-// request to cancel, which has a connection of its own. When it is given up, pgx waits for the server to close it; conn
-// bounds that wait to leaveWithin.
+// conn is a connection whose server must send its first response before the deadline set at dialing. That also covers a cancel
+// request, which has a connection of its own. When pgx gives a connection up it waits for the server to close it; conn limits
+// that wait to leaveWithin.
 type conn struct {
 	net.Conn
 	mu    sync.Mutex
 	first bool // nothing was read yet, and nobody else set a deadline
 }
 
-// Read is of net.Conn.
+// Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -136,7 +136,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SetDeadline is of net.Conn. pgx sets deadlines in the past, to interrupt, and one ahead when it gives the connection up.
+// SetDeadline implements net.Conn. pgx sets deadlines in the past to interrupt a read, and one in the future when it gives the
+// connection up.
 func (c *conn) SetDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

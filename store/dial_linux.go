@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged is how long what was sent may stay without acknowledgement.
+// unacknowledged is how long sent data may stay without acknowledgement.
 const unacknowledged = 10_000 // milliseconds
 
-// boundUnacknowledged lets the kernel give up a TCP connection whose other end acknowledges nothing.
+// boundUnacknowledged makes the kernel abort a TCP connection whose peer acknowledges nothing.
 func boundUnacknowledged(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

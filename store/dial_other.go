@@ -4,5 +4,5 @@ package store
 
 import "syscall"
 
-// boundUnacknowledged does nothing: the kernel has no such bound, and the statements' deadlines remain.
+// boundUnacknowledged does nothing: this kernel has no such limit. The deadlines of the statements remain.
 func boundUnacknowledged(string, string, syscall.RawConn) error { return nil }

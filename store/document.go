@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// define keeps the documents of what is accepted: one for the task, or one for each job.
+// define stores the documents of accepted jobs: one for the task, or one for each job.
 func (a *acceptance) define(ctx context.Context, q tx) error {
 	if a.task != nil {
 		return define(ctx, q, query.DefineParams{Task: a.id, Owner: a.task.Owner}, a.task.Document)
@@ -23,8 +23,8 @@ func (a *acceptance) define(ctx context.Context, q tx) error {
 	return nil
 }
 
-// define keeps a document unless it is kept. One that nobody used any more may be purged meanwhile: then the reference
-// to it fails, and the transaction is run again.
+// define stores a document unless it is already stored. An unused document may be purged meanwhile; then the reference to it
+// fails, and the transaction is run again.
 func define(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Document) error {
 	if d == nil {
 		return nil
@@ -35,7 +35,7 @@ func define(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Docume
 	}
 	of.Platform, of.Document = d.Platform, d.Hash()
 	kept, err := q.HasDocument(ctx, of.Document)
-	if err == nil && !kept { // bodies are large: not sent where they are
+	if err == nil && !kept { // large bodies are sent only if they are missing
 		err = q.KeepDocument(ctx, of.Document, clean(string(d.Body)))
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func define(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Docume
 	return q.Define(ctx, of)
 }
 
-// Document gives the document that defined a job's service when it was accepted; nil if none was kept.
+// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
 func (s *Store) Document(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
 	if _, err := s.Record(ctx, u, id); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *Store) Document(ctx context.Context, u dispatch.UserID, id dispatch.Job
 	return []byte(body), fail("Document", err)
 }
 
-// Origins gives the origins of all documents that define the services of waiting jobs.
+// Origins returns the origins of all documents that define the services of waiting jobs.
 func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	rows, err := s.queries(s.read).ListOrigins(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	return origins, nil
 }
 
-// Redefine says that the document of an origin has this hash now.
+// Redefine stores the current hash of the document of an origin. It returns the owners of the jobs concerned.
 func (s *Store) Redefine(ctx context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
 	service, err := encode(o.Service)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Store) Redefine(ctx context.Context, o dispatch.Origin, hash string) (o
 	return owners, err
 }
 
-// redefined shows on a waiting job that the document of its service has changed, unless there is more to say.
+// redefined sets the attention ServiceChanged on a waiting job that has no other attention.
 func redefined(j dispatch.Job, changed bool) dispatch.Job {
 	if changed && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
 		j.Attention = dispatch.ServiceChanged

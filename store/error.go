@@ -21,7 +21,7 @@ const (
 	readOnly = "The database cannot be written."
 )
 
-// fail makes an error ours. What is ours already stays as it is.
+// fail converts an error into a *dispatch.Error. An error that already is one stays as it is.
 func fail(op string, err error) error {
 	if err == nil {
 		return nil
@@ -50,16 +50,16 @@ func meaning(err error) (dispatch.Kind, string) {
 	return dispatch.Internal, ""
 }
 
-// stateReadOnly is the SQLSTATE of a server that may not write: a standby, or a primary that was demoted.
+// stateReadOnly is the SQLSTATE of a server that cannot write: a standby, or a demoted primary.
 const stateReadOnly = "25006"
 
-// sqliteMeaning of a result code, https://www.sqlite.org/rescode.html
+// sqliteMeaning maps a result code, https://www.sqlite.org/rescode.html
 func sqliteMeaning(code int) (dispatch.Kind, string) {
 	switch code {
 	case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE:
 		return dispatch.Unavailable, readOnly
 	}
-	switch code & 0xff { // without the extension
+	switch code & 0xff { // the primary result code
 	case sqlite3.SQLITE_FULL:
 		return dispatch.Unavailable, full
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
@@ -72,7 +72,7 @@ func sqliteMeaning(code int) (dispatch.Kind, string) {
 	return dispatch.Internal, ""
 }
 
-// postgresMeaning of an SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html
+// postgresMeaning maps an SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html
 func postgresMeaning(state string) (dispatch.Kind, string) {
 	switch {
 	case state == "53100":
@@ -89,14 +89,14 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 
 func deadlock(state string) bool { return state == "40P01" || state == "40001" }
 
-// retryable reports whether the database gave a transaction up that may succeed when it is tried again; also for a
-// reference to what another deleted meanwhile.
+// retryable reports whether a failed transaction may succeed when it is run again. This includes a reference to a row that was
+// deleted meanwhile.
 func retryable(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (deadlock(e.Code) || e.Code == "23503")
 }
 
-// taken reports whether an id is in use: of a job or of a task.
+// taken reports whether the error says that the id of a job or task is already in use.
 func taken(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "23505" && (e.ConstraintName == "jobs_pkey" || e.ConstraintName == "tasks_pkey")
@@ -106,7 +106,7 @@ func taken(err error) bool {
 		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id"))
 }
 
-// unanswered reports whether err tells of no answer, and not of a bad one.
+// unanswered reports whether err means that no response arrived.
 func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
@@ -115,19 +115,19 @@ func unanswered(err error) bool {
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
-// committed judges the answer to a commit: where there is none, it may have been done.
+// committed judges the error of a commit. Without a response the transaction may have been committed.
 func committed(err error) error {
 	e, refused := errors.AsType[*pgconn.PgError](err)
-	ended := refused && strings.HasPrefix(e.Code, "57") // also while it waits for a standby, when it has committed already
+	ended := refused && strings.HasPrefix(e.Code, "57") // also while waiting for a standby, when the commit is already done locally
 	if err == nil || !ended && !unanswered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "store.Commit", Err: err, Database: true,
-		Text: "The database did not answer; it may have been kept."}
+		Text: "The database did not confirm the change, which may have been saved."}
 }
 
-// misspelt is for an address that cannot be read. What was read wrongly may hold the password, so it is not repeated.
+// misspelt reports an address that cannot be parsed. It drops the parser's error, which may contain the password.
 func misspelt(error) error {
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
-		Text: "The database's address cannot be read; it is written postgres://USER:PASSWORD@HOST:PORT/NAME."}
+		Text: "The address of the database cannot be parsed. It has the form postgres://USER:PASSWORD@HOST:PORT/NAME."}
 }

@@ -38,7 +38,7 @@ func textOf(refs []dispatch.Ref) string {
 	if len(refs) == 0 {
 		return ""
 	}
-	text, _ := encode(refs) // of texts
+	text, _ := encode(refs) // cannot fail: strings only
 	return text
 }
 
@@ -55,7 +55,7 @@ func jobsOf(rows []query.Job, err error) ([]dispatch.Job, error) {
 	return jobs, nil
 }
 
-// requestOf reads what was asked for: body is a request, or for a task's job its value.
+// requestOf decodes a job's request. For a task's job, body is its value and shared the task's request.
 func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Request, err error) {
 	if j.Task == 0 {
 		return r, json.Unmarshal([]byte(body), &r)
@@ -67,7 +67,7 @@ func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Reque
 	return t.For(j.Number, json.RawMessage(body))
 }
 
-// encode keeps a RawMessage's characters as they are.
+// encode does not escape HTML, so that a RawMessage stays as it is.
 func encode(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -76,7 +76,7 @@ func encode(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// clean replaces what PostgreSQL cannot keep in a text, so that an answer is never lost to it.
+// clean replaces the characters that PostgreSQL cannot store in a text, so that no response is lost because of them.
 func clean(s string) string {
 	if storable(s) {
 		return s

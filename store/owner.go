@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Record gives a job to its owner.
+// Record returns a job of its owner.
 func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
 	r, err := s.Refused(ctx, u, id)
 	if err == nil && r.Hidden {
@@ -23,7 +23,7 @@ func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 	return r, err
 }
 
-// Refused gives a job of the owner even if it is hidden.
+// Refused returns a job of its owner even if the job is hidden.
 func (s *Store) Refused(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
 	row, err := s.queries(s.read).GetRecord(ctx, id, u)
 	if err != nil {
@@ -47,7 +47,7 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 	return dispatch.Record{Job: j, Request: request, Read: at(now)}, err
 }
 
-// held shows on a job that was not started why its account submits nothing.
+// held sets the attention of the account on a job that was not started, if the account currently submits nothing.
 func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
 	if j.Phase.Inert() && hold > now {
 		j.Attention, j.Notice = why, notice
@@ -55,7 +55,7 @@ func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now
 	return j
 }
 
-// Records gives the owner's jobs that belong to no task, newest first.
+// Records returns the owner's jobs that belong to no task, newest first.
 func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
 	created, before := from(p.After)
 	ctx = allow(ctx, listWithin)
@@ -77,7 +77,7 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page)
 	return records, nil
 }
 
-// listedOf gives a job of a page that reads so many bytes of a request.
+// listedOf returns a job of a page. most is the number of bytes of a request that the page reads.
 func listedOf(row query.ListRecordsRow, most int, now int64) (dispatch.Record, error) {
 	if most == 0 || row.Size <= int64(most) {
 		r, err := recordOf(query.GetRecordRow{Job: row.Job, Body: row.Body, Hold: row.Hold,
@@ -92,7 +92,7 @@ func listedOf(row query.ListRecordsRow, most int, now int64) (dispatch.Record, e
 	return dispatch.Record{Job: j, Request: dispatch.HeadOf(row.Body), Read: at(now), Size: int(row.Size), Cut: true}, err
 }
 
-// from is where a list that is ordered newest first begins after a place.
+// from returns where a list ordered newest first continues after a place.
 func from(p dispatch.Place) (created, before int64) {
 	if p == (dispatch.Place{}) {
 		return math.MaxInt64, math.MaxInt64
@@ -100,7 +100,7 @@ func from(p dispatch.Place) (created, before int64) {
 	return micros(p.Created), p.ID
 }
 
-// most is the limit of a query.
+// most returns the LIMIT of a query.
 func most(limit int) int64 {
 	if limit == 0 {
 		return math.MaxInt64
@@ -108,7 +108,7 @@ func most(limit int) int64 {
 	return int64(limit)
 }
 
-// barred writes texts as queries take a list of them.
+// barred joins texts in the form in which queries take a list.
 func barred[T ~string](texts []T) string {
 	var b strings.Builder
 	for _, t := range texts {
@@ -117,7 +117,7 @@ func barred[T ~string](texts []T) string {
 	return b.String()
 }
 
-// Result gives the STAC Collection that was kept with a job; nil if there is none.
+// Result returns the STAC Collection stored with a job; nil if there is none.
 func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
 	body, err := s.queries(s.read).GetResult(ctx, id, u)
 	if err != nil || body == "" {
@@ -126,12 +126,12 @@ func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 	return []byte(body), nil
 }
 
-// Cancel notes that the owner wants the job no more, and wakes.
+// Cancel stores that the owner no longer wants the job, and wakes its account.
 func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
 	err = s.in(ctx, s.write, "Cancel", func(q tx, now int64) error {
 		row, err := q.CancelJob(ctx, query.CancelJobParams{Margin: dispatch.SettleMargin.Microseconds(), Now: now, ID: id, Owner: u})
 		canceled := err == nil
-		if errors.Is(err, sql.ErrNoRows) { // canceled already, ended, or not there
+		if errors.Is(err, sql.ErrNoRows) { // canceled already, ended, or not found
 			row, err = q.GetOwned(ctx, id, u)
 		}
 		if err == nil && hide {
@@ -148,7 +148,8 @@ func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 	return j, err
 }
 
-// Await makes statuses due that were told longer ago than fresh, or once they will have been.
+// Await makes the owner's statuses that are older than fresh due now, and plans the others for when they will be. Repeated
+// reads are at least gap apart.
 func (s *Store) Await(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
 	err = s.in(ctx, s.write, "Await", func(q tx, now int64) error {
 		p := query.AwaitAllParams{Now: now, Gap: gap.Microseconds(), Owner: u, Stale: now - fresh.Microseconds(), Fresh: max(fresh, gap).Microseconds(),
@@ -174,12 +175,13 @@ func awaited(ctx context.Context, q tx, id dispatch.JobID, p query.AwaitAllParam
 	return rows, err
 }
 
-// turnSoon is within what time an account's turn must come for it not to be woken.
+// turnSoon: an account whose request slot comes within this time is not woken.
 const turnSoon = time.Minute
 
-// wakeToRead wakes the accounts of what is awaited, plans visits for what will be due, and gives those that it woke.
+// wakeToRead wakes the accounts of awaited jobs, plans visits for those that become due later, and returns the accounts that it
+// woke.
 func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) (woken []dispatch.Account, err error) {
-	due := map[dispatch.Account]int64{} // 0: now
+	due := map[dispatch.Account]int64{} // 0: due now
 	for _, r := range rows {
 		if r.Awaited {
 			r.Due = 0
@@ -201,7 +203,7 @@ func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) 
 	return woken, err
 }
 
-// Awaited reports whether a fresher status is on its way for any job that has started.
+// Awaited reports whether a newer status is being read for any started job.
 func (s *Store) Awaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
 	n, err := s.queries(s.read).CountAwaited(ctx, query.CountAwaitedParams{Owner: u, ID: scope.Job, Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task})
 	return n > 0, fail("Awaited", err)

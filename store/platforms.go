@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Answered notes that a platform just answered, or why it did not.
+// Answered stores that a platform just responded, or why it did not.
 func (s *Store) Answered(ctx context.Context, platform, failure string) error {
 	return s.in(ctx, s.visit, "Answered", func(q tx, now int64) error {
 		if failure == "" {
@@ -19,7 +19,7 @@ func (s *Store) Answered(ctx context.Context, platform, failure string) error {
 	})
 }
 
-// NoteStarts keeps what statuses have shown of starts at a platform.
+// NoteStarts stores what statuses have shown about starts at a platform.
 func (s *Store) NoteStarts(ctx context.Context, platform string, seen dispatch.StartsSeen) error {
 	return s.in(ctx, s.visit, "NoteStarts", func(q tx, _ int64) error {
 		return q.NoteStarts(ctx, query.NoteStartsParams{Name: platform, Prompt: int64(seen.Prompt), Lag: seen.Lag.Microseconds(), Lagged: seen.Lagged})
@@ -30,7 +30,7 @@ func promptness(starts, lag int64) dispatch.Promptness {
 	return dispatch.Promptness{Starts: int(starts), Lag: span(lag)}
 }
 
-// Standings gives how accounts stand for one who uses them.
+// Standings returns the state of accounts as the given user sees it.
 func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
 	err = s.in(ctx, s.read, "Standings", func(q tx, now int64) error {
 		queues, err := q.CountQueues(ctx)
@@ -64,7 +64,7 @@ func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dis
 	return all, err
 }
 
-// standing is how an account stands, but for what is of its platform.
+// standing returns the state of an account, without what concerns its whole platform.
 func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standing, error) {
 	s := dispatch.Standing{Account: l.account}
 	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,

@@ -16,8 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// How many connections are kept for visits, for those who hold or wait for a lock, and for Ping. Clients' writes and clients'
-// reads have as many each as pool_max_conns of the address says; by default the number of CPUs, and at least 4.
+// Sizes of the connection pools for visits, for locks, and for Ping. The pools for clients' writes and for clients' reads have
+// pool_max_conns connections each; default: the number of CPUs, and at least 4.
 const visiting, locking, pinging = 8, 6, 2
 
 func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
@@ -47,11 +47,11 @@ func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) 
 	return s, nil
 }
 
-// pools are the connections to one database. One pool for each use keeps a use that waits, for a standby or for a lock, from
-// holding up the others.
+// pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a lock, from
+// blocking the others.
 type pools []*pgxpool.Pool
 
-// open adds a pool of at most n connections; 0: what the address says.
+// open adds a pool of at most n connections; 0: pool_max_conns of the address.
 func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -77,16 +77,16 @@ func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, e
 	return opened, err
 }
 
-// leaveNothingLocked lets the server end the transaction of a process that sends no further statement, and notice a process whose
-// machine vanished: else their locks would keep all other processes from an account for hours. It is a statement since poolers
-// refuse most settings in the first message of a connection.
+// leaveNothingLocked makes the server end the transaction of a process that sends no further statement, and detect a process
+// whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. It is a statement
+// because poolers refuse most settings in the startup message.
 func leaveNothingLocked(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d;
 		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3`, nextWithin.Milliseconds()))
 	return err
 }
 
-// reset closes all connections, those in use when they are given back: they lead to a server that is no longer the primary.
+// reset closes all connections, those in use when they are returned: they lead to a server that is no longer the primary.
 func (p *pools) reset() {
 	for _, pool := range *p {
 		pool.Reset()
@@ -99,7 +99,7 @@ func (p *pools) close() {
 	}
 }
 
-// migrate lets one replica after the other bring the tables up to date.
+// migrate migrates the schema. A session lock makes replicas do so one after the other.
 func (s *Store) migrate(ctx context.Context) error {
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	return s.prepare(ctx, goose.DialectPostgres, goose.WithSessionLocker(locker))
 }
 
-// postgresNow is not among the queries because SQLite has no such functions.
+// postgresNow is written by hand because SQLite has no such functions, and sqlc generates for both.
 func postgresNow(ctx context.Context, db query.DBTX) (us int64, err error) {
 	err = db.QueryRowContext(ctx, `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`).Scan(&us)
 	return us, err

@@ -7,11 +7,11 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// quotaLock is the name of the lock that whoever counts a user's jobs holds.
+// quotaLock is the name of the lock under which a user's jobs are counted.
 func quotaLock(u dispatch.UserID) string { return "jobs of " + string(u) }
 
-// counting waits until nobody else in this process counts a user's jobs, before a connection is taken: other processes are
-// waited for with one, in admit. It gives the way to end.
+// counting serializes, within this process, the callers that count a user's jobs, before they take a connection. admit does so
+// between processes, which needs a connection. It returns the function that ends the turn.
 func (s *Store) counting(ctx context.Context, op string, u dispatch.UserID, within []dispatch.Quota) (end func(), err error) {
 	if s.locks == nil || len(within) == 0 {
 		return func() {}, nil
@@ -22,8 +22,8 @@ func (s *Store) counting(ctx context.Context, op string, u dispatch.UserID, with
 	return end, fail(op, err)
 }
 
-// admit is nil if an owner may have n jobs more, with requests of so many bytes. Whoever asks the same for this owner waits until
-// the transaction ends.
+// admit returns nil if an owner may have n more jobs with requests of so many bytes. Other transactions that count for this
+// owner wait until this one ends.
 func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, bytes int64, within []dispatch.Quota, now int64) error {
 	if len(within) == 0 {
 		return nil
@@ -43,8 +43,8 @@ func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, bytes
 	return nil
 }
 
-// holding counts what an owner has of what a quota bounds, as far as it matters. Live jobs and their bytes are counted in one pass:
-// for a user with 100,000 jobs a pass takes some 50 ms.
+// holding counts what an owner has within a quota, as far as the quota needs it. Live jobs and their bytes are counted in one
+// pass, which takes some 50 ms for a user with 100,000 jobs.
 func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64) (has dispatch.Holding, err error) {
 	asked := query.CountOwnedParams{Owner: u, Account: string(quota.Account), Live: int64(quota.Live), Since: now - dispatch.Day.Microseconds(),
 		Daily: int64(quota.Daily)}

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// MarkRestored says that the database was set back.
+// MarkRestored marks the database as restored from a backup.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
 	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
 		if err := q.SkipIDs(ctx, dispatch.SkippedIDs); err != nil {
@@ -22,20 +22,20 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 	if err != nil {
 		return 0, err
 	}
-	for _, b := range s.ids { // what was reserved before is not given out
+	for _, b := range s.ids { // previously reserved ids are not used any more
 		b.forget()
 	}
 	return accounts, nil
 }
 
-// forget drops the ids that are left.
+// forget drops the remaining reserved ids.
 func (b *block) forget() {
 	b.Lock()
 	defer b.Unlock()
 	b.next, b.last = 0, 0
 }
 
-// Compared ends the mark of an account that was compared.
+// Compared removes the mark of an account whose jobs were compared with the platform's list.
 func (s *Store) Compared(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error {
 	return s.in(ctx, s.visit, "Compared", func(q tx, now int64) error {
 		for _, u := range found {
@@ -51,7 +51,7 @@ func (s *Store) Compared(ctx context.Context, a dispatch.Account, found []dispat
 	})
 }
 
-// Unrecognized gives all that was found.
+// Unrecognized returns all platform jobs that the comparisons did not recognize.
 func (s *Store) Unrecognized(ctx context.Context) ([]dispatch.Unrecognized, error) {
 	rows, err := s.queries(s.read).ListUnrecognized(ctx)
 	if err != nil {

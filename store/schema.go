@@ -15,8 +15,8 @@ const (
 	migratedBy = "migrated by" // the version of the program that brought the tables up to date last
 )
 
-// update brings the tables up to date. It refuses a schema that is newer than the program: what the tables mean there is not
-// known here. A program that is running while a newer one updates the tables goes on, see docs/upgrade.md.
+// update migrates the schema. It refuses a schema that is newer than the program, which cannot know what the tables mean. A
+// running program continues while a newer one migrates, see docs/upgrade.md.
 func (s *Store) update(ctx context.Context, p *goose.Provider) error {
 	current, known, err := p.GetVersions(ctx)
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// ownerOf is how the database names all lines of an owner together in turns. SQL gets it from a line's name by cutting off the task.
+// ownerOf is the name of an owner's lines together in the table turns. SQL derives it from a line's name by removing the task.
 func ownerOf(u dispatch.UserID) string { return string(u) + "/" }
 
-// serve renews the lease like renew, and notes that the given jobs, whose creates are intended, got slots one after the other.
+// serve renews the lease like renew, and records that the given jobs, whose creates are intended, got slots one after the
+// other.
 func serve(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job) error {
 	if len(jobs) == 0 {
 		return renew(ctx, q, l, now, ttl)
@@ -36,8 +37,8 @@ func serve(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Dura
 	return keepTurns(ctx, q, l.Account, served)
 }
 
-// keepTurns writes them in one order always, so that no two transactions wait for each other. The statement is not generated
-// because there its rows could not be counted.
+// keepTurns writes the turns always in the same order, so that two transactions cannot deadlock. The statement is not generated
+// because sqlc cannot vary its number of rows.
 func keepTurns(ctx context.Context, q tx, a dispatch.Account, served map[string]int64) error {
 	names := make([]string, 0, len(served))
 	for name := range served {
@@ -53,7 +54,8 @@ func keepTurns(ctx context.Context, q tx, a dispatch.Account, served map[string]
 	return err
 }
 
-// forgetTurns forgets lines and owners that were served before all who wait at their account: to come anew is no different.
+// forgetTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer without a
+// turn gets the same place.
 func forgetTurns(ctx context.Context, q tx) error {
 	if err := q.ForgetIdleTurns(ctx); err != nil {
 		return err

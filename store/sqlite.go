@@ -25,8 +25,8 @@ const (
 	readers = 4
 )
 
-// openSQLite opens a file. Writers share one connection, so that they queue in this process and never meet a busy
-// database; readers have their own, and do not wait for a writer's disk.
+// openSQLite opens a file. Writers share one connection, so that they queue in this process and never see SQLITE_BUSY; readers
+// have connections of their own and do not wait for a writer's disk.
 func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, error) {
 	lock, err := lockFile(file)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 		return nil, errors.Join(naming(file, fail("Open", err)), lock.Close())
 	}
 	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
-	s.parameter = func(int) string { return "?" } // the driver looks names up, each among all
+	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
 	prepared := map[*sql.DB]*statements{}
 	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
 	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }
@@ -79,8 +79,8 @@ func sqliteDB(file, begin string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// lockFile takes the lock that keeps a second process out, on a file of its own beside the database. It ends with the
-// process, however that ends.
+// lockFile locks a separate file beside the database, which keeps a second process out. The lock ends with the process in any
+// case.
 func lockFile(file string) (*os.File, error) {
 	if file == memory {
 		return os.Open(os.DevNull)
@@ -98,8 +98,8 @@ func lockFile(file string) (*os.File, error) {
 	return lock, nil
 }
 
-// ownerOnly keeps other users of the machine from the database: its file, which is made if there is none, its log and
-// its index have mode 0600, where they are this user's. SQLite gives new logs the mode of the file.
+// ownerOnly keeps other users of the machine from the database: its file, which is created if missing, its log and its index
+// get mode 0600 if they belong to this user. SQLite gives new logs the mode of the file.
 func ownerOnly(file string) error {
 	if file == memory {
 		return nil
@@ -119,7 +119,7 @@ func ownerOnly(file string) error {
 	return nil
 }
 
-// naming says which file an error is about.
+// naming adds the file name to an error.
 func naming(file string, err error) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Text == "" {
@@ -130,8 +130,8 @@ func naming(file string, err error) error {
 	return &named
 }
 
-// oneWriter runs queries on on: a database, or a transaction of one. It leaves out what locks rows, which SQLite cannot and
-// with one writer need not; and it runs statements that were prepared before, since parsing takes longer than running.
+// oneWriter runs queries on a database or on a transaction of one. It removes row locks, which SQLite does not have and one
+// writer does not need, and it uses prepared statements, since parsing takes longer than running.
 type oneWriter struct {
 	on       query.DBTX
 	prepared *statements
@@ -152,7 +152,7 @@ func (w oneWriter) QueryContext(ctx context.Context, q string, args ...any) (*sq
 	return w.on.QueryContext(ctx, q, args...)
 }
 
-// inSQLite replaces what SQLite does not have or names differently.
+// inSQLite replaces what SQLite lacks or names differently.
 var inSQLite = strings.NewReplacer("FOR UPDATE SKIP LOCKED", "", "strpos(", "instr(")
 
 func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
@@ -166,7 +166,7 @@ func (w oneWriter) PrepareContext(ctx context.Context, q string) (*sql.Stmt, err
 	return w.on.PrepareContext(ctx, q)
 }
 
-// statement gives q prepared; nil where it is not, and must be run as it is.
+// statement returns q prepared; nil if it is not, and must be run as text.
 func (w oneWriter) statement(ctx context.Context, q string) *sql.Stmt {
 	begun, inside := w.on.(*sql.Tx)
 	s := w.prepared.get(ctx, q, !inside)
@@ -176,7 +176,7 @@ func (w oneWriter) statement(ctx context.Context, q string) *sql.Stmt {
 	return begun.StmtContext(ctx, s)
 }
 
-// statements are prepared for the connections of one database, each when it was first seen.
+// statements holds the prepared statements for the connections of one database. Each is prepared after its first use.
 type statements struct {
 	db      *sql.DB
 	mu      sync.Mutex
@@ -184,8 +184,8 @@ type statements struct {
 	missing []string
 }
 
-// get gives q prepared, nil where it is not. Where a transaction holds the only connection nothing can be prepared: what is
-// missing is noted, for the next who has a connection to spare.
+// get returns q prepared; nil if it is not. Within a transaction that holds the only connection nothing can be prepared: the
+// missing statement is noted for the next caller with a spare connection.
 func (s *statements) get(ctx context.Context, q string, spare bool) *sql.Stmt {
 	found := s.find(q)
 	if found == nil && spare {
@@ -204,8 +204,8 @@ func (s *statements) find(q string) *sql.Stmt {
 	return s.kept[q]
 }
 
-// fill prepares what is missing. It must not hold the lock meanwhile: the connection it waits for may be held by who waits
-// for the lock. What cannot be prepared now will be missed again.
+// fill prepares the missing statements. It must not hold the lock meanwhile: the connection that it waits for may be held by a
+// caller that waits for the lock. A statement that cannot be prepared will be missed again.
 func (s *statements) fill(ctx context.Context) {
 	s.mu.Lock()
 	missing := s.missing
@@ -223,7 +223,7 @@ func (s *statements) keep(q string, prepared *sql.Stmt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept[q] != nil {
-		_ = prepared.Close() // another was faster
+		_ = prepared.Close() // another caller was faster
 		return
 	}
 	if s.kept == nil {

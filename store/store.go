@@ -17,20 +17,20 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Store is a dispatch.Store.
+// Store implements dispatch.Store.
 type Store struct {
-	write *sql.DB // what clients change
-	visit *sql.DB // what keeps leases: a renewal must not queue behind clients
-	look  *sql.DB // what visits read
-	read  *sql.DB // what clients read
+	write *sql.DB // clients' writes
+	visit *sql.DB // writes of visits, so that the renewal of a lease does not queue behind clients
+	look  *sql.DB // reads of visits
+	read  *sql.DB // clients' reads
 	ping  *sql.DB
-	locks *sql.DB                                          // what only waits for and holds locks; nil where no other process can be
-	now   func(context.Context, query.DBTX) (int64, error) // microseconds, the clock of the database
-	adapt func(*sql.DB, query.DBTX) query.DBTX             // makes the queries this database's; they run on the second
+	locks *sql.DB                                          // only for waiting for and holding locks; nil where there cannot be another process
+	now   func(context.Context, query.DBTX) (int64, error) // microseconds since 1970, by the clock of the database
+	adapt func(*sql.DB, query.DBTX) query.DBTX             // adapts the queries, which run on the second argument, to this database
 	ready func(context.Context, *sql.DB)                   // called before each transaction
 	close func() error
 
-	remote bool // the database is a server, which may not answer
+	remote bool // the database is a server, which may not respond
 	turns  turns
 
 	parameter func(n int) string // see tx
@@ -38,14 +38,15 @@ type Store struct {
 	ids          map[string]*block
 	installation string
 	cursorKey    dispatch.Secret
-	program      string // the version of the program
+	program      string // version of the program
 }
 
 var _ dispatch.Store = (*Store)(nil)
 
-// Open opens the database that dsn names, and brings its tables up to date: "sqlite:FILE", "sqlite::memory:", or
-// "postgres://…". On SQLite time is the clock's, and a second process is refused; PostgreSQL's own clock is everyone's.
-// program is the version of the program, for who opens the database with an older one: that is Misconfigured.
+// Open opens the database named by dsn and migrates it: "sqlite:FILE", "sqlite::memory:", or "postgres://…". On SQLite the time
+// is that of c, and a second process is refused with Conflict; on PostgreSQL it is that of the server. program is the version
+// of the program: it is stored, so that an older version that opens a newer schema, which is Misconfigured, can name the
+// version it needs.
 func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) (*Store, error) {
 	s := &Store{program: strings.Join(program, " ")}
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
@@ -55,13 +56,13 @@ func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) 
 		return s.openPostgreSQL(ctx, dsn)
 	}
 	return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
-		Text: "The database must be given as sqlite:FILE or postgres://USER@HOST/NAME."}
+		Text: "The database must have the form sqlite:FILE or postgres://USER@HOST/NAME."}
 }
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// prepare brings the tables up to date and reads what stays the same from then on.
+// prepare migrates the schema and reads the settings that never change.
 func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...goose.ProviderOption) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -90,36 +91,36 @@ func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...g
 	return err
 }
 
-// Close releases the database.
+// Close closes the database.
 func (s *Store) Close() error { return s.close() }
 
-// Ping is nil when the database answers.
+// Ping returns nil if the database responds.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := s.bounded(allow(ctx, pingWithin))
 	defer cancel()
 	var one int
-	return fail("Ping", s.ping.QueryRowContext(ctx, `SELECT 1`).Scan(&one)) // of no table: nothing to generate
+	return fail("Ping", s.ping.QueryRowContext(ctx, `SELECT 1`).Scan(&one)) // not generated: it uses no table
 }
 
-// Installation is a text of letters and digits that is this database's alone.
+// Installation returns an identifier of letters and digits that is unique to this database.
 func (s *Store) Installation(context.Context) (string, error) { return s.installation, nil }
 
-// CursorKey is a random text that is this database's alone, by which all processes that use it sign the cursors of lists.
+// CursorKey returns a random key, unique to this database, by which all processes that use it sign the cursors of lists.
 func (s *Store) CursorKey() dispatch.Secret { return s.cursorKey }
 
 func (s *Store) queries(db *sql.DB) *query.Queries { return query.New(s.adapt(db, db)) }
 
-// tx is a transaction: the generated queries, and what they cannot say.
+// tx is a transaction: the generated queries, and plain SQL for what sqlc cannot express.
 type tx struct {
 	*query.Queries
 	query.DBTX
-	parameter func(n int) string // how a statement names its nth
+	parameter func(n int) string // placeholder of the nth parameter
 }
 
-// attempts is how often a transaction is tried that PostgreSQL gave up to resolve a deadlock.
+// attempts is how often a transaction is tried that PostgreSQL aborted to resolve a deadlock.
 const attempts = 5
 
-// in runs f in a transaction with the store's time, and commits if f returns no error. It may run f again.
+// in runs f in a transaction, with the store's time, and commits if f returns no error. It may call f more than once.
 func (s *Store) in(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -150,16 +151,16 @@ func (s *Store) once(ctx context.Context, db *sql.DB, f func(q tx, now int64) er
 	return committed(begun.Commit())
 }
 
-// block is ids that were reserved and not yet given away. What is left of it when the process ends is lost.
+// block holds reserved ids that are not used yet. Those left when the process ends are lost.
 type block struct {
 	sync.Mutex
 	next, last int64
 }
 
-// reserved at a time, so that the row which counts is rarely waited for.
+// reserved is how many ids are reserved at a time, so that processes rarely wait for the counter's row.
 const reserved = 32
 
-// take gives the first of n new ids in a row.
+// take returns the first of n new consecutive ids.
 func (s *Store) take(ctx context.Context, name string, n int) (first int64, err error) {
 	b := s.ids[name]
 	b.Lock()
@@ -170,7 +171,7 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 		if err != nil {
 			return 0, err
 		}
-		if b.next == 0 || last-size != b.last { // another process reserved in between
+		if b.next == 0 || last-size != b.last { // another process reserved ids in between
 			b.next = last - size + 1
 		}
 		b.last = last
@@ -180,8 +181,8 @@ func (s *Store) take(ctx context.Context, name string, n int) (first int64, err 
 	return first, nil
 }
 
-// SkipIDs lets new ids begin behind the last that is in use, and gives away no more of what was reserved before. The counter is
-// behind after the database was set back, or a standby took over that lacked the last commits.
+// SkipIDs moves the id counters behind the last id in use and drops reserved ids. The counters lag behind after the database
+// was restored, or after a standby took over that lacked the last commits.
 func (s *Store) SkipIDs(ctx context.Context) error {
 	for _, b := range s.ids {
 		b.Lock()
@@ -210,10 +211,10 @@ func (s *Store) SkipIDs(ctx context.Context) error {
 }
 
 func conflict(op string) error {
-	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store." + op, Text: "Someone else was faster."}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store." + op, Text: "The record was changed by another request."}
 }
 
-// changed is Conflict unless a row was changed.
+// changed returns Conflict unless a row was changed.
 func changed(op string, rows int64, err error) error {
 	if err == nil && rows == 0 {
 		return conflict(op)
@@ -221,7 +222,7 @@ func changed(op string, rows int64, err error) error {
 	return err
 }
 
-// missing is nil where no row is no error.
+// missing returns nil for sql.ErrNoRows.
 func missing(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// BeginSyncRun keeps a synchronous run, if its owner may have one more.
+// BeginSyncRun stores a synchronous run if its owner may have one more.
 func (s *Store) BeginSyncRun(ctx context.Context, r *dispatch.SyncRun, lapse time.Duration, within ...dispatch.Quota) error {
 	request, err := encode(r.Request)
 	if err != nil || !storable(request) || !storable(string(r.Owner)) || !storable(string(r.Account)) {
@@ -31,7 +31,7 @@ func (s *Store) BeginSyncRun(ctx context.Context, r *dispatch.SyncRun, lapse tim
 	})
 }
 
-// RenewSyncRun says that a run is still under way.
+// RenewSyncRun extends the time until a run counts as abandoned.
 func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.Duration) error {
 	return s.in(ctx, s.write, "RenewSyncRun", func(q tx, now int64) error {
 		rows, err := q.RenewSyncRun(ctx, now+lapse.Microseconds(), id)
@@ -39,7 +39,7 @@ func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.
 	})
 }
 
-// EndSyncRun keeps how a run ended.
+// EndSyncRun stores how a run ended.
 func (s *Store) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 	return s.in(ctx, s.write, "EndSyncRun", func(q tx, now int64) error {
 		return q.EndSyncRun(ctx, query.EndSyncRunParams{ID: r.ID, Status: r.Status, RefBase: clean(r.Ref.Base), RefID: clean(r.Ref.ID),
@@ -67,7 +67,7 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	return runs, fail("SyncRuns", err)
 }
 
-// withSyncRuns adds an owner's synchronous runs to what they use at each account.
+// withSyncRuns adds an owner's synchronous runs to the usage of each account.
 func (s *Store) withSyncRuns(ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now, since int64) ([]dispatch.Usage, error) {
 	rows, err := s.queries(s.read).ListSyncUsage(ctx, now, since, u)
 	for _, r := range rows {
@@ -79,6 +79,6 @@ func (s *Store) withSyncRuns(ctx context.Context, usage []dispatch.Usage, u disp
 		usage[i].Lately += int(r.Lately)
 		usage[i].Jobs += int(r.Runs)
 	}
-	slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) }) // a database has an alphabet of its own
+	slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) }) // databases differ in their collation
 	return usage, err
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Tasks gives the owner's tasks, newest first. What their statuses are is not known to the database: those that are not
-// wanted are passed over.
+// Tasks returns the owner's tasks, newest first. The database does not know their statuses, which are derived: tasks of other
+// statuses than the wanted ones are skipped here.
 func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.TaskRecord, err error) {
 	ctx = allow(ctx, listWithin)
-	q := s.queries(s.read) // no transaction, which takes longer than to see that there are none
+	q := s.queries(s.read) // not a transaction, which takes longer than to find that there are none
 	for {
 		some, err := someTasks(ctx, q, u, p)
 		for _, t := range some {
@@ -32,7 +32,7 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 	}
 }
 
-// someTasks gives the tasks of a page, whatever their status.
+// someTasks returns a page of tasks of any status.
 func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	created, before := from(p.After)
 	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: barred(p.Accounts),
@@ -62,7 +62,7 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 	return records, nil
 }
 
-// attentionsOf gives those that jobs have of an owner's tasks that were created between two times.
+// attentionsOf returns the attentions of the jobs of an owner's tasks that were created between two times.
 func attentionsOf(ctx context.Context, q *query.Queries, u dispatch.UserID, first, last int64) (map[dispatch.TaskID][]dispatch.Attention, error) {
 	rows, err := q.ListAttentions(ctx, u, first, last)
 	of := map[dispatch.TaskID][]dispatch.Attention{}
@@ -72,7 +72,7 @@ func attentionsOf(ctx context.Context, q *query.Queries, u dispatch.UserID, firs
 	return of, err
 }
 
-// Task gives a task to its owner.
+// Task returns a task of its owner.
 func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRecord, err error) {
 	err = s.in(ctx, s.read, "Task", func(q tx, _ int64) error {
 		row, err := q.GetTask(ctx, 0, id, u)
@@ -93,7 +93,7 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 	return r, err
 }
 
-// taskOf gives a task of a page that reads so many bytes of a request.
+// taskOf returns a task of a page. most is the number of bytes of a request that the page reads.
 func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispatch.TaskRecord, error) {
 	r := dispatch.TaskRecord{Counts: dispatch.Counts{}, Task: dispatch.Task{ID: row.ID, Owner: row.Owner, Account: row.Account,
 		Dimension: row.Dimension, Created: at(row.Created), Hidden: row.Hidden}}
@@ -116,7 +116,7 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 	return r, json.Unmarshal([]byte(row.Request), &r.Request)
 }
 
-// TaskJobs gives a task's jobs by their numbers.
+// TaskJobs returns a task's jobs, ordered by number.
 func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
 	err = s.in(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
 		task, err := q.GetTask(ctx, int64(p.Most), id, u)
@@ -177,7 +177,7 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 	return a, err
 }
 
-// RetryTask puts the failed jobs of a task back to waiting.
+// RetryTask resets the failed jobs of a task to waiting.
 func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	ctx = allow(ctx, listWithin)
 	end, err := s.counting(ctx, "RetryTask", u, within)
@@ -213,7 +213,7 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return a, n, err
 }
 
-// bytesOf counts by how much a user holds more once these jobs of a task are live again.
+// bytesOf returns how many bytes the user's live jobs grow by when these jobs of a task are live again.
 func bytesOf(ctx context.Context, q tx, id dispatch.TaskID, rows []query.Job) (n int64, err error) {
 	if len(rows) == 0 {
 		return 0, nil

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns lets callers of this process that want the same lock of the database wait for each other without a connection: one at
-// a time waits for the lock itself. The zero value is ready.
+// turns serializes, without a connection, the callers of this process that want the same lock of the database: only one at a
+// time waits for the lock itself. The zero value is ready to use.
 type turns struct {
 	mu   sync.Mutex
 	held map[string]*turn
@@ -17,7 +17,7 @@ type turn struct {
 	callers int
 }
 
-// take waits for the turn of a name, and gives the way to pass it on.
+// take waits for the turn of a name and returns the function that ends the turn.
 func (t *turns) take(ctx context.Context, name string) (pass func(), err error) {
 	w := t.join(name)
 	select {

@@ -12,7 +12,7 @@ import (
 
 var _ dispatch.Vault = (*Store)(nil)
 
-// Grant gives a user's grant at a provider.
+// Grant returns a user's grant at a provider.
 func (s *Store) Grant(ctx context.Context, u dispatch.UserID, issuer string) (dispatch.Grant, error) {
 	row, err := s.queries(s.read).GetGrant(ctx, u, issuer)
 	if err != nil {
@@ -21,19 +21,19 @@ func (s *Store) Grant(ctx context.Context, u dispatch.UserID, issuer string) (di
 	return grantOf(row), nil
 }
 
-// Grants gives all of a user's.
+// Grants returns all grants of a user.
 func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
 	rows, err := s.queries(s.read).ListGrants(ctx, u)
 	return grantsOf(rows), fail("Grants", err)
 }
 
-// ForeignGrants gives grants that are not sealed with a key.
+// ForeignGrants returns up to n grants that are not sealed with the given key.
 func (s *Store) ForeignGrants(ctx context.Context, key string, n int) ([]dispatch.Grant, error) {
 	rows, err := s.queries(s.read).ListForeignGrants(ctx, key, int64(n))
 	return grantsOf(rows), fail("ForeignGrants", err)
 }
 
-// KeepGrant keeps a new grant in place of the one that its owner had there.
+// KeepGrant stores a new grant in place of its owner's previous one at that provider.
 func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 	return s.in(ctx, s.write, "KeepGrant", func(q tx, _ int64) error {
 		if g.Kind == dispatch.OfflineGrant {
@@ -49,7 +49,7 @@ func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 	})
 }
 
-// Withdraw takes a grant out of use, because its owner took the permission back.
+// Withdraw takes a grant out of use because its owner withdrew the permission.
 func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) error {
 	return s.in(ctx, s.write, "Withdraw", func(q tx, now int64) error {
 		rows, err := q.KeepRevocation(ctx, now, u, id)
@@ -67,13 +67,13 @@ func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) erro
 	})
 }
 
-// HasWithdrawn reports whether the user took back their permission and has not given it again.
+// HasWithdrawn reports whether the user withdrew the permission and has not given it again.
 func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer string) (bool, error) {
 	withdrawn, err := s.queries(s.read).HasWithdrawn(ctx, u, issuer)
 	return withdrawn, fail("HasWithdrawn", err)
 }
 
-// Revocations returns grants that the provider is yet to revoke.
+// Revocations returns up to n grants that are still to be revoked at the provider.
 func (s *Store) Revocations(ctx context.Context, n int) ([]dispatch.Grant, error) {
 	rows, err := s.queries(s.read).ListRevocations(ctx, int64(n))
 	grants := make([]dispatch.Grant, len(rows))
@@ -84,12 +84,12 @@ func (s *Store) Revocations(ctx context.Context, n int) ([]dispatch.Grant, error
 	return grants, fail("Revocations", err)
 }
 
-// EraseRevocation forgets one that is revoked.
+// EraseRevocation deletes a grant that was revoked at the provider.
 func (s *Store) EraseRevocation(ctx context.Context, id string) error {
 	return fail("EraseRevocation", s.queries(s.write).EraseRevocation(ctx, id))
 }
 
-// RenewGrant keeps what is sealed and the times of a grant that has not changed.
+// RenewGrant stores the sealed token and the times of a grant, unless the grant changed meanwhile: then it returns Conflict.
 func (s *Store) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Grant, error) {
 	row, err := s.queries(s.write).RenewGrant(ctx, query.RenewGrantParams{ID: g.ID, Version: g.Version, Key: g.Key, Sealed: g.Text,
 		Renewed: micros(g.Renewed), Expires: micros(g.Expires)})
@@ -99,7 +99,7 @@ func (s *Store) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Gran
 	return grantOf(row), fail("RenewGrant", err)
 }
 
-// EraseGrant forgets a grant.
+// EraseGrant deletes a grant.
 func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) error {
 	rows, err := s.queries(s.write).EraseGrant(ctx, id, u)
 	if err == nil && rows == 0 {
@@ -108,18 +108,18 @@ func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) er
 	return noGrant("EraseGrant", err)
 }
 
-// KeepToken keeps a token that processes share under a name, until it ends.
+// KeepToken stores a token that processes share under a name, until it expires.
 func (s *Store) KeepToken(ctx context.Context, name string, sealed dispatch.Sealed, expires time.Time) error {
 	return fail("KeepToken", s.queries(s.write).KeepToken(ctx, query.KeepTokenParams{Name: name, Key: sealed.Key, Sealed: sealed.Text, Expires: micros(expires)}))
 }
 
-// UseOnce reports whether a name is used for the first time. Purge forgets it after until.
+// UseOnce reports whether a name is used for the first time. Purge deletes the name after until.
 func (s *Store) UseOnce(ctx context.Context, name string, until time.Time) (bool, error) {
 	rows, err := s.queries(s.write).UseOnce(ctx, name, micros(until))
 	return rows == 1, fail("UseOnce", err)
 }
 
-// FindToken gives what was left under a name last, and when it ends.
+// FindToken returns the token last stored under a name, and when it expires.
 func (s *Store) FindToken(ctx context.Context, name string) (dispatch.Sealed, time.Time, error) {
 	now, err := s.now(ctx, s.read)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Store) FindToken(ctx context.Context, name string) (dispatch.Sealed, ti
 	return dispatch.Sealed{Key: row.Key, Text: row.Sealed}, at(row.Expires), fail("FindToken", err)
 }
 
-// Working gives the accounts that have a job which has not ended.
+// Working returns the accounts that have a job which has not ended.
 func (s *Store) Working(ctx context.Context) ([]dispatch.Account, error) {
 	accounts, err := s.queries(s.read).ListWorking(ctx)
 	return accounts, fail("Working", err)
@@ -148,7 +148,7 @@ func grantsOf(rows []query.Grant) []dispatch.Grant {
 	return grants
 }
 
-// noGrant is fail for grants, which are not to be spoken of as jobs.
+// noGrant is fail for grants, whose errors must not speak of jobs.
 func noGrant(op string, err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return &dispatch.Error{Kind: dispatch.NotFound, Op: "store." + op, Text: "There is no such grant.", Err: err}

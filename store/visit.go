@@ -10,11 +10,11 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Dequeue gives out accounts that are due and that nobody holds.
+// Dequeue leases accounts that are due and that no process holds.
 func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
 	err = s.in(ctx, s.visit, "Dequeue", func(q tx, now int64) error {
 		d := dequeue{q: q, room: room, now: now, until: now + ttl.Microseconds()}
-		lapse, err := q.NextLapse(ctx, now) // before there are the new leases
+		lapse, err := q.NextLapse(ctx, now) // read before the new leases exist
 		if err != nil {
 			return err
 		}
@@ -39,12 +39,12 @@ type dequeue struct {
 	q          tx
 	room       dispatch.Room
 	now, until int64
-	due        []string        // platforms with accounts that are due
-	served     map[string]bool // platforms that another process serves; nil: not read yet
+	due        []string        // platforms that have due accounts
+	served     map[string]bool // platforms served by another process; nil: not read yet
 	leases     []dispatch.Lease
 }
 
-// take leases the accounts that are due, as many of each platform as there is room for.
+// take leases due accounts, as many of each platform as there is room for.
 func (d *dequeue) take(ctx context.Context) (err error) {
 	if d.due, err = d.q.DuePlatforms(ctx, d.now); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 	for _, platform := range d.due {
 		n, known := d.room.Platforms[platform]
 		if !known {
-			if n, err = d.orphans(ctx, platform, others); err != nil {
+			if n, err = d.unserved(ctx, platform, others); err != nil {
 				return err
 			}
 		}
@@ -79,8 +79,8 @@ func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error
 	return len(rows), err
 }
 
-// orphans gives n for a platform that no process serves, and 0 for any other.
-func (d *dequeue) orphans(ctx context.Context, platform string, n int) (int, error) {
+// unserved returns n for a platform that no process serves, and 0 for any other.
+func (d *dequeue) unserved(ctx context.Context, platform string, n int) (int, error) {
 	if d.served == nil {
 		names, err := d.q.ListServed(ctx, d.now-d.room.Unserved.Microseconds())
 		if err != nil {
@@ -97,8 +97,7 @@ func (d *dequeue) orphans(ctx context.Context, platform string, n int) (int, err
 	return n, nil
 }
 
-// more reports whether accounts were left that are due: because there was no more room, or because another process was just
-// taking them.
+// more reports whether due accounts remain: because there was no room for them, or because another process was leasing them.
 func (d *dequeue) more(ctx context.Context) (bool, error) {
 	if len(d.due) == 0 {
 		return false, nil
@@ -112,13 +111,13 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Serve notes that a process serves platforms.
+// Serve stores that a process serves the platforms.
 func (s *Store) Serve(ctx context.Context, platforms []string) error {
 	return s.in(ctx, s.visit, "Serve", func(q tx, now int64) error {
 		if err := s.follow(ctx, q, now); err != nil {
 			return err
 		}
-		for _, platform := range slices.Sorted(slices.Values(platforms)) { // one order, so that two processes do not deadlock
+		for _, platform := range slices.Sorted(slices.Values(platforms)) { // in one order, so that two processes do not deadlock
 			if err := q.Serve(ctx, platform, now); err != nil {
 				return err
 			}
@@ -129,7 +128,7 @@ func (s *Store) Serve(ctx context.Context, platforms []string) error {
 
 const longestWait = time.Hour
 
-// until is how long from now until then, the longest wait if then is no time.
+// until returns the time from now until then, and the longest wait if then is 0.
 func until(now, then int64) time.Duration {
 	if then == 0 {
 		return longestWait
@@ -155,12 +154,12 @@ func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due 
 	})
 }
 
-// Wake notes that there is something new for an account's visit.
+// Wake stores that there is something new for an account's visit.
 func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
 	return s.in(ctx, s.visit, "Wake", func(q tx, now int64) error { return q.Wake(ctx, a, now) })
 }
 
-// Load gives a job to a visit, whoever owns it.
+// Load returns a job to a visit, regardless of its owner.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
 	row, err := s.queries(s.look).GetJob(ctx, id)
 	if err != nil {
@@ -170,7 +169,7 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 	return j, fail("Load", err)
 }
 
-// Request gives a visit what a job's owner asked for.
+// Request returns a job's request to a visit.
 func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
 	row, err := s.queries(s.look).GetRequest(ctx, id)
 	if err != nil {
@@ -180,8 +179,8 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reques
 	return r, fail("Request", err)
 }
 
-// Intend commits the next request of each job and renews the lease with it. The account's row comes last, as for whoever
-// wakes, so that the two never wait for each other.
+// Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so that the
+// two cannot deadlock.
 func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	err = s.in(ctx, s.visit, "Intend", func(q tx, now int64) error {
 		intended := make([]dispatch.Job, len(jobs))
@@ -199,7 +198,7 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 	return kept, nil
 }
 
-// served are those of the jobs that waited and whose intents were kept, in their order.
+// served returns the jobs that were waiting and whose intents were stored, in their order.
 func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 	begun := map[dispatch.JobID]bool{}
 	for _, j := range kept {
@@ -213,7 +212,7 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 	return served
 }
 
-// Save keeps what answers changed, and wakes. The accounts' rows come last, as for whoever wakes.
+// Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
 func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
 	err = s.in(ctx, s.visit, "Save", func(q tx, now int64) error {
 		if saved, err = write(ctx, q, jobs, false); err != nil || len(saved) == 0 {
@@ -232,7 +231,7 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.
 	return saved, nil
 }
 
-// Hold lets the account submit nothing for d, and says why. d 0 ends that and wakes.
+// Hold keeps the account from submitting for d, and stores why. d 0 ends that and wakes the account.
 func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
 	return s.in(ctx, s.visit, "Hold", func(q tx, now int64) error {
 		if d <= 0 {
@@ -242,7 +241,7 @@ func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, w
 	})
 }
 
-// GiveUp lets the jobs fail that have needed their user for longer than patience.
+// GiveUp fails the jobs that have needed their user for longer than patience.
 func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Duration, failure string) (jobs []dispatch.Job, err error) {
 	err = s.in(ctx, s.visit, "GiveUp", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.GiveUp(ctx, query.GiveUpParams{Account: a, Before: now - patience.Microseconds(), Now: now, Failure: failure}))
@@ -251,7 +250,7 @@ func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Du
 	return jobs, err
 }
 
-// Take gives or books the next request slot of a platform. The timetable is locked first and the account's row last.
+// Take books the next request slot of a platform. It locks the timetable first and the account's row last.
 func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Served, err error) {
 	platform := a.Account.Platform()
 	err = s.in(ctx, s.visit, "Take", func(q tx, now int64) error {
@@ -282,8 +281,7 @@ func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Serve
 	return served, err
 }
 
-// Purge forgets hidden jobs that ended longer than keep ago, documents that none uses, and keys, tokens and turns that are too
-// old to count.
+// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens and turns.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return s.in(allow(ctx, upkeepWithin), s.write, "Purge", func(q tx, now int64) error {
 		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),

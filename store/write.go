@@ -10,13 +10,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// column is one of a job's.
+// column is a column of the table jobs that visits write.
 type column struct {
 	name, kind string
 	of         func(dispatch.Job) any
 }
 
-// columns are which row is meant, id and version, and then all that visits write.
+// columns lists id and version, which identify the row, and then all columns that visits write.
 var columns = []column{
 	{"id", "BIGINT", func(j dispatch.Job) any { return j.ID }},
 	{"version", "BIGINT", func(j dispatch.Job) any { return j.Version }},
@@ -51,8 +51,8 @@ var columns = []column{
 	{"moved", "BIGINT", func(j dispatch.Job) any { return micros(j.Moved) }},
 }
 
-// write returns the jobs that it wrote, as they are now: not those that changed meanwhile, nor with wanted those that their
-// owner no longer wants to run.
+// write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those that
+// their owner no longer wants.
 func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
 	for some := range slices.Chunk(jobs, rowsAtOnce) {
 		written, err := writeSome(ctx, q, some, wanted)
@@ -73,7 +73,7 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 	return kept, nil
 }
 
-// writeSome writes jobs by one statement: for a thousand, a statement each takes three times as long.
+// writeSome writes jobs by one statement: for a thousand jobs, a statement each takes three times as long.
 func writeSome(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
 	written := map[dispatch.JobID]dispatch.Job{}
 	args := make([]any, 0, len(jobs)*len(columns))
@@ -103,12 +103,12 @@ func writeSome(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kep
 	return kept, rows.Err()
 }
 
-// writing is the statement that writes so many jobs. It is not generated because there its rows could not be counted.
+// writing returns the statement that writes n jobs. It is not generated because sqlc cannot vary its number of rows.
 func writing(q tx, jobs int, wanted bool) string {
 	var names, sets, first []string
 	for i, c := range columns {
 		names = append(names, c.name)
-		first = append(first, fmt.Sprintf("CAST(%s AS %s)", q.parameter(i+1), c.kind)) // those of other rows are of the same type
+		first = append(first, fmt.Sprintf("CAST(%s AS %s)", q.parameter(i+1), c.kind)) // the types of the first row hold for all rows
 		if i > 1 {
 			sets = append(sets, c.name+" = new."+c.name)
 		}
@@ -121,7 +121,7 @@ func writing(q tx, jobs int, wanted bool) string {
 	return text + " RETURNING jobs.id, jobs.desired, jobs.hidden"
 }
 
-// storedAs is j as it will be read back.
+// storedAs returns j as the database will return it: with its precision of time.
 func storedAs(j dispatch.Job) dispatch.Job {
 	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved} {
 		*t = at(micros(*t))

@@ -13,16 +13,16 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// access is how the broker acts for its users.
+// access obtains platform tokens on behalf of users and connects the sign-in pages to the broker.
 type access struct {
 	*identity.Tokens
 	broker *dispatch.Broker
 	vault  dispatch.Vault
 	log    *slog.Logger
-	ring   *identity.Keyring // nil: no leave is kept
-	asUser []string          // platforms
-	linkTo map[string]string // pages of ours where accounts are linked, or leave is given
-	comeTo string            // where browsers come back to; "": there are no pages
+	ring   *identity.Keyring // nil: no permissions are stored
+	asUser []string          // names of the platforms with access "user"
+	linkTo map[string]string // page per platform where users link an account or give permission
+	comeTo string            // redirect address after a sign-in; "": there are no pages
 }
 
 func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, log *slog.Logger) (*access, error) {
@@ -55,7 +55,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	return a, err
 }
 
-// readable is nil if the keys fit what the vault holds, or there are none.
+// readable returns nil if the configured keys open everything in the vault, or if no keys are configured.
 func (a *access) readable(ctx context.Context) error {
 	if a.ring == nil {
 		return nil
@@ -63,8 +63,9 @@ func (a *access) readable(ctx context.Context) error {
 	return identity.Readable(ctx, a.vault, a.ring)
 }
 
-// pageFor is the page of ours where a user mends their access to a platform: where accounts are linked, by linking; else by
-// giving leave. Without an address of ours, accounts are linked at the identity provider's own page. "": there is none.
+// pageFor returns the address of the page where a user restores their access to a platform: the page to link accounts if the
+// driver uses linked accounts, otherwise the page to give permission. Without public_url, accounts are linked at the identity
+// provider's own page. "" means that there is no page.
 func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	base := strings.TrimSuffix(settings.PublicURL, "/")
 	driver := p.Exchange.Driver
@@ -82,7 +83,7 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	return ""
 }
 
-// serve adds to an API what users see and do about this.
+// serve adds the sign-in pages, grants and links to the configuration of the API.
 func (a *access) serve(c *api.Config) error {
 	c.Grants, c.AsUser, c.Away = a, a.asUser, a.ring != nil && a.comeTo != ""
 	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
@@ -95,7 +96,7 @@ func (a *access) serve(c *api.Config) error {
 		return nil
 	}
 	ring := a.ring
-	if ring == nil { // one process serves: what browsers bring back needs to be read by no other
+	if ring == nil { // a single process needs no shared key: only it reads back what browsers bring
 		var err error
 		if ring, err = identity.ParseKeyring(identity.NewKey(time.Now())); err != nil {
 			return err
@@ -105,7 +106,7 @@ func (a *access) serve(c *api.Config) error {
 	return nil
 }
 
-// Revoke takes a leave back, and pauses what it carried.
+// Revoke withdraws a user's permission and pauses the jobs that depend on it.
 func (a *access) Revoke(ctx context.Context, u dispatch.UserID, id string) error {
 	if err := a.Tokens.Revoke(ctx, u, id); err != nil {
 		return err
@@ -113,7 +114,8 @@ func (a *access) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 	return a.broker.Pause(ctx, u)
 }
 
-// keep uses, until ctx is done, the grants and links of users with live work before they end unused.
+// keep refreshes, once a minute until ctx is done, the grants and links of users with running jobs, so that they do not expire
+// from disuse.
 func (a *access) keep(ctx context.Context, guard func(context.Context, string, func() error)) {
 	if len(a.asUser) == 0 {
 		return
@@ -136,14 +138,14 @@ func (a *access) keepAll(ctx context.Context) {
 	}
 	accounts, err := a.vault.Working(ctx)
 	if err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "no link is kept alive", "error", err)
+		a.log.WarnContext(ctx, "listing accounts with running jobs failed; links are not refreshed", "error", err)
 	}
 	for _, account := range accounts {
 		if ctx.Err() != nil {
 			return
 		}
 		if err := a.Keep(ctx, account); err != nil {
-			a.log.DebugContext(ctx, "not kept alive", "account", string(account), "error", err)
+			a.log.DebugContext(ctx, "refreshing a link failed", "account", string(account), "error", err)
 		}
 	}
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// keepHidden is how long a job that its owner deleted stays in the database after it has ended.
+// keepHidden is how long a deleted job stays in the database after it has ended.
 const keepHidden = 7 * 24 * time.Hour
 
-// broker is everything that serves, ready to be started.
+// broker holds the assembled parts of a running broker.
 type broker struct {
 	store   *store.Store
 	engine  *engine.Engine
@@ -35,19 +35,19 @@ type broker struct {
 	log     *slog.Logger
 }
 
-// wallClock is the time of day.
+// wallClock is the real time.
 type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
-// seams are what stands between the broker and what it talks to: nothing, but in a build that dies on demand.
+// seams are hooks for fault injection. They are empty except in builds with the tag failpoints.
 var seams = struct {
 	store     func(dispatch.Store) dispatch.Store
-	transport http.RoundTripper // nil: that of upstream
+	transport http.RoundTripper // nil: the default of package upstream
 }{store: func(s dispatch.Store) dispatch.Store { return s }}
 
-// build makes a broker. It asks no platform and no identity provider, so none delays a start; only the database must
-// answer. The caller closes the store.
+// build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
+// start; only the database must answer. The caller closes the store.
 func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
@@ -67,7 +67,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		return nil, err
 	}
 	if err := access.readable(ctx); err != nil {
-		log.Error("permissions that users gave cannot be read, and their jobs wait", "error", err)
+		log.Error("stored permissions cannot be decrypted; the jobs of their users wait", "error", err)
 	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
 }
 
-// endpoints are the first platform's of each protocol.
+// endpoints returns the endpoint of the first platform of each protocol.
 func endpoints(platforms []config.Platform) map[dispatch.Label]string {
 	first := map[dispatch.Label]string{}
 	for _, p := range platforms {
@@ -109,7 +109,7 @@ func endpoints(platforms []config.Platform) map[dispatch.Label]string {
 	return first
 }
 
-// proxies are the networks that the settings trust, which were checked with them.
+// proxies returns the networks of trusted proxies, which were validated with the settings.
 func proxies(settings *config.Config) (networks []netip.Prefix) {
 	for _, p := range settings.Proxies {
 		networks = append(networks, netip.MustParsePrefix(p))
@@ -139,7 +139,7 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 	return longest
 }
 
-// work visits accounts and tidies up until ctx is done. What it gives is closed when all has ended.
+// work runs the engine and the periodic clean-up until ctx is done. The returned channel is closed when both have ended.
 func (b *broker) work(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.tidy(ctx) })
@@ -156,10 +156,10 @@ func (b *broker) work(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// documentsWithin is how long one look at the documents of waiting jobs may take.
+// documentsWithin limits one check of the documents of waiting jobs.
 const documentsWithin = 30 * time.Minute
 
-// tidy forgets now and then what nobody can see any more, and looks whether the documents of waiting jobs have changed.
+// tidy periodically deletes hidden jobs and other expired rows, and checks whether the documents of waiting jobs have changed.
 func (b *broker) tidy(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
@@ -180,7 +180,7 @@ func (b *broker) revalidate(ctx context.Context) error {
 	return b.jobs.Revalidate(within)
 }
 
-// guard runs f, and logs its failure, also a panic, unless ctx is done: what runs beside requests must not end the process.
+// guard runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end the process.
 func (b *broker) guard(ctx context.Context, op string, f func() error) {
 	caught := func() (err error) {
 		defer dispatch.Caught(ctx, b.log, op, &err)
@@ -191,7 +191,7 @@ func (b *broker) guard(ctx context.Context, op string, f func() error) {
 	}
 }
 
-// platforms makes the configured back-ends.
+// platforms creates the configured back-ends.
 func platforms(settings *config.Config) []*dispatch.Backend {
 	client := upstream.New(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trusted(settings),
@@ -216,7 +216,7 @@ func adapter(p config.Platform, client *upstream.Client, allowHosts []string) di
 	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts, Permits: permits(p)})
 }
 
-// permits are those of an account that users share.
+// permits returns the slots and rates of a shared account.
 func permits(p config.Platform) dispatch.Permits {
 	if p.ServiceAccount == nil {
 		return nil
@@ -231,7 +231,7 @@ func quota(u *config.Users) dispatch.Quota {
 	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily}
 }
 
-// entitled asks the token that a request came with.
+// entitled returns a check whether the token of a request has the configured entitlement.
 func entitled(u *config.Users) func(context.Context) bool {
 	if u == nil || u.Claim == "" {
 		return nil
@@ -243,7 +243,7 @@ func limits(l config.PlatformLimits) dispatch.Limits {
 	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send, MinPoll: l.MinPoll, FreeStalled: l.FreeStalled}
 }
 
-// trusted lists the servers that the operator named, which may have private addresses.
+// trusted lists the hosts that the operator configured; these may have private addresses.
 func trusted(settings *config.Config) []string {
 	var urls []string
 	for _, p := range settings.Platforms {
@@ -257,15 +257,15 @@ func verifierOf(settings *config.Config) identity.Config {
 		Client: identityClient(settings), Development: settings.Development}
 }
 
-// identityClient reaches identity providers.
+// identityClient returns the HTTP client for identity providers.
 func identityClient(settings *config.Config) *upstream.Client {
 	return upstream.New(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings),
 	})
 }
 
-// trustedProviders lists the identity providers that the operator named, which may have private addresses. The issuer of
-// a service account's provider is the platform's word, even where it is pinned, and must be public.
+// trustedProviders lists the identity providers that the operator configured; these may have private addresses. The issuer of a
+// service account's provider comes from the platform, even where it is pinned, and must have a public address.
 func trustedProviders(settings *config.Config) []string {
 	urls := []string{settings.Identity.Issuer}
 	for _, p := range settings.Platforms {
@@ -302,7 +302,7 @@ func tokensOf(settings *config.Config, backends []*dispatch.Backend, log *slog.L
 	return c
 }
 
-// issuers gives the openEO platform that knows the providers of platform i: itself, or its openEO side.
+// issuers returns the openEO platform that lists the identity providers of platform i: itself, or its openEO side.
 func issuers(settings *config.Config, i int, backends []*dispatch.Backend) *openeo.Platform {
 	for j, p := range settings.Platforms {
 		if knows, ok := backends[j].Platform.(*openeo.Platform); ok && p.Endpoint == settings.Platforms[i].Endpoint {

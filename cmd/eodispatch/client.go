@@ -13,29 +13,29 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// client speaks to a broker as any of its users does: over HTTP, with their token.
+// client calls a broker over HTTP with a user's token, as any client does.
 type client struct {
-	broker string // its address without a slash at the end
+	broker string // base URL without a trailing slash
 	token  string
 }
 
-// job is what the demonstration looks at of a ProcessingJob, or of an UpscalingTask.
+// job holds the members of a ProcessingJob or an UpscalingTask that the demonstration uses.
 type job struct {
 	ID        int64    `json:"id"`
 	Status    string   `json:"status"`
 	Progress  *float64 `json:"progress"`
 	Failure   string   `json:"failure"`
-	Counts    counts   `json:"counts"` // of a task
-	Jobs      []job    `json:"jobs"`   // likewise
+	Counts    counts   `json:"counts"` // tasks only
+	Jobs      []job    `json:"jobs"`   // tasks only
 	Attention *struct {
 		Message string `json:"message"`
 	} `json:"attention"`
 }
 
-// over reports whether nothing more will happen to j.
+// over reports whether j has reached a final status.
 func (j job) over() bool { return dispatch.Status(j.Status).Final() }
 
-// submit posts a job. Options of a request may be left out, its parameters not.
+// submit posts a job. The request may omit its options, but not its parameters.
 func (c client) submit(ctx context.Context, r dispatch.Request) (j job, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c client) submit(ctx context.Context, r dispatch.Request) (j job, err erro
 	return j, c.call(ctx, http.MethodPost, "/unit_jobs", body, &j)
 }
 
-// tiles splits an area, a GeoJSON Polygon, into those of a grid.
+// tiles splits an area, a GeoJSON Polygon, into the tiles of a grid.
 func (c client) tiles(ctx context.Context, area, grid string) ([]json.RawMessage, error) {
 	var found struct {
 		Geometries []json.RawMessage `json:"geometries"`
@@ -53,7 +53,7 @@ func (c client) tiles(ctx context.Context, area, grid string) ([]json.RawMessage
 	return found.Geometries, c.call(ctx, http.MethodPost, "/tiles", body, &found)
 }
 
-// upscale posts a task: r for each value of the dimension.
+// upscale posts a task that runs r once for each value of the dimension.
 func (c client) upscale(ctx context.Context, r dispatch.Request, d dispatch.Dimension) (task job, err error) {
 	body, err := json.Marshal(struct {
 		dispatch.Request
@@ -73,7 +73,7 @@ func (c client) job(ctx context.Context, id int64) (j job, err error) {
 	return j, c.call(ctx, http.MethodGet, fmt.Sprintf("/unit_jobs/%d", id), nil, &j)
 }
 
-// collection is what the demonstration looks at of a STAC Collection.
+// collection holds the members of a STAC Collection that the demonstration uses.
 type collection struct {
 	ID     string `json:"id"`
 	Assets map[string]struct {
@@ -96,7 +96,7 @@ func (c client) call(ctx context.Context, method, path string, body []byte, into
 	return answer(request, into)
 }
 
-// answer makes a request and reads its JSON. What is refused is an error with the server's own words.
+// answer sends a request and decodes the JSON response. A refused request becomes an error with the server's message.
 func answer(request *http.Request, into any) error {
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -113,7 +113,7 @@ func answer(request *http.Request, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// signIn gets a user's token by the password grant, which only a demonstration should use.
+// signIn obtains a user's token by the password grant, which only a demonstration should use.
 func signIn(ctx context.Context, issuer, clientID, user, password string) (string, error) {
 	form := url.Values{"grant_type": {"password"}, "client_id": {clientID}, "username": {user}, "password": {password}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, issuer+"/protocol/openid-connect/token", strings.NewReader(form.Encode()))

@@ -23,18 +23,18 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// algorithms are the process graphs that the demonstration runs.
+// algorithms holds the process graphs that the demonstration runs.
 //
 //go:embed algorithms
 var algorithms embed.FS
 
 type demoCommand struct {
-	Application string `placeholder:"FILE|URL" help:"Run this openEO process instead: a JSON document with id, parameters and process_graph."`
-	Parameters  string `type:"existingfile" placeholder:"FILE" help:"Its parameters, a JSON object. Without, they are made up from the document."`
-	Keep        bool   `help:"Stay up afterwards, and print lines for a shell that use what runs."`
+	Application string `placeholder:"FILE|URL" help:"Run this openEO process instead of the built-in ones: a JSON document with id, parameters and process_graph."`
+	Parameters  string `type:"existingfile" placeholder:"FILE" help:"The parameters of that process, a JSON object. Default: sample values made from the schemas in the document."`
+	Keep        bool   `help:"Keep the broker running afterwards and print shell commands to try it."`
 }
 
-// Run starts everything, runs the jobs, and shows their results.
+// Run starts the simulated platforms and a broker, runs the jobs, and shows their results.
 func (d *demoCommand) Run(c console) error {
 	fmt.Fprintf(c.out, "eodispatch %s: starting a broker and simulated platforms\n", ownVersion())
 	ctx, stop := c.signals(context.Background())
@@ -81,7 +81,7 @@ func (d *demoCommand) run(ctx context.Context, c console) (err error) {
 	return nil
 }
 
-// jobs are the requests to run, whose endpoints are still to be filled in, and the documents that they need served.
+// jobs returns the requests to run, still without endpoints, and the documents that must be served for them.
 func (d *demoCommand) jobs(ctx context.Context) ([]dispatch.Request, map[string][]byte, error) {
 	if d.Application == "" {
 		return demoJobs()
@@ -125,7 +125,7 @@ const (
 	ogcProcess = "ndvi"
 )
 
-// demoJobs are one job for each protocol: an NDVI composite of our own, and the OGC server's NDVI.
+// demoJobs returns one job for each protocol: a bundled NDVI composite for openEO, and the NDVI process of the OGC server.
 func demoJobs() ([]dispatch.Request, map[string][]byte, error) {
 	text, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
 	if err != nil {
@@ -145,7 +145,7 @@ func openEOJob(id string, parameters json.RawMessage) dispatch.Request {
 
 func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
 
-// readAny reads a file, or what lies at a URL.
+// readAny reads a file, or the document at a URL.
 func readAny(ctx context.Context, place string) ([]byte, error) {
 	if !isURL(place) {
 		return os.ReadFile(place)
@@ -158,18 +158,18 @@ func readAny(ctx context.Context, place string) ([]byte, error) {
 	return text, answer(request, &text)
 }
 
-// stage is all that a demonstration runs on.
+// stage holds everything that a demonstration runs on.
 type stage struct {
 	world     *simulator.World
-	broker    string // its address
-	documents string // the address below which documents are served
+	broker    string // base URL
+	documents string // base URL of the served documents
 	folder    string
-	server    *http.Server // of documents
+	server    *http.Server // serves the documents
 	stop      context.CancelFunc
 	stopped   chan error
 }
 
-// newStage starts the simulated platforms, a server of documents, and the broker.
+// newStage starts the simulated platforms, a server for documents, and the broker.
 func newStage(ctx context.Context, c console, documents map[string][]byte, life simulator.Life) (s *stage, err error) {
 	s = &stage{stop: func() {}, stopped: make(chan error, 1)}
 	defer func() {
@@ -198,7 +198,7 @@ func newStage(ctx context.Context, c console, documents map[string][]byte, life 
 	return s, nil
 }
 
-// serveDocuments serves them on loopback, where the broker and the simulated platform find them.
+// serveDocuments serves documents on the loopback interface, where the broker and the simulated platform read them.
 func (s *stage) serveDocuments(documents map[string][]byte) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *stage) serveDocuments(documents map[string][]byte) error {
 	return nil
 }
 
-// settings are the configuration of the demonstration's broker, in the words of a configuration file.
+// settings is the configuration file of the demonstration's broker.
 const settings = `listen: 127.0.0.1:0
 database: sqlite:%[1]s/eodispatch.db
 development: true
@@ -240,7 +240,7 @@ platforms:
   limits: {min_poll: 250ms}
 `
 
-// startBroker runs the broker as serve does, until s is closed.
+// startBroker runs the broker in the same way as the command serve, until s is closed.
 func (s *stage) startBroker(ctx context.Context) error {
 	known := s.world.Credentials
 	file := filepath.Join(s.folder, "eodispatch.yaml")
@@ -272,7 +272,7 @@ func (s *stage) startBroker(ctx context.Context) error {
 	}
 }
 
-// close ends all and removes the folder.
+// close stops everything and removes the temporary folder.
 func (s *stage) close() error {
 	var errs []error
 	s.stop()
@@ -293,7 +293,7 @@ func (s *stage) signIn(ctx context.Context) (string, error) {
 	return signIn(ctx, known.Issuer, known.Client, known.User, known.Password)
 }
 
-// placed fills in where a request's platform and document are.
+// placed fills in the endpoint and the document URL of a request.
 func (s *stage) placed(r dispatch.Request) dispatch.Request {
 	r.Service.Endpoint = s.world.OGCURL
 	if r.Label == dispatch.OpenEO {
@@ -305,7 +305,8 @@ func (s *stage) placed(r dispatch.Request) dispatch.Request {
 	return r
 }
 
-// upscale runs a request for each tile of a region, and shows how the task drains through the limit of its platform.
+// upscale runs a request for each tile of a region and shows the progress of the task, whose jobs share the slots of the
+// platform.
 func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out io.Writer) error {
 	s.world.OpenEO.SetLife(simulator.Life{Queue: 300 * time.Millisecond, Run: 700 * time.Millisecond, Spread: 0.5})
 	tiles, err := c.tiles(ctx, demoRegion, "20x20km")
@@ -338,7 +339,7 @@ func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out i
 	return nil
 }
 
-// follow looks at a job or task again and again until it is over, and tells how it fares.
+// follow polls a job or task until it is over and shows its progress.
 func follow(ctx context.Context, shown progress, r dispatch.Request, j job, read func() (job, error)) (job, error) {
 	again := time.NewTicker(look)
 	defer again.Stop()
@@ -356,7 +357,7 @@ func follow(ctx context.Context, shown progress, r dispatch.Request, j job, read
 	return j, nil
 }
 
-// runAll runs requests at once, tells how each fares, and shows their results. The first that fails is the error.
+// runAll runs requests concurrently, shows their progress and then their results. It returns the first failure.
 func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.Writer) error {
 	shown := newProgress(ctx, out)
 	found, errs := make([]*collection, len(requests)), make([]error, len(requests))
@@ -375,7 +376,7 @@ func runAll(ctx context.Context, c client, requests []dispatch.Request, out io.W
 	return nil
 }
 
-// show lists the assets.
+// show prints the assets.
 func (c *collection) show(out io.Writer, heading string) {
 	fmt.Fprintf(out, "\n%s, STAC Collection %s\n", heading, c.ID)
 	for _, name := range slices.Sorted(maps.Keys(c.Assets)) {
@@ -384,10 +385,10 @@ func (c *collection) show(out io.Writer, heading string) {
 	}
 }
 
-// look is how often the demonstration asks for a job.
+// look is the polling interval.
 const look = 250 * time.Millisecond
 
-// runOne follows one job from its request to its results.
+// runOne submits one job, follows it, and returns its results.
 func runOne(ctx context.Context, c client, r dispatch.Request, shown progress) (*collection, error) {
 	j, err := c.submit(ctx, r)
 	if err != nil {
@@ -406,7 +407,7 @@ func runOne(ctx context.Context, c client, r dispatch.Request, shown progress) (
 	return found, err
 }
 
-// Lines for a shell that use what runs. README shows those that are printed for the demonstration's own jobs.
+// Shell commands that use the running broker. README shows those printed for the demonstration's own jobs.
 const (
 	demoSubmission = `curl -s $B/unit_jobs -H "$A" -H "$J" -d '{
   "title": "NDVI, June", "label": "openeo", "format": "gtiff",
@@ -423,20 +424,20 @@ curl -s $B/tiles -H "$J" -d '{"grid": "20x20km", "aoi": {"type": "Polygon", "coo
 `
 )
 
-// explain tells how to use what runs: assignments, and lines that work with them.
+// explain prints shell assignments, and commands that work with them.
 func (s *stage) explain(out io.Writer, first dispatch.Request, own bool) {
 	known := s.world.Credentials
-	fmt.Fprintf(out, "\nEverything stays up until you press Ctrl-C. In another terminal, paste (the line of A again when its token has ended, after five minutes):\n\n"+
+	fmt.Fprintf(out, "\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A again when its token has expired, after five minutes):\n\n"+
 		"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))
 	fmt.Fprintf(out, "A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d username=%s -d password=%s"+
 		` | sed -E 's/.*"access_token":"([^"]+)".*/\1/')"`+"\n\n", known.Issuer, known.Client, known.User, known.Password)
 	submission := demoSubmission
 	if own {
-		body, _ := json.Marshal(first) // it was sent before
+		body, _ := json.Marshal(first) // cannot fail: it was encoded before
 		submission = `curl -s $B/unit_jobs -H "$A" -H "$J" -d ` + quoted(string(body))
 	}
 	fmt.Fprintf(out, demoLines, submission)
 }
 
-// quoted is a text as one word for a shell.
+// quoted quotes a text for a POSIX shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

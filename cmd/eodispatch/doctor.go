@@ -18,22 +18,22 @@ import (
 
 type doctorCommand struct {
 	configured
-	Timeout time.Duration `default:"15s" help:"How long each check may take."`
+	Timeout time.Duration `default:"15s" help:"Time limit of each check."`
 }
 
-// check is one thing that must work.
+// check is one requirement to verify.
 type check struct {
 	name   string
 	ask    func(context.Context) (unproven string, err error)
-	advice string // what to do when it does not
+	advice string // what to do if the check fails
 }
 
-// sure is a check that either shows all or finds an error.
+// sure adapts a check that has no unverified part.
 func sure(ask func(context.Context) error) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) { return "", ask(ctx) }
 }
 
-// finding is what a check found: an error, or nil and what it could not look at.
+// finding is the result of a check: an error, or nil and the part that could not be verified.
 type finding struct {
 	name, advice string
 	unproven     string
@@ -50,7 +50,7 @@ func (f finding) String() string {
 	return fmt.Sprintf("FAIL %s: %s; %s", f.name, explained(f.err), f.advice)
 }
 
-// Run makes all checks at once and prints a line for each, in their order.
+// Run makes all checks concurrently and prints one line for each, in order.
 func (d *doctorCommand) Run(c console) error {
 	settings, err := d.load(c)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *doctorCommand) Run(c console) error {
 	return nil
 }
 
-// diagnose makes the checks at once, each for no longer than within.
+// diagnose makes all checks concurrently, each limited to within.
 func diagnose(ctx context.Context, checks []check, within time.Duration) []finding {
 	findings := make([]finding, len(checks))
 	var all sync.WaitGroup
@@ -94,7 +94,7 @@ func diagnose(ctx context.Context, checks []check, within time.Duration) []findi
 	return findings
 }
 
-// explained is an error in one line that an operator may read: what happened, and why as far as that is known.
+// explained formats an error in one line for an operator: what happened, and the cause if it is known.
 func explained(err error) string {
 	text := err.Error()
 	if e, ok := errorOf(err); ok && e.Text != "" {
@@ -106,7 +106,7 @@ func explained(err error) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// checksOf lists what a broker with these settings needs.
+// checksOf lists the checks for a broker with these settings.
 func checksOf(settings *config.Config) ([]check, error) {
 	verifier, err := identity.NewVerifier(verifierOf(settings))
 	if err != nil {
@@ -119,31 +119,31 @@ func checksOf(settings *config.Config) ([]check, error) {
 	}
 	checks := []check{{
 		name: "database", ask: sure(func(ctx context.Context) error { return askDatabase(ctx, settings) }),
-		advice: "see that the server runs and that `database` names it with a user who may create tables",
+		advice: "check that the server is running and that `database` names a user who may create tables",
 	}, {
 		name: "identity provider " + settings.Identity.Issuer, ask: sure(verifier.Probe),
-		advice: "see that `identity.issuer` is exactly what its discovery document says, and that it can be reached from here",
+		advice: "check that `identity.issuer` equals the issuer in its discovery document, and that this host can reach it",
 	}}
 	for i, b := range backends {
 		if e := settings.Platforms[i].Exchange; e != nil {
 			checks = append(checks, check{
 				name:   fmt.Sprintf("exchange for platform %s (%s)", b.Name, e.Driver),
 				ask:    func(ctx context.Context) (string, error) { return tokens.Check(ctx, b.Name) },
-				advice: "see docs/identity.md for what the identity provider must be told for this driver",
+				advice: "see docs/identity.md for the settings that this driver needs at the identity provider",
 			})
 		}
 		checks = append(checks, check{
 			name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
 			ask:  sure(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
-			advice: "see that `endpoint` and `protocol` are right, that it can be reached from here, and, where access is shared, " +
+			advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared access, " +
 				"that it takes the tokens of `service_account`",
 		})
 	}
 	return checks, nil
 }
 
-// askDatabase opens the database, which also brings its tables up to date, and tries the vault's keys. An SQLite file that a
-// broker has open is fine.
+// askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has open
+// counts as working.
 func askDatabase(ctx context.Context, settings *config.Config) error {
 	s, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
 	switch {
@@ -160,8 +160,8 @@ func askDatabase(ctx context.Context, settings *config.Config) error {
 	return errors.Join(s.Ping(ctx), err)
 }
 
-// askPlatform asks a platform whether it can be used, with the token of its account. A user's token is not to be had
-// here: such a platform is asked without.
+// askPlatform probes a platform with the token of its shared account. With access "user" no token is available here, so the
+// platform is probed without one.
 func askPlatform(ctx context.Context, b *dispatch.Backend, tokens dispatch.Tokens) error {
 	var token dispatch.Token
 	if b.Access == dispatch.AccessShared {

@@ -18,11 +18,11 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time
-// that it gets there "start sent 3".
+// EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time that it
+// gets there "start sent 3".
 //
-// Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written,
-// no answer is read) and after (the answer came, nothing was done with it). Points at the store, each with before and
+// Points at a platform: create, start, execute, status, list and cancel, each with before, sent (the request is written, no
+// response was read) and after (the response arrived and was not yet processed). Points at the store, each with before and
 // after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", release.
 func init() {
 	d := &death{at: os.Getenv("EODISPATCH_DIE"), times: 1}
@@ -35,7 +35,7 @@ func init() {
 	seams.transport = newTransport(d)
 }
 
-// death is where the process dies, and how often it is still spared there.
+// death is the point at which the process kills itself, and how many passes are left before it does.
 type death struct {
 	at string
 
@@ -43,7 +43,7 @@ type death struct {
 	times int
 }
 
-// pass returns unless this is the point.
+// pass kills the process if this is the configured point, and returns otherwise.
 func (d *death) pass(point, when string) {
 	if d.at == "" || d.at != point+" "+when {
 		return
@@ -58,7 +58,7 @@ func (d *death) pass(point, when string) {
 	select {}
 }
 
-// around carries out f between two points.
+// around runs f between the points "before" and "after".
 func (d *death) around(point string, f func()) {
 	d.pass(point, "before")
 	f()
@@ -84,7 +84,7 @@ func (t mortalTransport) RoundTrip(r *http.Request) (answer *http.Response, err 
 	return answer, err
 }
 
-// mortalConn knows when a request has left the process. Those of tests fit into one Write.
+// mortalConn detects when a request was written to the connection. The requests of the tests fit into one Write.
 type mortalConn struct {
 	net.Conn
 	*death
@@ -100,7 +100,7 @@ func (c mortalConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pointOf is what a request to a platform does.
+// pointOf returns the point of a request to a platform by its method and path.
 func pointOf(method, path string) string {
 	path = strings.TrimRight(path, "/")
 	jobs := strings.HasSuffix(path, "/jobs")

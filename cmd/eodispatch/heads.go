@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	mostHeads  = 4_000                  // connections that have not sent the whole head of a request yet; each costs about 22 KB
-	headWithin = 250 * time.Millisecond // each of these has at least; an honest client sends its head within milliseconds
+	mostHeads  = 4_000                  // connections whose first request head is incomplete; each costs about 22 KB
+	headWithin = 250 * time.Millisecond // minimum time for a head; an honest client sends it within milliseconds
 )
 
-// heads bounds the connections that have not sent the whole head of their first request yet; a TLS handshake counts as part of
-// it. When there are too many, the one that has waited longest is closed, after headWithin at the earliest: until then no more
-// are accepted. Connections that sent one whole head are not counted here again.
+// heads bounds the connections whose first request head is incomplete; a TLS handshake counts as part of it. Above the bound,
+// the connection that has waited longest is closed, but not before headWithin; until then no more connections are accepted. A
+// connection that has sent one whole head is not counted again.
 type heads struct {
 	most int
 
 	mu      sync.Mutex
-	waiting list.List // of head, the longest waiting first
+	waiting list.List // of head, longest waiting first
 	of      map[net.Conn]*list.Element
 }
 
-// head is a connection from which the head of a request is expected.
+// head is a connection whose first request head is incomplete.
 type head struct {
 	net.Conn
 	since time.Time
@@ -34,8 +34,8 @@ type head struct {
 
 type headKey struct{}
 
-// guard sets up a server so that most connections at once wait for the head of their first request. Call it before the server
-// is used; it replaces ConnContext and ConnState.
+// guard bounds a server to h.most connections that wait for their first request head. Call it before the server is used; it
+// replaces ConnContext and ConnState.
 func (h *heads) guard(s *http.Server) {
 	handler := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -56,7 +56,7 @@ func (h *heads) guard(s *http.Server) {
 	})
 }
 
-// opened counts a connection, and closes the one that has waited longest if there are too many.
+// opened counts a connection and, above the bound, closes the one that has waited longest.
 func (h *heads) opened(c net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,17 +77,17 @@ func (h *heads) opened(c net.Conn) {
 	}
 }
 
-// close needs the lock.
+// close needs h.mu.
 func (h *heads) close(c net.Conn) {
 	h.waiting.Remove(h.of[c])
 	delete(h.of, c)
 	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn() // closing by TLS may wait for the client
+		c = t.NetConn() // closing at the TLS level may wait for the client
 	}
 	_ = c.Close() // the server reports the end of the connection
 }
 
-// done ends the count of a connection. It may be repeated.
+// done ends the count of a connection. It may be called again.
 func (h *heads) done(c net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,5 +1,4 @@
-// Command eodispatch is the broker, and what comes with it: a check of a configuration, and a demonstration that needs
-// nothing else.
+// Command eodispatch runs the broker, checks a configuration, and demonstrates the broker with simulated platforms.
 package main
 
 import (
@@ -16,46 +15,46 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// version is set when a release is built.
+// version is set by the linker when a release is built.
 var version = ""
 
-// What the process exits with.
+// Exit codes of the process.
 const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // wrong arguments or configuration
 )
 
-// commands is the command line.
+// commands defines the command line.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the broker."`
 	Doctor  doctorCommand  `cmd:"" help:"Check the configuration, the database, the identity provider and each platform."`
-	Demo    demoCommand    `cmd:"" help:"Start everything in one process, with simulated platforms, run two jobs, and one over many tiles."`
-	Vault   vaultCommand   `cmd:"" help:"The keys with which users' tokens are sealed."`
+	Demo    demoCommand    `cmd:"" help:"Start a broker with simulated platforms in one process, run two jobs, and one task over many tiles."`
+	Vault   vaultCommand   `cmd:"" help:"Create and rotate the keys that encrypt users' tokens."`
 	Version versionCommand `cmd:"" help:"Print the version."`
-	Help    helpCommand    `cmd:"" help:"Explain a command."`
+	Help    helpCommand    `cmd:"" help:"Show the help of a command."`
 
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
-	Restored restoredCommand `cmd:"" help:"Mark a database that was restored from an older state: ids skip ahead, and accounts submit nothing until their platform's list was compared."`
+	Restored restoredCommand `cmd:"" help:"Mark a database that was restored from a backup: ids skip ahead, and no account submits jobs before its jobs were compared with the platform's list."`
 }
 
-// console is where a command runs.
+// console is the environment that a command runs in.
 type console struct {
 	out, err io.Writer
 	environ  []string
-	// signals gives a context that ends with the first signal to stop. The second ends the process at once.
+	// signals returns a context that is canceled by the first SIGINT or SIGTERM. A second signal ends the process at once.
 	signals func(context.Context) (context.Context, context.CancelFunc)
 }
 
-// errSaid is the error of a command that has said what is wrong.
+// errSaid makes a command fail that has already printed the cause.
 var errSaid = errors.New("failed")
 
 func main() {
 	os.Exit(run(os.Args[1:], console{os.Stdout, os.Stderr, os.Environ(), onSignal}))
 }
 
-// run carries out the arguments and gives the exit code.
+// run executes the command that args name and returns the exit code.
 func run(args []string, c console) int {
 	code := -1
 	parser, err := kong.New(&commands{}, kong.Name("eodispatch"), kong.Writers(c.out, c.err),
@@ -76,7 +75,7 @@ func run(args []string, c console) int {
 	return exitCode(command.Run(), c.err)
 }
 
-// exitCode says what went wrong, each in one line.
+// exitCode prints err, if it is not nil, and returns the exit code for it.
 func exitCode(err error, to io.Writer) int {
 	_, misconfigured := errors.AsType[config.Faults](err)
 	_, misused := errors.AsType[usageError](err)
@@ -92,7 +91,7 @@ func exitCode(err error, to io.Writer) int {
 	return exitFailed
 }
 
-// errorOf finds the error that crossed a package's border.
+// errorOf finds the domain error in the chain of err.
 func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
 type versionCommand struct{}
@@ -102,7 +101,7 @@ func (versionCommand) Run(c console) error {
 	return err
 }
 
-// ownVersion is what was built: a release, or a commit.
+// ownVersion returns the version of the release, or the commit that was built.
 func ownVersion() string {
 	if version != "" {
 		return version

@@ -244,7 +244,7 @@ func TestDoctorFindsEachFailure(t *testing.T) {
 	} {
 		code, printed := try(t, []string{row.variable}, "doctor", "--config", file)
 		line := between(printed, row.want, "\n")
-		if code != exitFailed || !strings.Contains(line, "; see that") {
+		if code != exitFailed || !strings.Contains(line, "; check that") {
 			t.Errorf("%s: exit %d:\n%s", row.variable, code, printed)
 		}
 	}

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	heapShare   = 0.9 // of the limit that the collector works towards; the rest is for what it does not know, such as SQLite's caches
-	renderShare = 8   // one part in so many of the limit is for large requests
+	heapShare   = 0.9 // share of the limit that the garbage collector works towards; the rest is for memory that it does not manage, such as SQLite's caches
+	renderShare = 8   // large requests together may use 1/8 of the limit
 	mostRender  = 512 << 20
 )
 
 // memoryLimit is how much memory the process may use.
 type memoryLimit struct {
-	bytes  int64  // 0: not known
-	source string // where that is from
+	bytes  int64  // 0: unknown
+	source string // the setting that the limit comes from
 }
 
-// findMemoryLimit gives GOMEMLIMIT where it is set, else limits.memory, else the limit of the container.
+// findMemoryLimit returns GOMEMLIMIT if it is set, else limits.memory, else the limit of the container.
 func findMemoryLimit(settings *config.Config, container memlimit.Provider) memoryLimit {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return memoryLimit{known(debug.SetMemoryLimit(-1)), "GOMEMLIMIT"}
@@ -32,13 +32,13 @@ func findMemoryLimit(settings *config.Config, container memlimit.Provider) memor
 		return memoryLimit{int64(settings.Limits.Memory), "limits.memory"}
 	}
 	limit, err := container()
-	if err != nil { // there is no limit, or no container
+	if err != nil { // no limit, or no container
 		return memoryLimit{source: "none"}
 	}
 	return memoryLimit{known(int64(min(limit, math.MaxInt64))), "container"}
 }
 
-// known is 0 for a limit that is none.
+// known returns 0 for a value that means "no limit".
 func known(limit int64) int64 {
 	if limit == math.MaxInt64 {
 		return 0
@@ -46,7 +46,7 @@ func known(limit int64) int64 {
 	return limit
 }
 
-// heed has the collector work towards the limit, which it does for GOMEMLIMIT by itself, and says which limit it is.
+// heed makes the garbage collector work towards the limit, and logs the limit. For GOMEMLIMIT the runtime does so by itself.
 func (m memoryLimit) heed(log *slog.Logger) {
 	if m.bytes > 0 && m.source != "GOMEMLIMIT" {
 		debug.SetMemoryLimit(int64(heapShare * float64(m.bytes)))
@@ -54,5 +54,5 @@ func (m memoryLimit) heed(log *slog.Logger) {
 	log.Info("memory limit", "source", m.source, "bytes", m.bytes)
 }
 
-// rendering is how many bytes large requests may take at once; 0: as many as without a limit.
+// rendering returns how many bytes large requests may use together; 0: no known limit.
 func (m memoryLimit) rendering() int64 { return min(m.bytes/renderShare, mostRender) }

@@ -28,7 +28,7 @@ func newProgress(ctx context.Context, out io.Writer) progress {
 	return &lines{out: out, last: map[int64]string{}}
 }
 
-// heading names a job or task in both.
+// heading returns the label of a job or task.
 func heading(r dispatch.Request, j job) string {
 	kind := "job"
 	if j.Counts != nil {
@@ -37,10 +37,10 @@ func heading(r dispatch.Request, j job) string {
 	return fmt.Sprintf("%-16s %-20s %s %d ", r.Label, r.Title, kind, j.ID)
 }
 
-// counts is how many jobs have each status.
+// counts is the number of jobs by status.
 type counts map[string]int
 
-// String gives the counts in the order in which a job passes through the statuses.
+// String lists the counts in the order in which a job passes through the statuses.
 func (c counts) String() string {
 	var all []string
 	for _, s := range []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown,
@@ -52,7 +52,7 @@ func (c counts) String() string {
 	return strings.Join(all, ", ")
 }
 
-// state is what there is to tell about a job, without its progress.
+// state returns the text shown for a job, without its progress.
 func (j job) state() string {
 	if j.Attention != nil {
 		return j.Status + ": " + j.Attention.Message
@@ -90,7 +90,7 @@ type bars struct {
 	of  map[int64]*bar
 }
 
-// bar is one job's. Its state is read whenever it is drawn, by the goroutine that a change of the bar waits for.
+// bar is the bar of one job. The drawing goroutine reads its state, so the state is atomic.
 type bar struct {
 	*mpb.Bar
 	state atomic.Value // string
@@ -118,15 +118,15 @@ func (b *bars) show(r dispatch.Request, j job) {
 	case j.over():
 		one.Abort(false)
 	case j.Progress != nil:
-		one.SetCurrent(min(99, int64(*j.Progress))) // full means finished
+		one.SetCurrent(min(99, int64(*j.Progress))) // a full bar means finished
 	}
 }
 
-// end ends the bars of jobs that nobody follows any more, and waits until all are drawn.
+// end ends the bars of jobs that are no longer followed, and waits until all are drawn.
 func (b *bars) end() {
 	b.mu.Lock()
 	for _, one := range b.of {
-		one.Abort(false) // one that is full stays so
+		one.Abort(false) // no effect on a completed bar
 	}
 	b.mu.Unlock()
 	b.all.Wait()

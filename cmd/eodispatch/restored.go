@@ -11,10 +11,10 @@ import (
 
 type restoredCommand struct {
 	configured
-	WithoutListing bool `help:"Also submit to platforms that have no list of jobs to compare with. Jobs that were waiting in the restored state may then run twice there."`
+	WithoutListing bool `help:"Also submit to platforms that cannot list their jobs. Jobs that waited when the backup was made may then run twice there."`
 }
 
-// Run marks the database. On SQLite no broker may serve meanwhile, on PostgreSQL none should.
+// Run marks the database as restored. No broker may run meanwhile; on SQLite this is enforced.
 func (r *restoredCommand) Run(c console) error {
 	settings, err := r.load(c)
 	if err != nil {
@@ -35,12 +35,12 @@ func (r *restoredCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "ids skip ahead by %d; %d accounts submit nothing until their platform's list was compared\n", dispatch.SkippedIDs, n)
+	_, err = fmt.Fprintf(c.out, "ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n", dispatch.SkippedIDs, n)
 	return err
 }
 
-// unrecognized tells which jobs at platforms a restored database does not know, one a line. A database that cannot be opened
-// is the check's to report.
+// unrecognized lists platform jobs that a restored database does not know, one line each. It returns nothing for a database
+// that cannot be opened, which the database check reports.
 func unrecognized(ctx context.Context, settings *config.Config) (lines []string) {
 	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{})
 	if err != nil {
@@ -52,7 +52,7 @@ func unrecognized(ctx context.Context, settings *config.Config) (lines []string)
 		return []string{"jobs that a restored database does not know cannot be read: " + explained(err)}
 	}
 	for _, u := range found {
-		lines = append(lines, fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: look at it at the platform",
+		lines = append(lines, fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: check it at the platform",
 			u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
 	}
 	return lines

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// process is what makes an application of openEO: https://api.openeo.org/#tag/User-Defined-Processes.
+// process is an openEO user-defined process: https://api.openeo.org/#tag/User-Defined-Processes.
 type process struct {
 	ID         string             `json:"id"`
 	Parameters []processParameter `json:"parameters"`
@@ -20,19 +20,19 @@ type processParameter struct {
 	Schema   json.RawMessage `json:"schema"`
 }
 
-// readProcess reads the document of a process.
+// readProcess decodes the document of a process.
 func readProcess(text []byte) (process, error) {
 	var p process
 	if err := json.Unmarshal(text, &p); err != nil {
-		return p, fmt.Errorf("the application is no JSON document of a process: %w", err)
+		return p, fmt.Errorf("the application is not a JSON document of a process: %w", err)
 	}
 	if p.ID == "" || len(p.Graph) == 0 {
-		return p, fmt.Errorf("the application is no process: id or process_graph is missing")
+		return p, fmt.Errorf("the application is not a process: id or process_graph is missing")
 	}
 	return p, nil
 }
 
-// sample makes up the arguments that the process requires, from their schemas.
+// sample makes arguments for all required parameters from their schemas.
 func (p process) sample() (json.RawMessage, error) {
 	arguments := map[string]any{}
 	for _, parameter := range p.Parameters {
@@ -43,7 +43,7 @@ func (p process) sample() (json.RawMessage, error) {
 		default:
 			value, err := sampleOf(parameter.Schema)
 			if err != nil {
-				return nil, fmt.Errorf("parameter %s: %w; give it by --parameters", parameter.Name, err)
+				return nil, fmt.Errorf("parameter %s: %w; set it with --parameters", parameter.Name, err)
 			}
 			arguments[parameter.Name] = value
 		}
@@ -51,7 +51,7 @@ func (p process) sample() (json.RawMessage, error) {
 	return json.Marshal(arguments)
 }
 
-// schema is what is used of a parameter's JSON Schema and of openEO's subtypes
+// schema holds the supported parts of a parameter's JSON Schema and of openEO's subtypes
 // (https://openeo.org/documentation/1.0/developers/api/reference.html#section/Processes).
 type schema struct {
 	Type       oneOrMany                  `json:"type"`
@@ -72,7 +72,7 @@ type schema struct {
 	AllOf      []json.RawMessage          `json:"allOf"`
 }
 
-// oneOrMany is a text or a list of texts.
+// oneOrMany is a string or a list of strings.
 type oneOrMany []string
 
 func (o *oneOrMany) UnmarshalJSON(text []byte) error {
@@ -84,7 +84,7 @@ func (o *oneOrMany) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(o))
 }
 
-// sampleOf gives a value that a schema, or the first usable one of a list of schemas, allows.
+// sampleOf returns a value that a schema allows or, for a list of schemas, a value for the first usable one.
 func sampleOf(raw json.RawMessage) (any, error) {
 	var alternatives []json.RawMessage
 	if json.Unmarshal(raw, &alternatives) == nil {
@@ -100,7 +100,7 @@ func sampleOf(raw json.RawMessage) (any, error) {
 	return s.sample()
 }
 
-// firstSample prefers what is not null.
+// firstSample returns the first sample that is not null.
 func firstSample(alternatives []json.RawMessage) (any, error) {
 	err := fmt.Errorf("it has no schema")
 	var value any
@@ -112,7 +112,7 @@ func firstSample(alternatives []json.RawMessage) (any, error) {
 	return value, err
 }
 
-// subtypes are values of openEO's subtypes: an area of some hectares, in the June of 2024.
+// subtypes holds sample values for openEO's subtypes: an area of some hectares, in June 2024.
 var subtypes = map[string]any{
 	"bounding-box": map[string]any{"west": 5.07, "south": 51.21, "east": 5.08, "north": 51.22},
 	"geojson": map[string]any{"type": "FeatureCollection", "features": []any{map[string]any{
@@ -146,14 +146,14 @@ func (s schema) sample() (any, error) {
 	case subtypes[s.Format] != nil:
 		return subtypes[s.Format], nil
 	case s.Subtype == "datacube":
-		return nil, fmt.Errorf("a data cube cannot be written down")
+		return nil, fmt.Errorf("a data cube cannot be written as JSON")
 	case len(s.Type) == 0 && len(alternatives) > 0:
 		return firstSample(alternatives)
 	}
 	return s.ofType()
 }
 
-// ofType gives a value of the schema's first type that is not null.
+// ofType returns a value of the schema's first type that is not null.
 func (s schema) ofType() (any, error) {
 	kind := ""
 	for _, t := range s.Type {

@@ -21,7 +21,7 @@ import (
 
 type serveCommand struct{ configured }
 
-// Run serves until it is told to stop.
+// Run serves until a signal stops the process.
 func (s *serveCommand) Run(c console) error {
 	settings, err := s.load(c)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *serveCommand) Run(c console) error {
 	return serve(ctx, settings, log, func(address string) { log.Info("serving", "address", address, "version", ownVersion()) })
 }
 
-// serve runs the broker until ctx is done, then stops it politely within the settings' shutdown_grace. It tells the
-// address once it takes requests.
+// serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the
+// address once it accepts requests.
 func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
 	b, err := build(ctx, settings, log)
 	if err != nil {
@@ -67,7 +67,7 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	return shut(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
 }
 
-// listen opens the port: for so many connections at once as the settings allow, and with TLS where they have a certificate.
+// listen opens the configured port, with the configured limit of connections, and with TLS if a certificate is configured.
 func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
 	var own *certificate
 	if settings.TLS.CertFile != "" {
@@ -91,7 +91,7 @@ func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
 	return listener, nil
 }
 
-// all is closed when work has ended and end has returned.
+// all returns a channel that is closed when work has ended and end has returned.
 func all(work <-chan struct{}, end func()) <-chan struct{} {
 	both := make(chan struct{})
 	go func() {
@@ -102,12 +102,12 @@ func all(work <-chan struct{}, end func()) <-chan struct{} {
 	return both
 }
 
-// lastAnswers is how long clients have to take their answers once all work has ended. A POST waits for its platform's word
-// for up to 10 s.
+// lastAnswers is how long clients may take to read their responses after all work has ended. A POST waits up to 10 s for the
+// platform.
 const lastAnswers = 12 * time.Second
 
-// shut lets requests and visits that were begun run to their ends. For clients that do not take their answers it does not
-// wait: that they are cut off is no error.
+// shut lets running requests and visits finish. Clients that do not read their responses in time are disconnected, which is not
+// an error.
 func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -117,7 +117,7 @@ func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return fmt.Errorf("not everything ended within %v; what was begun is found out at the next start", grace)
+		return fmt.Errorf("some requests to platforms were still running after %v; the next start finds out their outcome", grace)
 	}
 	late := time.NewTimer(lastAnswers)
 	defer late.Stop()
@@ -132,7 +132,7 @@ func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time
 	}
 }
 
-// onSignal gives a context that ends with the first SIGINT or SIGTERM, after which another ends the process.
+// onSignal returns a context that is canceled by the first SIGINT or SIGTERM. After that, a second signal ends the process.
 func onSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	first := make(chan os.Signal, 1)
@@ -142,7 +142,7 @@ func onSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 		case <-first:
 		case <-ctx.Done():
 		}
-		signal.Stop(first) // before anybody hears of the first: the second must not be missed
+		signal.Stop(first) // before stop: a second signal right after the first must end the process
 		stop()
 	}()
 	return ctx, stop

@@ -9,12 +9,12 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// configured are the flags of commands that read a configuration.
+// configured holds the flags of commands that read a configuration.
 type configured struct {
 	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; without a file the variables alone count."`
 }
 
-// minimalConfiguration is the shortest file that serve takes.
+// minimalConfiguration is the shortest file that the command serve accepts.
 const minimalConfiguration = `identity:
   issuer: https://auth.example.org/realms/apex # the identity provider whose tokens users bring
   audience: [eodispatch-api]                   # what the tokens' aud must contain
@@ -25,7 +25,7 @@ platforms:
     access: open                               # or user, shared: see docs/configuration.md
 `
 
-// load reads the settings. Where nothing is set at all, the error also says how to write a configuration.
+// load reads the settings. If nothing is set at all, the error also shows a minimal file.
 func (s configured) load(c console) (*config.Config, error) {
 	settings, err := config.Load(s.Config, c.environ)
 	faults, _ := errors.AsType[config.Faults](err)
@@ -36,7 +36,7 @@ func (s configured) load(c console) (*config.Config, error) {
 	return settings, err
 }
 
-// misses reports whether there is a fault with a key.
+// misses reports whether faults contains a fault of the given key.
 func misses(faults config.Faults, key string) bool {
 	return slices.ContainsFunc(faults, func(f config.Fault) bool { return f.Key == key })
 }

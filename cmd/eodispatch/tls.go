@@ -11,23 +11,23 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// certificate is the broker's own for TLS. It is read again when its files change, so that a renewal needs no restart.
+// certificate is the server's TLS certificate. It is read again when its files change, so a renewal needs no restart.
 type certificate struct {
 	files config.TLS
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	stamps [2]stamp // of the files that were read last, usable or not
+	stamps [2]stamp // of the files read last, usable or not
 	loaded *tls.Certificate
 }
 
-// stamp tells one content of a file from another.
+// stamp identifies one version of a file.
 type stamp struct {
 	changed time.Time
 	size    int64
 }
 
-// newCertificate fails when the files cannot be used.
+// newCertificate reads the files and fails if they cannot be used.
 func newCertificate(files config.TLS, log *slog.Logger) (*certificate, error) {
 	c := &certificate{files: files, log: log}
 	stamps, err := c.look()
@@ -37,21 +37,21 @@ func newCertificate(files config.TLS, log *slog.Logger) (*certificate, error) {
 	return c, c.load(stamps)
 }
 
-// config is for a server. It has no HTTP/2, because WebSockets need HTTP/1.1.
+// config returns a server configuration without HTTP/2, because WebSockets need HTTP/1.1.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: c.current}
 }
 
-// current gives the newest usable certificate. Files that cannot be used leave the one before in place.
+// current returns the newest usable certificate. If the files have become unusable, the last usable certificate stays in use.
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stamps, err := c.look()
 	if err == nil && stamps != c.stamps {
 		if err = c.load(stamps); err == nil {
-			c.log.Info("the TLS certificate was read again")
+			c.log.Info("TLS certificate reloaded")
 		} else {
-			c.log.Error("the TLS certificate has changed and cannot be used; the one before stays in use", "error", err)
+			c.log.Error("reloading the TLS certificate failed; the previous one stays in use", "error", err)
 		}
 	}
 	return c.loaded, nil

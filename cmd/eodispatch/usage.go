@@ -9,13 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// usageError is the error of arguments that cannot be used.
+// usageError reports invalid command-line arguments.
 type usageError struct {
 	err     error
-	command string // whose help lists what can be given
+	command string // the command whose help lists the valid arguments
 }
 
-// newUsageError wraps what the parser reports.
+// newUsageError wraps an error of the parser.
 func newUsageError(err error) error {
 	command := "eodispatch"
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
@@ -24,16 +24,16 @@ func newUsageError(err error) error {
 	return usageError{err, command}
 }
 
-// Error says in one line what is wrong and in a second what to do.
+// Error states the mistake in one line and the command for help in a second.
 func (e usageError) Error() string {
-	return fmt.Sprintf("eodispatch: %s\nRun \"%s --help\" to see what can be given.", strings.Join(strings.Fields(e.err.Error()), " "), e.command)
+	return fmt.Sprintf("eodispatch: %s\nRun \"%s --help\" for the valid arguments.", strings.Join(strings.Fields(e.err.Error()), " "), e.command)
 }
 
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to explain. Without one, the program is explained."`
+	Command []string `arg:"" optional:"" help:"The command. Default: the whole program."`
 }
 
-// Run prints what --help of the command prints.
+// Run prints the --help of the command.
 func (h *helpCommand) Run(c *kong.Context) error {
 	named, err := kong.Trace(c.Kong, h.Command)
 	if err = errors.Join(err, named.Error); err != nil {

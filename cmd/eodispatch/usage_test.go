@@ -46,14 +46,14 @@ func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 // A usage error has two lines: what is wrong, and what to do.
 func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"":               "eodispatch: expected one of \"serve\", \"doctor\", \"demo\", \"vault\", \"version\", ...\nRun \"eodispatch --help\" to see what can be given.\n",
-		"dance":          "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" to see what can be given.\n",
-		"serv":           "eodispatch: unexpected argument serv, did you mean \"serve\"?\nRun \"eodispatch --help\" to see what can be given.\n",
-		"serve --loudly": "eodispatch: unknown flag --loudly\nRun \"eodispatch serve --help\" to see what can be given.\n",
-		"vault dance":    "eodispatch: unexpected argument dance\nRun \"eodispatch vault --help\" to see what can be given.\n",
-		"help dance":     "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" to see what can be given.\n",
+		"":               "eodispatch: expected one of \"serve\", \"doctor\", \"demo\", \"vault\", \"version\", ...\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"dance":          "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"serv":           "eodispatch: unexpected argument serv, did you mean \"serve\"?\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"serve --loudly": "eodispatch: unknown flag --loudly\nRun \"eodispatch serve --help\" for the valid arguments.\n",
+		"vault dance":    "eodispatch: unexpected argument dance\nRun \"eodispatch vault --help\" for the valid arguments.\n",
+		"help dance":     "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" for the valid arguments.\n",
 		"doctor --timeout soon": "eodispatch: --timeout: expected duration but got \"soon\": time: invalid duration \"soon\"\n" +
-			"Run \"eodispatch doctor --help\" to see what can be given.\n",
+			"Run \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
 		code, out, stderr := runProgram(t, nil, strings.Fields(args)...)
 		if code != exitUsage || stderr != want || out != "" {

@@ -12,8 +12,8 @@ import (
 )
 
 type vaultCommand struct {
-	Key    vaultKeyCommand    `cmd:"" help:"Print a new key, to stand first in vault.keys."`
-	Rotate vaultRotateCommand `cmd:"" help:"Seal with the first of vault.keys all that was sealed with another. After that the others can be removed."`
+	Key    vaultKeyCommand    `cmd:"" help:"Print a new key, to be put first in vault.keys."`
+	Rotate vaultRotateCommand `cmd:"" help:"Encrypt everything in the vault with the first of vault.keys. After that the other keys can be removed."`
 }
 
 type vaultKeyCommand struct{}
@@ -25,7 +25,7 @@ func (vaultKeyCommand) Run(c console) error {
 
 type vaultRotateCommand struct{ configured }
 
-// Run may be given while brokers serve that have all of the keys; on SQLite only while none serves.
+// Run rotates the keys. On PostgreSQL brokers may keep running if they have all of the keys; on SQLite none may run.
 func (v *vaultRotateCommand) Run(c console) (err error) {
 	settings, err := v.load(c)
 	if err != nil {
@@ -46,11 +46,11 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 	}
 	defer kept.Close()
 	n, err := identity.Rotate(ctx, kept, ring)
-	fmt.Fprintf(c.out, "sealed %d grants with the first key\n", n)
+	fmt.Fprintf(c.out, "encrypted %d grants with the first key\n", n)
 	return err
 }
 
-// keyring is that of the settings, nil where there are no keys.
+// keyring returns the keys of the settings; nil if there are none.
 func keyring(settings *config.Config) (*identity.Keyring, error) {
 	if settings.Vault.Keys == "" {
 		return nil, nil

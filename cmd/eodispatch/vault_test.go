@@ -93,7 +93,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 			p.stop(t)
 			w.IdP.Logout(simulator.BrokerRealm, "alice")
 
-			if code, printed := try(t, with(second, first), "vault", "rotate"); code != exitDone || printed != "sealed 1 grants with the first key\n" {
+			if code, printed := try(t, with(second, first), "vault", "rotate"); code != exitDone || printed != "encrypted 1 grants with the first key\n" {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
 			if code, printed := try(t, with(second), "doctor"); code != exitDone || strings.Contains(printed, "FAIL") {
@@ -113,7 +113,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 				t.Errorf("%+v, %v", task, err)
 			}
 			p.stop(t)
-			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone || printed != "sealed 1 grants with the first key\n" {
+			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone || printed != "encrypted 1 grants with the first key\n" {
 				t.Errorf("the leave was lost: exit %d:\n%s", code, printed)
 			}
 		})
@@ -124,7 +124,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 func closedVault(t *testing.T, environ []string) {
 	t.Helper()
 	p := startProgram(t, environ...)
-	for _, text := range []string{"permissions that users gave cannot be read", `"msg":"account stopped"`} {
+	for _, text := range []string{"stored permissions cannot be decrypted", `"msg":"account stopped"`} {
 		select {
 		case <-p.said.shows(text):
 		case <-time.After(20 * time.Second):

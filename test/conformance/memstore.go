@@ -128,7 +128,7 @@ func notFound() error {
 }
 
 func conflict() error {
-	return &dispatch.Error{Kind: dispatch.Conflict, Op: "conformance.MemStore", Text: "Someone else was faster."}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "conformance.MemStore", Text: "The record was changed by another request."}
 }
 
 func (s *MemStore) find(id dispatch.JobID) (*row, error) {
@@ -208,7 +208,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 
 func acceptable(jobs []dispatch.Draft) error {
 	if len(jobs) == 0 {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "conformance.Accept", Text: "There are no values."}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "conformance.Accept", Text: "The task has no values."}
 	}
 	for _, j := range jobs {
 		if j.Account != jobs[0].Account {
