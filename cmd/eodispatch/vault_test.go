@@ -34,7 +34,7 @@ func TestVaultRotation(t *testing.T) {
 		t.Errorf("without keys: exit %d:\n%s", code, printed)
 	}
 	environ = append(environ, "EODISPATCH_VAULT_KEYS="+identity.NewKey(wallClock{}.Now()).Reveal())
-	if code, printed := try(t, environ, "vault", "rotate"); code != exitDone || printed != "sealed 0 grants with the first key\n" {
+	if code, printed := try(t, environ, "vault", "rotate"); code != exitDone || printed != "encrypted 0 grants with the first key\n" {
 		t.Errorf("an empty vault: exit %d:\n%s", code, printed)
 	}
 	kept, err := store.Open(t.Context(), database, wallClock{})

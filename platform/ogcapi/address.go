@@ -11,9 +11,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// address is a place on a server: what it is below is compared in this form, in which it has one spelling.
+// address is a place on a server in a normal form, so that two spellings of the same address compare equal.
 type address struct {
-	origin string   // scheme, host and port, without the port that the scheme implies
+	origin string   // scheme, host and port, without the scheme's default port
 	path   []string // segments, unescaped
 }
 
@@ -25,7 +25,7 @@ func (a address) String() string {
 	return s
 }
 
-// below gives the rest of the path where b is a or below it.
+// below returns the rest of b's path if b is a or lies below it.
 func (a address) below(b address) ([]string, bool) {
 	n := len(a.path)
 	if a.origin != b.origin || len(b.path) < n || !slices.Equal(a.path, b.path[:n]) {
@@ -34,7 +34,7 @@ func (a address) below(b address) ([]string, bool) {
 	return b.path[n:], true
 }
 
-// wrong is what is wrong with an address, as users read it.
+// wrong describes a fault of an address to users.
 type wrong string
 
 func (w wrong) Error() string { return string(w) }
@@ -46,7 +46,7 @@ const (
 	errNoProcess wrong = "It is neither the identifier of a process nor an address that ends in /processes/ and one."
 )
 
-// parseAddress reads an absolute URL. Whatever could make it mean another place than it seems to is refused.
+// parseAddress parses an absolute URL. It refuses everything that could lead to another place than it seems to.
 func parseAddress(raw string) (address, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -66,7 +66,7 @@ func parseAddress(raw string) (address, error) {
 	return address{origin: scheme + "://" + host, path: path}, err
 }
 
-// parsePath reads an escaped path; empty segments mean nothing.
+// parsePath parses an escaped path and drops empty segments.
 func parsePath(raw string) ([]string, error) {
 	var path []string
 	for escaped := range strings.SplitSeq(raw, "/") {
@@ -84,13 +84,13 @@ func parsePath(raw string) ([]string, error) {
 
 const maxSegment = 256 // bytes
 
-// isSegment reports whether s is a name that stays one path segment whatever a server does with it.
+// isSegment reports whether s stays one path segment, whatever a server does with it.
 func isSegment(s string) bool {
 	return s != "" && s != "." && s != ".." && len(s) <= maxSegment && utf8.ValidString(s) &&
 		s == strings.TrimSpace(s) && !strings.ContainsAny(s, `/\?#%`) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// splitProcess takes a path that ends in processes/{id}, or in processes, apart.
+// splitProcess splits a path that ends in processes/{id}, or in processes.
 func splitProcess(path []string) (root []string, process string) {
 	switch n := len(path); {
 	case n >= 2 && path[n-2] == "processes":
@@ -101,7 +101,7 @@ func splitProcess(path []string) (root []string, process string) {
 	return path, ""
 }
 
-// root is the address of the API itself, of which raw may name a process.
+// root returns the address of the API; raw may be the URL of a process below it.
 func root(raw string) address {
 	a, err := parseAddress(raw)
 	if err != nil {
@@ -111,13 +111,13 @@ func root(raw string) address {
 	return a
 }
 
-// place is one process: where below the endpoint its API is, and its identifier there.
+// place identifies a process: the path of its API below the endpoint, and its identifier there.
 type place struct {
 	path    []string
 	process string
 }
 
-// base is the place's API in the form of [dispatch.Ref].
+// base returns the URL of the place's API in the form of [dispatch.Ref].
 func (p *Platform) base(at place) string {
 	if len(at.path) == 0 {
 		return ""
@@ -125,7 +125,7 @@ func (p *Platform) base(at place) string {
 	return address{p.endpoint.origin, slices.Concat(p.endpoint.path, at.path)}.String()
 }
 
-// Base gives the address below which the service's process and its jobs lie.
+// Base returns the URL below which the service's process and its jobs lie.
 func (p *Platform) Base(s dispatch.Service) (string, error) {
 	at, err := p.locate(s)
 	if err != nil {
@@ -134,8 +134,8 @@ func (p *Platform) Base(s dispatch.Service) (string, error) {
 	return p.base(at), nil
 }
 
-// locate finds the process that a service means. Its members may each be written in several ways, and may say the same
-// thing twice, but not two things.
+// locate finds the process that a service names. Each member of the service may be written in several ways. Members may repeat
+// each other, but not contradict.
 func (p *Platform) locate(s dispatch.Service) (place, error) {
 	raw := s.Endpoint
 	if !strings.Contains(raw, "://") {
@@ -163,7 +163,7 @@ func invalid(err error, member string) error {
 	return dispatch.InvalidBody("ogcapi.Base", err.Error(), "service", member)
 }
 
-// own reads the URL of a place on this platform.
+// own parses the URL of a place on this platform.
 func (p *Platform) own(raw string) (place, error) {
 	a, err := parseAddress(raw)
 	if err != nil {
@@ -178,10 +178,10 @@ func (p *Platform) own(raw string) (place, error) {
 			return place{path, process}, nil
 		}
 	}
-	return place{}, wrong(fmt.Sprintf("It is not an address of the platform %s, which is at %s.", p.name, p.endpoint))
+	return place{}, wrong(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.name, p.endpoint))
 }
 
-// namespace gives the path of a namespace, which the endpoint may have named already.
+// namespace returns the path of a namespace, which the endpoint may already contain.
 func (p *Platform) namespace(at place, raw string) ([]string, error) {
 	path, err := p.namespacePath(at, raw)
 	switch {
@@ -211,7 +211,7 @@ func hasSuffix(path, end []string) bool {
 	return len(path) >= len(end) && slices.Equal(path[len(path)-len(end):], end)
 }
 
-// application adds what the application says. fixed: the path is certain and may not become longer.
+// application adds the application to the place. With fixed, the path is certain and must not become longer.
 func (p *Platform) application(at place, raw string, fixed bool) (place, error) {
 	candidates, err := p.candidates(at, raw)
 	if err != nil {
@@ -226,8 +226,8 @@ func (p *Platform) application(at place, raw string, fixed bool) (place, error) 
 	return place{}, errElsewhere
 }
 
-// candidates gives the places that an application can mean: an identifier, a URL, or a path that is absolute on the
-// server or relative to what is known.
+// candidates returns the places that an application can mean: an identifier, a URL, or a path that is absolute on the server or
+// relative to at.
 func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	switch {
 	case raw == "" && at.process != "":
@@ -256,7 +256,7 @@ func (p *Platform) candidates(at place, raw string) ([]place, error) {
 		if named, err := p.own(p.endpoint.origin + "/" + strings.TrimLeft(raw, "/")); err == nil {
 			all = append(all, named)
 		}
-		for n := range len(at.path) + 1 { // the namespace may be in both
+		for n := range len(at.path) + 1 { // both may contain the namespace
 			all = append(all, place{slices.Concat(at.path[:n], prefix), process})
 		}
 	}

@@ -19,18 +19,18 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// follow reads what is at an absolute URL.
+// follow reads the document at an absolute URL.
 type follow func(href string) (document, error)
 
 const (
 	maxFollowed = 32  // documents read for one result
-	maxNested   = 8   // values within values, and links from document to document
-	maxMembers  = 200 // of an object whose members are taken for outputs
+	maxNested   = 8   // depth of values within values, and of links from document to document
+	maxMembers  = 200 // members of an object that is taken for outputs
 )
 
-// toCollection makes a valid STAC Collection (1.0.0, or what the platform gave) of whatever a process gave. It is never
-// empty: a value that is no STAC becomes an asset, and nothing at all is BadUpstream. Links are read where they may lead
-// to STAC; when a read fails for now, so does the whole.
+// toCollection converts the result of a process into a valid STAC Collection (version 1.0.0, or the platform's). The Collection
+// is never empty: a value that is not STAC becomes an asset, and no value at all is BadUpstream. Links are followed where they
+// may lead to STAC; a temporary failure to read one fails the whole conversion.
 func toCollection(id string, d document, read follow) (json.RawMessage, error) {
 	g := &gathering{id: id, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
 	if err := g.document(d); err != nil {
@@ -39,26 +39,26 @@ func toCollection(id string, d document, read follow) (json.RawMessage, error) {
 	return g.collection()
 }
 
-// gathering collects what the results are made of.
+// gathering collects the parts of a Collection.
 type gathering struct {
 	id     string
 	read   follow
 	left   int
-	size   int64                      // bytes of the documents that were read
+	size   int64                      // bytes of the documents read
 	count  int64                      // assets, links and features
-	seen   map[string]bool            // what was read for a link, and whether it was taken
-	base   map[string]json.RawMessage // the first STAC Collection among them, kept but for additions
+	seen   map[string]bool            // links that were followed, and whether their document was used
+	base   map[string]json.RawMessage // the first STAC Collection found, which is the base of the result
 	assets map[string]json.RawMessage
-	next   map[string]int // the number to try for the next asset of a name
+	next   map[string]int // the next number for assets of the same name
 	links  []json.RawMessage
 	extent stac.Extent
 }
 
-// value is one value on its way into the gathering.
+// value is one value to be added to a gathering.
 type value struct {
 	name  string
 	raw   json.RawMessage
-	media string // said of the value, where it is bytes or a text
+	media string // media type of the value, if it is bytes or a text
 	at    *url.URL
 	depth int
 }
@@ -70,7 +70,7 @@ func (v value) with(name string, raw json.RawMessage) value {
 	return value{name: name, raw: raw, at: v.at, depth: v.depth + 1}
 }
 
-// spend counts the entries of arrays and objects, before they are built.
+// spend counts the entries of arrays and objects before they are decoded.
 func (g *gathering) spend(all ...json.RawMessage) error {
 	for _, raw := range all {
 		g.count += budget.Entries(raw)
@@ -107,7 +107,7 @@ func badResults(text string) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opResults, Text: text}
 }
 
-// headerLinks takes results by reference: an answer without a body, whose Link headers lead to them.
+// headerLinks takes results by reference: a response without a body, whose Link headers lead to the results.
 func (g *gathering) headerLinks(d document) error {
 	for _, l := range linkHeader(d.header) {
 		if !l.leadsToResult() {
@@ -127,7 +127,7 @@ func (g *gathering) headerLinks(d document) error {
 	return nil
 }
 
-// name is what the output of a link is called: by 1.0 its relation may be the output's identifier.
+// name returns the name of a link's output. By version 1.0 the relation may be the output's identifier.
 func (l headerLink) name() string {
 	if l.rel != "" && l.rel != "item" && !strings.Contains(l.rel, "/") {
 		return l.rel
@@ -146,7 +146,7 @@ func lastSegment(href string) string {
 	return "result"
 }
 
-// parts takes multipart/related: one part for each output.
+// parts takes a multipart/related response: one part for each output.
 func (g *gathering) parts(d document, boundary string) error {
 	r := multipart.NewReader(bytes.NewReader(d.body), boundary)
 	for {
@@ -191,7 +191,7 @@ func (g *gathering) part(p *multipart.Part, d document) error {
 	return nil
 }
 
-// whole takes the results document: what any value may be, or the outputs by identifier.
+// whole takes the results document: a single value, or the outputs by identifier.
 func (g *gathering) whole(v value) error {
 	var m map[string]json.RawMessage
 	if kindOf(v.raw) != '{' {
@@ -209,12 +209,12 @@ func (g *gathering) whole(v value) error {
 	return g.unnamed(v)
 }
 
-// isOneValue reports whether an object is one value in a form we know, not several by identifier.
+// isOneValue reports whether an object is one value in a known form, and not several values by identifier.
 func isOneValue(m map[string]json.RawMessage) bool {
 	return isLink(m) || m["value"] != nil && only(m, qualifiers...) || isGeoJSON(text(m["type"])) || isSTAC(m)
 }
 
-// qualifiers are the members that a value may come with, the identifier in lists of outputs included.
+// qualifiers are the members of a qualified value, including the identifier in lists of outputs.
 var qualifiers = []string{"value", "mediaType", "encoding", "schema", "format", "id", "title", "description", "type", "mimeType"}
 
 func isSTAC(m map[string]json.RawMessage) bool {
@@ -246,7 +246,7 @@ func (g *gathering) all(v value, outputs json.RawMessage) error {
 	return nil
 }
 
-// numbered names an item of a list, of which there are n.
+// numbered returns the name of item i of a list of n.
 func numbered(name string, i, n int) string {
 	if n == 1 {
 		return name
@@ -254,8 +254,8 @@ func numbered(name string, i, n int) string {
 	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
-// unnamed takes an item of a list of outputs that has no identifier. Pygeoapi puts all of a process's outputs, by
-// identifier, into one such item.
+// unnamed takes an item without identifier of a list of outputs. Pygeoapi puts all outputs of a process, by identifier, into
+// one such item.
 func (g *gathering) unnamed(v value) error {
 	var m map[string]json.RawMessage
 	if budget.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || v.depth > maxNested {
@@ -264,7 +264,7 @@ func (g *gathering) unnamed(v value) error {
 	return g.all(v, v.raw)
 }
 
-// add takes one value.
+// add adds one value.
 func (g *gathering) add(v value) error {
 	switch kindOf(v.raw) {
 	case '{':
@@ -328,7 +328,7 @@ func (g *gathering) object(m map[string]json.RawMessage, v value) error {
 	return nil
 }
 
-// mediaOf is the media type that a qualified value has, in the spellings of several versions.
+// mediaOf returns the media type of a qualified value, in the spellings of several versions.
 func mediaOf(m map[string]json.RawMessage) string {
 	if media := text(m["mediaType"]); media != "" {
 		return media
@@ -346,7 +346,7 @@ func mediaOf(m map[string]json.RawMessage) string {
 	return text(m["mimeType"])
 }
 
-// holdsLinks reports whether an array holds what has to be looked into: links, STAC, or qualified values.
+// holdsLinks reports whether an array contains items to look into: links, STAC, or qualified values.
 func holdsLinks(raw json.RawMessage) bool {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
@@ -367,7 +367,7 @@ func holdsLinks(raw json.RawMessage) bool {
 	return holds
 }
 
-// leads reports whether an item of an array has to be looked into.
+// leads reports whether to look into an item of an array.
 func leads(item json.RawMessage) bool {
 	var m map[string]json.RawMessage
 	if kindOf(item) == '"' {
@@ -392,7 +392,7 @@ func (g *gathering) list(v value) error {
 	return nil
 }
 
-// text takes a string: an address, bytes in base64 where its media type says so, or a literal.
+// text adds a string: a URL, base64 bytes if the media type says so, or a literal.
 func (g *gathering) text(v value) error {
 	s := text(v.raw)
 	switch {
@@ -421,7 +421,7 @@ func (g *gathering) text(v value) error {
 	return nil
 }
 
-// link takes a reference. What it leads to becomes part of the results if it is STAC, else an asset.
+// link adds a reference. Its target becomes part of the results if it is STAC, and an asset otherwise.
 func (g *gathering) link(m map[string]json.RawMessage, v value) error {
 	href, media := stac.Resolve(v.at, text(m["href"])), text(m["type"])
 	if mayBeSTAC(href, media) && g.left > 0 && v.depth <= maxNested {
@@ -441,7 +441,7 @@ func (g *gathering) link(m map[string]json.RawMessage, v value) error {
 	return nil
 }
 
-// mayBeSTAC reports whether it is worth a look: JSON that can be read over HTTP.
+// mayBeSTAC reports whether a link may lead to STAC: JSON that can be read over HTTP.
 func mayBeSTAC(href, media string) bool {
 	u, err := url.Parse(href)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -453,9 +453,10 @@ func mayBeSTAC(href, media string) bool {
 		base == "" && (ext == ".json" || ext == ".geojson" || strings.Contains(u.Path, "/collections/"))
 }
 
-// followed reads what a link leads to and takes it if it is STAC. What cannot be read for good is not taken.
+// followed reads the target of a link and adds it if it is STAC. A target that cannot be read, other than temporarily, is not
+// added.
 func (g *gathering) followed(href string, v value) (taken bool, err error) {
-	if taken, before := g.seen[href]; before { // documents may link to themselves, and to nothing else
+	if taken, before := g.seen[href]; before { // documents may link to themselves, and to each other
 		return taken && !g.empty(), nil
 	}
 	g.left--
@@ -468,7 +469,7 @@ func (g *gathering) followed(href string, v value) (taken bool, err error) {
 		return false, nil
 	}
 	if g.size += int64(len(d.body)); budget.ResultsBytes.Check(g.size) != nil {
-		g.left = 0 // what else is linked to is not read
+		g.left = 0 // other links are not followed any more
 		return false, nil
 	}
 	raw, ok := d.json()
@@ -482,7 +483,7 @@ func (g *gathering) followed(href string, v value) (taken bool, err error) {
 	return true, g.object(m, next)
 }
 
-// bytes takes a value that is in hand, as an asset with a data URI (RFC 2397).
+// bytes adds data as an asset with a data URI (RFC 2397).
 func (g *gathering) bytes(name, media string, data []byte) {
 	if media == "" {
 		media = "application/octet-stream"
@@ -507,7 +508,7 @@ func (g *gathering) asset(name string, asset map[string]string) {
 	g.keep(name, marshal(described))
 }
 
-// keep gives an asset a key that no other has.
+// keep adds an asset under a unique key.
 func (g *gathering) keep(name string, asset json.RawMessage) {
 	if name == "" {
 		name = "result"
@@ -515,14 +516,14 @@ func (g *gathering) keep(name string, asset json.RawMessage) {
 	key := name
 	for n := max(2, g.next[name]); g.assets[key] != nil; n++ {
 		key = fmt.Sprintf("%s-%d", name, n)
-		g.next[name] = n + 1 // the numbers before it are taken
+		g.next[name] = n + 1 // lower numbers are taken
 	}
 	g.assets[key] = asset
 }
 
 func (g *gathering) empty() bool { return g.base == nil && len(g.assets) == 0 && len(g.links) == 0 }
 
-// collection writes down what was gathered.
+// collection encodes the gathered parts.
 func (g *gathering) collection() (json.RawMessage, error) {
 	if g.empty() {
 		return nil, badResults("The platform gave no results.")
@@ -542,7 +543,7 @@ func (g *gathering) collection() (json.RawMessage, error) {
 	}
 	if len(g.links) > 0 {
 		var links []json.RawMessage
-		_ = json.Unmarshal(c["links"], &links) // Complete saw to it
+		_ = json.Unmarshal(c["links"], &links) // Complete has validated the links
 		c["links"] = marshal(append(links, g.links...))
 	}
 	return marshal(c), nil

@@ -17,8 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// description is what we need of a process description. Members that have another shape than the standard's are as
-// good as absent.
+// description holds what is used of a process description. A member whose type differs from the standard's counts as absent.
 type description struct {
 	modes   []string // jobControlOptions
 	passing []string // outputTransmission
@@ -26,20 +25,20 @@ type description struct {
 	outputs map[string]parameter
 
 	etag string
-	size int // bytes of the document
+	size int // size of the document in bytes
 
 	parameters []dispatch.Parameter // the inputs, in the order of the document
-	set        *params.Set          // nil: it does not say what inputs it has
+	set        *params.Set          // nil: the document does not list inputs
 }
 
 // parameter is one input or output.
 type parameter struct {
 	media    []string // media types that its schema offers
-	array    bool     // one value is an array
+	array    bool     // a single value is an array
 	repeated bool     // it may have several values, given as an array
 }
 
-// syncOnly reports whether the process says that it runs only while the client waits.
+// syncOnly reports whether the process can only be executed synchronously.
 func (d *description) syncOnly() bool {
 	return slices.Contains(d.modes, "sync-execute") && !slices.Contains(d.modes, "async-execute")
 }
@@ -63,7 +62,7 @@ func parseDescription(raw []byte) (*description, error) {
 	return d, nil
 }
 
-// parameters reads inputs or outputs: an object by identifier, or as in old drafts a list.
+// parameters reads inputs or outputs: an object by identifier or, as in old drafts, a list.
 func parameters(raw json.RawMessage) map[string]parameter {
 	all := map[string]parameter{}
 	for _, named := range namedValues(raw) {
@@ -89,7 +88,7 @@ func parseParameter(raw json.RawMessage) parameter {
 	}
 }
 
-// schema is the part of an OpenAPI 3.0 schema that says what form a value has.
+// schema is the part of an OpenAPI 3.0 schema that determines the form of a value.
 type schema struct {
 	Type             any    `json:"type"`
 	ContentMediaType string `json:"contentMediaType"`
@@ -114,7 +113,7 @@ func (s schema) media(depth int) []string {
 	return slices.Compact(all)
 }
 
-// formats are the media types, without their parameters, that a request's format can mean.
+// formats maps a request's format to the media types, without parameters, that it can mean.
 var formats = map[string][]string{
 	"geojson": {mediaGeoJSON, "application/vnd.geo+json", "application/geojson"},
 	"gtiff":   {"image/tiff", "image/geotiff", "application/geotiff"},
@@ -123,7 +122,7 @@ var formats = map[string][]string{
 	"csv":     {"text/csv"},
 }
 
-// offered gives the media type among those offered that format means, in the server's own spelling; "": none.
+// offered returns the offered media type that format means, in the server's spelling; "" for none.
 func offered(format string, media []string) string {
 	wanted := formats[strings.ToLower(format)]
 	for _, m := range media {
@@ -134,8 +133,9 @@ func offered(format string, media []string) string {
 	return ""
 }
 
-// describe gives the description of a process. One that was read without a token is for everybody; any other only for who
-// has the token that it was read with, since the server may show it to nobody else. Errors tell that nothing was taken.
+// describe returns the description of a process. A description that was read without a token is cached for everybody. One that
+// was read with a token is cached only for that token, because the server may show it to nobody else. After an error nothing
+// was executed.
 func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*description, error) {
 	url := p.at(p.base(at), "processes", at.process)
 	public := p.descriptions.Peek(describedTo(url, dispatch.Token{}))
@@ -151,7 +151,7 @@ func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*d
 	return d, nil
 }
 
-// describedTo is the key of a description for who has the token.
+// describedTo returns the cache key of a description for the holder of the token.
 func describedTo(url string, t dispatch.Token) string {
 	if t.Secret == "" {
 		return url
@@ -184,8 +184,8 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 	return d, nil
 }
 
-// undescribed is the error for a process without a description. Only a process that is not there, or not ours, is
-// final; all else may pass.
+// undescribed returns the error for a process without a description. Only a process that does not exist, or lies elsewhere, is
+// final; every other failure may be temporary.
 func undescribed(err error) error {
 	switch dispatch.KindOf(err) {
 	case dispatch.NotFound:
@@ -196,7 +196,7 @@ func undescribed(err error) error {
 	return refine(err, dispatch.Unavailable, "")
 }
 
-// unknownProcess is NotFound, and tells which member of the request is at fault.
+// unknownProcess returns a NotFound error that names the faulty member of the request.
 func unknownProcess(err error) error {
 	e := dispatch.InvalidBody(opDescribe, "The platform does not know this process.", "service", "application")
 	e.Kind, e.Err = dispatch.NotFound, err
@@ -205,5 +205,5 @@ func unknownProcess(err error) error {
 
 const (
 	describeFor   = 5 * time.Minute
-	describePause = time.Minute // longest pause of a description that cannot be had; the account pauses for longer
+	describePause = time.Minute // longest pause after failures; the account itself pauses for longer
 )

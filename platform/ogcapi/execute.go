@@ -20,8 +20,8 @@ const (
 	mediaGeoJSON = "application/geo+json"
 )
 
-// Submit asks for an asynchronous execution. What the server then does is its choice: a job, or the result at once.
-// Options become members of the execute request; title and tag cannot be said.
+// Submit requests an asynchronous execution. The server may answer with a job or with the result itself. Options become members
+// of the execute request; the protocol has no members for title and tag.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -35,7 +35,7 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.Step{}, err
 	case d.syncOnly():
 		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
-			Text: "This process can only run synchronously: use /sync_jobs."}
+			Text: "This process can only run synchronously. Use /sync_jobs."}
 	}
 	if err := p.Permitted(s.Request); err != nil {
 		return dispatch.Step{}, err
@@ -51,7 +51,8 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	return dispatch.Step{}, err
 }
 
-// asynchronous is the call of an execution as a job. Servers compare Prefer as a whole: nothing may be added to it.
+// asynchronous returns the call that requests a job. Servers compare the Prefer header as a whole, so nothing may be added to
+// it.
 func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
 	call := p.call(opSubmit, http.MethodPost, "", t)
 	call.Header.Set("Prefer", "respond-async")
@@ -61,7 +62,7 @@ func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
 
 type exchange func(context.Context, upstream.Call) (*upstream.Answer, error)
 
-// post sends the execution, to the path of old drafts where the server shows that it does not have the standard's.
+// post sends the execute request. If the server does not know the standard's path, post uses the path of old drafts.
 func (p *Platform) post(ctx context.Context, at place, body map[string]json.RawMessage, call upstream.Call, do exchange) (*upstream.Answer, error) {
 	call.URL, call.Body = p.at(p.base(at), "processes", at.process, "execution"), marshal(body)
 	a, err := do(ctx, call)
@@ -80,13 +81,13 @@ func (p *Platform) post(ctx context.Context, at place, body map[string]json.RawM
 	return a, err
 }
 
-// lacksPath reports whether an answer shows that there is nothing at a path, so that a request to it certainly had no
-// effect. A 404 that names an exception of the API is about the process.
+// lacksPath reports whether a response shows that the path does not exist, so that the request certainly had no effect. A 404
+// with an exception of the API is about the process instead.
 func lacksPath(a *upstream.Answer) bool {
 	return a != nil && (a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusNotFound && exception(a.Body) == "")
 }
 
-// executeError says what an error status means for an execution: all of the client's kind are final.
+// executeError classifies an error status of an execution: all 4xx statuses are final.
 func executeError(a *upstream.Answer, err error) error {
 	switch {
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
@@ -99,18 +100,18 @@ func executeError(a *upstream.Answer, err error) error {
 	return err
 }
 
-// step reads the answer to an execution, of which failure is what was wrong with its body. That there is a job is
-// said by the status 201, or by a body that is a statusInfo; a Location alone may come with a result, too.
+// step interprets the response to an execution; failure is the error of reading its body. A status 201 or a body that is a
+// statusInfo means that there is a job. A Location header alone does not: it may come with a result, too.
 func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, failure error) (dispatch.Step, error) {
 	var info statusInfo
-	_ = upstream.JSON(a, opSubmit, &info) // most answers are none
+	_ = upstream.JSON(a, opSubmit, &info) // most responses are not a statusInfo
 	ref := p.refOf(a, p.base(at))
 	if a.Status == http.StatusCreated || a.Status == http.StatusAccepted || info.isJob() {
 		if ref.ID == "" {
 			ref.ID = info.id()
 		}
 		if ref.ID == "" {
-			return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform took the job and gave it no identifier.", Err: failure}
+			return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform accepted the job and did not return its identifier.", Err: failure}
 		}
 		return dispatch.Step{Ref: ref, Started: true}, nil
 	}
@@ -122,7 +123,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 	if err == nil && len(step.Result) > maxResult {
 		step.Result, err = nil, tooLong(a)
 	}
-	if err != nil && ref.ID != "" { // the job has the result, too
+	if err != nil && ref.ID != "" { // the result can be read from the job instead
 		return dispatch.Step{Ref: ref, Started: true}, nil
 	}
 	return step, err
@@ -130,7 +131,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 
 func tooLong(a *upstream.Answer) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit,
-		Text: "The platform answered with the result itself, which is too long to be kept: " + a.Header.Get("Content-Length") + " bytes."}
+		Text: "The platform answered with the result itself, which is too large to be kept: " + a.Header.Get("Content-Length") + " bytes."}
 }
 
 func resultName(ref dispatch.Ref, at place) string {
@@ -140,8 +141,8 @@ func resultName(ref dispatch.Ref, at place) string {
 	return at.process
 }
 
-// refOf finds the job that an answer's headers name: the Location, or a Link to what monitors it. Only its path
-// counts, and only the identifier when it does not lead below our endpoint: servers behind proxies do not know their name.
+// refOf finds the job that the headers of a response name: in Location, or in a Link to its monitor. Only the path counts, and
+// only the identifier if the path is not below our endpoint: servers behind proxies do not know their public host.
 func (p *Platform) refOf(a *upstream.Answer, base string) dispatch.Ref {
 	ref := dispatch.Ref{Base: base}
 	hrefs := []string{a.Header.Get("Location")}
@@ -168,10 +169,10 @@ func (p *Platform) refOf(a *upstream.Answer, base string) dispatch.Ref {
 	return ref
 }
 
-// maxBase is the length of the base of a job in bytes, which is kept with the job.
+// maxBase is the maximum length in bytes of a job's base, which is stored with the job.
 const maxBase = 1000
 
-// splitJob takes an escaped path that has …/jobs/{id} in it apart.
+// splitJob splits an escaped path that contains …/jobs/{id}.
 func splitJob(escaped string) (base, id string) {
 	segments := strings.Split(strings.TrimRight(escaped, "/"), "/")
 	for i := len(segments) - 2; i >= 0; i-- {
@@ -183,7 +184,7 @@ func splitJob(escaped string) (base, id string) {
 	return "", ""
 }
 
-// ownBase is the base, in the form of [dispatch.Ref], of jobs that are below a path of our endpoint.
+// ownBase returns the base, in the form of [dispatch.Ref], of jobs below a path of our endpoint.
 func (p *Platform) ownBase(u *url.URL, path string) (string, error) {
 	a, err := parseAddress(u.Scheme + "://" + u.Host + path)
 	if err != nil {
@@ -216,7 +217,7 @@ func linkHeader(h http.Header) []headerLink {
 	return all
 }
 
-// splitParams cuts at the comma that ends a link.
+// splitParams splits at the comma that ends a link.
 func splitParams(s string) (params, rest string) {
 	if i := unquoted(s, ','); i >= 0 {
 		return s[:i], s[i+1:]
@@ -224,7 +225,7 @@ func splitParams(s string) (params, rest string) {
 	return s, ""
 }
 
-// unquoted is the index of the first c that no quotation encloses; -1 if there is none.
+// unquoted returns the index of the first c outside quotation marks; -1 for none.
 func unquoted(s string, c byte) int {
 	quoted := false
 	for i := range len(s) {
@@ -238,7 +239,7 @@ func unquoted(s string, c byte) int {
 	return -1
 }
 
-// newHeaderLink reads a link's parameters; values may lack the quotes that they should have.
+// newHeaderLink parses the parameters of a link. Values may lack their quotation marks.
 func newHeaderLink(href, params string) headerLink {
 	l := headerLink{href: href}
 	for params != "" {
@@ -262,7 +263,7 @@ func newHeaderLink(href, params string) headerLink {
 	return l
 }
 
-// aside are the relations of links that do not lead to a result.
+// aside lists the relations of links that do not lead to results.
 var aside = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc", "service-doc",
 	"next", "prev", "profile", "license", "canonical"}
 

@@ -13,7 +13,7 @@ var (
 	_ dispatch.Checker   = (*Platform)(nil)
 )
 
-// Parameters are the inputs of the process's description.
+// Parameters returns the inputs of the process description.
 func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]dispatch.Parameter, error) {
 	at, err := p.locate(s)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return d.parameters, nil
 }
 
-// Check checks a request against the schemas of the process's inputs.
+// Check validates a request against the schemas of the process's inputs.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
 	if err != nil {
@@ -42,13 +42,13 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	return d.set.Unchecked(r, dim), nil
 }
 
-// describeInputs reads the inputs of a description, and gives nil for a set where it has none to read.
+// describeInputs reads the inputs of a description. The set is nil if the description has no inputs that can be read.
 func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.Set) {
 	if kindOf(raw) != '{' && kindOf(raw) != '[' {
 		return nil, nil
 	}
 	var checked []dispatch.Parameter
-	reader := params.NewReader(context.Background()) // what is read is kept for others, too
+	reader := params.NewReader(context.Background()) // the result is cached for others, so it must not depend on this request's context
 	for _, named := range namedValues(raw) {
 		p, schema := describeInput(reader, named.id, named.value)
 		all = append(all, p)
@@ -58,13 +58,13 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 	set = reader.NewSet(checked)
 	set.Unwrap = unwrap
 	for i := range all {
-		all[i].Warning = set.Warning(all[i].Name) // of the schema that values are checked against, which repeatable may have changed
+		all[i].Warning = set.Warning(all[i].Name) // about the schema used for the check, which repeatable may have changed
 	}
 	return all, set
 }
 
-// describeInput gives one input, and the schema that its value must fit: one that may occur several times takes an array,
-// too (OGC 18-062r2, 7.11.2.1).
+// describeInput returns one input and the schema for its value. An input that may occur several times also accepts an array
+// (OGC 18-062r2, 7.11.2.1).
 func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dispatch.Parameter, schema json.RawMessage) {
 	var input struct {
 		Title       string          `json:"title"`
@@ -72,7 +72,7 @@ func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dis
 		MinOccurs   *json.Number    `json:"minOccurs"`
 		Schema      json.RawMessage `json:"schema"`
 	}
-	_ = json.Unmarshal(raw, &input) // what cannot be read is not said
+	_ = json.Unmarshal(raw, &input) // unreadable members stay empty
 	p = reader.Describe(dispatch.Parameter{Name: id, Description: input.Description, Schema: input.Schema,
 		Optional: input.MinOccurs != nil && input.MinOccurs.String() == "0"})
 	if p.Description == "" {
@@ -90,7 +90,7 @@ func describeInput(reader *params.Reader, id string, raw json.RawMessage) (p dis
 	return p, repeatable(p.Schema)
 }
 
-// repeatable is a schema for one value, or an array of them. The definitions stay where references look for them.
+// repeatable returns a schema for one value or an array of them. Definitions stay where references expect them.
 func repeatable(schema json.RawMessage) json.RawMessage {
 	both := map[string]any{"anyOf": []any{schema, map[string]any{"type": "array", "items": schema}}}
 	var own struct {
@@ -108,7 +108,7 @@ func repeatable(schema json.RawMessage) json.RawMessage {
 	return marshal(both)
 }
 
-// shape gives the inputs in the form that the process asks for.
+// shape converts the inputs into the form that the process expects.
 func (d *description) shape(ctx context.Context, r dispatch.Request) (json.RawMessage, error) {
 	if d.set == nil {
 		return r.Parameters, nil
@@ -116,7 +116,7 @@ func (d *description) shape(ctx context.Context, r dispatch.Request) (json.RawMe
 	return d.set.Shape(ctx, r)
 }
 
-// unwrap gives what is to be checked of a qualified value, and nothing of a link: only the server can read that.
+// unwrap returns the value inside a qualified value, and nothing for a link, which only the server can read.
 func unwrap(value json.RawMessage) (inner json.RawMessage, wrapped bool) {
 	var m map[string]json.RawMessage
 	if kindOf(value) != '{' || json.Unmarshal(value, &m) != nil {

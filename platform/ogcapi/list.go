@@ -13,12 +13,12 @@ import (
 
 const (
 	opList   = "ogcapi.List"
-	pageSize = 100 // some servers take minutes for more; the standard's default is 10
+	pageSize = 100 // some servers need minutes for more; the standard's default is 10
 	maxPages = 1000
 )
 
-// List reads the job list below base, page by page along its next links. A tag is never known: servers keep nothing of
-// ours. A listing that cannot be read to its end is an error, Unsupported where there is none.
+// List reads the job list below base, page by page along its next links. Tags are never known, because servers store nothing of
+// ours. A listing that cannot be read completely is an error; Unsupported if there is no listing.
 func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
@@ -51,10 +51,10 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 }
 
 func incomplete(why string) error {
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList, Text: "The platform's list of jobs cannot be read to its end: " + why + "."}
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList, Text: "The platform's list of jobs cannot be read completely: " + why + "."}
 }
 
-// page is one page of a job list, and the address of the next; "" when this was the last.
+// page is one page of a job list, with the URL of the next page; "" on the last.
 type page struct {
 	Jobs  []json.RawMessage `json:"jobs"`
 	Links []struct {
@@ -84,7 +84,7 @@ func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*pag
 	return got, err
 }
 
-// nextPage finds the next link, in the body or a header. An empty page is the last, whatever it links to.
+// nextPage finds the next link, in the body or in a header. An empty page is the last, whatever it links to.
 func (p *Platform) nextPage(a *upstream.Answer, got *page) (string, error) {
 	href := ""
 	for _, l := range got.Links {

@@ -18,8 +18,8 @@ const (
 	maxLogLines = 10_000
 )
 
-// Logs gives what the platform says about the job, and the lines of the log files that it links to: the standard knows
-// no more. Those lines have the time of the job's last change.
+// Logs returns the platform's message about the job, and the lines of the log files that the job links to; the standard has no
+// log of its own. The lines get the time of the job's last change.
 func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -52,7 +52,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	return all, nil
 }
 
-// logFiles are the addresses of a job's log files, which servers give as related documents.
+// logFiles returns the URLs of a job's log files, which servers list as related documents.
 func logFiles(info statusInfo) []string {
 	var all []string
 	for _, l := range stac.Links(stac.Object(info)) {

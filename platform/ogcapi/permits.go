@@ -10,11 +10,11 @@ import (
 
 var _ dispatch.Permitter = (*Platform)(nil)
 
-// harmless are the members of an execute request that options may set under any account. A shared one must permit the others: subscriber
-// makes the server call addresses of the user's, and servers have members of their own.
+// harmless lists the members of an execute request that options may set under any account. On a shared account all others need
+// a permission: subscriber makes the server call URLs of the user, and servers have members of their own.
 var harmless = []string{"inputs", "mode", "outputs", "response"}
 
-// Permitted checks the options of a request.
+// Permitted checks the options of a request against the permissions of the shared account.
 func (p *Platform) Permitted(r dispatch.Request) error {
 	var members map[string]json.RawMessage
 	options := r.PlatformOptions()

@@ -10,18 +10,18 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// Config describes one platform.
+// Config is the configuration of one platform.
 type Config struct {
-	Name     string   // as users know it
-	Endpoint string   // absolute URL below which /processes and /jobs lie, or the namespaces that have them
-	Aliases  []string // other addresses of the same
+	Name     string   // as shown to users
+	Endpoint string   // absolute URL below which /processes and /jobs lie, or the namespaces that contain them
+	Aliases  []string // other URLs of the same endpoint
 
 	Client     *upstream.Client
-	AllowHosts []string         // where documents that results link to may be read, without a token; empty: any public host
-	Permits    dispatch.Permits // what requests may do under an account that users share
+	AllowHosts []string         // hosts from which linked result documents may be read, without a token; empty: any public host
+	Permits    dispatch.Permits // permissions of requests under a shared account
 }
 
-// Platform is one server. It holds no user state.
+// Platform is a [dispatch.Platform] for one server. It holds no user state.
 type Platform struct {
 	name         string
 	client       *upstream.Client
@@ -30,7 +30,7 @@ type Platform struct {
 	endpoint     address
 	aliases      []address
 	descriptions *upstream.Cache[*description]
-	answers      *upstream.Share // large ones that are in memory at once
+	answers      *upstream.Share // memory for large responses
 }
 
 var (
@@ -42,7 +42,7 @@ var (
 	_ dispatch.Prober     = (*Platform)(nil)
 )
 
-// New makes a platform. An endpoint that is no absolute URL matches no service.
+// New returns a platform. It sends no request. An endpoint that is not an absolute URL matches no service.
 func New(c Config) *Platform {
 	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare()}
 	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
@@ -54,10 +54,10 @@ func New(c Config) *Platform {
 	return p
 }
 
-// TwoStep is false: an execution runs at once.
+// TwoStep returns false: an execution starts at once.
 func (p *Platform) TwoStep() bool { return false }
 
-// at is the URL of something below a base, "" being the endpoint.
+// at returns a URL below a base; base "" is the endpoint.
 func (p *Platform) at(base string, segments ...string) string {
 	if base == "" {
 		base = p.endpoint.String()
@@ -72,8 +72,8 @@ func (p *Platform) job(ref dispatch.Ref, segments ...string) string {
 	return p.at(ref.Base, append([]string{"jobs", ref.ID}, segments...)...)
 }
 
-// call is a request that carries the token, to the platform's own origin only, and asks for JSON: some servers give
-// anyone else a page of HTML.
+// call returns a request that carries the token, to the platform's own origin only, and asks for JSON, since some servers send
+// HTML otherwise.
 func (p *Platform) call(op, method, url string, t dispatch.Token) upstream.Call {
 	return upstream.Call{Op: op, Method: method, URL: url, Token: t.Secret, Origin: p.endpoint.origin,
 		Header: http.Header{"Accept": {mediaJSON}}}
@@ -83,7 +83,7 @@ func (p *Platform) get(ctx context.Context, op, url string, t dispatch.Token) (*
 	return p.client.Do(ctx, p.call(op, http.MethodGet, url, t))
 }
 
-// Cancel dismisses the job. To dismiss one that has ended removes it with its results.
+// Cancel dismisses the job. Dismissing a job that has ended removes it with its results.
 func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -96,8 +96,8 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return err
 }
 
-// Probe reads the list of processes. Where there is none, as on platforms that have it in each namespace, any JSON
-// document of the API will do.
+// Probe reads the list of processes. Platforms with namespaces may have no list at the endpoint; there any JSON document of the
+// API suffices.
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -114,10 +114,10 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 		return upstream.JSON(a, op, &document)
 	}
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
-		Text: "There is no OGC API - Processes at " + p.at("") + ": it knows neither /processes nor /conformance."}
+		Text: "There is no OGC API - Processes at " + p.at("") + ": neither /processes nor /conformance was found."}
 }
 
-// refine says better what an error from upstream is, in this protocol.
+// refine replaces the kind and text of an error of package upstream.
 func refine(err error, kind dispatch.Kind, text string) error {
 	e := &dispatch.Error{Kind: kind, Text: text, Err: err}
 	if u, ok := asError(err); ok {
@@ -129,7 +129,7 @@ func refine(err error, kind dispatch.Kind, text string) error {
 	return e
 }
 
-// waitFor sleeps unless ctx is done first.
+// waitFor sleeps for d, or until ctx is done.
 func waitFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,9 +10,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// executeBody writes the request to execute a process. The members of the request's options become members of it, for
-// what a client knows of this server (outputs, subscriber). response: "" leaves the choice to the server, which by 1.0 is
-// the bytes of a single output.
+// executeBody builds the request to execute a process. The request's options become members of it, for what clients know about
+// this server (outputs, subscriber). response "" leaves the choice to the server, which by version 1.0 is the bytes of a single
+// output.
 func executeBody(ctx context.Context, r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
 	body := map[string]json.RawMessage{}
 	if options := r.PlatformOptions(); len(options) > 0 && json.Unmarshal(options, &body) != nil || body == nil {
@@ -39,8 +39,8 @@ func executeBody(ctx context.Context, r dispatch.Request, d *description, respon
 	return body, nil
 }
 
-// inputValue gives a value the form that the standard wants: an object is qualified as {"value": …} unless it is that
-// already, a bounding box or a link (/req/core/process-execute-input-inline-object); in an array of values each is.
+// inputValue converts a value into the standard's form: an object is wrapped as {"value": …} unless it is already, or is a
+// bounding box or a link (/req/core/process-execute-input-inline-object). In an array of values each item is converted.
 func inputValue(v json.RawMessage, p parameter) json.RawMessage {
 	switch kindOf(v) {
 	case '{':
@@ -82,7 +82,7 @@ func isBox(m map[string]json.RawMessage) bool {
 	return kindOf(m["bbox"]) == '[' && only(m, "bbox", "crs")
 }
 
-// only reports whether m has no members but these.
+// only reports whether m has no members other than names.
 func only(m map[string]json.RawMessage, names ...string) bool {
 	for name := range m {
 		if !slices.Contains(names, name) {
@@ -100,8 +100,8 @@ func isGeoJSON(kind string) bool {
 	return false
 }
 
-// selectOutputs asks for the format in those outputs that offer it among others, and for a reference where bytes would
-// else be packed into JSON. An output that is not named is not given (1.0), so then all are; nil: there is nothing to choose.
+// selectOutputs requests the format for the outputs that offer a choice, and a reference where bytes would otherwise be encoded
+// in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no choice.
 func selectOutputs(format string, d *description) map[string]any {
 	outputs, chosen := map[string]any{}, false
 	for name, output := range d.outputs {
@@ -126,7 +126,8 @@ func isBinary(media string) bool {
 	return !strings.HasPrefix(media, "text/") && !strings.Contains(media, "json")
 }
 
-// marshal writes what cannot fail: texts, and values that were read from JSON. Values stay as they came, but for blanks.
+// marshal encodes values that cannot fail: strings, and values decoded from JSON. Values stay as they were except for
+// whitespace.
 func marshal(v any) json.RawMessage {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -135,7 +136,7 @@ func marshal(v any) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// kindOf is the first character of a JSON value, which tells what it is; 0: there is none.
+// kindOf returns the first character of a JSON value, which determines its type; 0 for none.
 func kindOf(raw json.RawMessage) byte {
 	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) > 0 {
 		return raw[0]
@@ -143,7 +144,7 @@ func kindOf(raw json.RawMessage) byte {
 	return 0
 }
 
-// text is a JSON string's value; "" for all else.
+// text returns the value of a JSON string; "" for everything else.
 func text(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -152,13 +153,13 @@ func text(raw json.RawMessage) string {
 	return s
 }
 
-// namedValue is one of several outputs, or inputs.
+// namedValue is an output or input with its identifier.
 type namedValue struct {
 	id    string
 	value json.RawMessage
 }
 
-// namedValues reads an object of values by identifier, in the order of these, or a list of objects that have an id.
+// namedValues reads an object of values by identifier, in document order, or a list of objects with an id.
 func namedValues(raw json.RawMessage) []namedValue {
 	var all []namedValue
 	if kindOf(raw) == '{' {
@@ -178,7 +179,7 @@ func namedValues(raw json.RawMessage) []namedValue {
 	return all
 }
 
-// members gives those of an object in their order; none where it is not JSON.
+// members returns the members of an object in document order; none if raw is not an object.
 func members(raw json.RawMessage) (all []namedValue) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.Token(); err != nil {
@@ -195,7 +196,7 @@ func members(raw json.RawMessage) (all []namedValue) {
 	return all
 }
 
-// identifier reads a text or a number; "" for all else.
+// identifier reads a string or a number; "" for everything else.
 func identifier(raw json.RawMessage) string {
 	var n json.Number
 	if kindOf(raw) != '"' && json.Unmarshal(raw, &n) == nil {

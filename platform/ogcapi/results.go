@@ -18,8 +18,8 @@ import (
 
 const opResults = "ogcapi.Results"
 
-// Results gives what the job's process gave, as one STAC Collection. Documents that it links to are read where they may
-// be STAC. What is no STAC, or cannot be read, becomes an asset with what came.
+// Results returns the job's results as one STAC Collection. Linked documents are read where they may be STAC. What is not STAC,
+// or cannot be read, becomes an asset.
 func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -36,8 +36,8 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	return p.collection(ctx, t, a, ref.ID)
 }
 
-// readResults asks for JSON; a server whose result is not JSON may refuse that. Bytes that are too many become a link to
-// where they are.
+// readResults requests JSON; a server whose result is not JSON may refuse that. A response that is too large becomes a link to
+// its URL.
 func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string) (*upstream.Answer, error) {
 	call := p.call(opResults, http.MethodGet, at, t)
 	a, err := p.client.Do(ctx, call)
@@ -56,8 +56,8 @@ func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string)
 	return a, err
 }
 
-// noResults finds out why a job has no results. The answer itself seldom says: servers have many ways to say "not
-// ready", and some say nothing of why a job failed.
+// noResults finds out why a job has no results. The response itself seldom tells: servers have many ways to say "not ready",
+// and some do not say why a job failed.
 func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref, a *upstream.Answer, err error) error {
 	if a == nil || a.Status < 400 || dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) {
 		return err
@@ -86,7 +86,7 @@ func noResultsYet(r dispatch.Report, err error) error {
 	return e
 }
 
-// ended says how a job ended that has no results.
+// ended returns the text for a job that ended without results.
 func ended(r dispatch.Report) string {
 	if r.Message != "" {
 		return fmt.Sprintf("The job has ended as %s: %s", r.Status, r.Message)
@@ -94,13 +94,13 @@ func ended(r dispatch.Report) string {
 	return fmt.Sprintf("The job has ended as %s.", r.Status)
 }
 
-// collection makes a STAC Collection of an answer.
+// collection converts a response into a STAC Collection.
 func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (json.RawMessage, error) {
 	return toCollection(id, document{at: a.URL, header: a.Header, body: a.Body}, p.follower(ctx, t))
 }
 
-// follower reads what results link to: on the platform's origin with the token, elsewhere without one and only where
-// users' links may be followed.
+// follower returns the function that reads linked documents: on the platform's origin with the token, elsewhere without one and
+// only where users' links may be followed.
 func (p *Platform) follower(ctx context.Context, t dispatch.Token) follow {
 	return func(href string) (document, error) {
 		read := p.readElsewhere
@@ -117,8 +117,8 @@ func (p *Platform) follower(ctx context.Context, t dispatch.Token) follow {
 	}
 }
 
-// readElsewhere reads what is not the platform's. Its failures are not the platform's either: but for the end of ctx they
-// are final, and results do without what cannot be read.
+// readElsewhere reads a document on another origin. Its failures say nothing about the platform: unless ctx has ended they are
+// final, and the results leave out the document.
 func (p *Platform) readElsewhere(ctx context.Context, href string) (*upstream.Answer, error) {
 	a, err := p.client.Fetch(ctx, upstream.Fetch{Op: opResults, URL: href, AllowHosts: p.allowHosts})
 	if err != nil && ctx.Err() == nil {
@@ -127,9 +127,9 @@ func (p *Platform) readElsewhere(ctx context.Context, href string) (*upstream.An
 	return a, err
 }
 
-// document is something that was read.
+// document is a response body with its headers.
 type document struct {
-	at     *url.URL // to which its links are relative; nil if that is not known
+	at     *url.URL // base of its relative links; nil if unknown
 	header http.Header
 	body   []byte
 }
@@ -139,7 +139,7 @@ func (d document) media() string {
 	return media
 }
 
-// json gives the body if it is JSON, whatever some servers call it.
+// json returns the body if it is JSON, whatever media type the server declared.
 func (d document) json() (json.RawMessage, bool) {
 	switch media := d.media(); {
 	case strings.Contains(media, "json"), media == "", strings.HasPrefix(media, "text/"), media == "application/octet-stream":
@@ -148,7 +148,7 @@ func (d document) json() (json.RawMessage, bool) {
 	return nil, false
 }
 
-// bounded says what of a JSON text is too much.
+// bounded returns an error if the JSON exceeds a bound.
 func (d document) bounded() error {
 	return cmp.Or(budget.Numbers(d.body), budget.AnswerValues.Check(budget.Values(d.body)))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// stacCollection takes a STAC Collection: the first as what all else is added to, of others the assets and a link.
+// stacCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are added.
 func (g *gathering) stacCollection(m stac.Object, v value) {
 	at := selfOf(m, v.at)
 	stac.Anchor(m, at)
@@ -25,7 +25,7 @@ func (g *gathering) stacCollection(m stac.Object, v value) {
 	}
 }
 
-// catalog takes what a STAC Catalog links to. One that links to nothing is itself the result.
+// catalog adds what a STAC Catalog links to. A Catalog without links is itself a result.
 func (g *gathering) catalog(m stac.Object, v value) error {
 	at, found := selfOf(m, v.at), false
 	for _, l := range stac.Links(m) {
@@ -54,7 +54,7 @@ func features(m stac.Object) []stac.Object {
 	return all
 }
 
-// holdsResults reports whether features stand for data. It builds one at a time: there may be many that do not.
+// holdsResults reports whether features represent data. It decodes one feature at a time: many may not.
 func holdsResults(raw json.RawMessage) bool {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
@@ -66,13 +66,13 @@ func holdsResults(raw json.RawMessage) bool {
 	})
 }
 
-// isResultFeature reports whether a feature stands for data: a STAC Item, or one that links to its STAC Collection.
+// isResultFeature reports whether a feature represents data: a STAC Item, or a feature that links to its STAC Collection.
 func isResultFeature(f stac.Object) bool {
 	return f["stac_version"] != nil || len(namedValues(f["assets"])) > 0 || len(collectionsOf(f, nil)) > 0
 }
 
-// features takes a FeatureCollection that stands for data. Items that have assets are the results; else the Collections
-// that they link to are.
+// features adds a FeatureCollection that represents data: its Items that have assets or, without those, the Collections that
+// they link to.
 func (g *gathering) features(m stac.Object, v value) error {
 	all, seen := features(m), map[string]bool{}
 	for _, f := range all {
@@ -106,7 +106,7 @@ func (g *gathering) features(m stac.Object, v value) error {
 	return nil
 }
 
-// collectionsOf are the addresses that a feature links to as its collection.
+// collectionsOf returns the URLs that a feature links to as its collection.
 func collectionsOf(f stac.Object, at *url.URL) []string {
 	var all []string
 	for _, l := range stac.Links(f) {
@@ -117,7 +117,7 @@ func collectionsOf(f stac.Object, at *url.URL) []string {
 	return all
 }
 
-// feature takes a STAC Item, or a feature that is kept as it is.
+// feature adds a STAC Item, or a feature unchanged.
 func (g *gathering) feature(f stac.Object, v value, prefix string) error {
 	g.extent.Feature(f)
 	at := selfOf(f, v.at)
@@ -143,7 +143,7 @@ func (g *gathering) linkTo(rel, href, media string) {
 	}
 }
 
-// selfOf is what the links of a STAC object are relative to.
+// selfOf returns the base of a STAC object's relative links.
 func selfOf(m stac.Object, at *url.URL) *url.URL {
 	if u, err := url.Parse(stac.Self(m)); err == nil && u.Host != "" {
 		return u

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// statusWords are the words of Part 1 1.0, of the 2.0 draft and Part 4, of WPS, and of the openEO profile.
+// statusWords holds the words of Part 1 1.0, of the 2.0 draft and Part 4, of WPS, and of the openEO profile.
 var statusWords = map[string]dispatch.Status{
 	"created": dispatch.Accepted,
 
@@ -32,7 +32,7 @@ var statusWords = map[string]dispatch.Status{
 	"dismissed": dispatch.Canceled, "canceled": dispatch.Canceled, "cancelled": dispatch.Canceled,
 }
 
-// parseStatus reads a status word in any case, and with the "Process" that WPS puts before it.
+// parseStatus parses a status word in any case, with or without the prefix "Process" of WPS.
 func parseStatus(word string) dispatch.Status {
 	word = strings.ToLower(strings.TrimSpace(word))
 	if s, ok := statusWords[word]; ok {
@@ -44,8 +44,7 @@ func parseStatus(word string) dispatch.Status {
 	return dispatch.Unknown
 }
 
-// statusInfo is a job as servers describe it, in all spellings. Members of another shape than expected are as good as
-// absent.
+// statusInfo is a job as servers describe it, in all spellings. A member of an unexpected type counts as absent.
 type statusInfo map[string]json.RawMessage
 
 func parseStatusInfo(raw []byte) (statusInfo, error) {
@@ -59,7 +58,7 @@ func parseStatusInfo(raw []byte) (statusInfo, error) {
 	return s, nil
 }
 
-// id is the job's identifier, jobID in 1.0 and id in 2.0.
+// id returns the job's identifier: jobID in 1.0, id in 2.0.
 func (s statusInfo) id() string {
 	for _, name := range []string{"jobID", "id", "job_id", "jobId"} {
 		if id := identifier(s[name]); isJobID(id) {
@@ -69,7 +68,7 @@ func (s statusInfo) id() string {
 	return ""
 }
 
-// process is the identifier of the job's process, of which 2.0 gives the URI.
+// process returns the identifier of the job's process. 2.0 gives its URI.
 func (s statusInfo) process() string {
 	uri := text(s["processID"])
 	if _, id, ok := strings.Cut(uri, "/processes/"); ok {
@@ -80,7 +79,7 @@ func (s statusInfo) process() string {
 
 func (s statusInfo) status() dispatch.Status { return parseStatus(text(s["status"])) }
 
-// isJob reports whether this is a job and not a result that has some of its members.
+// isJob reports whether this is a job, and not a result that has some of the same members.
 func (s statusInfo) isJob() bool {
 	named := s["jobID"] != nil || s["job_id"] != nil || s["processID"] != nil || text(s["type"]) == "process"
 	return named && s.id() != "" && s.status() != dispatch.Unknown
@@ -97,7 +96,7 @@ func (s statusInfo) progress() *float64 {
 	return nil
 }
 
-// message is what the platform says about the job. The 2.0 draft has the cause of a failure in a member of its own.
+// message returns the platform's message about the job. In the 2.0 draft the cause of a failure is a separate member.
 func (s statusInfo) message() string {
 	message := upstream.Text(text(s["message"]))
 	var exception map[string]json.RawMessage
@@ -116,7 +115,7 @@ func (s statusInfo) report() dispatch.Report {
 	return dispatch.Report{Status: s.status(), Progress: s.progress(), Message: s.message(), Duration: s.duration()}
 }
 
-// duration is how long the job ran, by the server's own clock; 0 where it does not tell.
+// duration returns how long the job ran by the server's clock; 0 if unknown.
 func (s statusInfo) duration() time.Duration {
 	started, finished := s.time("started"), s.time("finished")
 	if started.IsZero() || finished.Before(started) {
@@ -125,7 +124,7 @@ func (s statusInfo) duration() time.Duration {
 	return finished.Sub(started)
 }
 
-// time reads a timestamp; zero where there is none.
+// time reads a timestamp; zero for none.
 func (s statusInfo) time(name string) time.Time {
 	at := text(s[name])
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05"} {
@@ -136,14 +135,14 @@ func (s statusInfo) time(name string) time.Time {
 	return time.Time{}
 }
 
-// isJobID reports whether an identifier that a server gave can be put into a URL.
+// isJobID reports whether an identifier from a server can be put into a URL.
 func isJobID(id string) bool {
 	return id != "" && id != "." && id != ".." && len(id) <= maxSegment && !strings.ContainsAny(id, "\\?#\r\n\x00")
 }
 
 const opStatus = "ogcapi.Status"
 
-// Status reads the job's statusInfo, and of a job that failed without a word, why it did.
+// Status reads the job's statusInfo. For a failed job without a message it also looks for the cause.
 func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -153,14 +152,14 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	}
 	report := info.report()
 	if report.Status == dispatch.Failed && report.Message == "" {
-		report.Message = p.complaint(ctx, t, ref, info)
+		report.Message = p.failureCause(ctx, t, ref, info)
 	}
 	return report, nil
 }
 
-// complaint is what else says why a job failed: what there is instead of its results, by 1.0 its exception; else the
-// last errors in the log files that it links to.
-func (p *Platform) complaint(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) string {
+// failureCause finds out why a job failed: from the response in place of its results, by 1.0 an exception; else from the last
+// errors in the log files that the job links to.
+func (p *Platform) failureCause(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) string {
 	if a, err := p.get(ctx, opStatus, p.job(ref, "results"), t); err != nil && a != nil {
 		if said := upstream.Text(upstream.Said(a)); said != "" {
 			return said
@@ -171,7 +170,7 @@ func (p *Platform) complaint(ctx context.Context, t dispatch.Token, ref dispatch
 		lines, _ := p.logLines(ctx, t, p.job(ref), href)
 		said = append(said, lines...)
 	}
-	errors := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !complains.MatchString(line) })
+	errors := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !errorLine.MatchString(line) })
 	const last = 3
 	if len(errors) > 0 {
 		return upstream.Text(strings.Join(errors[max(0, len(errors)-last):], " "))
@@ -179,8 +178,8 @@ func (p *Platform) complaint(ctx context.Context, t dispatch.Token, ref dispatch
 	return upstream.Text(strings.Join(said[max(0, len(said)-1):], ""))
 }
 
-// complains finds the lines of a log that tell of an error.
-var complains = regexp.MustCompile(`(?i)error|exception|failed|fatal`)
+// errorLine matches log lines that report an error.
+var errorLine = regexp.MustCompile(`(?i)error|exception|failed|fatal`)
 
 func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (statusInfo, error) {
 	a, err := p.get(ctx, opStatus, p.job(ref), t)
@@ -192,17 +191,17 @@ func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatc
 		return nil, err
 	}
 	if info["status"] == nil {
-		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opStatus, Text: "The platform's answer has no status."}
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opStatus, Text: "The platform's response has no status."}
 	}
 	return info, nil
 }
 
-// asError gives the error that upstream made.
+// asError finds the error of package upstream.
 func asError(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
-// exception is the identity of an error by the standard: the last part of its type, as in
-// ".../exceptions/ogcapi-processes-1/1.0/no-such-job", or a server's own short code, as "NoSuchJob"; in lower case and
-// without hyphens. "": the answer carries none, so a proxy or a router may have given it.
+// exception returns the identity of an error by the standard: the last part of its type, as in
+// ".../exceptions/ogcapi-processes-1/1.0/no-such-job", or a server's own short code such as "NoSuchJob"; in lower case and
+// without hyphens. "" means that the response has none, so a proxy or a router may have sent it.
 func exception(body []byte) string {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(body, &m) != nil {
@@ -221,7 +220,8 @@ func exception(body []byte) string {
 	return ""
 }
 
-// saysUnsupported reports whether an error means that the server lacks the ability, and not that we lack the right.
+// saysUnsupported reports whether an error means that the server lacks the ability, rather than that the account lacks the
+// right.
 func saysUnsupported(body []byte) bool {
 	e := exception(body)
 	said := strings.ToLower(string(body[:min(len(body), 4096)]))

@@ -22,10 +22,11 @@ const (
 	maxStatusInfo = 1 << 20 // bytes
 )
 
-// RunSync executes while the caller waits, and streams what the process gives: the bytes of a single output, or one
-// JSON document of several; results that are all given by reference come as a STAC Collection. A server may make a job of it nonetheless, and must where the process knows no other way;
-// then RunSync follows the job until it ends, and streams its results; the Ref of the result, also of one beside an error,
-// names that job. When ctx ends before, the job is dismissed. ctx must live until the result is read.
+// RunSync executes the process while the caller waits, and streams the result: the bytes of a single output, or one JSON
+// document for several. Results that are all references come as a STAC Collection. A server may create a job nonetheless, and
+// must where the process supports nothing else; then RunSync follows the job until it ends and streams its results. The Ref of
+// the result, also of one returned with an error, names that job. If ctx ends first, the job is dismissed. ctx must live until
+// the result is read.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
 	at, err := p.locate(s.Service)
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	return streamed(a), nil
 }
 
-// linked gives results that are nothing but the links of an answer's header.
+// linked returns results that consist only of links in the response's headers.
 func (p *Platform) linked(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (*dispatch.SyncResult, error) {
 	a.Stream.Close()
 	result, err := p.collection(ctx, t, a, id)
@@ -76,7 +77,7 @@ func streamed(a *upstream.Answer) *dispatch.SyncResult {
 	return &dispatch.SyncResult{ContentType: cmp.Or(a.Header.Get("Content-Type"), "application/octet-stream"), Body: a.Stream}
 }
 
-// await follows the job that a server made of a synchronous execution.
+// await follows the job that a server created for a synchronous execution.
 func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer) (*dispatch.SyncResult, error) {
 	var err error
 	a.Body, err = io.ReadAll(io.LimitReader(a.Stream, maxStatusInfo))
@@ -93,7 +94,7 @@ func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *ups
 	return result, err
 }
 
-// follow waits until a job has ended, and streams its results.
+// follow waits until a job has ended and streams its results.
 func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult, error) {
 	for pause := firstLook; ; pause = min(2*pause, rarestLook) {
 		report, err := p.Status(ctx, t, ref)
@@ -107,12 +108,12 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 		}
 		if err := waitFor(ctx, pause); err != nil {
 			p.abandon(ctx, t, ref)
-			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not end in time.", Err: err}
+			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not finish in time.", Err: err}
 		}
 	}
 }
 
-// passes reports whether it may go better the next time. A new job may not be found at first.
+// passes reports whether a failure may be temporary. A new job may not be found at first.
 func passes(err error) bool {
 	switch dispatch.KindOf(err) {
 	case dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.NotFound:
@@ -121,7 +122,7 @@ func passes(err error) bool {
 	return false
 }
 
-// abandon dismisses a job although ctx has ended. Whether it succeeds changes nothing for the caller.
+// abandon dismisses a job although ctx has ended. The caller's result does not depend on its success.
 func (p *Platform) abandon(ctx context.Context, t dispatch.Token, ref dispatch.Ref) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()

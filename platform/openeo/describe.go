@@ -14,7 +14,7 @@ var (
 	_ dispatch.Documenter = (*Platform)(nil)
 )
 
-// Parameters are those of the process's definition, which for a process at a URL the back-end is not needed for.
+// Parameters returns the parameters of the process definition. For a process at a URL the back-end is not contacted.
 func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]dispatch.Parameter, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -25,8 +25,8 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return proc.parameters, err
 }
 
-// Check checks what a request may do under a shared account, and unless its client does not want that the schemas of the process's
-// definition, where it has one.
+// Check validates a request: its permissions under a shared account and, unless the client opted out, the schemas of the
+// process definition, if there is one.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) (warning string, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -43,7 +43,7 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	return proc.set.Unchecked(r, d), p.fits(ctx, proc, r, d)
 }
 
-// fits checks the size that a request's process graph will have, where its parameters are put in here: see order.
+// fits checks the size of a request's process graph if its parameters are substituted here, see order.
 func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
 	if proc.document == nil {
 		return nil
@@ -68,7 +68,7 @@ func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d
 	return large
 }
 
-// measure notes what tells the size of the process graph with its parameters put in.
+// measure records the size of the process graph and where its parameters are substituted.
 func (proc *process) measure(graph json.RawMessage) {
 	var v any
 	if unmarshal(graph, &v) == nil {
@@ -91,7 +91,7 @@ func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.S
 	return p.predefined(ctx, s.Application)
 }
 
-// predefined looks for a process among those that the back-end shows to everybody.
+// predefined looks up a process in the back-end's public list.
 func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 	return p.processes.Get(ctx, "predefined "+id, func(ctx context.Context, _ process) (process, error) {
 		all, err := p.shown.Get(ctx, "", p.askShown)
@@ -102,9 +102,9 @@ func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 	})
 }
 
-const maxProcesses = 10_000 // of a back-end that are known
+const maxProcesses = 10_000 // of one back-end
 
-// askShown reads the list of processes once for all that are looked for in it.
+// askShown reads the public list of processes, once for all lookups.
 func (p *Platform) askShown(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
 	var list struct {
 		Processes []json.RawMessage `json:"processes"`
@@ -116,15 +116,15 @@ func (p *Platform) askShown(ctx context.Context, _ map[string]definition) (map[s
 	for _, raw := range list.Processes[:min(len(list.Processes), maxProcesses)] {
 		var d definition
 		if json.Unmarshal(raw, &d) != nil {
-			continue // one that is odd takes nothing from the others
+			continue // a process that cannot be read must not affect the others
 		}
-		d.Graph = nil // some have one, which nobody looks at
+		d.Graph = nil // some entries have one, which is not used
 		all[d.ID] = d
 	}
 	return all, nil
 }
 
-// Document gives the definition of a process at a URL, as submitting has it.
+// Document returns the definition of a process at a URL, in the state that Submit uses.
 func (p *Platform) Document(ctx context.Context, s dispatch.Service) ([]byte, error) {
 	where, id := definedAt(s)
 	if !isURL(where) {

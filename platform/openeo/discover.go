@@ -13,11 +13,11 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// facts are what a back-end tells everybody about itself.
+// facts is what a back-end publishes about itself.
 type facts struct {
-	url    string // of the API version in use, without a slash at its end
-	jwt    bool   // a token may be sent as it is
-	remote bool   // takes process definitions by URL
+	url    string // URL of the API version in use, without a trailing slash
+	jwt    bool   // accepts a token without a prefix
+	remote bool   // accepts process definitions by URL
 	batch  bool   // has batch jobs
 }
 
@@ -25,13 +25,13 @@ type facts struct {
 type version struct {
 	URL        string `json:"url"`
 	API        string `json:"api_version"`
-	Production bool   `json:"production"` // false where it is absent, says the specification
+	Production bool   `json:"production"` // by the specification false if absent
 }
 
-// maxFacts is the size of the documents that tell them, in bytes.
+// maxFacts limits the documents that publish the facts, in bytes.
 const maxFacts = 1 << 20
 
-// known gives the back-end's facts.
+// known returns the back-end's facts.
 func (p *Platform) known(ctx context.Context) (facts, error) {
 	return p.facts.Get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
 		base, doubt := p.discover(ctx)
@@ -43,24 +43,24 @@ func (p *Platform) known(ctx context.Context) (facts, error) {
 	})
 }
 
-// unusable is what an error in asking for public facts means for a job: it waits, until the platform answers or the
-// operator has mended the endpoint.
+// unusable converts an error of reading public facts for a job: the job waits until the platform responds or the operator has
+// corrected the endpoint.
 func (p *Platform) unusable(err error) error {
 	e, ok := err.(*dispatch.Error)
 	if !ok || upstream.Silent(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name + " does not answer as an openEO API does. " + e.Text, Err: err}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name + " does not respond like an openEO API. " + e.Text, Err: err}
 }
 
-// absent reports whether an answer says that the back-end has no such resource.
+// absent reports whether a response says that the back-end lacks the resource.
 func absent(a *upstream.Answer) bool {
 	return a != nil && (a.Status == http.StatusNotFound || a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusNotImplemented)
 }
 
-// discover finds the URL of the API version to use: what /.well-known/openeo says, or the endpoint itself where it says
-// nothing, with an error where there should have been something. Only versions at the endpoint's own origin count, because
-// tokens go nowhere else.
+// discover returns the URL of the API version to use: from /.well-known/openeo, or the endpoint itself if that document is
+// missing; then the error says why it should have been there. Only versions at the endpoint's own origin count, because tokens
+// are sent nowhere else.
 func (p *Platform) discover(ctx context.Context) (string, error) {
 	const op = "openeo.discover"
 	call := p.request(op, "GET", p.endpoint+"/.well-known/openeo", "", nil)
@@ -83,7 +83,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 	}
 	if len(here) == 0 {
 		return p.endpoint, &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
-			Text: "The platform's API is elsewhere, configure it as endpoint: " + upstream.Text(doc.Versions[0].URL)}
+			Text: "The platform's API is at another address. Configure it as endpoint: " + upstream.Text(doc.Versions[0].URL)}
 	}
 	best, ok := choose(here)
 	if !ok {
@@ -92,8 +92,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 	return strings.TrimRight(best.URL, "/"), nil
 }
 
-// choose gives the highest production version of the API's major version 1; the highest of all where none is for
-// production.
+// choose returns the highest production version of major version 1; the highest of all if none is for production.
 func choose(versions []version) (version, bool) {
 	usable := slices.DeleteFunc(slices.Clone(versions), func(v version) bool {
 		n, ok := parseSemVer(v.API)
@@ -115,7 +114,7 @@ func choose(versions []version) (version, bool) {
 	}), true
 }
 
-// semVer is a version as https://semver.org/spec/v2.0.0.html has it, without its build.
+// semVer is a version as defined by https://semver.org/spec/v2.0.0.html, without build metadata.
 type semVer struct {
 	core [3]uint64
 	pre  []string
@@ -123,7 +122,7 @@ type semVer struct {
 
 var semVerText = regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$`)
 
-// parseSemVer also takes a version without a patch number.
+// parseSemVer also accepts a version without a patch number.
 func parseSemVer(s string) (v semVer, ok bool) {
 	m := semVerText.FindStringSubmatch(s)
 	if m == nil {
@@ -157,7 +156,7 @@ func (v semVer) compare(w semVer) int {
 	return slices.CompareFunc(v.pre, w.pre, comparePre)
 }
 
-// comparePre orders identifiers of a pre-release: numbers by size and before words.
+// comparePre compares identifiers of a pre-release: numbers by value, and before words.
 func comparePre(a, b string) int {
 	x, xErr := strconv.ParseUint(a, 10, 64)
 	y, yErr := strconv.ParseUint(b, 10, 64)
@@ -177,7 +176,7 @@ var (
 	remoteClass = regexp.MustCompile(`^https?://api\.openeo\.org/extensions/remote-process-definition/`)
 )
 
-// capabilities reads what the API at base can do.
+// capabilities reads the capabilities of the API at base.
 func (p *Platform) capabilities(ctx context.Context, base string) (facts, error) {
 	const op = "openeo.capabilities"
 	call := p.request(op, "GET", base+"/", "", nil)
@@ -215,8 +214,8 @@ type provider struct {
 	Issuer string `json:"issuer"`
 }
 
-// bearer is what follows "Bearer " for a token: the configured prefix and the token; or the token alone, where the
-// back-end lists the conformance class for that, or knows no OpenID Connect; or oidc/{provider}/{token}.
+// bearer returns what follows "Bearer " for a token: the configured prefix and the token; the token alone, if the back-end has
+// the conformance class for that or no OpenID Connect; or oidc/{provider}/{token}.
 func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secret, error) {
 	switch {
 	case t.Secret == "":
@@ -239,7 +238,7 @@ func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secre
 	return prefixed("oidc/"+id, t.Secret), err
 }
 
-// prefixed joins the prefix and the token; a basic token's prefix is "basic/".
+// prefixed joins the prefix and the token; the prefix of a basic token is "basic/".
 func prefixed(prefix string, t dispatch.Secret) dispatch.Secret {
 	if prefix == "basic" {
 		prefix = "basic/"
@@ -258,7 +257,8 @@ func (p *Platform) askProviders(ctx context.Context, _ []provider) ([]provider, 
 	return doc.Providers, p.unusable(err)
 }
 
-// providerFor gives the back-end's own id of an issuer; of its first, which is its default, when the issuer is not known.
+// providerFor returns the back-end's id of an issuer. For an unknown issuer it is that of the first provider, which is the
+// default.
 func providerFor(providers []provider, issuer string) (string, error) {
 	var offered []string
 	for _, pr := range providers {
@@ -271,12 +271,12 @@ func providerFor(providers []provider, issuer string) (string, error) {
 		"The platform takes no tokens of %s, but of %s.", issuer, strings.Join(offered, ", ")))}
 }
 
-// formatNames are the names that openEO uses for formats that users know under others.
+// formatNames maps users' names of formats to openEO's.
 var formatNames = map[string]string{
 	"geojson": "GeoJSON", "json": "JSON", "netcdf": "netCDF", "gtiff": "GTiff", "geotiff": "GTiff", "tiff": "GTiff",
 }
 
-// format gives the back-end's own name of an output format.
+// format returns the back-end's name of an output format.
 func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 	name := asked
 	if known, ok := formatNames[strings.ToLower(asked)]; ok {
@@ -295,7 +295,7 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 		"The platform does not write %q. It writes: %s.", asked, strings.Join(offered, ", "))), "format")
 }
 
-// askFormats lists the output formats, sorted; none when the back-end does not tell.
+// askFormats lists the output formats, sorted; none if the back-end does not list them.
 func (p *Platform) askFormats(ctx context.Context, _ []string) ([]string, error) {
 	var doc struct {
 		Output map[string]any `json:"output"`

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	documentWithin = 10 * time.Second // for one fetch, redirects included
-	documentPause  = 10 * time.Minute // longest pause of an address that does not answer
+	documentWithin = 10 * time.Second // for one fetch, including redirects
+	documentPause  = 10 * time.Minute // longest pause of an address that does not respond
 )
 
 var _ dispatch.Preparer = (*Platform)(nil)
 
-// weight is about how many bytes a process takes: the document, and what was parsed of it.
+// weight estimates the memory of a process in bytes: the document, and what was parsed from it.
 func (p process) weight() int { return 3 * (len(p.document) + p.told) }
 
-// Needs gives the URL of the document that defines the service's process, unless it is at hand.
+// Needs returns the URL of the document that defines the service's process; "" if it is cached.
 func (p *Platform) Needs(s dispatch.Service) (string, error) {
 	where, id := definedAt(s)
 	if !isURL(where) {
@@ -38,7 +38,7 @@ func (p *Platform) Needs(s dispatch.Service) (string, error) {
 	return where, nil
 }
 
-// Prepare fetches the document that defines the service's process, or reads it anew by its ETag.
+// Prepare fetches the document that defines the service's process, or revalidates it by its ETag.
 func (p *Platform) Prepare(ctx context.Context, s dispatch.Service) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -50,7 +50,7 @@ func (p *Platform) Prepare(ctx context.Context, s dispatch.Service) error {
 	return unreachable(where, err)
 }
 
-// defined gives the process at a user's URL. id is the one it must have; "": any.
+// defined returns the process at a user's URL. It must have the given id; "": any.
 func (p *Platform) defined(ctx context.Context, where, id string) (process, error) {
 	proc, err := p.documents.Get(ctx, documentKey(where, id), p.fetch(where, id))
 	return proc, unreachable(where, err)
@@ -85,7 +85,7 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 
 const opDocument = "openeo.document"
 
-// badDefinition says what is wrong with a document that was answered.
+// badDefinition describes the fault of a fetched document.
 func badDefinition(id string, err error) error {
 	member := "application"
 	if id != "" {
@@ -100,8 +100,7 @@ func badDefinition(id string, err error) error {
 	return e
 }
 
-// unreachable turns the error of a server that does not answer into that of a document: it says nothing about the
-// platform.
+// unreachable converts the failure of a server into that of a document, since it says nothing about the platform.
 func unreachable(where string, err error) error {
 	if !dispatch.Is(err, dispatch.Unavailable) && !dispatch.Is(err, dispatch.Busy) {
 		return err
@@ -118,7 +117,7 @@ func unreachable(where string, err error) error {
 	return e
 }
 
-// paused is a remembered failure, with the time until the address is asked again.
+// paused is a remembered failure, with the time until the address is tried again.
 func paused(err error, left time.Duration) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Kind != dispatch.DocumentUnreachable {

@@ -17,15 +17,15 @@ import (
 // order is the body of POST /jobs and POST /result.
 type order struct {
 	graph   map[string]any
-	options json.RawMessage // what the definition proposes, where the back-end does not read the definition itself
+	options json.RawMessage // job options of the definition, if the back-end does not read the definition itself
 }
 
-// order makes the process graph for a request: one node that calls the process, with the parameters as its arguments,
-// and a save_result after it exactly when the process does not end in one itself.
+// order builds the process graph for a request: a node that calls the process with the parameters as its arguments, followed by
+// a save_result unless the process ends in one itself.
 //
-// A definition by URL is passed on as the node's namespace where the back-end lists the conformance class of
-// remote process definitions. Any other back-end would not find the process: there its graph is sent instead, with the
-// arguments in the place of its parameters. Likewise under a shared account, so that what runs is what was checked.
+// A definition by URL is passed on as the node's namespace if the back-end has the conformance class for remote process
+// definitions. Any other back-end would not find the process: there the graph of the definition is sent, with the arguments
+// substituted for its parameters. The same is done under a shared account, so that what was checked is what runs.
 func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r dispatch.Request) (order, error) {
 	where, id := definedAt(r.Service)
 	proc, err := p.process(ctx, bearer, r.Service)
@@ -62,11 +62,11 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	return o, nil
 }
 
-// reads reports whether the back-end is left to read definitions by URL itself.
+// reads reports whether the back-end reads definitions by URL itself.
 func (p *Platform) reads(f facts) bool { return f.remote && p.permits == nil }
 
-// definedAt tells where a service's process is defined: at a URL, where it must have an id unless that is "", or under a
-// namespace of the back-end.
+// definedAt returns where a service's process is defined: at the URL where, where it must have the given id unless id is "", or
+// under a namespace of the back-end.
 func definedAt(s dispatch.Service) (where, id string) {
 	switch namespace := namespaceOf(s); {
 	case isURL(s.Application):
@@ -78,7 +78,7 @@ func definedAt(s dispatch.Service) (where, id string) {
 	}
 }
 
-// process gives what is known of the process that a service names.
+// process returns what is known about the process that a service names.
 func (p *Platform) process(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
 	if where, id := definedAt(s); isURL(where) {
 		return p.defined(ctx, where, id)
@@ -86,7 +86,7 @@ func (p *Platform) process(ctx context.Context, bearer dispatch.Secret, s dispat
 	return p.stored(ctx, bearer, s)
 }
 
-// call is the node that calls a process; it has the result.
+// call returns the node that calls a process; it is the result node.
 func call(id, namespace string, arguments json.RawMessage) map[string]any {
 	n := map[string]any{"process_id": id, "arguments": arguments, "result": true}
 	if namespace != "" {
@@ -95,7 +95,7 @@ func call(id, namespace string, arguments json.RawMessage) map[string]any {
 	return n
 }
 
-// save puts a save_result behind node last.
+// save appends a save_result after the node last.
 func (o order) save(last, format string) {
 	switch n := o.graph[last].(type) {
 	case map[string]any:
@@ -111,7 +111,7 @@ func (o order) save(last, format string) {
 	}
 }
 
-// inline gives the graph of a definition with arguments in place of its parameters, and the id of its result node.
+// inline returns the graph of a definition with arguments substituted for its parameters, and the id of its result node.
 func inline(data []byte, id string, arguments json.RawMessage) (order, string, error) {
 	d, err := parseDefinition(data, id)
 	if err != nil {
@@ -132,8 +132,7 @@ func inline(data []byte, id string, arguments json.RawMessage) (order, string, e
 	return order{graph: substitute(graph, values).(map[string]any), options: d.Options}, last, nil
 }
 
-// bind gives each parameter its value: the argument, or the default, which is null where a parameter is optional and
-// has none.
+// bind returns the value of each parameter: the argument, or the default, which is null for an optional parameter without one.
 func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(arguments, &given); err != nil {
@@ -160,14 +159,14 @@ func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.Ra
 	return values, nil
 }
 
-// callbackNames are the parameters that the standard processes give to a process graph among their arguments
-// (https://processes.openeo.org). Inside of one they hide a process's own parameter of that name.
+// callbackNames lists the parameters that the standard processes pass to a process graph among their arguments
+// (https://processes.openeo.org). Inside such a graph they hide a parameter of the process with the same name.
 var callbackNames = []string{"data", "context", "x", "y", "value", "index", "label", "parameters"}
 
-// scope is the parameters that a part of a process graph sees, while the graph is walked.
-type scope struct{ hidden map[string]int } // how many of the callbacks around hide a name
+// scope tracks which parameters are visible during the walk through a process graph.
+type scope struct{ hidden map[string]int } // how many of the enclosing callbacks hide a name
 
-// inside calls visit for each member of a node of a graph; in those of a callback, the names that are its own are hidden.
+// inside calls visit for each member of a node. In the members of a callback, its own parameter names are hidden.
 func (s *scope) inside(v map[string]any, visit func(name string, member any)) {
 	if _, callback := v["process_graph"].(map[string]any); callback {
 		own := ownNames(v["parameters"])
@@ -185,13 +184,13 @@ func (s *scope) hide(names []string, n int) {
 	}
 }
 
-// reference tells which parameter is to be put in the place of an object, if it is one that is seen.
+// reference reports whether an object refers to a parameter, and whether that parameter is visible.
 func (s *scope) reference(v map[string]any) (name string, is, seen bool) {
 	name, is = v["from_parameter"].(string)
 	return name, is, is && s.hidden[name] == 0
 }
 
-// ownNames are the names that a callback hides: by convention, or because its parameters say so.
+// ownNames returns the names that a callback hides, by convention or because its parameters declare them.
 func ownNames(parameters any) []string {
 	own := slices.Clone(callbackNames)
 	list, _ := parameters.([]any)
@@ -204,7 +203,7 @@ func ownNames(parameters any) []string {
 	return own
 }
 
-// references counts in how many places of a process graph each parameter is put in.
+// references counts in how many places of a process graph each parameter is substituted.
 func references(graph any) map[string]int64 {
 	counts, s := map[string]int64{}, &scope{map[string]int{}}
 	var count func(v any)
@@ -228,8 +227,8 @@ func references(graph any) map[string]int64 {
 	return counts
 }
 
-// substitute gives v with values in the place of {"from_parameter": name}, at any depth. What is hidden, or has no value,
-// stays.
+// substitute returns v with values in place of {"from_parameter": name}, at any depth. Parameters that are hidden or have no
+// value stay.
 func substitute(v any, values map[string]json.RawMessage) any {
 	return (&scope{map[string]int{}}).substitute(v, values)
 }
@@ -252,8 +251,8 @@ func (s *scope) substitute(v any, values map[string]json.RawMessage) any {
 	return v
 }
 
-// expanded checks the size of a process graph with the values put in, before it is built. d is the dimension of a task, whose
-// largest value counts, or nil.
+// expanded checks the size of a process graph with the values substituted, before it is built. d is the dimension of a task,
+// whose largest value counts, or nil.
 func expanded(size int, counts map[string]int64, values map[string]json.RawMessage, d *dispatch.Dimension) error {
 	total := int64(size)
 	for name, n := range counts {
@@ -273,11 +272,11 @@ func expanded(size int, counts map[string]int64, values map[string]json.RawMessa
 	return nil
 }
 
-// topLevel are the members of POST /jobs and POST /result that a request's options may set beside the job options.
+// topLevel lists the members of POST /jobs and POST /result that options may set besides the job options.
 var topLevel = []string{"description", "plan", "budget", "log_level"}
 
-// body is the JSON of an order. Options go into job_options, where the back-ends and clients in use have them, but those
-// that the specification itself knows; title "" leaves it out.
+// body returns the JSON of an order. Options go into job_options, as existing back-ends and clients expect, except for those
+// that the specification defines. title "" is omitted.
 func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 	b := map[string]any{"process": map[string]any{"process_graph": o.graph}}
 	if title != "" {
@@ -285,7 +284,7 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 	}
 	var proposed, given map[string]json.RawMessage
 	if o.options != nil && json.Unmarshal(o.options, &proposed) != nil {
-		proposed = nil // the definition's fault, and only a proposal
+		proposed = nil // a fault of the definition, which only proposes these options
 	}
 	if options != nil && json.Unmarshal(options, &given) != nil {
 		return nil, dispatch.InvalidBody("openeo.order", "The options are not an object.", "options")
@@ -305,7 +304,7 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 	return marshal(b)
 }
 
-// marshal leaves texts as they are, where [json.Marshal] would escape them for HTML.
+// marshal does not escape HTML, unlike [json.Marshal].
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -6,7 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ProviderIssuer gives the issuer that the back-end lists as the provider of that id. Misconfigured: it lists none.
+// ProviderIssuer returns the issuer of the provider that the back-end lists under the id. It returns Misconfigured if there is
+// none.
 func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -19,5 +20,5 @@ func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error
 			return known.Issuer, nil
 		}
 	}
-	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.ProviderIssuer", Text: "The platform lists no identity provider of that id."}
+	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.ProviderIssuer", Text: "The platform lists no identity provider with that id."}
 }

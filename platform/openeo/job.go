@@ -18,8 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// Submit creates a job, or starts the one that s.Ref names. A created job whose identifier did not arrive is Uncertain:
-// the listing has it, with the tag.
+// Submit creates a job, or starts the one that s.Ref names. If a job was created but its identifier did not arrive, the error
+// is Uncertain: the listing shows the job with its tag.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -54,18 +54,18 @@ func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	if a == nil || a.Status >= 300 {
 		return dispatch.Step{}, err
 	}
-	// It is created, however the rest of the answer arrived.
+	// The job is created, even if the rest of the response is damaged.
 	id := created(a)
 	if id == "" {
-		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not tell the job's identifier.", Err: err}
+		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not return the job's identifier.", Err: err}
 	}
 	return dispatch.Step{Ref: dispatch.Ref{ID: id}}, nil
 }
 
 var jobLocation = regexp.MustCompile(`/jobs/([^/]+)/?$`)
 
-// created is the identifier in the answer to POST /jobs: OpenEO-Identifier, else the last segment of Location (which is
-// not followed, so its host does not matter), else id in the body; "" when there is none.
+// created returns the identifier in the response to POST /jobs: OpenEO-Identifier, else the last segment of Location (which is
+// not followed, so its host does not matter), else id in the body; "" for none.
 func created(a *upstream.Answer) string {
 	if id := a.Header.Get("OpenEO-Identifier"); validID(id) {
 		return id
@@ -106,8 +106,8 @@ func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref
 	return step, err
 }
 
-// withTag is a job's title as it is at the platform: listings must carry the title, and need carry nothing else of a
-// client's.
+// withTag returns a job's title at the platform. Listings must show the title, and need not show anything else that a client
+// sent.
 func withTag(title, tag string) string {
 	if tag == "" {
 		return title
@@ -119,7 +119,7 @@ var tagged = regexp.MustCompile(`(?s)^.* \[([^\s\[\]]+)\]$`)
 
 const maxTag = 256 // bytes
 
-// tagOf is the inverse of withTag for a tag without spaces and brackets; "" for a title without one.
+// tagOf is the inverse of withTag for a tag without spaces and brackets; "" for a title without a tag.
 func tagOf(title string) string {
 	m := tagged.FindStringSubmatch(title[max(0, len(title)-maxTag):])
 	if m == nil {
@@ -128,7 +128,7 @@ func tagOf(title string) string {
 	return m[1]
 }
 
-// job is the metadata that GET /jobs and GET /jobs/{id} give.
+// job is the metadata of GET /jobs and GET /jobs/{id}.
 type job struct {
 	ID       string          `json:"id"`
 	Title    json.RawMessage `json:"title"`
@@ -156,7 +156,7 @@ var units = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": tim
 	"second": time.Second, "seconds": time.Second, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
 	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour}
 
-// duration is how long the job ran; 0 where that is not told, or in no unit of time.
+// duration returns how long the job ran; 0 if that is missing, or has no unit of time.
 func (j job) duration() time.Duration {
 	var usage, told map[string]json.RawMessage
 	_ = json.Unmarshal(j.Usage, &usage)
@@ -172,7 +172,7 @@ func (j job) duration() time.Duration {
 	return time.Duration(d)
 }
 
-// number is v within bounds, nil if it is no number.
+// number returns v if it is a number within the bounds, and nil otherwise.
 func number(v json.RawMessage, lowest, highest float64) *float64 {
 	var f *float64
 	if json.Unmarshal(v, &f) != nil || f == nil {
@@ -240,8 +240,8 @@ func (p *Platform) failureOfResults(ctx context.Context, path string, bearer dis
 	return upstream.Text(upstream.Said(a))
 }
 
-// Cancel stops a job that runs or waits to, and deletes one that is only created. What has ended, or is gone, is left. A
-// back-end that shows a canceled job as created again keeps it so until Cancel is repeated.
+// Cancel stops a queued or running job, and deletes one that is only created. It does nothing if the job has ended or does not
+// exist. Some back-ends show a canceled job as created again; it stays so until Cancel is repeated.
 func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -276,12 +276,12 @@ func unlessGone(err error) error {
 }
 
 const (
-	listPage = 1000 // jobs asked for at once
-	logsPage = 1000 // log entries, likewise
+	listPage = 1000 // jobs per request
+	logsPage = 1000 // log entries per request
 	maxPages = 1000
 )
 
-// List gives the account's jobs in the back-end's order. A listing that is known to be incomplete ends with an error.
+// List returns the account's jobs in the back-end's order. A listing that is known to be incomplete ends with an error.
 func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
 	const op = "openeo.list"
 	return func(yield func(dispatch.Listed, error) bool) {
@@ -299,20 +299,20 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 					yield(dispatch.Listed{}, err)
 					return
 				}
-				if validID(j.ID) && !yield(j.listed(), nil) { // no other is one that was given to us
+				if validID(j.ID) && !yield(j.listed(), nil) { // the broker never stored an invalid id
 					return
 				}
 			}
 			missing = missing || len(page.Missing) > 0
 		}
 		if missing {
-			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op, Text: "A part of the platform's federation does not answer."})
+			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op, Text: "A part of the platform's federation does not respond."})
 		}
 	}
 }
 
 type jobPage struct {
-	Jobs    []json.RawMessage `json:"jobs"` // each read in its turn
+	Jobs    []json.RawMessage `json:"jobs"` // decoded one by one
 	Links   []link            `json:"links"`
 	Missing []string          `json:"federation:missing"`
 }
@@ -325,8 +325,8 @@ type link struct {
 func (p jobPage) links() []link { return p.Links }
 func (p logPage) links() []link { return p.Links }
 
-// pages reads a resource of the account page by page, as the links lead. A token goes to no other origin, so a link that
-// leads there is an error, as one that leads back is: the pages would be incomplete.
+// pages reads a resource of the account page by page along its links. Tokens are sent to no other origin, so a link to another
+// origin is an error, as is a link to an earlier page: the pages would be incomplete.
 func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, path string, t dispatch.Token) iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
 		var none P
@@ -362,7 +362,7 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 	}
 }
 
-// read reads one page and tells the next, "" on the last, and the page's size in bytes.
+// read reads one page. It returns the URL of the next, "" on the last, and the page's size in bytes.
 func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string, bearer dispatch.Secret) (page P, next string, size int, err error) {
 	a, err := p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil))
 	if err != nil {
@@ -387,7 +387,7 @@ func (j job) listed() dispatch.Listed {
 	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created), Report: j.report()}
 }
 
-// moment reads an RFC 3339 time; zero if it is none.
+// moment parses an RFC 3339 time; zero if it is not one.
 func moment(v json.RawMessage) time.Time {
 	at, _ := time.Parse(time.RFC3339, text(v))
 	return at
@@ -411,7 +411,7 @@ func (l logLine) entry() dispatch.LogEntry {
 
 const maxLogs = 20000
 
-// Logs reads the job's log, 20,000 entries at most: by the back-end's next links where it gives them, else by the
+// Logs reads the job's log, at most 20,000 entries: along the back-end's next links if there are any, else by the
 // specification's offset, which is the id of the last entry.
 func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.LogEntry, error) {
 	ctx, end := p.answers.Begin(ctx)
@@ -448,7 +448,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	return entries, nil
 }
 
-// id is the entry's id; "" if it has none.
+// id returns the entry's id; "" for none.
 func (l logLine) id() string {
 	if id := text(l.ID); id != "" {
 		return id

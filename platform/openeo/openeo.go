@@ -1,6 +1,6 @@
-// Package openeo runs jobs on back-ends that speak the openEO API, versions 1.x.
+// Package openeo runs jobs on back-ends that implement the openEO API, versions 1.x.
 //
-// It is written from https://api.openeo.org and from how real back-ends deviate. A job takes two requests with an effect: one
+// It follows https://api.openeo.org and the observed deviations of real back-ends. A job takes two requests with an effect: one
 // creates it, inert and marked by a tag at the end of its title, and one starts it.
 package openeo
 
@@ -17,18 +17,18 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// Config names one back-end.
+// Config is the configuration of one back-end.
 type Config struct {
 	Name        string           // for texts to the operator
-	Endpoint    string           // URL as operators and users know it: the API itself, or where its versions are found
-	TokenPrefix string           // put before the token and a slash: "oidc/CDSE"; default: derived from the token's issuer
-	Client      *upstream.Client // must trust Endpoint where that is private
-	AllowHosts  []string         // where process definitions may lie; empty: any public host
-	Permits     dispatch.Permits // what requests may do under an account that users share
+	Endpoint    string           // URL as operators and users know it: of the API itself, or of the host that lists its versions
+	TokenPrefix string           // put before the token with a slash: "oidc/CDSE"; default: derived from the token's issuer
+	Client      *upstream.Client // must trust Endpoint if that is private
+	AllowHosts  []string         // hosts of process definitions; empty: any public host
+	Permits     dispatch.Permits // permissions of requests under a shared account
 	Now         func() time.Time // default time.Now
 }
 
-// Platform is a [dispatch.Platform]. It knows a back-end's public facts for a while, and nothing about users.
+// Platform is a [dispatch.Platform] for one back-end. It caches the back-end's public facts and holds no user state.
 type Platform struct {
 	name       string
 	endpoint   string
@@ -37,14 +37,14 @@ type Platform struct {
 	allowHosts []string
 	permits    dispatch.Permits
 
-	answers *upstream.Share // large ones that are in memory at once
+	answers *upstream.Share // memory for large responses
 
 	facts     *upstream.Cache[facts]
 	providers *upstream.Cache[[]provider]
 	formats   *upstream.Cache[[]string]
-	documents *upstream.Cache[process]               // defined at users' URLs
-	processes *upstream.Cache[process]               // known to the back-end by their ids
-	shown     *upstream.Cache[map[string]definition] // the back-end's own processes
+	documents *upstream.Cache[process]               // at users' URLs
+	processes *upstream.Cache[process]               // stored at the back-end, by id
+	shown     *upstream.Cache[map[string]definition] // predefined at the back-end
 }
 
 var (
@@ -58,10 +58,10 @@ var (
 
 const (
 	factsLife   = 15 * time.Minute
-	processLife = time.Minute // then a definition is asked for again, by its ETag where it has one
+	processLife = time.Minute // then a definition is requested again, with its ETag if it has one
 )
 
-// New makes a Platform. It asks nobody.
+// New returns a Platform. It sends no request.
 func New(c Config) *Platform {
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
@@ -76,15 +76,15 @@ func New(c Config) *Platform {
 	return p
 }
 
-// TwoStep is true: a job is created, then started.
+// TwoStep returns true: a job is created, then started.
 func (p *Platform) TwoStep() bool { return true }
 
-// processName is an id or a namespace. The specification allows word characters only; the field also uses hyphens, and
-// "u:someone" for a user's namespace.
+// processName matches an id or a namespace. The specification allows word characters only; in the field there are also hyphens,
+// and "u:someone" for a user's namespace.
 var processName = regexp.MustCompile(`^[\w\-.:~@]+$`)
 
-// Base checks that the application is the URL of a process definition, or the id of a process that the back-end knows in
-// the service's namespace (null: the user's own, then predefined). The namespace of an id may be the URL of its definition.
+// Base checks that the application is the URL of a process definition, or the id of a process in the service's namespace (null:
+// the user's own, then predefined). The namespace of an id may be the URL of its definition.
 func (p *Platform) Base(s dispatch.Service) (string, error) {
 	const op = "openeo.Base"
 	if isURL(s.Application) {
@@ -119,7 +119,7 @@ func namespaceOf(s dispatch.Service) string {
 	return *s.Namespace
 }
 
-// call makes one request to the back-end's API, at a path below the version in use.
+// call sends one request to the back-end's API, at a path below the version in use.
 func (p *Platform) call(ctx context.Context, op, method, path string, bearer dispatch.Secret, body []byte) (*upstream.Answer, error) {
 	f, err := p.known(ctx)
 	if err != nil {
@@ -145,17 +145,17 @@ func (p *Platform) get(ctx context.Context, op, path string, bearer dispatch.Sec
 	return a, upstream.JSON(a, op, into)
 }
 
-// jobID is what the specification allows; "." and ".." would address something else.
+// jobID matches what the specification allows; "." and ".." would address something else.
 var jobID = regexp.MustCompile(`^[\w\-.~]+$`)
 
-// maxID is the length of an identifier in bytes: it is kept with the job, and put into URLs.
+// maxID is the maximum length of an identifier in bytes. Identifiers are stored with the job and put into URLs.
 const maxID = 256
 
 func validID(id string) bool {
 	return len(id) <= maxID && jobID.MatchString(id) && id != "." && id != ".."
 }
 
-// jobPath is the path of a job.
+// jobPath returns the path of a job.
 func jobPath(op string, ref dispatch.Ref) (string, error) {
 	if !validID(ref.ID) {
 		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: op, Text: "The platform has no such job."}
@@ -163,7 +163,7 @@ func jobPath(op string, ref dispatch.Ref) (string, error) {
 	return "/jobs/" + ref.ID, nil
 }
 
-// absolute is href seen from a document at base.
+// absolute resolves href relative to a document at base.
 func absolute(base *url.URL, href string) string {
 	u, err := base.Parse(href)
 	if err != nil {
@@ -172,7 +172,7 @@ func absolute(base *url.URL, href string) string {
 	return u.String()
 }
 
-// Probe reads the back-end's facts, and if there is a token, tries it.
+// Probe reads the back-end's facts and, if there is a token, tries it.
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -188,16 +188,16 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	}
 	a, err := p.call(ctx, "openeo.me", http.MethodGet, "/me", bearer, nil)
 	if absent(a) {
-		return nil // who the token is for cannot be asked, which is allowed
+		return nil // the back-end has no resource for the token's user, which is allowed
 	}
 	return err
 }
 
-// codes are the kinds of the openEO error codes that mean something else than their HTTP status. See
-// https://api.openeo.org/draft/errors.json; ConcurrentJobLimit and OidcSupportError are what back-ends send unofficially.
+// codes maps the openEO error codes whose kind differs from that of their HTTP status. See
+// https://api.openeo.org/draft/errors.json; back-ends send ConcurrentJobLimit and OidcSupportError unofficially.
 var codes = map[string]dispatch.Kind{
 	"AuthenticationRequired":      dispatch.SignInRequired,
-	"TokenInvalid":                dispatch.SignInRequired, // 403 also for a token that has just expired
+	"TokenInvalid":                dispatch.SignInRequired, // 403; also sent for a token that has just expired
 	"CredentialsInvalid":          dispatch.SignInRequired,
 	"AuthenticationSchemeInvalid": dispatch.Misconfigured, // another token prefix is needed
 	"OidcSupportError":            dispatch.Misconfigured,
@@ -217,7 +217,7 @@ var codes = map[string]dispatch.Kind{
 	"FeatureUnsupported":          dispatch.Unsupported,
 }
 
-// refine gives an error the kind that the answer's openEO code means.
+// refine sets the kind that the response's openEO code means.
 func refine(a *upstream.Answer, err error) error {
 	e, ok := err.(*dispatch.Error)
 	if !ok || a == nil {
@@ -238,7 +238,7 @@ func isObject(data []byte) bool {
 	return json.Unmarshal(data, &m) == nil && m != nil
 }
 
-// codeOf is the openEO error code of an answer, "" if it has none.
+// codeOf returns the openEO error code of a response; "" for none.
 func codeOf(a *upstream.Answer) string {
 	var body struct {
 		Code any `json:"code"`

@@ -17,7 +17,7 @@ const opPermits = "openeo.permits"
 
 var _ dispatch.Permitter = (*Platform)(nil)
 
-// costly are the options that a shared account must permit.
+// costly lists the options that need a permission under a shared account.
 var costly = []string{"plan", "budget"}
 
 // Permitted checks the options of a request.
@@ -37,10 +37,10 @@ func (p *Platform) Permitted(r dispatch.Request) error {
 	return nil
 }
 
-// storing are the processes that reach what the account, or the back-end's machine, stores.
+// storing matches the processes that access what the account, or the back-end's machine, stores.
 var storing = regexp.MustCompile(`^(load_uploaded_files|load_disk_data|load_disk_collection|export_workspace|save_user_.*)$`)
 
-// addressing are the arguments of processes that load either from a public URL or, by an identifier, what the account stores.
+// addressing lists the arguments of processes that load either from a public URL or, by an identifier, what the account stores.
 var addressing = map[string][]string{
 	"load_result":   {"id"},
 	"load_ml_model": {"id", "uri"},
@@ -48,7 +48,8 @@ var addressing = map[string][]string{
 	"read_vector":   {"filename"},
 }
 
-// opening are the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a path on its machine.
+// opening lists the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a path on its
+// machine.
 var opening = map[string][]string{
 	"load_url":          {"url"},
 	"get_geometries":    {"filename"},
@@ -56,23 +57,23 @@ var opening = map[string][]string{
 	"aggregate_spatial": {"geometries"},
 }
 
-// permission is the check of what one request runs under a shared account.
+// permission checks what one request runs under a shared account.
 type permission struct {
 	permits dispatch.Permits
 	steps   *budget.Meter
 	values  map[string][]placed // of each parameter of the process: several in a task
 	scope   scope
-	at      []any // where in the request's body that is defined which is being walked
+	at      []any // location, in the request's body, of what is being walked
 }
 
-// placed is a value that a parameter may have, and its place in the request's body.
+// placed is a value that a parameter may have, and its location in the request's body.
 type placed struct {
 	value any
 	at    []any
 }
 
-// permitted checks every node that a request runs, with the parameters put in, or with each value of a task's dimension: those of its
-// process definition, and those in its parameters.
+// permitted checks every node that a request runs, with the parameters substituted, or with each value of a task's dimension:
+// the nodes of its process definition, and those in its parameters.
 func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
 	if p.permits == nil {
 		return nil
@@ -86,7 +87,7 @@ func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Reque
 		return err
 	}
 	given := c.values
-	c.values = nil // values that are put in refer to no parameter of the process
+	c.values = nil // substituted values cannot refer to parameters of the process
 	for _, all := range given {
 		for _, v := range all {
 			c.at = v.at
@@ -98,7 +99,7 @@ func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Reque
 	return nil
 }
 
-// graphOf gives the graph that a request runs, and notes the values of its parameters.
+// graphOf returns the graph that a request runs, and records the values of its parameters.
 func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimension) (any, error) {
 	_, id := definedAt(r.Service)
 	values := map[string]json.RawMessage{}
@@ -191,7 +192,7 @@ func (c *permission) walk(v any) (err error) {
 func (c *permission) node(n map[string]any) error {
 	for _, namespace := range c.possible(n["namespace"]) {
 		if text, is := namespace.value.(string); namespace.value != nil && (!is || isURL(text)) {
-			if err := c.refused("namespace", namespace.at); err != nil { // the back-end reads a definition there that nobody checked
+			if err := c.refused("namespace", namespace.at); err != nil { // the back-end reads a definition there that was not checked
 				return err
 			}
 		}
@@ -207,7 +208,7 @@ func (c *permission) node(n map[string]any) error {
 	return nil
 }
 
-// tooMuch is the error of a check that is given up.
+// tooMuch returns the error of a check that exceeded its budget.
 func (c *permission) tooMuch() error {
 	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
 		return dispatch.InvalidBody(opPermits, "Checking what the process may do takes too long: it takes "+over.Error()+".", c.at...)
@@ -260,7 +261,8 @@ func (c *permission) opens(process string, arguments any) error {
 	return nil
 }
 
-// public reports whether the arguments of a process name public URLs only, by one of these names at least; if not, at which value.
+// public reports whether the arguments of a process name only public URLs, and at least one of the names is given; if not, at
+// returns the offending value's location.
 func (c *permission) public(arguments any, names []string) (all bool, at []any) {
 	given, _ := arguments.(map[string]any)
 	for _, name := range names {
@@ -278,11 +280,11 @@ func (c *permission) public(arguments any, names []string) (all bool, at []any) 
 	return all, nil
 }
 
-// ofJob is the end of an address of a job's results that is not signed. Back-ends take such an address for the account's own job,
-// whatever its host.
+// ofJob matches the end of an unsigned URL of a job's results. Back-ends take such a URL for the account's own job, whatever
+// its host.
 var ofJob = regexp.MustCompile(`(^|/)jobs/[^/]*/results$`)
 
-// isPublic reports whether an address is a URL, and none of a job's results that only its account may read.
+// isPublic reports whether an address is a URL, and not one of a job's results that only its account may read.
 func isPublic(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Host == "" {
@@ -291,16 +293,16 @@ func isPublic(address string) bool {
 	return !ofJob.MatchString(strings.TrimRight(u.Path, "/"))
 }
 
-// possible gives what may stand in the place of v: itself, or what the parameter that it refers to may be. A reference that cannot be
-// followed is given as it is.
+// possible returns what v may stand for: itself, or the values of the parameter that it refers to. A reference that cannot be
+// resolved is returned as it is.
 func (c *permission) possible(v any) []placed {
 	m, is := v.(map[string]any)
 	if !is {
 		return []placed{{v, c.at}}
 	}
 	if name, _, seen := c.scope.reference(m); seen && c.values[name] != nil {
-		if !c.steps.Spend(4 * len(c.values[name])) { // an address takes about four steps to read
-			return nil // walk says so
+		if !c.steps.Spend(4 * len(c.values[name])) { // reading an address takes about four steps
+			return nil // walk reports the exceeded budget
 		}
 		return c.values[name]
 	}

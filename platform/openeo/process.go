@@ -15,23 +15,23 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// maxDefinition bounds a process definition; real ones have up to 0.9 MB.
+// maxDefinition limits a process definition in bytes; real ones have up to 0.9 MB.
 const maxDefinition = 2 << 20
 
-// process is what must be known of the process that a service names.
+// process is what must be known about the process that a service names.
 type process struct {
 	id         string
 	saves      bool   // its own graph ends in save_result
-	document   []byte // the definition itself, where it is at a URL
+	document   []byte // the definition itself, if it is at a URL
 	etag       string
 	parameters []dispatch.Parameter
-	set        *parameters.Set  // nil: it does not say what parameters it has
+	set        *parameters.Set  // nil: the definition does not list parameters
 	size       int              // of the process graph in bytes
-	told       int              // bytes of the back-end's answer, where it is known by its id
-	references map[string]int64 // in how many places of it each parameter is put in
+	told       int              // bytes of the back-end's response, if it is known by its id
+	references map[string]int64 // number of places in which each parameter is substituted
 }
 
-// definition is a process as openEO documents have it.
+// definition is a process as openEO documents define it.
 type definition struct {
 	ID         string          `json:"id"`
 	Graph      json.RawMessage `json:"process_graph"`
@@ -39,10 +39,10 @@ type definition struct {
 	Options    json.RawMessage `json:"default_job_options"`
 }
 
-// parameterList is counted before it is built.
+// parameterList is counted before it is decoded.
 type parameterList []parameter
 
-// UnmarshalJSON reads a list within service_parameters.
+// UnmarshalJSON decodes a list within service_parameters.
 func (l *parameterList) UnmarshalJSON(data []byte) error {
 	if err := budget.ServiceParameters.Check(budget.Entries(data)); err != nil {
 		return err
@@ -58,13 +58,13 @@ type parameter struct {
 	Schema      json.RawMessage `json:"schema"`
 }
 
-// process keeps of a definition what submitting needs.
+// process returns the parts of a definition that Submit needs.
 func (d definition) process() process {
 	proc := process{id: d.ID, saves: endsInSave(d.Graph)}
 	if d.Parameters == nil {
 		return proc
 	}
-	reader := parameters.NewReader(context.Background()) // what is read is kept for others, too
+	reader := parameters.NewReader(context.Background()) // the result is cached for others, so it must not depend on this request's context
 	for _, prm := range d.Parameters {
 		proc.parameters = append(proc.parameters, reader.Describe(dispatch.Parameter{Name: prm.Name,
 			Description: prm.Description, Optional: prm.Optional, Default: prm.Default, Schema: prm.Schema}))
@@ -73,7 +73,7 @@ func (d definition) process() process {
 	return proc
 }
 
-// parseDefinition reads a process, or picks the one with the id out of a list of processes.
+// parseDefinition parses a process, or selects the one with the id from a list of processes.
 func parseDefinition(data []byte, id string) (definition, error) {
 	var doc struct {
 		definition
@@ -108,7 +108,7 @@ func parseDefinition(data []byte, id string) (definition, error) {
 	return d, err
 }
 
-// node is one step of a process graph. Members it does not name are kept.
+// node is one step of a process graph. Members that it does not name are kept.
 type node map[string]json.RawMessage
 
 func (n node) process() string {
@@ -119,7 +119,7 @@ func (n node) process() string {
 
 func (n node) isResult() bool { return string(n["result"]) == "true" }
 
-// parseGraph reads a process graph and tells which node has its result: the one marked so, or the only one.
+// parseGraph parses a process graph and returns the id of its result node: the one marked so, or the only one.
 func parseGraph(data json.RawMessage) (graph map[string]node, result string, err error) {
 	if json.Unmarshal(data, &graph) != nil || len(graph) == 0 {
 		return nil, "", errors.New("the document has no process_graph")
@@ -143,15 +143,15 @@ func endsInSave(data json.RawMessage) bool {
 	return err == nil && graph[result].process() == "save_result"
 }
 
-// stored gives a process that the back-end knows by id. What the back-end does not show is taken for one that does not
-// save its result.
+// stored returns a process that the back-end knows by id. A process that the back-end does not show is assumed not to save its
+// result.
 func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
 	path, ns := "/process_graphs/"+url.PathEscape(s.Application), namespaceOf(s)
 	switch {
 	case ns != "" && ns != "user":
 		path = "/processes/" + url.PathEscape(ns) + "/" + url.PathEscape(s.Application)
 	case bearer == "":
-		return process{id: s.Application}, nil // nobody's own
+		return process{id: s.Application}, nil // without a token it cannot be the user's own
 	}
 	whose := sha256.Sum256([]byte(bearer.Reveal()))
 	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {

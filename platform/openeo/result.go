@@ -13,11 +13,11 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// syncTime is how long a synchronous run may take; the field's clients wait as long.
+// syncTime limits a synchronous run; clients in the field wait as long.
 const syncTime = 30 * time.Minute
 
-// Results reads the job's results: a STAC Collection as it is, or an Item as a Collection of its assets; with relative
-// links made absolute. Assets are often signed URLs that end soon: nothing is kept.
+// Results reads the job's results: a STAC Collection unchanged, or an Item as a Collection of its assets; relative links are
+// made absolute. Assets are often signed URLs that expire soon, so nothing is cached.
 func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -32,7 +32,7 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	}
 	a, err := p.call(ctx, op, http.MethodGet, path+"/results", bearer, nil)
 	if e, ok := err.(*dispatch.Error); ok && a != nil && a.Status == http.StatusFailedDependency {
-		e.Kind = dispatch.BadUpstream // there will be no results: the job is in error, and this is why
+		e.Kind = dispatch.BadUpstream // there will be no results: the job is in error, for this reason
 	}
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	return collection(op, ref.ID, a)
 }
 
-// collection makes a STAC Collection of an answer with results.
+// collection converts a response with results into a STAC Collection.
 func collection(op, id string, a *upstream.Answer) (json.RawMessage, error) {
 	var doc stac.Object
 	if err := upstream.JSON(a, op, &doc); err != nil {
@@ -73,7 +73,7 @@ func text(v json.RawMessage) string {
 	return s
 }
 
-// wrap gives a Collection what an Item has: its assets, what its properties say of all of it, and its links.
+// wrap returns a Collection with an Item's assets, those of its properties that apply to the whole, and its links.
 func wrap(item stac.Object) stac.Object {
 	c := stac.Object{}
 	for _, name := range []string{"stac_version", "stac_extensions", "id", "assets", "openeo:status"} {
@@ -92,8 +92,8 @@ func wrap(item stac.Object) stac.Object {
 	return c
 }
 
-// linksOfItem are an Item's links as its Collection has them: what leads to the Item itself is one to an item, and where
-// the Item belonged is left out.
+// linksOfItem returns an Item's links as links of its Collection: a link to the Item itself becomes one to an item, and links
+// to its former parents are omitted.
 func linksOfItem(item stac.Object) []stac.Object {
 	all := []stac.Object{}
 	for _, l := range stac.Links(item) {
@@ -108,7 +108,7 @@ func linksOfItem(item stac.Object) []stac.Object {
 	return all
 }
 
-// RunSync runs a request at once and streams the file that it makes, for at most half an hour.
+// RunSync runs a request at once and streams the file that it creates, for at most 30 minutes.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
