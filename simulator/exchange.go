@@ -23,7 +23,7 @@ func refuseIdP(w http.ResponseWriter, p problem) {
 	writeJSON(w, p.status, doc)
 }
 
-// token answers the token endpoint of a realm.
+// token handles the token endpoint of a realm.
 func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {
@@ -66,7 +66,7 @@ func (idp *IdP) token(w http.ResponseWriter, c call) *problem {
 	return &problem{400, "unsupported_grant_type", "Unsupported grant_type"}
 }
 
-// authenticate gives the client of a request, by HTTP Basic or by form.
+// authenticate returns the client of a request, authenticated by HTTP Basic or in the form.
 func (r *realm) authenticate(c call) (string, *problem) {
 	name, secret := c.PostForm.Get("client_id"), c.PostForm.Get("client_secret")
 	if user, password, ok := c.BasicAuth(); ok {
@@ -103,7 +103,7 @@ func (idp *IdP) serviceGrant(w http.ResponseWriter, r *realm, name string) *prob
 	return nil
 }
 
-// issue answers with a new access token, and more members.
+// issue responds with a new access token and the additional members.
 func (idp *IdP) issue(w http.ResponseWriter, r *realm, user, client string, more object) {
 	doc := object{
 		"access_token": r.mint(idp.claims(r, user, client), Odd{}), "token_type": "Bearer", "expires_in": int(idp.TokenLife / time.Second),
@@ -114,8 +114,8 @@ func (idp *IdP) issue(w http.ResponseWriter, r *realm, user, client string, more
 	writeJSON(w, 200, doc)
 }
 
-// exchange is Keycloak's legacy token exchange to a linked identity provider. It does not look at the audience of the
-// subject token.
+// exchange handles Keycloak's legacy token exchange to a linked identity provider, which ignores the audience of the subject
+// token.
 func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *problem {
 	form := c.PostForm
 	if !form.Has("requested_issuer") {
@@ -145,7 +145,7 @@ func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *
 	return nil
 }
 
-// handOut answers an exchange with the token that is stored with a link.
+// handOut responds to an exchange with the token that is stored with a link.
 func (idp *IdP) handOut(w http.ResponseWriter, l link, more object) {
 	doc := object{
 		"access_token": l.token, "token_type": "Bearer", "expires_in": int(l.ends.Sub(nowFrom(idp.Now)).Round(time.Second) / time.Second),
@@ -162,11 +162,11 @@ func (idp *IdP) handOut(w http.ResponseWriter, l link, more object) {
 
 var unreachable = &problem{400, "invalid_request", "Failed to retrieve token from identity provider"}
 
-// renewAtLeft is how much of its life a stored token has left when it is renewed.
+// renewAtLeft: a stored token is renewed when it has less lifetime left than this.
 const renewAtLeft = 5 * time.Second
 
-// linked gives a user's link with a token to hand out. A link whose token cannot be renewed says so once; then it is as if
-// there were none. idp.mu is held, but not while the platform's provider is asked.
+// linked returns a user's link with a token to hand out. A link whose token cannot be renewed fails once with token_expired and
+// is then removed. idp.mu is held, except during the request to the platform's provider.
 func (idp *IdP) linked(c call, user string) (link, *problem) {
 	l, ok := idp.links[user]
 	switch {
@@ -185,7 +185,7 @@ func (idp *IdP) linked(c call, user string) (link, *problem) {
 	return idp.renew(user, l.renewals)
 }
 
-// renew renews the token that is stored for a user; seen is how often that was done when the refresh token was read.
+// renew renews the token stored for a user; seen is the number of renewals at the time the refresh token was read.
 func (idp *IdP) renew(user string, seen int) (link, *problem) {
 	l := idp.links[user]
 	switch {
@@ -209,7 +209,7 @@ func (idp *IdP) lose(user string) (link, *problem) {
 	return link{}, &problem{400, "token_expired", "linked token is expired"}
 }
 
-// brokered is Keycloak's Identity Brokering API, version 2.
+// brokered handles Keycloak's Identity Brokering API, version 2.
 func (idp *IdP) brokered(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {

@@ -13,79 +13,78 @@ import (
 	"time"
 )
 
-// Fault is one way in which requests go wrong: which it strikes, and what it does to them. In JSON, durations are
-// nanoseconds.
+// Fault describes which requests fail, and how. In JSON, durations are nanoseconds.
 type Fault struct {
 	Route  string  `json:"route,omitempty"`  // such as "POST /jobs/{id}/results"; "": every route
-	Skip   int     `json:"skip,omitempty"`   // so many are let pass first
-	Times  int     `json:"times,omitempty"`  // then so many are struck; 0: all
-	Chance float64 `json:"chance,omitempty"` // with this probability; 0: always
-	Beyond int     `json:"beyond,omitempty"` // only those beyond so many in a second; 0: no matter how many
+	Skip   int     `json:"skip,omitempty"`   // number of requests to let pass first
+	Times  int     `json:"times,omitempty"`  // number of requests to strike then; 0: all
+	Chance float64 `json:"chance,omitempty"` // probability for each request; 0: always
+	Beyond int     `json:"beyond,omitempty"` // strike only requests beyond this many per second; 0: all
 
 	Latency time.Duration `json:"latency,omitempty"` // before anything else
 
-	// After lets the request take effect before the fault; otherwise Status and Cut come in place of the effect.
+	// After applies the fault after the request has taken effect. Otherwise Status and Cut prevent the effect.
 	After bool `json:"after,omitempty"`
-	Cut   bool `json:"cut,omitempty"` // the connection is closed without an answer
+	Cut   bool `json:"cut,omitempty"` // close the connection without a response
 
-	Status     int           `json:"status,omitempty"` // answered in place of the server's own
-	Code       string        `json:"code,omitempty"`   // in the protocol's own error body
+	Status     int           `json:"status,omitempty"` // respond with this status in place of the server's response
+	Code       string        `json:"code,omitempty"`   // in the protocol's error body
 	Message    string        `json:"message,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"` // rounded to seconds
 
-	Header           map[string]string `json:"header,omitempty"` // set; "" removes, as in {"Location": ""}
+	Header           map[string]string `json:"header,omitempty"` // headers to set; "" removes, as in {"Location": ""}
 	RelativeLocation bool              `json:"relative_location,omitempty"`
-	Body             string            `json:"body,omitempty"` // in place of the server's own
-	Pad              int               `json:"pad,omitempty"`  // so many blanks before the body
+	Body             string            `json:"body,omitempty"` // in place of the server's
+	Pad              int               `json:"pad,omitempty"`  // number of blanks before the body
 	Form             Form              `json:"form,omitempty"`
 	Pause            time.Duration     `json:"pause,omitempty"` // between two bytes of a Slow body
 
-	second time.Time // that began with the first request of it
-	passed int       // since then
+	second time.Time // beginning of the current second of Beyond
+	passed int       // requests since then
 }
 
-// Form is how a body arrives.
+// Form is how a body is sent.
 type Form string
 
 const (
 	AsIs      Form = ""
-	HTML      Form = "html"      // a page in its place
+	HTML      Form = "html"      // an HTML page in its place
 	Truncated Form = "truncated" // the first half only, said to be all
 	Torn      Form = "torn"      // the connection is cut in the middle
-	Endless   Form = "endless"   // it never ends
-	Slow      Form = "slow"      // a byte at a time, Pause apart
+	Endless   Form = "endless"   // the body never ends
+	Slow      Form = "slow"      // a byte at a time, separated by Pause
 )
 
-// onlyDelays reports whether f leaves the answer alone.
+// onlyDelays reports whether f does not change the response.
 func (f Fault) onlyDelays() bool {
 	return !f.Cut && f.Status == 0 && f.Header == nil && !f.RelativeLocation && f.Body == "" && f.Pad == 0 && f.Form == AsIs
 }
 
-// Faults are those in force. The zero value is none.
+// Faults holds the active faults. The zero value has none.
 type Faults struct {
-	Seed uint64 // of the probabilities
+	Seed uint64 // for Chance
 
 	mu     sync.Mutex
 	active []Fault
 	random *rand.Rand
 }
 
-// Add puts faults in force, after those that are.
+// Add activates more faults, after the existing ones.
 func (fs *Faults) Add(f ...Fault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.active = append(fs.active, f...)
 }
 
-// Set replaces the faults in force; Set() ends all.
+// Set replaces the active faults; Set() removes all.
 func (fs *Faults) Set(f ...Fault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.active = slices.Clone(f)
 }
 
-// strike gives what becomes of the next request on a route. Latencies add up; the first fault that does more than delay
-// decides the rest, and those after it are kept for later requests.
+// strike returns the fault of the next request on a route. Latencies add up; the first fault that does more than delay decides
+// the rest, and later ones are kept for later requests.
 func (fs *Faults) strike(route string) Fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -106,7 +105,7 @@ func (fs *Faults) strike(route string) Fault {
 	return all
 }
 
-// falls decides whether f strikes a request that it matches, and counts it. A fault that is used up has Times -1.
+// falls decides whether f strikes a matching request, and counts it. A used-up fault has Times -1.
 func (fs *Faults) falls(f *Fault) bool {
 	if f.Skip > 0 {
 		f.Skip--
@@ -123,7 +122,7 @@ func (fs *Faults) falls(f *Fault) bool {
 	return true
 }
 
-// tooMany counts a request, and reports whether it is beyond those that a second may have.
+// tooMany counts a request and reports whether it exceeds Beyond.
 func (f *Fault) tooMany(now time.Time) bool {
 	if now.Sub(f.second) >= time.Second {
 		f.second, f.passed = now, 0
@@ -152,7 +151,7 @@ func (a *answer) Header() http.Header         { return a.header }
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// spoil changes an answer as the fault says.
+// spoil changes a response as the fault demands.
 func (f Fault) spoil(a *answer) {
 	if f.RetryAfter > 0 {
 		a.header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
@@ -184,7 +183,7 @@ func (f Fault) spoil(a *answer) {
 	}
 }
 
-// send writes an answer in the fault's form.
+// send writes a response in the fault's form.
 func (f Fault) send(ctx context.Context, w http.ResponseWriter, a *answer) {
 	maps.Copy(w.Header(), a.header)
 	if f.Form == AsIs || f.Form == HTML || f.Form == Torn {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// problem is why a server refuses a request. Each protocol has its own body for it.
+// problem is the reason why a server refuses a request. Each protocol encodes it differently.
 type problem struct {
 	status        int
 	code, message string
@@ -24,18 +24,18 @@ type handler struct {
 
 const maxBody = 64 << 20
 
-// call is one request on its way to its handler.
+// call is one request.
 type call struct {
 	*http.Request
 	route   string
-	account string   // "" where nobody is signed in
-	denied  *problem // why account is ""
+	account string   // "" if nobody is signed in
+	denied  *problem // the reason why account is ""
 }
 
 func (h handler) handle(w http.ResponseWriter, c call, next func(http.ResponseWriter, call) *problem) {
 	done := sync.OnceFunc(h.oracle.enter(c.route, c.account))
 	defer done()
-	// Only with the body read does net/http notice that the client disconnected, which must end a latency early.
+	// net/http notices a disconnected client, which must end a latency early, only after the body was read.
 	body, err := io.ReadAll(io.LimitReader(c.Body, maxBody))
 	if err != nil {
 		return
@@ -88,7 +88,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	e.Encode(v)
 }
 
-// origin is the address under which the client reached us.
+// origin returns the scheme and host by which the client addressed the server.
 func origin(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host
@@ -105,5 +105,5 @@ func nowFrom(now func() time.Time) time.Time {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// object is a JSON object that we write.
+// object is a JSON object in a response.
 type object = map[string]any

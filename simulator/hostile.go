@@ -14,30 +14,30 @@ import (
 	"time"
 )
 
-// Hostile is a server that answers as Answer says, byte by byte: what no [http.Handler] could send. It counts what was taken
-// of it. It works on a listener and, by Dial, in memory inside testing/synctest.
+// Hostile is a server that sends the responses of Answer byte by byte, including those that no [http.Handler] could send. It
+// counts the bytes that clients read. It works on a listener and, by Dial, in memory inside testing/synctest.
 type Hostile struct {
-	Answer func(*http.Request) Reply // may be called by several connections at once
+	Answer func(*http.Request) Reply // must be safe for concurrent use
 
 	mu    sync.Mutex
 	wrote int64
 	asked []string
 }
 
-// Reply writes one answer, head and body, and returns when the other side takes no more of it. The connection ends then.
+// Reply writes one response, head and body, and returns when the other side reads no more. Then the connection is closed.
 type Reply func(io.Writer)
 
-// most is how many bytes endless replies send at most, 1 GiB.
+// most is how many bytes an endless reply sends at most: 1 GiB.
 const most = 1 << 30
 
-// Dial connects to the server, whatever the address is.
+// Dial connects to the server and ignores the address.
 func (h *Hostile) Dial(context.Context, string, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	go h.serve(there)
 	return here, nil
 }
 
-// Serve answers the connections of a listener until it is closed.
+// Serve handles the connections of a listener until it is closed.
 func (h *Hostile) Serve(l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -48,7 +48,7 @@ func (h *Hostile) Serve(l net.Listener) {
 	}
 }
 
-// Wrote is how many bytes were taken since the last call.
+// Wrote returns the number of bytes that clients read since the last call.
 func (h *Hostile) Wrote() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *Hostile) Wrote() int64 {
 	return n
 }
 
-// Asked gives the requests since the last call: method, path and query.
+// Asked returns the requests since the last call: method, path and query.
 func (h *Hostile) Asked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ type counting struct {
 	io.Writer
 }
 
-// Write counts what was taken.
+// Write counts the bytes that were read.
 func (c counting) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.to.mu.Lock()
@@ -95,7 +95,8 @@ func (c counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// JSONReply has a JSON body and any status; header holds more lines, each ended by "\r\n".
+// JSONReply returns a reply with a JSON body; header holds more header lines, each ending with "\r
+// ".
 func JSONReply(status int, header, body string) Reply {
 	return func(w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s", status, header, len(body), body)
@@ -104,12 +105,13 @@ func JSONReply(status int, header, body string) Reply {
 
 const endlessHead = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
-// Large reports whether a hostile reply costs much to read also where that is bounded.
+// Large reports whether a hostile reply is costly to read even for a client with limits.
 func Large(name string) bool {
 	return name == "1 GB" || name == "gzip bomb" || name == "empty gzip members"
 }
 
-// HostileReplies are answers that cost who reads them to their end, by name. Each is bounded by the reader alone, or by 1 GiB.
+// HostileReplies returns, by name, replies that harm a client that reads them completely. Only the client's limits, or 1 GiB,
+// bound them.
 func HostileReplies() map[string]Reply {
 	return map[string]Reply{
 		"1 GB":                 endless(endlessHead+"\r\n{\"a\":\"", bytes.Repeat([]byte("x"), 32<<10), 0),
@@ -132,7 +134,7 @@ func HostileReplies() map[string]Reply {
 	}
 }
 
-// endless writes a head, and then a piece again and again, with a pause before each.
+// endless writes a head and then the same piece repeatedly, with a pause before each.
 func endless(head string, piece []byte, pause time.Duration) Reply {
 	return func(w io.Writer) {
 		_, err := io.WriteString(w, head)
@@ -143,13 +145,13 @@ func endless(head string, piece []byte, pause time.Duration) Reply {
 	}
 }
 
-// blanks are 64 MiB of them, packed.
+// blanks returns 64 MiB of blanks, compressed.
 var blanks = sync.OnceValue(func() []byte { return packed(bytes.Repeat([]byte(" "), 64<<20)) })
 
 func packed(data []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	_, _ = w.Write(data) // a buffer takes all
+	_, _ = w.Write(data) // writing to a buffer cannot fail
 	_ = w.Close()
 	return b.Bytes()
 }

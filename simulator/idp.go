@@ -11,26 +11,26 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The realms: the broker's, and the platform's.
+// The realms of the broker and of the platform.
 const (
 	BrokerRealm   = "apex"
 	PlatformRealm = "platform"
 	PlatformAlias = "platform" // the platform's realm as an identity provider of the broker's
 )
 
-// IdP is an identity provider with two realms that answers as Keycloak 26.7 does, errors included: discovery, key set,
-// password grant, authorization code with PKCE, refresh and offline tokens and their revocation, client credentials, the
-// standard exchange for a refresh token, the legacy exchange by requested_issuer, and the brokering API
-// POST /realms/{realm}/broker/{alias}/token. In the broker's realm live alice, bob and carol, in the platform's alice-p,
-// bob-p and carol-p; passwords are "<name>-password". Alice and carol are linked to their platform accounts.
+// IdP is an identity provider with two realms that responds like Keycloak 26.7, including errors: discovery, key set, password
+// grant, authorization code with PKCE, refresh and offline tokens and their revocation, client credentials, the standard
+// exchange for a refresh token, the legacy exchange by requested_issuer, and the brokering API POST
+// /realms/{realm}/broker/{alias}/token. The broker's realm has the users alice, bob and carol, the platform's alice-p, bob-p
+// and carol-p; passwords are "<name>-password". Alice and carol are linked to their platform accounts.
 type IdP struct {
-	URL       string           // its address without a slash at the end; "": the address of the first request
+	URL       string           // base URL without a trailing slash; "": that of the first request
 	Now       func() time.Time // nil: time.Now
 	TokenLife time.Duration    // 0: five minutes
 
-	Redirects       []string // where browsers may be sent back to; none: anywhere
-	RefreshOnce     bool     // a refresh token is taken once
-	NoSessionGrants bool     // the standard exchange gives no refresh tokens
+	Redirects       []string // allowed redirect addresses; none: all
+	RefreshOnce     bool     // a refresh token can be used only once
+	NoSessionGrants bool     // the standard exchange returns no refresh tokens
 
 	Faults Faults
 	Oracle Oracle
@@ -43,7 +43,7 @@ type IdP struct {
 	realms   map[string]*realm
 	conduct  Conduct
 	links    map[string]link    // of users of the broker's realm
-	sessions map[string]int     // how often somebody logged out
+	sessions map[string]int     // number of logouts
 	arrivals map[string]arrival // by code
 	grants   map[string]grant   // by refresh token
 	disabled map[string]bool    // users
@@ -53,40 +53,39 @@ type IdP struct {
 
 type realm struct {
 	name    string
-	key     int   // that it signs with
-	valid   []int // that its key set has
+	key     int   // the signing key
+	valid   []int // keys in the key set
 	users   []string
 	clients map[string]client
 }
 
-// client is who may ask for tokens.
+// client is a registered client.
 type client struct {
 	secret   string // "": public
 	audience []string
-	grants   bool // the password grant is open to it
-	service  bool // it has a service account
-	exchange bool // it may exchange tokens for those of the platform
+	grants   bool // may use the password grant
+	service  bool // has a service account
+	exchange bool // may exchange tokens for those of the platform
 }
 
-// link ties a user to an account at the platform. The token stored with it is handed out until it is about to end, then
-// renewed.
+// link connects a user to an account at the platform. Its stored token is handed out, and renewed shortly before it expires.
 type link struct {
 	platformUser string
 	stale        bool // the stored token can no longer be renewed
 	token        string
-	ends         time.Time // zero: it must be renewed at the next use
+	ends         time.Time // zero: renew at the next use
 	renewals     int
 }
 
-// Conduct is how the platform's provider treats the broker's, which renews there what it stored for linked accounts, and
-// what comes of it. The zero Conduct is good.
+// Conduct is how the platform's provider responds when the broker's provider renews the stored tokens of linked accounts. The
+// zero Conduct is that of a correct provider.
 type Conduct struct {
-	Status    int           // its token endpoint answers this; links that are renewed meanwhile are lost, as Keycloak loses them
+	Status    int           // its token endpoint responds with this; links renewed meanwhile are lost, as in Keycloak
 	Down      bool          // it cannot be reached; links stay
-	Slow      time.Duration // a renewal takes so long
-	Rotates   bool          // refresh tokens are good for one use, so that of two renewals at once the second loses the link
+	Slow      time.Duration // duration of a renewal
+	Rotates   bool          // refresh tokens can be used once, so of two concurrent renewals the second loses the link
 	Mixed     bool          // tokens of another issuer are handed out
-	ExpiresIn any           // is told in place of the lifetime
+	ExpiresIn any           // returned in place of the lifetime
 }
 
 // Behave sets the conduct from now on.
@@ -97,7 +96,7 @@ func (idp *IdP) Behave(c Conduct) {
 	idp.conduct = c
 }
 
-// Expire lets every stored token need a renewal at its next use.
+// Expire makes every stored token require a renewal at its next use.
 func (idp *IdP) Expire() {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -108,7 +107,7 @@ func (idp *IdP) Expire() {
 	}
 }
 
-// Linked tells how many users have a link that works.
+// Linked returns how many users have a working link.
 func (idp *IdP) Linked() (n int) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -123,7 +122,7 @@ func (idp *IdP) Linked() (n int) {
 
 const serviceAccount = "service-account-"
 
-// audience is that of the client's tokens.
+// audience returns the audience of the client's tokens.
 func (r *realm) audience(client string) []string {
 	return append(slices.Clone(r.clients[client].audience), "account")
 }
@@ -183,14 +182,14 @@ func (idp *IdP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	idp.routes.ServeHTTP(w, r)
 }
 
-// rotate gives a realm a new key to sign with; the older stay valid. idp.mu is held.
+// rotate gives a realm a new signing key; older keys stay valid. idp.mu is held.
 func (idp *IdP) rotate(r *realm) {
 	r.key = idp.nextKey
 	idp.nextKey++
 	r.valid = append(r.valid, r.key)
 }
 
-// Rotate lets a realm sign with a new key from now on. With forget, its older keys are in the key set no more.
+// Rotate makes a realm sign with a new key. With forget, its older keys are removed from the key set.
 func (idp *IdP) Rotate(realm string, forget bool) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -202,12 +201,12 @@ func (idp *IdP) Rotate(realm string, forget bool) {
 	}
 }
 
-// Fetches is how often a realm's key set was asked for, of both realms together.
+// Fetches returns how often the key sets of both realms were requested.
 func (idp *IdP) Fetches() int {
 	return idp.Oracle.Requests("GET /realms/{realm}/protocol/openid-connect/certs")
 }
 
-// Issuer is the issuer of a realm's tokens.
+// Issuer returns the issuer of a realm's tokens.
 func (idp *IdP) Issuer(realm string) string {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -217,13 +216,13 @@ func (idp *IdP) Issuer(realm string) string {
 
 func (idp *IdP) issuer(realm string) string { return idp.URL + "/realms/" + url.PathEscape(realm) }
 
-// session is the id of the session that a user has now. idp.mu is held.
+// session returns the id of a user's current session. idp.mu is held.
 func (idp *IdP) session(realm, user string) string {
 	name := realm + "/" + user
 	return fmt.Sprintf("%s.%d", subject("session of "+realm, user), idp.sessions[name])
 }
 
-// Logout ends a user's session: tokens issued in it are no longer taken.
+// Logout ends a user's session: its tokens are no longer accepted.
 func (idp *IdP) Logout(realm, user string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -231,7 +230,7 @@ func (idp *IdP) Logout(realm, user string) {
 	idp.sessions[realm+"/"+user]++
 }
 
-// Link ties a user of the broker's realm to an account at the platform, in place of any other.
+// Link links a user of the broker's realm to an account at the platform, in place of any other.
 func (idp *IdP) Link(user, platformUser string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -239,7 +238,7 @@ func (idp *IdP) Link(user, platformUser string) {
 	idp.links[user] = link{platformUser: platformUser}
 }
 
-// Unlink ends that.
+// Unlink removes a user's link.
 func (idp *IdP) Unlink(user string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -247,8 +246,8 @@ func (idp *IdP) Unlink(user string) {
 	delete(idp.links, user)
 }
 
-// Spoil makes the platform refuse to renew the stored token of a user's link: the next exchange says token_expired, those
-// after it not_linked, as Keycloak does.
+// Spoil makes the platform refuse to renew the stored token of a user's link: the next exchange fails with token_expired, later
+// ones with not_linked, as in Keycloak.
 func (idp *IdP) Spoil(user string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -258,7 +257,7 @@ func (idp *IdP) Spoil(user string) {
 	idp.links[user] = l
 }
 
-// realmOf finds the realm of a request.
+// realmOf returns the realm of a request.
 func (idp *IdP) realmOf(c call) (*realm, *problem) {
 	idp.mu.Lock()
 	defer idp.mu.Unlock()

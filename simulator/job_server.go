@@ -17,8 +17,7 @@ func (s *jobServer) lock() (unlock func()) {
 	return s.mu.Unlock
 }
 
-// SetStatus makes a job tell a status word from now on, whatever the truth; "" ends that. It reports whether there is
-// such a job.
+// SetStatus makes a job report a fixed status word, whatever its true status; "" ends that. It reports whether the job exists.
 func (s *jobServer) SetStatus(id, word string) bool {
 	defer s.lock()()
 	j := s.jobs.byID[id]
@@ -28,7 +27,7 @@ func (s *jobServer) SetStatus(id, word string) bool {
 	return j != nil
 }
 
-// Forget makes the server lose a job. It reports whether there was such a job.
+// Forget removes a job, as a server that loses it. It reports whether the job existed.
 func (s *jobServer) Forget(id string) bool {
 	defer s.lock()()
 	j := s.jobs.byID[id]
@@ -38,7 +37,7 @@ func (s *jobServer) Forget(id string) bool {
 	return j != nil
 }
 
-// Sent gives the request body that made a job; nil: there is no such job.
+// Sent returns the request body that created a job; nil if the job does not exist.
 func (s *jobServer) Sent(id string) []byte {
 	defer s.lock()()
 	if j := s.jobs.byID[id]; j != nil {

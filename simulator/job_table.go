@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// job is one job at a server. What it does is in its course; nil: it was not started.
+// job is one job of a server. course is nil until the job is started.
 type job struct {
 	number  uint64
 	id      string
 	account string
-	base    string // the OGC namespace, "" for none
+	base    string // the OGC namespace; "" for none
 	title   string
 	tag     string
 	process string
@@ -22,7 +22,7 @@ type job struct {
 	created time.Time
 	updated time.Time
 	course  *course
-	word    string // the status it is made to tell, whatever the truth
+	word    string // status word set by SetStatus
 }
 
 func (j *job) at(t time.Time) phase {
@@ -32,7 +32,7 @@ func (j *job) at(t time.Time) phase {
 	return j.course.at(t)
 }
 
-// seen is what a status request tells: late, or at first wrong, if life is so.
+// seen returns the phase that a status request reports, which by l may lag or be wrong at first.
 func (j *job) seen(now time.Time, l Life) phase {
 	p := j.at(now.Add(-l.Lag))
 	if p != created && p != canceled && now.Before(j.course.flicker) {
@@ -54,10 +54,10 @@ type jobTable struct {
 	count uint64
 	byID  map[string]*job
 	of    map[string][]*job
-	live  map[string]map[*job]bool // started; those that ended are dropped when somebody counts
+	live  map[string]map[*job]bool // started jobs; ended ones are removed when they are counted
 }
 
-// add gives the job its number and id.
+// add assigns the job its number and id.
 func (t *jobTable) add(j *job) {
 	if t.byID == nil {
 		t.byID, t.of, t.live = map[string]*job{}, map[string][]*job{}, map[string]map[*job]bool{}
@@ -77,7 +77,7 @@ func (t *jobTable) remove(j *job) {
 	delete(t.live[j.account], j)
 }
 
-// full reports whether the account has so many jobs that were started and have not ended. No slots: it never is.
+// full reports whether the account has as many started, unfinished jobs as slots. 0 slots: it never is.
 func (t *jobTable) full(account string, slots int, now time.Time) bool {
 	if slots == 0 {
 		return false
@@ -96,8 +96,8 @@ func (t *jobTable) start(j *job, life Life, now time.Time) {
 	t.live[j.account][j] = true
 }
 
-// page gives the account's jobs that were created before number (0: from the newest), newest first, n at most (0: all),
-// those only that keep accepts. more reports whether there are others.
+// page returns the account's jobs that keep accepts, newest first, at most n (0: all), created before number (0: from the
+// newest). more reports whether there are others.
 func (t *jobTable) page(account string, before uint64, n int, keep func(*job) bool) (page []*job, more bool) {
 	for _, j := range slices.Backward(t.of[account]) {
 		if before > 0 && j.number >= before || !keep(j) {

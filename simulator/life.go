@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Life is how jobs fare. The zero Life runs any number of jobs in no time, and tells the truth about them.
+// Life describes how jobs proceed. With the zero Life any number of jobs finish at once, and statuses are true.
 type Life struct {
 	Queue  time.Duration `json:"queue"`  // from the start of a job until it runs
 	Run    time.Duration `json:"run"`    // from then until it ends
-	Spread float64       `json:"spread"` // each job's durations are times 1-Spread to 1+Spread
+	Spread float64       `json:"spread"` // a job's durations are multiplied by a factor between 1-Spread and 1+Spread
 	Fail   float64       `json:"fail"`   // share of the jobs that end in an error
-	Stuck  bool          `json:"stuck"`  // what runs says so for ever, and gets no further
+	Stuck  bool          `json:"stuck"`  // running jobs run for ever, without progress
 
-	// Slots is how many started jobs an account may have; a start beyond is refused. 0: any number.
+	// Slots is how many started jobs an account may have; further starts are refused. 0: any number.
 	Slots int `json:"slots"`
 
-	Lag      time.Duration `json:"lag"`      // statuses tell what was so long ago
-	Unlisted time.Duration `json:"unlisted"` // how long a new job is missing from listings
-	Flicker  time.Duration `json:"flicker"`  // how long after its start a job that is well reads as one in error
+	Lag      time.Duration `json:"lag"`      // delay of statuses
+	Unlisted time.Duration `json:"unlisted"` // time until a new job appears in listings
+	Flicker  time.Duration `json:"flicker"`  // time after its start during which a healthy job reports an error
 }
 
 type phase int
@@ -37,13 +37,13 @@ func (p phase) final() bool { return p >= finished }
 // course is one run of a job, from its start to its end.
 type course struct {
 	start, run, end time.Time
-	flicker         time.Time // until when it reads as failed
-	stopped         time.Time // when it was canceled; zero: it was not
+	flicker         time.Time // until then it reports an error
+	stopped         time.Time // when it was canceled; zero: never
 	fails           bool
 	stuck           bool
 }
 
-// begin plans a run that starts now. The same seed and number make the same plan.
+// begin plans a run that starts now. The same seed and number give the same plan.
 func (l Life) begin(now time.Time, seed, number uint64) course {
 	r := rand.New(rand.NewPCG(seed, number))
 	factor := 1 + l.Spread*(2*r.Float64()-1)
@@ -69,7 +69,7 @@ func (c course) at(t time.Time) phase {
 	return finished
 }
 
-// progress is in percent.
+// progress returns the progress in percent.
 func (c course) progress(t time.Time) float64 {
 	if !c.stopped.IsZero() && t.After(c.stopped) {
 		t = c.stopped

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// OGC is a server of OGC API - Processes, Part 1 version 1.0, with job list and dismiss. Every path is also served below
-// any namespace, /{namespace}/processes and so on, and jobs are kept apart by it. The zero value needs no token and runs
-// every job in no time. As pygeoapi does, it answers documents as HTML pages unless the client accepts JSON.
+// OGC is a server of OGC API - Processes, Part 1 version 1.0, with job list and dismiss. Every path is also served below any
+// namespace, /{namespace}/processes and so on, and each namespace has its own jobs. The zero value needs no token, and jobs
+// finish at once. Like pygeoapi, it serves documents as HTML pages unless the client accepts JSON.
 type OGC struct {
 	Now    func() time.Time // nil: time.Now
-	Seed   uint64           // of ids and of what Life leaves to chance
-	Life   Life             // while requests are served, change it by SetLife
+	Seed   uint64           // for ids and the random parts of Life
+	Life   Life             // use SetLife to change it while requests are served
 	Faults Faults
 	Oracle Oracle
 
-	// Marker is the input whose text is a job's tag. "": "marker".
+	// Marker is the name of the input that holds a job's tag. "": "marker".
 	Marker string
 
-	// Check gives the account of a bearer token. Nil: no token is needed, and all jobs belong to one account.
+	// Check returns the account of a bearer token. Nil: no token is needed, and all jobs belong to one account.
 	Check func(token string) (account string, err error)
 
-	Sync    bool // execution is synchronous wherever the process allows it, whatever the client prefers
-	PageMax int  // listings give no more jobs at once, whatever is asked; 0: ten thousand
+	Sync    bool // execute synchronously wherever the process allows it, whatever the client prefers
+	PageMax int  // maximum page size of listings, whatever is requested; 0: ten thousand
 
 	once    sync.Once
 	routes  *http.ServeMux
@@ -78,7 +78,7 @@ func (s *OGC) init() {
 	s.routes.HandleFunc("/", s.through(ogcRoute{"", "elsewhere", true, false, (*OGC).notFound}))
 }
 
-// ServeHTTP takes the namespace off the path and hands it on in the context.
+// ServeHTTP moves the namespace from the path into the context.
 func (s *OGC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.init)
 	first, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -98,7 +98,7 @@ func namespace(c call) string {
 	return ns
 }
 
-// base is the address of the API, namespace included.
+// base returns the URL of the API, including the namespace.
 func (s *OGC) base(c call) string {
 	if ns := namespace(c); ns != "" {
 		return origin(c.Request) + "/" + url.PathEscape(ns)
@@ -161,7 +161,7 @@ func (s *OGC) notFound(http.ResponseWriter, call) *problem {
 	return &problem{404, "not-found", "There is no such resource."}
 }
 
-// SetLife changes how jobs fare. Jobs that run keep their course.
+// SetLife changes how new jobs proceed. Running jobs keep their course.
 func (s *OGC) SetLife(l Life) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func noSuchProcess(c call) *problem {
 	return &problem{404, "no-such-process", fmt.Sprintf("There is no process %q.", c.PathValue("id"))}
 }
 
-// execute runs a process in the mode that the standard's table gives for what the process offers and the client prefers.
+// execute runs a process in the mode that the standard's table gives for the process's modes and the client's preference.
 func (s *OGC) execute(w http.ResponseWriter, c call) *problem {
 	p, ok := ogcProcesses[c.PathValue("id")]
 	if !ok {
@@ -243,7 +243,7 @@ func (s *OGC) execute(w http.ResponseWriter, c call) *problem {
 	return &problem{429, "too-many-jobs", "Too many jobs of this account are running."}
 }
 
-// admitJob makes and starts a job, or nil when the account has no slot left.
+// admitJob creates and starts a job; nil if the account has no free slot.
 func (s *OGC) admitJob(c call, p ogcProcess, e execution, body []byte) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +269,8 @@ func (s *OGC) runsAsync(c call, p ogcProcess) bool {
 	return !s.Sync && prefers(c.Request, "respond-async")
 }
 
-// prefers reads Prefer by RFC 7240: preferences part by commas over any number of headers, parameters follow a semicolon.
+// prefers parses Prefer by RFC 7240: preferences separated by commas, in any number of headers, with parameters after a
+// semicolon.
 func prefers(r *http.Request, preference string) bool {
 	for _, header := range r.Header.Values("Prefer") {
 		for one := range strings.SplitSeq(header, ",") {
@@ -310,7 +311,7 @@ func (s *OGC) answerSync(w http.ResponseWriter, c call, p ogcProcess, e executio
 var ogcWords = map[phase]string{created: "accepted", queued: "accepted", running: "running",
 	finished: "successful", failed: "failed", canceled: "dismissed"}
 
-// own finds the job that a request is about, among those of its account and namespace. s.mu is held.
+// own finds the job of a request among those of its account and namespace. s.mu is held.
 func (s *OGC) own(c call) (*job, *problem) {
 	j := s.jobs.byID[c.PathValue("id")]
 	if j == nil || j.account != c.account || j.base != namespace(c) {
@@ -319,7 +320,7 @@ func (s *OGC) own(c call) (*job, *problem) {
 	return j, nil
 }
 
-// statusInfo is how the standard tells of a job. s.mu is held.
+// statusInfo returns a job in the standard's form. s.mu is held.
 func (s *OGC) statusInfo(c call, j *job) object {
 	now := nowFrom(s.Now)
 	at := j.seen(now, s.Life)
@@ -350,7 +351,7 @@ func (s *OGC) status(w http.ResponseWriter, c call, j *job) *problem {
 	return nil
 }
 
-// dismiss stops a job that has not ended, and removes one that has.
+// dismiss cancels a job that has not ended, and removes one that has.
 func (s *OGC) dismiss(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	if j.at(now).final() {
@@ -365,7 +366,7 @@ func (s *OGC) dismiss(w http.ResponseWriter, c call, j *job) *problem {
 	return nil
 }
 
-// list gives a page of the jobs, newest first: ten unless a limit says otherwise.
+// list returns a page of the jobs, newest first; 10 by default.
 func (s *OGC) list(w http.ResponseWriter, c call) *problem {
 	query := c.URL.Query()
 	limit := 10
@@ -398,7 +399,7 @@ func (s *OGC) list(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-// listed reports whether a listing with such a query shows j.
+// listed reports whether j matches the query of a listing.
 func (s *OGC) listed(j *job, query url.Values, now time.Time) bool {
 	var statuses []string
 	for _, v := range query["status"] {
@@ -427,7 +428,7 @@ func (s *OGC) results(w http.ResponseWriter, c call, j *job) *problem {
 	return &problem{404, "result-not-ready", "The job has not finished yet."}
 }
 
-// file gives what results refer to. It needs no token: the job's id is not to be guessed.
+// file serves the files of results. It needs no token, because job ids cannot be guessed.
 func (s *OGC) file(w http.ResponseWriter, c call) *problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

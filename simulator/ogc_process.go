@@ -18,9 +18,9 @@ type ogcProcess struct {
 	modes     []string
 	inputs    map[string]ogcInput
 	outputs   []string
-	reference bool // its output is a link, whatever the client asks
+	reference bool // its output is always a link
 	fails     bool // at run time
-	// run makes the outputs. Files lie below the address files.
+	// run produces the outputs. Files lie below the URL files.
 	run func(e execution, files string) []output
 }
 
@@ -44,7 +44,7 @@ var (
 	asyncOnly = []string{"async-execute", "dismiss"}
 )
 
-// ogcProcesses are all that the server offers.
+// ogcProcesses holds all processes of the server.
 var ogcProcesses = offer()
 
 func offer() map[string]ogcProcess {
@@ -116,20 +116,20 @@ func (p ogcProcess) describeOutputs() object {
 	return outputs
 }
 
-// execution is a checked execute request.
+// execution is a validated execute request.
 type execution struct {
-	inputs   map[string]json.RawMessage // their values, taken out of {"value": …}
-	document bool                       // one JSON document of all outputs is asked for; else they come raw
+	inputs   map[string]json.RawMessage // values, unwrapped from {"value": …}
+	document bool                       // one JSON document with all outputs is requested, instead of raw output
 }
 
-// text is an input that is a string; "" for any other.
+// text returns an input that is a string; "" for any other.
 func (e execution) text(name string) (s string) {
 	json.Unmarshal(e.inputs[name], &s)
 	return s
 }
 
-// read checks an execute request by the standard's schema: an object as an input's value stands in {"value": …}, is a
-// link, or is a bounding box.
+// read validates an execute request by the standard's schema: an object as an input's value must be wrapped in {"value": …}, be
+// a link, or be a bounding box.
 func (p ogcProcess) read(body []byte) (execution, *problem) {
 	var request struct {
 		Inputs   map[string]json.RawMessage `json:"inputs"`
@@ -174,7 +174,7 @@ func inputValue(raw json.RawMessage) (json.RawMessage, bool) {
 	return raw, link || box
 }
 
-// checkType holds a value to the "type" of its input's schema. A link is not looked into.
+// checkType checks a value against the "type" of its input's schema. Links are not followed.
 func (p ogcProcess) checkType(name string, value json.RawMessage) *problem {
 	var schema struct {
 		Type     string `json:"type"`
@@ -193,7 +193,7 @@ func (p ogcProcess) checkType(name string, value json.RawMessage) *problem {
 	return badInput("input %q is %s, not %s", name, kind, schema.Type)
 }
 
-// jsonKind is the JSON Schema type of a value.
+// jsonKind returns the JSON Schema type of a value.
 func jsonKind(value json.RawMessage) string {
 	switch value[0] {
 	case '{':
@@ -213,8 +213,8 @@ func jsonKind(value json.RawMessage) string {
 	return "integer"
 }
 
-// respond writes outputs as the request wants them: a document of all, or raw, where the standard has a shape for one
-// value, several, and links.
+// respond writes outputs in the requested form: one document, or raw, for which the standard distinguishes one value, several
+// values, and links.
 func (e execution) respond(w http.ResponseWriter, outputs []output) *problem {
 	switch {
 	case e.document:
@@ -308,7 +308,7 @@ func runImage(e execution, _ string) []output {
 
 func resultCollection(area box, files string) object { return describeFile(area, files).collection() }
 
-// describeFile describes the GeoTIFF of a job, which lies below the address files.
+// describeFile describes the GeoTIFF of a job, which lies below the URL files.
 func describeFile(area box, files string) stac {
 	f := produce("GTiff", area)
 	return stac{

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// OpenEO is an openEO 1.2 back-end, served below /openeo/1.2 (and, as older back-ends still do, /openeo/1.1), with
-// version discovery at /.well-known/openeo. The zero value takes any bearer token and runs every job in no time.
+// OpenEO is an openEO 1.2 back-end, served below /openeo/1.2 (and /openeo/1.1, like older back-ends), with version discovery at
+// /.well-known/openeo. The zero value accepts any bearer token, and jobs finish at once.
 type OpenEO struct {
 	Now    func() time.Time // nil: time.Now
-	Seed   uint64           // of ids and of what Life leaves to chance
-	Life   Life             // while requests are served, change it by SetLife
+	Seed   uint64           // for ids and the random parts of Life
+	Life   Life             // use SetLife to change it while requests are served
 	Faults Faults
 	Oracle Oracle
 
-	// Tag finds the tag in a job's title, in its first group. Nil: what stands in square brackets at the end.
+	// Tag matches a job's title; its first group is the tag. Nil: the text in square brackets at the end.
 	Tag *regexp.Regexp
 
-	// Check gives the account of an access token. Nil: every token is the account of its own name.
+	// Check returns the account of an access token. Nil: every token is its own account.
 	Check func(token string) (account string, err error)
 	Open  bool // no token is needed; all jobs belong to one account
 
-	Provider string // the id of the identity provider; "": "sim"
+	Provider string // id of the identity provider; "": "sim"
 	Issuer   string // its issuer; "": https://idp.invalid/realms/platform
-	JWT      bool   // plain JWTs are taken as well, and the conformance class says so
+	JWT      bool   // plain JWTs are accepted too, as the conformance class announces
 
 	// Namespaces fetches remote process definitions. Nil: only the form of their URLs is checked.
 	Namespaces *http.Client
 
 	Items    bool          // results are a STAC Item, not a Collection
-	Stubs    bool          // there are results before the end: a Collection of the whole Earth, without files
-	Unpaged  bool          // listings give all jobs at once, whatever is asked
-	PageMax  int           // listings give no more jobs at once, whatever is asked; 0: any number
-	LinkLife time.Duration // of signed URLs; 0: an hour
+	Stubs    bool          // before the end, results are a Collection of the whole Earth without files
+	Unpaged  bool          // listings return all jobs at once, whatever is requested
+	PageMax  int           // maximum page size of listings, whatever is requested; 0: unlimited
+	LinkLife time.Duration // lifetime of signed URLs; 0: an hour
 
 	once    sync.Once
 	routes  *http.ServeMux
@@ -131,7 +131,7 @@ func (s *OpenEO) through(route openEORoute) http.HandlerFunc {
 	}
 }
 
-// signedIn gives the account of a request, by the rules of the openEO API for bearer tokens.
+// signedIn returns the account of a request, by the rules of the openEO API for bearer tokens.
 func (s *OpenEO) signedIn(r *http.Request) (string, *problem) {
 	if s.Open {
 		return "open", nil
@@ -170,14 +170,14 @@ func (s *OpenEO) notFound(http.ResponseWriter, call) *problem {
 	return &problem{404, "NotFound", "The requested URL was not found on the server."}
 }
 
-// SetLife changes how jobs fare. Jobs that run keep their course.
+// SetLife changes how new jobs proceed. Running jobs keep their course.
 func (s *OpenEO) SetLife(l Life) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Life = l
 }
 
-// api is the address of the API that a request came to.
+// api returns the base URL of the API that a request used.
 func (s *OpenEO) api(r *http.Request) string {
 	version, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/openeo/"), "/")
 	if !slices.Contains(openEOVersions, version) {

@@ -49,7 +49,7 @@ func (s *OpenEO) tagOf(title string) string {
 	return ""
 }
 
-// own finds the job that a request is about, among those of its account. s.mu is held.
+// own finds the job of a request among those of its account. s.mu is held.
 func (s *OpenEO) own(c call) (*job, *problem) {
 	j := s.jobs.byID[c.PathValue("id")]
 	if j == nil || j.account != c.account {
@@ -58,7 +58,7 @@ func (s *OpenEO) own(c call) (*job, *problem) {
 	return j, nil
 }
 
-// start queues a job. By the specification that has no effect on one that is queued or running, and runs any other again.
+// start queues a job. By the specification it has no effect on a queued or running job, and runs any other job again.
 func (s *OpenEO) start(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	if at := j.at(now); at == created || at.final() {
@@ -73,7 +73,7 @@ func (s *OpenEO) start(w http.ResponseWriter, c call, j *job) *problem {
 	return nil
 }
 
-// cancel stops a job: what was running is canceled, what was queued is as if it had never been started.
+// cancel stops a job: a running job becomes canceled, a queued one returns to created.
 func (s *OpenEO) cancel(w http.ResponseWriter, c call, j *job) *problem {
 	now := nowFrom(s.Now)
 	switch j.at(now) {
@@ -125,7 +125,7 @@ func (s *OpenEO) describe(w http.ResponseWriter, c call, j *job) *problem {
 	return nil
 }
 
-// metadata is what listings tell of a job. s.mu is held.
+// metadata returns a job as listings show it. s.mu is held.
 func (s *OpenEO) metadata(j *job) object {
 	now := nowFrom(s.Now)
 	at := j.seen(now, s.Life)
@@ -144,7 +144,7 @@ func (s *OpenEO) metadata(j *job) object {
 	return doc
 }
 
-// list gives all jobs, or with a limit a page of them, newest first.
+// list returns all jobs, newest first, or with a limit a page of them.
 func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 	query := c.URL.Query()
 	limit, _ := strconv.Atoi(query.Get("limit"))
@@ -174,7 +174,7 @@ func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-// results follows the states of openEO 1.2: 400 before the end, 424 with the last error for a job in error.
+// results follows openEO 1.2: 400 before the end, 424 with the last error for a job in error.
 func (s *OpenEO) results(w http.ResponseWriter, c call, j *job) *problem {
 	at := j.seen(nowFrom(s.Now), s.Life)
 	if s.Stubs && !at.final() {
@@ -201,7 +201,7 @@ func (s *OpenEO) results(w http.ResponseWriter, c call, j *job) *problem {
 
 const failureText = "Process 'load_collection' found no data: simulated failure."
 
-// resultDocument describes a job's file; it has none before it finished. s.mu is held.
+// resultDocument describes a job's file, which exists only once the job has finished. s.mu is held.
 func (s *OpenEO) resultDocument(r *http.Request, j *job, status string) object {
 	expires := nowFrom(s.Now).Add(s.LinkLife).Truncate(time.Second)
 	signed := fmt.Sprintf("%s/signed/%s/%d/%s", s.api(r), j.id, expires.Unix(), s.signature(j.id, expires.Unix()))
@@ -240,7 +240,7 @@ func (s *OpenEO) signature(id string, expires int64) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// signedJob finds the job of a signed URL, which stands for a token until it expires. s.mu is held.
+// signedJob returns the job of a signed URL, whose signature stands for a token until it expires. s.mu is held.
 func (s *OpenEO) signedJob(c call) (*job, *problem) {
 	expires, _ := strconv.ParseInt(c.PathValue("expires"), 10, 64)
 	j := s.jobs.byID[c.PathValue("id")]
@@ -270,7 +270,7 @@ func (s *OpenEO) asset(w http.ResponseWriter, c call, j *job) *problem {
 	return nil
 }
 
-// logs gives what a job logged so far, from after the entry named offset.
+// logs returns a job's log so far, beginning after the entry named offset.
 func (s *OpenEO) logs(w http.ResponseWriter, c call, j *job) *problem {
 	query, now := c.URL.Query(), nowFrom(s.Now)
 	level := query.Get("level")
@@ -299,7 +299,7 @@ type logLine struct {
 	level, message string
 }
 
-// log is what j has logged until now: a function of its course.
+// log returns what j has logged until now, as a function of its course.
 func (j *job) log(now time.Time) []logLine {
 	lines := []logLine{{j.created, "info", "job created"}}
 	if j.course == nil {
@@ -320,7 +320,7 @@ func (j *job) log(now time.Time) []logLine {
 	return lines
 }
 
-// result runs a graph while the client waits, and answers with the file.
+// result runs a graph while the client waits, and responds with the file.
 func (s *OpenEO) result(w http.ResponseWriter, c call) *problem {
 	body, p := readBody(c)
 	if p != nil {
@@ -350,7 +350,7 @@ func (s *OpenEO) result(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-// sum computes a graph that is one addition.
+// sum computes a graph that consists of one addition.
 func (g graph) sum() (float64, bool) {
 	n := g.nodes[g.result]
 	var x, y float64

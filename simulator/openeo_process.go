@@ -20,13 +20,14 @@ type node struct {
 	Result    bool                       `json:"result"`
 }
 
-// graph is a checked process graph.
+// graph is a validated process graph.
 type graph struct {
 	nodes  map[string]node
-	result string // the id of its result node
+	result string // id of its result node
 }
 
-// process names what the graph runs: its first remote or own process, or else the result node's.
+// process returns the name of what the graph runs: its first remote or user-defined process, or else the process of the result
+// node.
 func (g graph) process() string {
 	for _, name := range slices.Sorted(maps.Keys(g.nodes)) {
 		if g.nodes[name].Namespace != nil {
@@ -36,7 +37,7 @@ func (g graph) process() string {
 	return g.nodes[g.result].Process
 }
 
-// format is that of its save_result; "" without one.
+// format returns the format of its save_result; "" without one.
 func (g graph) format() string {
 	var format string
 	for _, n := range g.nodes {
@@ -47,7 +48,7 @@ func (g graph) format() string {
 	return format
 }
 
-// readGraph checks a request body {"process": {"process_graph": …}} as far as a back-end does before it runs.
+// readGraph validates a request body {"process": {"process_graph": …}} as far as a back-end does before it runs.
 func (s *OpenEO) readGraph(ctx context.Context, body []byte) (graph, *problem) {
 	var request struct {
 		Process struct {
@@ -119,7 +120,7 @@ func namespaceText(ns *string) string {
 	return *ns
 }
 
-// knownProcess looks in the namespaces that the back-end has itself. None given means the user's, then the predefined.
+// knownProcess looks up the back-end's own namespaces. Without a namespace, the user's come first, then the predefined.
 func knownProcess(n node) bool {
 	own := n.Process == userProcess
 	_, predefined := predefinedProcesses[n.Process]
@@ -145,8 +146,8 @@ func checkFormat(n node) *problem {
 	return &problem{400, "FormatUnsuitable", fmt.Sprintf("Output format '%s' is not supported.", format)}
 }
 
-// checkRemote follows the Remote Process Definition extension 0.1.0: the URL gives one process, whose id must be the one
-// that is called, or a list.
+// checkRemote implements the Remote Process Definition extension 0.1.0: the URL serves one process, whose id must be the called
+// one, or a list.
 func (s *OpenEO) checkRemote(ctx context.Context, id, namespace string) *problem {
 	invalid := func(why any) *problem {
 		return &problem{400, "ProcessNamespaceInvalid", fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v", id, namespace, why)}
@@ -233,10 +234,10 @@ func readBody(c call) ([]byte, *problem) {
 	return body, nil
 }
 
-// userProcess is the one process that every user is taken to have stored.
+// userProcess is the one process that every user has stored.
 const userProcess = "my_ndvi"
 
-// predefinedProcesses are what GET /processes tells. Those that our own clients use are described in full.
+// predefinedProcesses is the response of GET /processes. Processes that the broker's clients use are described in full.
 var predefinedProcesses = describeProcesses()
 
 func describeProcesses() map[string]json.RawMessage {
@@ -274,7 +275,7 @@ func describeProcesses() map[string]json.RawMessage {
 	return all
 }
 
-// processIDs are the processes of openEO 1.2, stable and proposed, and a few that back-ends add.
+// processIDs lists the processes of openEO 1.2, stable and proposed, and some additions of back-ends.
 const processIDs = `absolute add add_dimension aggregate_spatial aggregate_spatial_window aggregate_temporal
 aggregate_temporal_period all and anomaly any apply apply_dimension apply_kernel apply_neighborhood apply_polygon arccos
 arcosh arcsin arctan arctan2 array_apply array_append array_concat array_contains array_create array_create_labeled

@@ -5,42 +5,42 @@ import (
 	"sync"
 )
 
-// Counts are what happened to the jobs of one tag, whatever the clients were told.
+// Counts is what really happened to the jobs of one tag, whatever the clients were told.
 type Counts struct {
-	Creates int `json:"creates"` // jobs that came to be
-	Starts  int `json:"starts"`  // requests to start one that were taken, also those that had no effect
-	Runs    int `json:"runs"`    // times that one really began to run
-	Cancels int `json:"cancels"` // requests to stop or remove one that were taken
+	Creates int `json:"creates"` // jobs created
+	Starts  int `json:"starts"`  // accepted start requests, including those without effect
+	Runs    int `json:"runs"`    // times that a job really began to run
+	Cancels int `json:"cancels"` // accepted requests to stop or remove a job
 }
 
-// Traffic is the requests of one account.
+// Traffic counts the requests of one account.
 type Traffic struct {
 	Requests int `json:"requests"`
-	Now      int `json:"now"`  // being answered
-	Peak     int `json:"peak"` // being answered at once, at most
+	Now      int `json:"now"`  // in progress
+	Peak     int `json:"peak"` // maximum in progress at once
 }
 
-// Tally is all that an Oracle knows.
+// Tally is everything that an Oracle knows.
 type Tally struct {
 	Tags     map[string]Counts  `json:"tags"`
 	Accounts map[string]Traffic `json:"accounts"`
-	Routes   map[string]int     `json:"routes"` // requests, also those that were struck by a fault
+	Routes   map[string]int     `json:"routes"` // requests, including those struck by a fault
 }
 
-// Oracle knows what really happened. The zero Oracle knows nothing yet.
+// Oracle records what really happened. The zero value is ready to use.
 type Oracle struct {
 	mu    sync.Mutex
 	tally Tally
 }
 
-// Of gives the counts of one tag. "" is the tag of the jobs that carry none.
+// Of returns the counts of one tag. "" is the tag of jobs without one.
 func (o *Oracle) Of(tag string) Counts {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tally.Tags[tag]
 }
 
-// Sum gives the counts of all tags together.
+// Sum returns the counts of all tags together.
 func (o *Oracle) Sum() Counts {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,14 +54,14 @@ func (o *Oracle) Sum() Counts {
 	return sum
 }
 
-// Requests gives how many requests a route had, such as "POST /jobs".
+// Requests returns the number of requests to a route, such as "POST /jobs".
 func (o *Oracle) Requests(route string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tally.Routes[route]
 }
 
-// Tally gives a copy of all that is known.
+// Tally returns a copy of everything recorded.
 func (o *Oracle) Tally() Tally {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 // box is an area: west, south, east, north, in degrees.
 type box [4]float64
 
-var everywhere = box{5, 51, 5.1, 51.1} // where a request names no area
+var everywhere = box{5, 51, 5.1, 51.1} // if a request names no area
 
 func (b box) polygon() object {
 	return object{"type": "Polygon", "coordinates": [][][2]float64{{{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]}, {b[0], b[1]}}}}
 }
 
-// findBox gives the first area that stands in a JSON document: a member west, south, east, north, or a bbox of four numbers.
+// findBox returns the first area in a JSON document: an object with west, south, east, north, or a bbox of four numbers.
 func findBox(doc []byte) box {
 	var v any
 	if json.Unmarshal(doc, &v) == nil {
@@ -66,13 +66,13 @@ func numbers(list ...any) (b box, ok bool) {
 	return b, true
 }
 
-// product is a file that a job made.
+// product is a file produced by a job.
 type product struct {
 	name, media string
 	data        []byte
 }
 
-// produce makes a small valid file over an area. Formats are named as openEO back-ends do, in any case.
+// produce makes a small valid file that covers an area. Formats are named as in openEO back-ends, in any case.
 func produce(format string, area box) product {
 	switch strings.ToLower(format) {
 	case "geojson":
@@ -80,7 +80,7 @@ func produce(format string, area box) product {
 	case "json":
 		return product{"openEO.json", "application/json", []byte(`{"ndvi":{"mean":0.42,"max":0.87}}`)}
 	case "netcdf":
-		// The classic format's shortest file: no dimensions, attributes or variables.
+		// The shortest file of the classic format: no dimensions, attributes or variables.
 		return product{"openEO.nc", "application/x-netcdf", append([]byte("CDF\x01"), make([]byte, 28)...)}
 	}
 	return product{"openEO.tif", "image/tiff; application=geotiff", geoTIFF(area)}
@@ -95,7 +95,7 @@ func featureCollection(area box) []byte {
 
 const side = 16 // pixels
 
-// geoTIFF is a little-endian GeoTIFF 1.1 of side x side NDVI values (float32) in WGS 84.
+// geoTIFF returns a little-endian GeoTIFF 1.1 of side x side NDVI values (float32) in WGS 84.
 func geoTIFF(area box) []byte {
 	le := binary.LittleEndian
 	pixels := make([]byte, 0, side*side*4)
@@ -140,7 +140,7 @@ func geoTIFF(area box) []byte {
 	file.Write(le.AppendUint32(nil, uint32(directory)))
 	file.Write(pixels)
 	file.Write(shorts(uint16(len(tags))))
-	rest := directory + 2 + 12*len(tags) + 4 // where values of more than four bytes stand
+	rest := directory + 2 + 12*len(tags) + 4 // offset of values longer than four bytes
 	for _, t := range tags {
 		file.Write(shorts(t.id, t.kind))
 		file.Write(le.AppendUint32(nil, t.count))
@@ -156,14 +156,14 @@ func geoTIFF(area box) []byte {
 	return file.Bytes()
 }
 
-// stac describes products over an area as a STAC 1.0.0 Collection, or as one Item. The times are those of the run.
+// stac describes products of an area as a STAC 1.0.0 Collection, or as one Item. The times are those of the run.
 type stac struct {
 	id, title  string
 	area       box
 	start, end string
 	assets     object
 	links      []object
-	status     string // openeo:status; "": not told
+	status     string // openeo:status; "": omitted
 }
 
 func (s stac) collection() object {

@@ -16,7 +16,7 @@ import (
 const (
 	refreshTokenType = "urn:ietf:params:oauth:token-type:refresh_token"
 	codeLasts        = time.Minute
-	sessionLasts     = 30 * time.Minute // of a refresh token, unless it is used
+	sessionLasts     = 30 * time.Minute // lifetime of a refresh token that is not used
 )
 
 // arrival is what a code stands for.
@@ -30,13 +30,13 @@ type arrival struct {
 type grant struct {
 	user, client string
 	session      string // "": an offline session, which no logout ends
-	family       int    // those that follow from one another
+	family       int    // grants that descend from each other have the same family
 	until        time.Time
 	used         bool
 }
 
-// authorize answers the authorization endpoint, also for kc_action=idp_link:platform. Whoever is asked is named by the
-// query's "as", and says no with deny=1; a browser without "as" is shown the choices.
+// authorize handles the authorization endpoint, also for kc_action=idp_link:platform. The parameter "as" names the user, who
+// refuses with deny=1; without "as" the browser is shown the choices.
 func (idp *IdP) authorize(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {
@@ -75,7 +75,7 @@ func (idp *IdP) authorize(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-// linkNow links a user to their account at the platform, unless they say no, and gives kc_action_status.
+// linkNow links a user to their account at the platform unless they refuse, and returns kc_action_status.
 func (idp *IdP) linkNow(user, alias string, deny bool) string {
 	switch {
 	case alias != PlatformAlias:
@@ -87,7 +87,7 @@ func (idp *IdP) linkNow(user, alias string, deny bool) string {
 	return "success"
 }
 
-// choices lets a browser say who it is.
+// choices lets a browser choose its user.
 func (idp *IdP) choices(w http.ResponseWriter, r *realm, at *url.URL) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	fmt.Fprintf(w, "<!doctype html><title>%s</title><h1>Who are you?</h1>", r.name)
@@ -106,7 +106,7 @@ func (idp *IdP) code(a arrival) string {
 	return code
 }
 
-// codeGrant takes a code, once.
+// codeGrant accepts a code, once.
 func (idp *IdP) codeGrant(w http.ResponseWriter, c call, r *realm, name string) *problem {
 	form := c.PostForm
 	a, ok := idp.arrivals[form.Get("code")]
@@ -131,7 +131,7 @@ func (idp *IdP) codeGrant(w http.ResponseWriter, c call, r *realm, name string) 
 	return nil
 }
 
-// refreshGrant takes a refresh token. With RefreshOnce, one that is used a second time ends all that came from it.
+// refreshGrant accepts a refresh token. With RefreshOnce, a second use revokes the whole family.
 func (idp *IdP) refreshGrant(w http.ResponseWriter, c call, r *realm, name string) *problem {
 	token := c.PostForm.Get("refresh_token")
 	g, ok := idp.grants[token]
@@ -155,7 +155,7 @@ func (idp *IdP) refreshGrant(w http.ResponseWriter, c call, r *realm, name strin
 	return nil
 }
 
-// sessionGrant gives a refresh token of the session that an access token is of (Keycloak's standard exchange).
+// sessionGrant returns a refresh token for the session of an access token (Keycloak's standard exchange).
 func (idp *IdP) sessionGrant(w http.ResponseWriter, c call, r *realm, name string) *problem {
 	claims, err := idp.verify(r, c.PostForm.Get("subject_token"))
 	scope := strings.Fields(c.PostForm.Get("scope"))
@@ -174,7 +174,7 @@ func (idp *IdP) sessionGrant(w http.ResponseWriter, c call, r *realm, name strin
 	return nil
 }
 
-// issueFor answers with an access token and a new refresh token of a grant.
+// issueFor responds with an access token and a new refresh token of a grant.
 func (idp *IdP) issueFor(w http.ResponseWriter, r *realm, g grant, more object) {
 	idp.serial++
 	token := fmt.Sprintf("refresh-%08d-%x", idp.serial, sha256.Sum256([]byte(g.user+fmt.Sprint(idp.serial))))
@@ -191,7 +191,7 @@ func (idp *IdP) issueFor(w http.ResponseWriter, r *realm, g grant, more object) 
 	idp.issue(w, r, g.user, g.client, doc)
 }
 
-// revoke forgets a refresh token and all that came from it (RFC 7009).
+// revoke revokes a refresh token and its whole family (RFC 7009).
 func (idp *IdP) revoke(w http.ResponseWriter, c call) *problem {
 	r, p := idp.realmOf(c)
 	if p != nil {
@@ -213,7 +213,7 @@ func (idp *IdP) revoke(w http.ResponseWriter, c call) *problem {
 	return nil
 }
 
-// Disable makes a user's refresh tokens good for nothing.
+// Disable invalidates a user's refresh tokens.
 func (idp *IdP) Disable(user string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()

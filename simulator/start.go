@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Options say how [Start] sets the servers up. The zero Options are good.
+// Options configures the servers that [Start] starts. The zero Options are useful.
 type Options struct {
 	Seed uint64
 	Life Life
-	// Open lets both platforms take requests without a token.
+	// Open makes both platforms accept requests without a token.
 	Open bool
 }
 
-// World is an openEO back-end, an OGC server and an identity provider that listen on loopback. Both platforms take the
-// tokens of the platform's realm.
+// World is an openEO back-end, an OGC server and an identity provider that listen on the loopback interface. Both platforms
+// accept the tokens of the platform's realm.
 type World struct {
 	OpenEO *OpenEO
 	OGC    *OGC
@@ -33,18 +33,18 @@ type World struct {
 	servers []*http.Server
 }
 
-// Credentials are names and secrets that the identity provider knows. The issuers are IdP.Issuer of the two realms.
+// Credentials holds names and secrets known to the identity provider. The issuers are IdP.Issuer of the two realms.
 type Credentials struct {
 	User, Password   string // a user of the broker's realm, linked to an account at the platform
-	Client           string // a public client of the broker's realm, open to the password grant
-	BrokerID         string // the broker's own client in its realm, allowed to exchange
+	Client           string // a public client of the broker's realm that may use the password grant
+	BrokerID         string // the broker's own client in its realm, which may exchange tokens
 	BrokerSecret     string
 	ServiceID        string // a client of the platform's realm with a service account
 	ServiceSecret    string
-	Issuer, Platform string // the issuers of the two realms
+	Issuer, Platform string // issuers of the two realms
 }
 
-// Start listens on free ports of loopback. The caller closes the world.
+// Start listens on free loopback ports. The caller closes the world.
 func Start(o Options) (*World, error) {
 	var listeners [4]net.Listener
 	for i := range listeners {
@@ -68,7 +68,7 @@ func Start(o Options) (*World, error) {
 	return w, nil
 }
 
-// create makes the servers, which know each other.
+// create creates the servers, which refer to each other.
 func create(o Options, idpURL string) *World {
 	idp := &IdP{URL: idpURL, Faults: Faults{Seed: o.Seed}}
 	issuer, platform := idp.Issuer(BrokerRealm), idp.Issuer(PlatformRealm)
@@ -87,7 +87,7 @@ func create(o Options, idpURL string) *World {
 	return w
 }
 
-// Close ends all connections at once.
+// Close closes all connections at once.
 func (w *World) Close() error {
 	var errs []error
 	for _, s := range w.servers {
@@ -96,14 +96,14 @@ func (w *World) Close() error {
 	return errors.Join(errs...)
 }
 
-// Setting is what Control changes at one server. What is absent stays.
+// Setting is what Control changes at one server. Absent members stay.
 type Setting struct {
-	Faults *[]Fault `json:"faults,omitempty"` // in place of those in force
-	Life   *Life    `json:"life,omitempty"`   // not of the identity provider
+	Faults *[]Fault `json:"faults,omitempty"` // in place of the active ones
+	Life   *Life    `json:"life,omitempty"`   // not for the identity provider
 }
 
-// Control is for tests in another process: GET /_oracle gives {"openeo": Tally, "ogc": Tally, "idp": Tally}, and
-// PUT /_faults takes {"openeo": Setting, "ogc": Setting, "idp": Setting}.
+// Control returns a handler for tests in another process: GET /_oracle returns {"openeo": Tally, "ogc": Tally, "idp": Tally},
+// and PUT /_faults accepts {"openeo": Setting, "ogc": Setting, "idp": Setting}.
 func (w *World) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_oracle", func(rw http.ResponseWriter, _ *http.Request) {

@@ -21,35 +21,35 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keys are made once per process and number, since one takes a tenth of a second.
+// keys are created once per process and number, because creating one takes 0.1 s.
 var keys sync.Map // of int to func() *rsa.PrivateKey
 
 func key(n int) *rsa.PrivateKey {
 	made, _ := keys.LoadOrStore(n, sync.OnceValue(func() *rsa.PrivateKey {
 		k, err := rsa.GenerateKey(rand.Reader, 2048)
 		if err != nil {
-			panic(err) // the system has no randomness
+			panic(err) // the system provides no randomness
 		}
 		return k
 	}))
 	return made.(func() *rsa.PrivateKey)()
 }
 
-const foreignKey = 0 // no realm's
+const foreignKey = 0 // of no realm
 
 func keyID(n int) string { return fmt.Sprintf("simulator-key-%d", n) }
 
-// Odd is how a minted token differs from a good one. The zero Odd is good.
+// Odd describes how a minted token differs from a valid one. The zero Odd is valid.
 type Odd struct {
-	Claims  map[string]any // set; nil removes, as in {"exp": nil}
-	Header  map[string]any // set, after signing by Alg: what stands in the header may be a lie; nil removes
+	Claims  map[string]any // to set; nil removes, as in {"exp": nil}
+	Header  map[string]any // to set after signing by Alg, so that the header may be wrong; nil removes
 	Alg     string         // none, HS256, PS256; "": RS256
-	Foreign bool           // signed by a key that is in no key set, under the kid of the realm's own
+	Foreign bool           // signed by a key that is in no key set, with the kid of the realm's key
 	Torn    bool           // the signature is of other bytes
 }
 
-// Mint makes an access token of a realm for a user and a client, as Keycloak's look: RS256, five minutes, and the claims
-// that the realm's clients have. It panics on an Odd that cannot be made, which is a mistake of the test.
+// Mint returns an access token of a realm for a user and a client, in Keycloak's form: RS256, five minutes, and the claims of
+// the realm's clients. It panics on an impossible Odd, which is a mistake of the test.
 func (idp *IdP) Mint(realm, user, client string, odd Odd) string {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
@@ -58,7 +58,7 @@ func (idp *IdP) Mint(realm, user, client string, odd Odd) string {
 	return r.mint(idp.claims(r, user, client), odd)
 }
 
-// claims are those of an access token. idp.mu is held.
+// claims returns the claims of an access token. idp.mu is held.
 func (idp *IdP) claims(r *realm, user, client string) object {
 	now := nowFrom(idp.Now)
 	idp.serial++
@@ -76,7 +76,7 @@ func (idp *IdP) claims(r *realm, user, client string) object {
 	return claims
 }
 
-// subject is the stable id of a user in a realm.
+// subject returns the stable id of a user in a realm.
 func subject(realm, user string) string {
 	sum := sha256.Sum256([]byte(realm + "/" + user))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
@@ -107,8 +107,8 @@ func edit(doc object, changes map[string]any) {
 	maps.DeleteFunc(doc, func(_ string, v any) bool { return v == nil })
 }
 
-// sign signs header.payload with an algorithm, whatever the header says. HS256 takes the public key in PEM for its
-// secret: the known confusion of algorithms.
+// sign signs header.payload with an algorithm, whatever the header says. HS256 uses the public key in PEM as its secret: the
+// known confusion of algorithms.
 func (r *realm) sign(input, alg string, odd Odd) []byte {
 	private := key(r.key)
 	if odd.Foreign {
@@ -131,7 +131,7 @@ func (r *realm) sign(input, alg string, odd Odd) []byte {
 		mac.Write([]byte(input))
 		signature = mac.Sum(nil)
 	default:
-		err = fmt.Errorf("algorithm %q is not known here", alg)
+		err = fmt.Errorf("unknown algorithm %q", alg)
 	}
 	if err != nil {
 		panic(err)
@@ -149,7 +149,7 @@ func publicPEM(private *rsa.PrivateKey) []byte {
 
 var errToken = errors.New("the token is expired or invalid")
 
-// tokenClaims are what the servers look at in an access token.
+// tokenClaims holds the claims of an access token that the servers use.
 type tokenClaims struct {
 	Issuer  string   `json:"iss"`
 	Subject string   `json:"sub"`
@@ -173,8 +173,8 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// verify checks an access token of a realm: signature by one of its keys, issuer, type, expiry, and that its session is
-// still open. idp.mu is held.
+// verify checks an access token of a realm: signature by one of its keys, issuer, type, expiry, and that its session is open.
+// idp.mu is held.
 func (idp *IdP) verify(r *realm, token string) (tokenClaims, error) {
 	var claims tokenClaims
 	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256})
@@ -199,8 +199,8 @@ func (idp *IdP) verify(r *realm, token string) (tokenClaims, error) {
 	return claims, errToken
 }
 
-// Check gives a func that verifies access tokens of a realm as a platform does, and tells whose they are: what
-// OpenEO.Check and OGC.Check take.
+// Check returns a function that verifies access tokens of a realm as a platform does and returns their user. OpenEO.Check and
+// OGC.Check accept it.
 func (idp *IdP) Check(realm string) func(token string) (user string, err error) {
 	return func(token string) (string, error) {
 		idp.once.Do(idp.init)
