@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestAgreement does the same random operations on a database and on its model, and compares all that they say.
+// TestAgreement performs the same random operations on a database and on its model, and compares all their results.
 func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 	rapid.Check(t, func(r *rapid.T) {
 
@@ -59,7 +59,7 @@ type pair struct {
 	known  []dispatch.Job
 }
 
-// both does the same on each side and compares what comes.
+// both calls f on each store and compares the results.
 func both[V any](p *pair, r *rapid.T, f func(dispatch.Store) (V, error)) V {
 	var values [2]V
 	var errs [2]error
@@ -67,7 +67,7 @@ func both[V any](p *pair, r *rapid.T, f func(dispatch.Store) (V, error)) V {
 		values[i], errs[i] = f(s)
 	}
 	if (errs[0] == nil) != (errs[1] == nil) || errs[0] != nil && dispatch.KindOf(errs[0]) != dispatch.KindOf(errs[1]) {
-		r.Fatalf("the database says %v, the model %v", errs[0], errs[1])
+		r.Fatalf("the database returns %v, the model %v", errs[0], errs[1])
 	}
 	if d := cmp.Diff(values[1], values[0], same); d != "" && errs[0] == nil {
 		r.Fatalf("(-model +database)\n%s", d)
@@ -103,7 +103,7 @@ func (p *pair) redefine(r *rapid.T) {
 	both(p, r, func(s dispatch.Store) ([]byte, error) { return s.Document(p.Context(), u, id) })
 }
 
-// origins are sorted.
+// origins returns the origins, sorted.
 func origins(ctx context.Context, s dispatch.Store) ([]dispatch.Origin, error) {
 	all, err := s.Origins(ctx)
 	slices.SortFunc(all, func(a, b dispatch.Origin) int {
@@ -217,7 +217,7 @@ func (p *pair) lease(r *rapid.T) dispatch.Lease {
 func (p *pair) renew(r *rapid.T) {
 	l, ttl := p.lease(r), time.Second+spans.Draw(r, "ttl")
 	if l.Generation == 0 {
-		return // nobody was ever given such a lease
+		return // there is no lease yet
 	}
 	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Renew(p.Context(), l, ttl) })
 }
@@ -296,7 +296,7 @@ func (p *pair) pass(r *rapid.T) {
 	}
 }
 
-// compare looks at everything that can be seen.
+// compare compares everything that can be read.
 func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
 	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed, dispatch.Accepted}}).Draw(r, "statuses"),

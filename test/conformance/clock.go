@@ -6,7 +6,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// clockBack sets the clock back an hour while a job's next reading, its account's visit and a hold are planned.
+// clockBack sets the clock back an hour while a job's next read, its account's visit and a hold are planned.
 func (t storeTest) clockBack() {
 	ctx := t.Context()
 	start := t.look0()
@@ -23,7 +23,7 @@ func (t storeTest) clockBack() {
 	t.must(t.s.Serve(ctx, []string{"p"}))
 
 	t.db.Pass(-time.Hour)
-	for range 2 { // the second time nothing is left to move
+	for range 2 { // the second time there is nothing left to move
 		t.must(t.s.Serve(ctx, []string{"p"}))
 		for _, j := range []dispatch.Job{soon, late} {
 			want := j

@@ -11,14 +11,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Allocated is how many bytes this process allocated so far, those that are free again included.
+// Allocated returns how many bytes this process has allocated so far, including freed ones.
 func Allocated() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.TotalAlloc)
 }
 
-// CPU is the CPU time that this process took so far; in a synctest bubble the clock does not tell it.
+// CPU returns the CPU time of this process so far, which the fake clock of a synctest bubble does not show.
 func CPU(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -28,7 +28,7 @@ func CPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// WantTold wants an error that says what happened, and does not tell the secret; or, where that is right too, none.
+// WantTold fails the test unless err explains what happened without showing the secret. With tolerated, nil is accepted too.
 func WantTold(t *testing.T, err error, tolerated bool, secret string) {
 	t.Helper()
 	if err == nil && tolerated {
@@ -38,6 +38,6 @@ func WantTold(t *testing.T, err error, tolerated bool, secret string) {
 		t.Errorf("got %v", err)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v", err, dispatch.TextFor(err)), secret) {
-		t.Errorf("the token is told: %v", err)
+		t.Errorf("the error shows the token: %v", err)
 	}
 }

@@ -1,3 +1,3 @@
-// Package conformance holds what every [dispatch.Platform], [dispatch.Store] and [dispatch.Engine] must do, as suites of
-// tests, and what misbehaves on purpose: a world of platforms that knows what really happened, and a store in memory.
+// Package conformance contains the test suites that every [dispatch.Platform], [dispatch.Store] and [dispatch.Engine] must
+// pass, a simulated world of platforms that misbehaves and knows what really happened, and a store in memory.
 package conformance

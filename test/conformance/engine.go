@@ -11,18 +11,18 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Visit is what an engine runs.
+// Visit is the function that an engine runs.
 type Visit func(context.Context, dispatch.Lease) error
 
-// Cluster is what an engine's tests need: processes on one database.
+// Cluster provides the processes of an engine test, which share one database.
 type Cluster struct {
-	Store func() dispatch.Store // for one more process
+	Store func() dispatch.Store // of one more process
 	// Start runs an engine until ctx is done; ended is closed when it has returned.
 	Start func(ctx context.Context, s dispatch.Store, v Visit) (e dispatch.Engine, ended <-chan struct{})
 }
 
-// TestEngine is what every Engine must pass. In runs a test with an empty cluster, in a bubble of testing/synctest or
-// in real time.
+// TestEngine runs the tests that every Engine must pass. In runs a test with an empty cluster, in a bubble of testing/synctest
+// or in real time.
 func TestEngine(t *testing.T, in func(*testing.T, func(*testing.T, Cluster))) {
 	for _, c := range []struct {
 		name string
@@ -49,8 +49,8 @@ type engineTest struct {
 }
 
 const (
-	hinted  = 1900 * time.Millisecond // a hint is faster than the look for what hints missed
-	patient = 5 * time.Second         // something must have happened by then
+	hinted  = 1900 * time.Millisecond // a notification is faster than the 2 s poll
+	patient = 5 * time.Second         // limit for everything else
 )
 
 // start runs one more engine until the test ends.
@@ -61,7 +61,7 @@ func (t engineTest) start(v Visit) dispatch.Engine {
 	return e
 }
 
-// reporting is a visit that reports, and ends when it is told the wakes it has seen and when it is next due.
+// reporting returns a visit that reports its lease, and ends when it is told the wakes it has seen and its next due time.
 func (t engineTest) reporting() (Visit, <-chan dispatch.Lease, chan<- end) {
 	begun, ends := make(chan dispatch.Lease, 100), make(chan end)
 	return func(ctx context.Context, l dispatch.Lease) error {
@@ -93,7 +93,7 @@ func (t engineTest) soon(begun <-chan dispatch.Lease, d time.Duration) dispatch.
 	}
 }
 
-// idle waits until an engine that was started has looked: what is woken from then on needs a hint.
+// idle waits until a started engine has polled: later wakes need a notification.
 func (t engineTest) idle(e dispatch.Engine, begun <-chan dispatch.Lease, end chan<- end) {
 	t.Helper()
 	t.accept()
@@ -102,7 +102,7 @@ func (t engineTest) idle(e dispatch.Engine, begun <-chan dispatch.Lease, end cha
 	end <- t.seen()
 }
 
-// seen is the end of a visit that has seen all.
+// seen returns the end of a visit that has seen all wakes.
 func (t engineTest) seen() end { return end{wakes: t.look().Wakes} }
 
 func (t engineTest) wake() {
@@ -223,7 +223,7 @@ func (t engineTest) overlap() {
 func (t engineTest) dead() {
 	t.accept()
 	const ttl = 900 * time.Millisecond
-	old, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, ttl) // by a process that then dies
+	old, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, ttl) // by a process that dies then
 	t.must(err)
 	taken := time.Now()
 	v, begun, end := t.reporting()

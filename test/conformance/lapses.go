@@ -6,13 +6,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// lapses checks that leases are counted that ran out, and not those that were released, until none did for a while.
+// lapses checks that expired leases are counted and released ones are not, until none has expired for a while.
 func (t storeTest) lapses() {
 	t.accept()
 	for n, release := range []bool{false, false, true, true} {
 		l := t.lease()
 		if want := min(n, 2); l.Lapses != want {
-			t.Errorf("lease %d tells of %d that ran out, want %d", n, l.Lapses, want)
+			t.Errorf("lease %d counts %d expired leases, want %d", n, l.Lapses, want)
 		}
 		if release {
 			t.must(t.s.Release(t.Context(), l, 0, t.look().Now))
@@ -21,6 +21,6 @@ func (t storeTest) lapses() {
 	}
 	t.db.Pass(dispatch.LapsesCount)
 	if l := t.lease(); l.Lapses != 0 {
-		t.Errorf("%d leases count that ran out long ago", l.Lapses)
+		t.Errorf("%d leases count that expired long ago", l.Lapses)
 	}
 }

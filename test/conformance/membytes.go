@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// bytes counts those of the requests of a user's jobs and synchronous runs that have not ended. What the jobs of a task share
-// counts once.
+// bytes returns the size of the requests of a user's unfinished jobs and synchronous runs. What the jobs of a task share counts
+// once.
 func (s *MemStore) bytes(u dispatch.UserID, now time.Time) (n int64) {
 	counted := map[dispatch.TaskID]bool{0: true}
 	for _, r := range s.jobs {
@@ -30,7 +30,7 @@ func (s *MemStore) bytes(u dispatch.UserID, now time.Time) (n int64) {
 	return n
 }
 
-// bytesAgain counts by how much a user holds more once these jobs, which have ended, are live again.
+// bytesAgain returns how many bytes a user's live requests grow by when these ended jobs are live again.
 func (s *MemStore) bytesAgain(u dispatch.UserID, jobs []*row, now time.Time) int64 {
 	before := s.bytes(u, now)
 	phases := make([]dispatch.Phase, len(jobs))
@@ -44,7 +44,7 @@ func (s *MemStore) bytesAgain(u dispatch.UserID, jobs []*row, now time.Time) int
 	return after - before
 }
 
-// sizeOf is that of a request as a store keeps it.
+// sizeOf returns the size of a request as a store keeps it.
 func sizeOf(r dispatch.Request) int64 {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -2,7 +2,7 @@ package conformance
 
 import "maps"
 
-// Clone returns a copy of what the store keeps of jobs, tasks, keys and accounts at present: a backup, for tests of restores.
+// Clone returns a copy of the stored jobs, tasks, keys and accounts: a backup, for tests of restores.
 func (s *MemStore) Clone() *MemStore {
 	_, unlock := s.lock()
 	defer unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// found names a job at a platform.
+// found identifies a job at a platform.
 type found struct {
 	dispatch.Account
 	dispatch.Ref

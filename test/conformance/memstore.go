@@ -18,7 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// MemStore is a [dispatch.Store] in memory: fast, and the model that the SQL is compared with.
+// MemStore is a [dispatch.Store] in memory: fast, and the model against which the SQL stores are compared.
 type MemStore struct {
 	clock dispatch.Clock
 
@@ -37,17 +37,17 @@ type MemStore struct {
 	served   map[string]time.Time // when a process last noted that it serves a platform
 }
 
-// owned is a task, or a job without one.
+// owned identifies a task, or a job without one.
 type owned struct {
 	task dispatch.TaskID
 	job  dispatch.JobID
 }
 
-// definition is the document that something was accepted with.
+// definition is the document that a task or job was accepted with.
 type definition struct {
 	owner dispatch.UserID
 	dispatch.Document
-	told string // the hash of another that its origin has now
+	told string // hash of the current document of its origin, if that has changed
 }
 
 type row struct {
@@ -69,14 +69,14 @@ type usedKey struct {
 type account struct {
 	generation       int64
 	until, due, hold time.Time
-	since            time.Time // it waits for its user
+	since            time.Time // when it began to wait for its user
 	wakes            int64
 	why              dispatch.Attention
 	notice           string
-	booked           [2]time.Time // for each purpose
+	booked           [2]time.Time // per purpose
 	restored         dispatch.Restored
-	served           int64 // slots that it has given away
-	lapses           int   // of leases that ran out
+	served           int64 // number of slots given to its jobs
+	lapses           int   // number of expired leases
 	lapsed           time.Time
 	turns            map[dispatch.Line]int64
 	owners           map[dispatch.UserID]int64
@@ -84,7 +84,7 @@ type account struct {
 
 var _ dispatch.Store = (*MemStore)(nil)
 
-// NewMemStore returns an empty store whose time is the clock's.
+// NewMemStore returns an empty store that uses the time of c.
 func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
@@ -93,7 +93,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 	}
 }
 
-// lock returns the time, and the way to unlock.
+// lock locks the store and returns the time and the function to unlock.
 func (s *MemStore) lock() (now time.Time, unlock func()) {
 	s.mu.Lock()
 	return micros(s.clock.Now()), s.mu.Unlock
@@ -106,7 +106,7 @@ func micros(t time.Time) time.Time {
 	return t.UTC().Round(0).Truncate(time.Microsecond)
 }
 
-// of gives an account's row, and makes one if there is none.
+// of returns an account's row, and creates it if there is none.
 func (s *MemStore) of(a dispatch.Account) *account {
 	if s.accounts[a] == nil {
 		s.accounts[a] = &account{}
@@ -114,7 +114,7 @@ func (s *MemStore) of(a dispatch.Account) *account {
 	return s.accounts[a]
 }
 
-// wake leaves an account that is due in its place of the queue.
+// wake wakes an account. One that is already due keeps its place in the queue.
 func (s *MemStore) wake(a dispatch.Account, now time.Time) {
 	acc := s.of(a)
 	acc.wakes++
@@ -140,7 +140,7 @@ func (s *MemStore) find(id dispatch.JobID) (*row, error) {
 	return nil, notFound()
 }
 
-// owned gives a job to its owner, also a hidden one.
+// owned returns a job of its owner, even if it is hidden.
 func (s *MemStore) owned(u dispatch.UserID, id dispatch.JobID) (*row, error) {
 	r, err := s.find(id)
 	if err == nil && r.Owner != u {
@@ -149,7 +149,7 @@ func (s *MemStore) owned(u dispatch.UserID, id dispatch.JobID) (*row, error) {
 	return r, err
 }
 
-// visible gives a job to its owner.
+// visible returns a job of its owner unless it is hidden.
 func (s *MemStore) visible(u dispatch.UserID, id dispatch.JobID) (*row, error) {
 	r, err := s.owned(u, id)
 	if err == nil && r.Hidden {
@@ -237,7 +237,7 @@ func (s *MemStore) Repeated(_ context.Context, u dispatch.UserID, k dispatch.Key
 	return s.used(k, u, now)
 }
 
-// used tells what a key stands for.
+// used returns what a key stands for.
 func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dispatch.Repeated, err error) {
 	switch used := s.keys[ownKey{u, k.Text}]; {
 	case used == nil || now.Sub(used.at) >= dispatch.KeyLife:
@@ -249,7 +249,7 @@ func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dis
 	}
 }
 
-// use notes what a key stands for from now on.
+// use stores what a key stands for.
 func (s *MemStore) use(k dispatch.Key, u dispatch.UserID, task dispatch.TaskID, job dispatch.JobID, now time.Time) {
 	if k == (dispatch.Key{}) {
 		return
@@ -281,7 +281,7 @@ func (s *MemStore) Refused(_ context.Context, u dispatch.UserID, id dispatch.Job
 	return s.record(r, now)
 }
 
-// record shows on a job that was not started why its account submits nothing.
+// record returns a job with the reason why its account submits nothing, if the job was not started.
 func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	j := r.job()
 	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) {
@@ -321,7 +321,7 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page
 	return limited(records, p), nil
 }
 
-// bounded leaves out of a record what a page does not read.
+// bounded removes from a record what a page does not read.
 func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) dispatch.Record {
 	if p.Most == 0 {
 		return record
@@ -340,25 +340,25 @@ func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) disp
 	return record
 }
 
-// head gives of a task's request what a page reads.
+// head returns the part of a task's request that a page reads.
 func head(r dispatch.Request, p dispatch.Page) dispatch.Request {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(r) // it was decoded
+	_ = e.Encode(r) // cannot fail: it was decoded before
 	if body := strings.TrimSuffix(text.String(), "\n"); p.Most != 0 && len(body) > p.Most {
 		return dispatch.HeadOf(cut(body, p))
 	}
 	return r
 }
 
-// cut gives the first characters of a text, as many as a page reads.
+// cut returns the first characters of a text, as many as a page reads.
 func cut(text string, p dispatch.Page) string {
 	runes := []rune(text)
 	return string(runes[:min(len(runes), max(p.Most, 0))])
 }
 
-// fits reports whether a job is one of those that are wanted, wherever it is in the list.
+// fits reports whether a page selects a job, regardless of its position.
 func (r *row) fits(p dispatch.Page) bool {
 	return r.Updated.After(p.Since) && (len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) &&
 		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
@@ -387,7 +387,7 @@ func (s *MemStore) define(o owned, u dispatch.UserID, d *dispatch.Document) {
 	}
 }
 
-// definedBy is what the document that a job was accepted with is kept for.
+// definedBy returns the job or task that a job's document is stored for.
 func definedBy(j dispatch.Job) owned {
 	if j.Task != 0 {
 		return owned{task: j.Task}
@@ -405,7 +405,7 @@ func (s *MemStore) Document(_ context.Context, u dispatch.UserID, id dispatch.Jo
 	return s.defined[definedBy(r.Job)].Body, nil
 }
 
-// waiting gives the definitions that jobs wait with.
+// waiting returns the definitions of waiting jobs.
 func (s *MemStore) waiting() map[owned]*definition {
 	all := map[owned]*definition{}
 	for _, r := range s.jobs {
@@ -459,7 +459,7 @@ func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobI
 	return r.job(), nil
 }
 
-// cancel notes that a job is wanted no more, and reports whether that is new.
+// cancel marks a job as no longer wanted, and reports whether that is new.
 func (r *row) cancel(now time.Time) bool {
 	if r.Desired == dispatch.WantCancel || r.Phase == dispatch.Ended {
 		return false
@@ -485,7 +485,7 @@ func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Sc
 		if !r.asked(u, scope) || r.Awaited || r.Tries > 1 {
 			continue
 		}
-		setBack := r.Checked.After(now) // the clock was
+		setBack := r.Checked.After(now) // the clock was set back
 		stale, first := r.Checked.Before(now.Add(-fresh)) || setBack, time.Time{}
 		if setBack {
 			r.Due = now
@@ -518,13 +518,13 @@ func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Sc
 	return accounts, nil
 }
 
-// comes reports whether the account's turn to be read comes by itself.
+// comes reports whether the account's next reading happens without a wake.
 func (a *account) comes(now time.Time) bool {
 	booked := a.booked[dispatch.Reading]
 	return !a.until.After(now) && booked.After(now) && !a.due.IsZero() && !a.due.After(booked) && !a.due.After(now.Add(time.Minute))
 }
 
-// asked reports whether the status of a job can be asked for its owner.
+// asked reports whether the scope of an owner's request includes a job.
 func (r *row) asked(u dispatch.UserID, scope dispatch.Scope) bool {
 	return scope.Holds(r.Job) && r.Owner == u && !r.Hidden && r.Phase == dispatch.Started
 }
@@ -535,7 +535,7 @@ func (s *MemStore) Awaited(_ context.Context, u dispatch.UserID, scope dispatch.
 	return slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Awaited && r.asked(u, scope) }), nil
 }
 
-// task gives a task to its owner.
+// task returns a task of its owner.
 func (s *MemStore) task(u dispatch.UserID, id dispatch.TaskID) (dispatch.Task, error) {
 	t, known := s.tasks[id]
 	if !known || t.Owner != u || t.Hidden {
@@ -561,7 +561,7 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 	return limited(records, p), nil
 }
 
-// wanted reports whether a task belongs to a page.
+// wanted reports whether a page selects a task.
 func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page) bool {
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
 	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed) &&
@@ -607,7 +607,7 @@ func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.Ta
 	if _, err := s.task(u, id); err != nil {
 		return nil, err
 	}
-	for _, r := range s.jobs { // by id, and so by number
+	for _, r := range s.jobs { // ordered by id, and so by number
 		if r.Task != id || r.Hidden || !r.fits(p) || int64(r.Number) <= p.After.ID {
 			continue
 		}
@@ -666,7 +666,7 @@ func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	return t.Account, len(failed), nil
 }
 
-// admit is nil if an owner may have n jobs more, with requests of so many bytes.
+// admit returns nil if an owner may have n more jobs with requests of so many bytes.
 func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatch.Quota, now time.Time) error {
 	for _, q := range within {
 		live, lately := 0, 0
@@ -731,7 +731,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
-	if err := ctx.Err(); err != nil { // nobody would heed the leases
+	if err := ctx.Err(); err != nil { // the leases would have no holder
 		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "conformance.Dequeue", Err: err}
 	}
 	now, unlock := s.lock()
@@ -760,7 +760,7 @@ func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Dur
 	return leases, wait, nil
 }
 
-// countLapse notes at a dequeue whether the last lease was released.
+// countLapse records at a Dequeue whether the last lease expired.
 func (a *account) countLapse(now time.Time) {
 	if !a.lapsed.After(now.Add(-dispatch.LapsesCount)) {
 		a.lapses = 0
@@ -770,7 +770,7 @@ func (a *account) countLapse(now time.Time) {
 	}
 }
 
-// byPlatform orders a queue by platform, that of the account first that is due longest.
+// byPlatform orders a queue by platform, beginning with the platform of the longest-due account.
 func (s *MemStore) byPlatform(queue []dispatch.Account, now time.Time) []dispatch.Account {
 	first := map[string]time.Time{}
 	for _, name := range slices.Backward(queue) {
@@ -784,7 +784,7 @@ func (s *MemStore) byPlatform(queue []dispatch.Account, now time.Time) []dispatc
 	return queue
 }
 
-// roomFor gives how many accounts may be given out together with a platform's, and what they are counted as.
+// roomFor returns how many accounts of a platform may be leased, and under which name they are counted.
 func (s *MemStore) roomFor(room dispatch.Room, platform string, now time.Time) (n int, counted string) {
 	if n, known := room.Platforms[platform]; known {
 		return n, platform
@@ -805,7 +805,7 @@ func (s *MemStore) Serve(_ context.Context, platforms []string) error {
 	return nil
 }
 
-// follow moves what is planned if the clock was set back since a process served last.
+// follow moves planned times if the clock was set back since a process last served.
 func (s *MemStore) follow(now time.Time) {
 	var last time.Time
 	for _, seen := range s.served {
@@ -837,7 +837,7 @@ func (s *MemStore) follow(now time.Time) {
 	}
 }
 
-// queue gives the accounts that have a visit planned, in the order in which they are due.
+// queue returns the accounts that have a planned visit, ordered by due time.
 func (s *MemStore) queue() (names []dispatch.Account) {
 	for name, acc := range s.accounts {
 		if !acc.due.IsZero() {
@@ -928,7 +928,7 @@ func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.L
 	return kept, nil
 }
 
-// serve notes who got a slot.
+// serve records that a job got a slot.
 func (a *account) serve(j dispatch.Job) {
 	if a.turns == nil {
 		a.turns, a.owners = map[dispatch.Line]int64{}, map[dispatch.UserID]int64{}
@@ -938,7 +938,7 @@ func (a *account) serve(j dispatch.Job) {
 	a.owners[j.Owner] = a.served
 }
 
-// forgetTurns forgets who was served before all who wait.
+// forgetTurns deletes the turns of those who were served before all who wait.
 func (s *MemStore) forgetTurns() {
 	for name, a := range s.accounts {
 		least := a.served + 1
@@ -950,7 +950,7 @@ func (s *MemStore) forgetTurns() {
 	}
 }
 
-// write replaces what visits may write, if the version is still the job's.
+// write replaces what visits may write, if the version matches.
 func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	r, err := s.find(j.ID)
 	if err != nil || r.Version != j.Version {
@@ -1096,7 +1096,7 @@ func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []di
 	return all, nil
 }
 
-// stands counts a job where it belongs.
+// stands adds a job to a standing.
 func (s *MemStore) stands(is dispatch.Standing, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.Standing {
 	if j.Phase == dispatch.Waiting && j.Account.Platform() == is.Account.Platform() {
 		is.Queue++
@@ -1179,7 +1179,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	return g, nil
 }
 
-// byDue gives an account's jobs by due, id.
+// byDue returns an account's jobs ordered by due time and id.
 func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
 	for _, r := range s.jobs {
 		if r.Account == a {
@@ -1190,7 +1190,7 @@ func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
 	return jobs
 }
 
-// enter puts j to where it belongs in the agenda. Jobs come by due.
+// enter adds j to its list of the agenda. Jobs must come ordered by due time.
 func enter(g *dispatch.Agenda, j dispatch.Job) {
 	strays, canceled := len(j.Strays) > 0, j.Desired == dispatch.WantCancel
 	next, list := &g.NextLearn, &g.Learn
@@ -1217,7 +1217,7 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 	}
 }
 
-// lines gives the lines of an account with waiting jobs that are wanted.
+// lines returns the lines of an account that have wanted waiting jobs.
 func (s *MemStore) lines(a dispatch.Account, wanted func(dispatch.Job) bool) (lines []dispatch.Line) {
 	byLine, byOwner, waiting := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line][]dispatch.Job{}
 	for _, j := range s.byDue(a) {

@@ -8,13 +8,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// syncRun is a synchronous run as [MemStore] keeps it.
+// syncRun is a synchronous run in a [MemStore].
 type syncRun struct {
 	dispatch.SyncRun
 	lapses time.Time
 }
 
-// at is the run as it is at a time: one that lapsed was lost.
+// at returns the run at a time: a lapsed run counts as lost.
 func (r *syncRun) at(now time.Time) dispatch.SyncRun {
 	run := r.SyncRun
 	if run.Ended.IsZero() && !r.lapses.After(now) {
@@ -55,7 +55,7 @@ func (s *MemStore) EndSyncRun(_ context.Context, is dispatch.SyncRun) error {
 	return nil
 }
 
-// live gives a run that was not ended, nil if there is none.
+// live returns a run that has not ended; nil if there is none.
 func (s *MemStore) live(id dispatch.JobID) *syncRun {
 	i := slices.IndexFunc(s.runs, func(r *syncRun) bool { return r.ID == id && r.Ended.IsZero() })
 	if i < 0 {
@@ -81,7 +81,7 @@ func (s *MemStore) SyncRuns(_ context.Context, u dispatch.UserID, p dispatch.Pag
 	return runs, nil
 }
 
-// countRuns counts a user's synchronous runs as far as a quota counts jobs.
+// countRuns counts a user's synchronous runs within a quota of jobs.
 func (s *MemStore) countRuns(u dispatch.UserID, q dispatch.Quota, now time.Time) (live, lately int) {
 	for _, r := range s.runs {
 		if r.Owner != u || q.Account != "" && r.Account != q.Account {
@@ -97,7 +97,7 @@ func (s *MemStore) countRuns(u dispatch.UserID, q dispatch.Quota, now time.Time)
 	return live, lately
 }
 
-// addRuns adds a user's synchronous runs to what they use.
+// addRuns adds a user's synchronous runs to their usage.
 func (s *MemStore) addRuns(by map[dispatch.Account]*dispatch.Usage, u dispatch.UserID, now time.Time, d time.Duration) {
 	for _, r := range s.runs {
 		if r.Owner != u {

@@ -18,38 +18,39 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Remote is the far side of a platform under test: a server that does what its protocol says, that can be made to do
-// otherwise, and that knows what really happened. It takes any number of jobs and runs each in no time, until Hold.
+// Remote is the server of a platform under test. It follows its protocol, can be made to deviate, and knows what really
+// happened. It accepts any number of jobs and finishes each at once, unless Hold was called.
 type Remote interface {
-	// Token is one that the server takes, if it asks for any.
+	// Token returns a token that the server accepts, if it needs any.
 	Token() dispatch.Token
-	// Service takes the parameters integer, number, nothing (null), string and geometry, all optional.
+	// Service accepts the parameters integer, number, nothing (null), string and geometry, all optional.
 	Service() dispatch.Service
-	// Abilities are those the adapter must have, sorted: "cancel", "list", "logs", "probe", "sync". No more, no less.
+	// Abilities lists the abilities that the adapter must have, no more and no less, sorted: "cancel", "list", "logs", "probe",
+	// "sync".
 	Abilities() []string
-	// Words are all status words of the protocol, and what they mean.
+	// Words maps all status words of the protocol to their meaning.
 	Words() map[string]dispatch.Status
 
-	// Sent gives the parameters with which a job was created.
+	// Sent returns the parameters with which a job was created.
 	Sent(dispatch.Ref) map[string]json.RawMessage
-	// Happened counts what really happened, to all jobs together.
+	// Happened counts what really happened to all jobs together.
 	Happened() (created, started, canceled int)
 
-	// Hold lets jobs that start from now on run for an hour.
+	// Hold makes jobs that are started from now on run for an hour.
 	Hold()
-	// Tell makes a job tell a status word, whatever the truth.
+	// Tell makes a job report a status word, whatever its true status.
 	Tell(r dispatch.Ref, word string)
-	// Fail makes every request of a kind go wrong, from now on. The zero Mishap ends that.
+	// Fail makes every request of a kind go wrong from now on. The zero Mishap ends that.
 	Fail(Call, Mishap)
 }
 
-// Call is one kind of request to a platform.
+// Call is a kind of request to a platform.
 type Call string
 
 const (
 	CallAny     Call = "any"
 	CallSubmit  Call = "submit" // the first step: it creates, and on a platform of one step starts
-	CallStart   Call = "start"  // the second step, where there is one
+	CallStart   Call = "start"  // the second step, if there is one
 	CallStatus  Call = "status"
 	CallResults Call = "results"
 	CallList    Call = "list"
@@ -57,21 +58,21 @@ const (
 	CallSync    Call = "sync"
 )
 
-// Mishap is one way in which a request goes wrong.
+// Mishap is a way in which a request goes wrong.
 type Mishap struct {
-	Status     int           // answered in place of the platform's own
+	Status     int           // in place of the platform's response
 	RetryAfter time.Duration // whole seconds
 	Redirect   string        // with a Status of 3xx
-	Cut        bool          // the connection is closed without an answer
-	After      bool          // but the request took effect first
-	Page       bool          // an HTML page stands in place of the body
+	Cut        bool          // the connection is closed without a response
+	After      bool          // the request takes effect first
+	Page       bool          // an HTML page in place of the body
 	Endless    bool          // the body never ends
 	Nameless   bool          // the headers that name a new job are missing
 	Latency    time.Duration
 }
 
-// TestPlatform holds an adapter to what [dispatch.Platform] promises. Each call of open gives a new adapter and its own
-// server.
+// TestPlatform checks an adapter against the contract of [dispatch.Platform]. Each call of open returns a new adapter with its
+// own server.
 func TestPlatform(t *testing.T, open func(t *testing.T) (dispatch.Platform, Remote)) {
 	for name, test := range map[string]func(*platformTest){
 		"one run, from submit to results":              (*platformTest).wholeRun,
@@ -108,7 +109,7 @@ type platformTest struct {
 	r Remote
 }
 
-// sent is what every test asks for: values that lose something wherever they are decoded on the way.
+// sent holds the parameters of every request: values that would change if they were decoded on the way.
 var sent = map[string]string{
 	"integer":  `12345678901234567890`,
 	"number":   `1.10`,
@@ -118,7 +119,7 @@ var sent = map[string]string{
 }
 
 func (t *platformTest) submission(tag string) dispatch.Submission {
-	var members []string // not by json.Marshal, which writes "<" otherwise
+	var members []string // not by json.Marshal, which escapes "<"
 	for _, name := range slices.Sorted(maps.Keys(sent)) {
 		members = append(members, fmt.Sprintf("%q:%s", name, sent[name]))
 	}
@@ -128,7 +129,7 @@ func (t *platformTest) submission(tag string) dispatch.Submission {
 	}}
 }
 
-// start submits until the job has started, and gives its name.
+// start submits until the job has started, and returns its ref.
 func (t *platformTest) start(tag string) dispatch.Ref {
 	t.Helper()
 	s := t.submission(tag)
@@ -156,7 +157,7 @@ func (t *platformTest) happened(created, started int) {
 	}
 }
 
-// failed holds for every error: it is of one of the kinds, and tells nobody the token or a page.
+// failed checks an error: it has one of the kinds, and shows neither the token nor a page.
 func (t *platformTest) failed(what string, err error, kinds ...dispatch.Kind) {
 	t.Helper()
 	if err == nil {
@@ -277,7 +278,7 @@ type mishap struct {
 	want dispatch.Kind
 }
 
-// onSubmit are the kinds that m may be for a submit: what a platform does not find then is what the request asked for.
+// onSubmit returns the kinds that m may have for a submit: a platform that does not find something refers to the request.
 func (m mishap) onSubmit() []dispatch.Kind {
 	if m.Status == 404 {
 		return []dispatch.Kind{dispatch.NotFound, dispatch.Invalid}
@@ -285,7 +286,7 @@ func (m mishap) onSubmit() []dispatch.Kind {
 	return []dispatch.Kind{m.want}
 }
 
-// mishaps are those after which it is known what became of the request.
+// mishaps are those after which the outcome of the request is known.
 var mishaps = []mishap{
 	{"400", Mishap{Status: 400}, dispatch.Invalid},
 	{"401", Mishap{Status: 401}, dispatch.SignInRequired},
@@ -295,7 +296,7 @@ var mishaps = []mishap{
 	{"503 with Retry-After", Mishap{Status: 503, RetryAfter: 7 * time.Second}, dispatch.Busy},
 }
 
-// doubts are those after which the request may have been taken.
+// doubts are those after which the request may have had an effect.
 var doubts = []struct {
 	name string
 	Mishap
@@ -319,7 +320,7 @@ func (t *platformTest) failedSubmits() {
 		}
 	}
 	t.happened(0, 0)
-	// An inert job may be created again, so a platform of two steps may call a lost create one that can be repeated.
+	// An inert job may be created again, so a two-step platform may call a lost create repeatable.
 	doubtful := []dispatch.Kind{dispatch.Uncertain}
 	if t.p.TwoStep() {
 		doubtful = append(doubtful, dispatch.Unavailable, dispatch.Busy)
@@ -385,7 +386,7 @@ func (t *platformTest) failedReads() {
 			t.failed(string(call)+": "+m.name, read(), dispatch.Unavailable, dispatch.Busy)
 		}
 		t.r.Fail(call, Mishap{Endless: true})
-		if err := read(); err != nil || call == CallStatus { // a result without end may be told as a file to be fetched
+		if err := read(); err != nil || call == CallStatus { // an endless result may become a link
 			t.failed(string(call)+": endless", err, dispatch.BadUpstream)
 		}
 		t.r.Fail(call, Mishap{})
@@ -398,7 +399,7 @@ func (t *platformTest) failedReads() {
 	t.happened(1, 1)
 }
 
-// nameless is a job that was taken and that nobody can name: never a success, and never told as not taken.
+// nameless checks a response that accepts a job without naming it: neither a success, nor reported as without effect.
 func (t *platformTest) nameless() {
 	t.r.Fail(CallSubmit, Mishap{Nameless: true, Page: true, After: true})
 	step, err := t.p.Submit(t.Context(), t.r.Token(), t.submission("run.1.1"))
@@ -424,7 +425,7 @@ func (t *platformTest) cut() {
 
 func (t *platformTest) known() {
 	if !t.p.TwoStep() {
-		return // what is known has started
+		return // everything known has started
 	}
 	t.r.Hold()
 	s := t.submission("run.1.1")
@@ -438,7 +439,7 @@ func (t *platformTest) known() {
 		t.Error("no error")
 	}
 	t.r.Fail(CallStart, Mishap{})
-	for range 2 { // a platform starts what runs already no second time
+	for range 2 { // a running job must not be started a second time
 		if step, err := t.p.Submit(t.Context(), t.r.Token(), s); err != nil || !step.Started || step.Ref != s.Ref {
 			t.Errorf("%+v, %v", step, err)
 		}
@@ -525,7 +526,7 @@ func (t *platformTest) many() {
 	t.happened(32, 32)
 }
 
-// redirect sends every call elsewhere: nothing may arrive there with the token.
+// redirect redirects every call: the token must not reach the target.
 func (t *platformTest) redirect() {
 	ref := t.start("run.1.1")
 	t.r.Hold()
@@ -565,7 +566,7 @@ func (t *platformTest) redirect() {
 	}
 }
 
-// collect gives a listing, or its first n entries.
+// collect returns a listing, or its first n entries.
 func (t *platformTest) collect(l dispatch.Lister, n int) (all []dispatch.Listed, err error) {
 	base, err := t.p.Base(t.r.Service())
 	if err != nil {
@@ -602,18 +603,18 @@ func (t *platformTest) listing() {
 		if !ok || one.Report.Status != dispatch.Finished || one.Created.IsZero() {
 			t.Errorf("listed %+v", one)
 		}
-		if one.Tag != tag && (one.Tag != "" || t.p.TwoStep()) { // a platform of one step may keep none
+		if one.Tag != tag && (one.Tag != "" || t.p.TwoStep()) { // a one-step platform may not store tags
 			t.Errorf("%v has the tag %q, want %q", one.Ref, one.Tag, tag)
 		}
 		delete(tags, one.Ref)
 	}
 	if few, err := t.collect(l, 3); err != nil || len(few) != 3 {
-		t.Errorf("a listing that is left early: %d, %v", len(few), err)
+		t.Errorf("a listing whose reader stops early: %d, %v", len(few), err)
 	}
 	for _, m := range mishaps {
 		t.r.Fail(CallList, m.Mishap)
 		_, err := t.collect(l, n)
-		if m.Status != 400 && m.Status != 404 { // an adapter may take those for a platform that has no listing
+		if m.Status != 400 && m.Status != 404 { // an adapter may take those for "no listing"
 			t.failed("list: "+m.name, err, m.want)
 		} else if err == nil {
 			t.Errorf("list: %s: no error", m.name)
@@ -699,7 +700,7 @@ func (t *platformTest) probe() {
 		return
 	}
 	if err := p.Probe(t.Context(), t.r.Token()); err != nil {
-		t.Errorf("a platform that is well: %v", err)
+		t.Errorf("a healthy platform: %v", err)
 	}
 	t.r.Fail(CallAny, Mishap{Status: 500})
 	t.failed("probe", p.Probe(t.Context(), t.r.Token()), dispatch.Unavailable)

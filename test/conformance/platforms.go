@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Link is one process's way to a world. Pass is called when a request leaves the process and when its answer is back.
+// Link is one process's connection to a world. Pass is called when a request is sent and when its response arrives.
 type Link struct {
 	*World
 	Process string
@@ -19,7 +19,7 @@ type Link struct {
 }
 
 func (l Link) send(ctx context.Context, t dispatch.Token, name string, open *openRequest, effect func() error) error {
-	late := ctx.Err() != nil // then it is sent all the same: that it must not be is the broker's to know
+	late := ctx.Err() != nil // send it all the same: it is the broker that must not send late
 	l.Pass()
 	if !late && ctx.Err() != nil {
 		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "world", Text: "not sent in time", Err: ctx.Err()}
@@ -33,16 +33,16 @@ func (l Link) openRequest(t dispatch.Token) *openRequest {
 	return &openRequest{l.Process, accountOf(t)}
 }
 
-// accountOf is whom a world's token is for.
+// accountOf returns the account of a world's token.
 func accountOf(t dispatch.Token) dispatch.Account {
 	name, _, _ := strings.Cut(t.Secret.Reveal(), "#")
 	return dispatch.Account(name)
 }
 
-// Tokens gives tokens for a world, and sometimes none.
+// Tokens provides tokens for a world, and fails sometimes.
 type Tokens struct{ Link }
 
-// Token is a [dispatch.Tokens]'s.
+// Token implements [dispatch.Tokens].
 func (l Tokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, error) {
 	l.Pass()
 	l.mu.Lock()
@@ -54,7 +54,7 @@ func (l Tokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, er
 	return dispatch.Token{Secret: secret(a, l.tokens[a])}, nil
 }
 
-// Refused is a [dispatch.Tokens]'s.
+// Refused implements [dispatch.Tokens].
 func (l Tokens) Refused(a dispatch.Account, t dispatch.Token) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func secret(a dispatch.Account, n int) dispatch.Secret {
 	return dispatch.Secret(fmt.Sprintf("%s#%d", a, n))
 }
 
-// Base takes the namespace of a service for its base.
+// Base returns the namespace of a service as its base.
 func (Link) Base(s dispatch.Service) (string, error) {
 	if s.Namespace == nil {
 		return "", nil
@@ -80,9 +80,9 @@ func baseOf(s dispatch.Submission) string {
 	return base
 }
 
-// Status says how a run looks from outside; it may say once that a run that goes on has failed.
+// Status returns the reported status of a run; it may report once that a running job has failed.
 func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
-	var r dispatch.Report // not to be read unless the answer came: the request may take effect later
+	var r dispatch.Report // read only if the response arrives: the request may take effect later
 	err := l.send(ctx, t, "status "+ref.ID, nil, func() error {
 		run := l.find(accountOf(t), ref)
 		if run == nil || time.Since(run.Created) < run.hidden || run.seen() == "" {
@@ -100,7 +100,7 @@ func (l Link) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (d
 	return r, nil
 }
 
-// Results gives a collection that names the run.
+// Results returns a collection that names the run.
 func (l Link) Results(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (json.RawMessage, error) {
 	var c json.RawMessage
 	err := l.send(ctx, t, "results "+ref.ID, nil, func() error {
@@ -136,7 +136,7 @@ func (l Link) cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) er
 	})
 }
 
-// told notes what the process got to know.
+// told records what the process learned.
 func (l Link) told(ref dispatch.Ref, step dispatch.Step) (dispatch.Step, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +185,7 @@ func (l Link) page(a dispatch.Account, base string) (page []dispatch.Listed) {
 	return page
 }
 
-// TwoStep creates, then starts, as openEO does.
+// TwoStep creates, then starts, like openEO.
 type TwoStep struct{ Link }
 
 func (TwoStep) TwoStep() bool { return true }
@@ -210,7 +210,7 @@ func (p TwoStep) make(ctx context.Context, t dispatch.Token, s dispatch.Submissi
 		ref = p.create(accountOf(t), baseOf(s), s.Tag).Ref
 		return nil
 	})
-	if err != nil { // the effect may still come: what it says, nobody is told
+	if err != nil { // the request may still take effect, so its result is not shown to the caller
 		return dispatch.Step{}, err
 	}
 	return p.told(ref, dispatch.Step{Ref: ref})
@@ -224,8 +224,8 @@ func (p TwoStep) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	return p.cancel(ctx, t, ref)
 }
 
-// OneStep runs what it takes at once, and cannot say what it took, as most OGC API - Processes servers. Some of what it
-// takes it has done by the time it answers.
+// OneStep executes at once and cannot report what it accepted, like most OGC API - Processes servers. Some jobs are complete in
+// the response.
 type OneStep struct{ Link }
 
 func (OneStep) TwoStep() bool { return false }
@@ -256,7 +256,7 @@ func (p OneStep) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	return p.cancel(ctx, t, ref)
 }
 
-// Echoing is a one-step platform with a listing that carries tags.
+// Echoing is a one-step platform whose listing contains tags.
 type Echoing struct{ OneStep }
 
 func (p Echoing) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {

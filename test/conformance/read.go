@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Jobs reads all of a user's jobs that belong to no task, newest first, each with its whole request, as a client does that
+// Jobs reads all of a user's jobs that belong to no task, newest first, with their complete requests, as a client does that
 // wants statuses no older than fresh.
 func Jobs(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error) {
 	if err := b.Freshen(ctx, u, dispatch.Scope{Alone: true}, fresh); err != nil {
@@ -17,7 +17,7 @@ func Jobs(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh time
 	return whole(ctx, b, b.Jobs(ctx, u, dispatch.Page{}))
 }
 
-// Tasks reads all of a user's tasks, newest first, likewise.
+// Tasks reads all of a user's tasks in the same way.
 func Tasks(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord, error) {
 	if err := b.Freshen(ctx, u, dispatch.Scope{Tasks: true}, fresh); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func Tasks(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh tim
 	return collect(b.Tasks(ctx, u, dispatch.Page{}))
 }
 
-// Task reads a task and all its jobs, by their numbers, likewise. Its counts are those of the jobs.
+// Task reads a task and all its jobs, ordered by number, in the same way. Its counts are those of the jobs.
 func Task(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, id dispatch.TaskID, fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error) {
 	if err := b.Freshen(ctx, u, dispatch.Scope{Task: id}, fresh); err != nil {
 		return dispatch.TaskRecord{}, nil, err
@@ -42,7 +42,7 @@ func Task(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, id dispatc
 	return tally.Of(t), jobs, err
 }
 
-// whole gives records with the whole of their requests, of which lists read a part.
+// whole completes the requests of records, of which lists read only a part.
 func whole(ctx context.Context, b *dispatch.Broker, records iter.Seq2[dispatch.Record, error]) ([]dispatch.Record, error) {
 	all, err := collect(records)
 	for i := range all {

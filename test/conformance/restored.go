@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// restored holds that a mark reaches every account with jobs, that ids skip ahead, and what ends the mark.
+// restored checks that MarkRestored reaches every account with jobs and skips ids, and what removes the mark.
 func (t storeTest) restored() {
 	ctx := t.Context()
 	waits := t.accept()

@@ -7,8 +7,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// slots checks that a job holds a slot from the intent to create until it has ended, however long ago it moved, and which slots
-// are free where those of stalled jobs are.
+// slots checks that a job holds a slot from the intent to create until it has ended, however long ago it moved, and that slots
+// of stalled jobs can be freed.
 func (t storeTest) slots() {
 	jobs := make([]dispatch.Job, 7)
 	for i := range jobs {
@@ -17,7 +17,7 @@ func (t storeTest) slots() {
 	l := t.lease()
 	t.db.Pass(2 * stalledAfter)
 	t.must(t.s.Renew(t.Context(), l, time.Minute))
-	creating, err := t.s.Intend(t.Context(), l, limits, jobs[:1]) // it has waited for so long
+	creating, err := t.s.Intend(t.Context(), l, limits, jobs[:1]) // it has waited this long
 	t.must(err)
 	t.equal(len(creating), 1)
 	for i, is := range []struct {
@@ -39,12 +39,12 @@ func (t storeTest) slots() {
 		return fmt.Sprint(g.Held, s[0].Held, s[0].Active)
 	}
 	t.equal(held(0), "6 6 6")
-	t.equal(held(stalledAfter), "4 4 6") // what the platform does not say runs, though it was started
+	t.equal(held(stalledAfter), "4 4 6") // a started job of unknown status holds its slot
 	t.equal(held(3*stalledAfter), "6 6 6")
 }
 
-// slotsForDays fills two slots for two days as visits do, by what Agenda tells, and counts the jobs at the platform, creates under
-// way too: first jobs that wait for longer than stalledAfter, then jobs that run for longer.
+// slotsForDays fills two slots for two days as visits do, by Agenda, and counts the jobs at the platform including creates
+// under way: first with jobs that wait for longer than stalledAfter, then with jobs that run for longer.
 func (t storeTest) slotsForDays() {
 	const answersAfter, short, long = 3 * time.Second, 40 * time.Minute, 9 * time.Hour
 	t.acceptTask(ann, 32)
@@ -78,7 +78,7 @@ func (t storeTest) slotsForDays() {
 	}
 }
 
-// advance lets time pass until a create is answered or a job ends, and saves that; creates are answered first.
+// advance passes time until a create is answered or a job ends, and saves the outcome; creates are answered first.
 func (t storeTest) advance(atPlatform map[dispatch.JobID]dispatch.Job, now time.Time, answersAfter, runs time.Duration) {
 	t.Helper()
 	wait := runs

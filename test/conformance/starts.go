@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// starts holds that what was seen of starts adds up, for each platform, and is known to all who look.
+// starts checks that observed starts add up per platform and are visible to all processes.
 func (t storeTest) starts() {
 	ctx := t.Context()
 	t.accept()

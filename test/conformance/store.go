@@ -19,17 +19,18 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Database is what a store's tests need of the data behind it. Its clock stands still but for Pass.
+// Database provides the stores of a test. Its clock moves only by Pass.
 type Database struct {
-	// Open gives one more handle, as another process has it; the one there is, where only one process may open the data.
+	// Open returns one more handle, as another process would have. Where only one process may open the data, it returns the
+	// existing one.
 	Open func() dispatch.Store
-	// Restart gives a handle as a process has it that starts after all others have ended.
+	// Restart returns the handle of a process that starts after all others have ended.
 	Restart func() dispatch.Store
-	// Pass moves the clock, also back.
+	// Pass moves the clock forward or back.
 	Pass func(time.Duration)
 }
 
-// TestStore is what every Store must pass. New makes an empty database that ends with the test.
+// TestStore runs the tests that every Store must pass. New creates an empty database that ends with the test.
 func TestStore(t *testing.T, new func(*testing.T) Database) {
 	for _, c := range []struct {
 		name string
@@ -120,7 +121,7 @@ const stalledAfter = 6 * time.Hour
 
 var limits = dispatch.Limits{Jobs: 2, Requests: 2, Pace: 100 * time.Millisecond, Send: 30 * time.Second, MinPoll: 2 * time.Second}
 
-// same compares what stores give.
+// same compares values from stores.
 var same = cmp.Options{cmpopts.EquateEmpty()}
 
 func (t storeTest) must(err error) {
@@ -156,14 +157,14 @@ func request() dispatch.Request {
 		Parameters: json.RawMessage(`{"big":12345678901234567890.10,"none":null,"tag":"<&>"}`), Options: json.RawMessage(`{"memory":"4g"}`)}
 }
 
-// body is request in JSON, to the byte.
+// body returns request as JSON, byte for byte.
 func body() []byte {
 	r := request()
 	return fmt.Appendf(nil, `{"title":%q,"label":"openeo","service":{"endpoint":"https://p.example","namespace":"n","application":"a"},
 		"parameters":%s,"format":"gtiff","options":%s}`, r.Title, r.Parameters, r.Options)
 }
 
-// accept keeps one job of ann's and gives it.
+// accept stores one job of ann and returns it.
 func (t storeTest) accept() dispatch.Job { t.Helper(); return t.acceptFor(ann, shared) }
 
 func (t storeTest) acceptFor(u dispatch.UserID, a dispatch.Account) dispatch.Job {
@@ -174,7 +175,7 @@ func (t storeTest) acceptFor(u dispatch.UserID, a dispatch.Account) dispatch.Job
 	return jobs[0].Job
 }
 
-// acceptTask keeps a task of n jobs.
+// acceptTask stores a task of n jobs.
 func (t storeTest) acceptTask(u dispatch.UserID, n int) (dispatch.Task, []dispatch.Draft) {
 	t.Helper()
 	task := dispatch.Task{Owner: u, Account: shared, Request: request(), Dimension: "tile"}
@@ -206,7 +207,7 @@ func (t storeTest) load(id dispatch.JobID) dispatch.Job {
 	return j
 }
 
-// lease takes the account.
+// lease leases the shared account.
 func (t storeTest) lease() dispatch.Lease {
 	t.Helper()
 	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 100}, time.Minute)
@@ -244,8 +245,8 @@ func (t storeTest) fields() {
 	t.equal(record.Job, want)
 }
 
-// filled sets every field that visits may write to another value than none; those that they may not write are set too,
-// to what j has.
+// filled sets every field that visits may write to a value other than zero and than j's. Fields that visits may not write keep
+// j's values.
 func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
 	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Desired", "Hidden", "MaxDuration", "Created", "Version"}
@@ -334,7 +335,7 @@ func (t storeTest) owners() {
 	t.equal(t.load(j.ID), hidden)
 }
 
-// foreign checks that u finds no job of that id, whatever is asked.
+// foreign checks that u cannot find or change the job by any method.
 func (t storeTest) foreign(u dispatch.UserID, id dispatch.JobID) {
 	t.Helper()
 	_, err := t.s.Record(t.Context(), u, id)
@@ -365,7 +366,7 @@ func (t storeTest) allOrNone() {
 	_, err := t.s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, &task, jobs)
 	t.kind(err, dispatch.Invalid)
 	if task.ID != 0 || jobs[0].ID != 0 {
-		t.Error("ids were given to what was not kept")
+		t.Error("ids were assigned to jobs that were not stored")
 	}
 	g := t.look()
 	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann}, 9); err != nil || len(ready) != 1 || ready[0].ID != before.ID || len(g.Lines) != 1 {
@@ -375,7 +376,7 @@ func (t storeTest) allOrNone() {
 	repeated, err := t.s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, &task, jobs)
 	t.must(err)
 	if repeated != (dispatch.Repeated{}) {
-		t.Errorf("the key of what was not kept stands for %v", repeated)
+		t.Errorf("the key of a failed Accept stands for %v", repeated)
 	}
 	ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann, Task: task.ID}, 2000)
 	t.must(err)
@@ -389,7 +390,7 @@ func (t storeTest) allOrNone() {
 	t.kind(err, dispatch.Invalid)
 }
 
-// A platform's words must not keep its answer from being kept.
+// texts checks that a response with characters that a database cannot store is not lost.
 func (t storeTest) texts() {
 	j := t.accept()
 	j.Notice, j.Failure, j.Ref, j.Status = "a\x00b", "c\xffd", dispatch.Ref{ID: "e\x00"}, dispatch.Failed
@@ -423,7 +424,7 @@ func (t storeTest) keys() {
 	_, err = t.s.Repeated(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
 	t.kind(err, dispatch.Conflict)
 	if g := t.look(); g.Wakes != wakes {
-		t.Error("what was not kept wakes")
+		t.Error("a failed Accept wakes the account")
 	}
 	if list, err := t.s.Records(ctx, ann, dispatch.Page{}); err != nil || len(list) != 2 {
 		t.Errorf("%d jobs were kept, %v", len(list), err)
@@ -527,7 +528,7 @@ func (t storeTest) dequeue() {
 		})
 	}
 	all.Wait()
-	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: accounts}, time.Minute) // those that another skipped because it was being taken
+	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: accounts}, time.Minute) // accounts that another Dequeue skipped because it was being leased
 	t.must(err)
 	for _, l := range leases {
 		times[l.Account]++
@@ -542,8 +543,8 @@ func (t storeTest) dequeue() {
 	}
 }
 
-// room: a process is given as many accounts of each platform as it has room for, and those of an unknown platform only
-// when no process has served that for a while.
+// room checks that a process is given as many accounts of each platform as it has room for, and accounts of an unknown platform
+// only if no process has served that platform for a while.
 func (t storeTest) room() {
 	for i := range 4 {
 		for _, platform := range []string{"p", "pp", "full", "new", "gone"} {
@@ -594,7 +595,7 @@ func (t storeTest) next() {
 	if len(first) != 1 || first[0].Account != shared || got != 0 {
 		t.Errorf("given %v, %v until the next, which is due", first, got)
 	}
-	wait(9, 1, 30*time.Second) // the first lease may lapse
+	wait(9, 1, 30*time.Second) // the first lease may expire
 	t.must(t.s.Release(ctx, first[0], t.look().Wakes, t.look().Now.Add(20*time.Second)))
 	wait(9, 0, 20*time.Second)
 	t.db.Pass(20 * time.Second)
@@ -611,7 +612,7 @@ func (t storeTest) lapse() {
 		t.Errorf("given out while it was held: %v, %v", leases, err)
 	}
 	t.db.Pass(2 * time.Second)
-	t.must(t.s.Renew(t.Context(), l, time.Second)) // nobody took it
+	t.must(t.s.Renew(t.Context(), l, time.Second)) // nobody else took it
 	t.db.Pass(2 * time.Second)
 	if again := t.lease(); again.Generation == l.Generation {
 		t.Error("the generation did not move")
@@ -636,7 +637,7 @@ func (t storeTest) fence() {
 	t.must(t.s.Release(t.Context(), l, 0, time.Time{}))
 	stale(l)
 	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 {
-		t.Errorf("released with a wake it had not seen: %v, %v", leases, err)
+		t.Errorf("released with an unseen wake, it is not due: %v, %v", leases, err)
 	}
 }
 
@@ -693,12 +694,12 @@ func (t storeTest) versions() {
 	t.saveAndWake(saved[0])
 }
 
-// saveAndWake: a save wakes the accounts that are named, in its own commit, and none if nothing is kept.
+// saveAndWake checks that Save wakes the named accounts in the same commit, and none if it stored nothing.
 func (t storeTest) saveAndWake(j dispatch.Job) {
 	for _, c := range []struct {
 		of    string
 		wake  []dispatch.Account
-		stale int64 // by how many versions the job that is saved is behind
+		stale int64 // by how many versions the saved job is behind
 		woken int64
 	}{{"with a lease", nil, 0, 0}, {"without a lease", []dispatch.Account{shared}, 0, 1}, {"what has changed", []dispatch.Account{shared}, 1, 0}} {
 		is, before := t.load(j.ID), t.look().Wakes
@@ -711,7 +712,7 @@ func (t storeTest) saveAndWake(j dispatch.Job) {
 	}
 }
 
-// saveMany saves more than a statement may take, of which some have changed meanwhile, and one is not there.
+// saveMany saves more jobs than fit into a statement; some have changed meanwhile, and one does not exist.
 func (t storeTest) saveMany() {
 	_, drafts := t.acceptTask(ann, 123)
 	want := map[dispatch.JobID]dispatch.Job{}
@@ -751,7 +752,7 @@ func (t storeTest) results() {
 	if j.Result != nil || t.load(j.ID).Result != nil {
 		t.Error("the result came with the job")
 	}
-	j = t.save(j) // without one
+	j = t.save(j) // saving without a result keeps it
 	t.s = t.db.Restart()
 	body, err := t.s.Result(t.Context(), ann, j.ID)
 	t.must(err)
@@ -769,7 +770,7 @@ func (t storeTest) acceptWith(d *dispatch.Document) dispatch.Job {
 	return jobs[0].Job
 }
 
-// acceptTaskWith gives the task's id and its jobs.
+// acceptTaskWith returns the task's id and its jobs.
 func (t storeTest) acceptTaskWith(d *dispatch.Document) (dispatch.TaskID, []dispatch.Draft) {
 	t.Helper()
 	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "d", Document: d}
@@ -880,7 +881,7 @@ func (t storeTest) redefine() {
 	if record.Attention != dispatch.NotTaken || record.Notice != "why" {
 		t.Errorf("while the account is held: %s", record.Attention)
 	}
-	job := t.load(single.ID) // a visit knows nothing of it
+	job := t.load(single.ID) // a visit does not see the attention
 	if job.Attention != dispatch.None || job.Version != single.Version {
 		t.Errorf("kept with the job: %+v", job)
 	}
@@ -891,7 +892,7 @@ func (t storeTest) redefine() {
 	all, err = t.s.Origins(ctx)
 	t.must(err)
 	t.equal(all, []dispatch.Origin{})
-	tell(text("moving", "4"), 0) // none waits
+	tell(text("moving", "4"), 0) // no job waits
 	task, err := t.s.Task(ctx, ann, id)
 	t.must(err)
 	if record, err := t.s.Record(ctx, ann, single.ID); err != nil || record.Attention != dispatch.None || task.Attention != dispatch.ServiceChanged {
@@ -899,7 +900,7 @@ func (t storeTest) redefine() {
 	}
 }
 
-// parallelDocuments has jobs come and go with the same document.
+// parallelDocuments accepts and deletes jobs with the same document concurrently.
 func (t storeTest) parallelDocuments() {
 	d := text("shared", "body")
 	var all sync.WaitGroup
@@ -947,14 +948,14 @@ func (t storeTest) cancel() {
 	t.must(err)
 	t.equal(got, want)
 	if t.look().Wakes != wakes {
-		t.Error("what changes nothing wakes")
+		t.Error("a cancel without effect wakes the account")
 	}
 
 	const soon = 30 * time.Second
 	for _, c := range []struct {
 		phase     dispatch.Phase
 		sendBy    time.Duration // from now
-		due, want time.Duration // likewise
+		due, want time.Duration // from now
 	}{
 		{dispatch.Created, soon, time.Hour, 0},
 		{dispatch.Started, soon, time.Hour, 0},
@@ -1007,9 +1008,9 @@ func (t storeTest) intend() {
 	t.must(err)
 	jobs[1].Phase = dispatch.Created
 	created := t.save(jobs[1])
-	wish, err := t.s.Cancel(ctx, ann, created.ID, false) // of what is created
+	wish, err := t.s.Cancel(ctx, ann, created.ID, false) // of a created job
 	t.must(err)
-	t.save(jobs[2]) // so that its version is another
+	t.save(jobs[2]) // so that its version changes
 	t.db.Pass(30 * time.Second)
 	kept, err := t.s.Intend(ctx, l, limits, []dispatch.Job{jobs[0], wish, jobs[2], jobs[3]})
 	t.must(err)
@@ -1052,7 +1053,7 @@ func (t storeTest) await() {
 	t.must(err)
 	t.equal(as, []dispatch.Account{"a/shared", "e/shared", shared})
 	if t.look().Wakes == wakes {
-		t.Error("what is awaited does not wake")
+		t.Error("awaiting a status does not wake the account")
 	}
 	for _, c := range []struct {
 		job     dispatch.Job
@@ -1078,10 +1079,10 @@ func (t storeTest) await() {
 	}
 }
 
-// look0 is the store's time, when there is no account yet.
+// look0 returns the store's time when there is no account yet.
 func (t storeTest) look0() time.Time { return t.accept().Created }
 
-// giveUp: jobs that need their user, and were not started, fail when that has lasted, and only then.
+// giveUp checks that jobs that need their user fail after a while, but only if they were not started.
 func (t storeTest) giveUp() {
 	ctx := t.Context()
 	waits, created, unwanted, started := t.accept(), t.accept(), t.accept(), t.accept()
@@ -1112,11 +1113,11 @@ func (t storeTest) giveUp() {
 	hold(0, dispatch.None) // the user came
 	hold(time.Hour, dispatch.NeedsSignIn)
 	t.db.Pass(40 * time.Second)
-	hold(time.Hour, dispatch.Unreachable) // it was something else
+	hold(time.Hour, dispatch.Unreachable) // another reason
 	hold(time.Hour, dispatch.NeedsSignIn)
 	t.db.Pass(40 * time.Second)
 	gives(0)
-	hold(time.Hour, dispatch.NeedsSignIn) // it still is
+	hold(time.Hour, dispatch.NeedsSignIn) // the same reason as before
 	t.db.Pass(40 * time.Second)
 	for _, j := range []dispatch.Job{waits, created, started} {
 		r, err := t.s.Record(ctx, ann, j.ID)
@@ -1224,7 +1225,7 @@ func (t storeTest) hold() {
 	if g := t.look(); !g.Hold.Equal(g.Now.Add(time.Minute)) || g.Why != dispatch.NeedsSignIn {
 		t.Errorf("held for %v, %s", g.Hold.Sub(g.Now), g.Why)
 	}
-	t.equal(t.load(waits.ID), waits) // visits see the row
+	t.equal(t.load(waits.ID), waits) // visits see the row unchanged
 	wakes := t.look().Wakes
 	t.must(t.s.Hold(ctx, shared, 0, dispatch.None, ""))
 	attention(waits.ID, dispatch.None, "")
@@ -1236,7 +1237,7 @@ func (t storeTest) hold() {
 	attention(waits.ID, dispatch.None, "")
 }
 
-// take asks for a slot as visits and calls do.
+// take requests a slot as visits and calls do.
 func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.Served {
 	t.Helper()
 	ahead := time.Second
@@ -1248,7 +1249,8 @@ func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.Served 
 	return served
 }
 
-// rate: however many ask at once, every slot is given or booked once, and who booked is served in that order.
+// rate checks that each slot is given or booked once, however many request slots concurrently, and that bookings are served in
+// order.
 func (t storeTest) rate() {
 	const accounts = 48
 	name := func(i int) dispatch.Account { return dispatch.Account(fmt.Sprintf("p/%d", i)) }
@@ -1265,7 +1267,7 @@ func (t storeTest) rate() {
 					t.Error(err)
 				}
 				if slots[i] = served.Wait; !served.Given {
-					slots[i] += time.Second // a visit comes so much before its slot
+					slots[i] += time.Second // a visit begins this long before its slot
 				}
 			}
 		})
@@ -1291,7 +1293,7 @@ func (t storeTest) rate() {
 	t.equal(t.take("q/shared", dispatch.Reading), dispatch.Served{Given: true})      // another platform
 }
 
-// kept: what people wait for is not behind the readings.
+// kept checks that calls that people wait for do not queue behind status reads.
 func (t storeTest) kept() {
 	for i := range 200 {
 		a := dispatch.Account(fmt.Sprintf("p/%d", i))
@@ -1306,7 +1308,7 @@ func (t storeTest) kept() {
 	t.equal(t.take("p/nobody's", dispatch.Calling), given(29*limits.Pace))
 }
 
-// ahead: what is not due yet books no slot that comes sooner.
+// ahead checks that a read that is not due yet books no earlier slot.
 func (t storeTest) ahead() {
 	t.accept()
 	now := t.look().Now
@@ -1328,7 +1330,7 @@ func (t storeTest) ahead() {
 	t.equal(ask(0), dispatch.Served{Given: true, Wait: time.Second})
 }
 
-// planned: what is read by who comes again and again is due when it is no longer fresh.
+// planned checks that a status that is polled repeatedly becomes due when it is no longer fresh.
 func (t storeTest) planned() {
 	ctx := t.Context()
 	j := t.accept()
@@ -1349,7 +1351,7 @@ func (t storeTest) planned() {
 	}
 }
 
-// turn: a reading that is booked is not woken for.
+// turn checks that no account is woken for a booked read.
 func (t storeTest) turn() {
 	ctx := t.Context()
 	j := t.accept()
@@ -1471,7 +1473,7 @@ func (t storeTest) agenda() {
 		job(dispatch.Started, past-5*time.Second, false, true),
 		job(dispatch.Creating, past-4*time.Second, false, true),
 	}
-	want.Cancel = append(want.Cancel[1:], want.Cancel[0]) // by due: nanoseconds are not kept
+	want.Cancel = append(want.Cancel[1:], want.Cancel[0]) // by due time, since nanoseconds are not stored
 	want.Settle = []dispatch.Job{
 		job(dispatch.Creating, past-3*time.Second, true, false),
 		job(dispatch.Creating, past-2*time.Second, false, false),
@@ -1575,7 +1577,7 @@ func (t storeTest) tasks() {
 	second, _ := t.acceptTask(ann, 3)
 	hers, _ := t.acceptTask(bob, 1)
 	half := 50.0
-	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Progress = &half }) // whose progress counts no more
+	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Progress = &half }) // its progress no longer counts
 	t.end(jobs[1].ID, dispatch.Failed, nil)
 	t.end(jobs[2].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase, j.Progress = dispatch.Started, &half })
 	_, err := t.s.Cancel(ctx, ann, jobs[4].ID, true)
@@ -1613,7 +1615,7 @@ func (t storeTest) tasks() {
 	t.noTask(ann, hers.ID+1e6)
 }
 
-// noTask checks that u finds no task of that id, whatever is asked.
+// noTask checks that u cannot find or change the task by any method.
 func (t storeTest) noTask(u dispatch.UserID, id dispatch.TaskID) {
 	t.Helper()
 	_, err := t.s.Task(t.Context(), u, id)
@@ -1770,7 +1772,7 @@ func (t storeTest) awaitTask() {
 	}
 }
 
-// Quotas count what is kept, at one account or at all, and what is deleted for the day.
+// quotas checks that quotas count stored jobs, per account or in total, and deleted jobs for a day.
 func (t storeTest) quotas() {
 	ctx := t.Context()
 	ask := func(u dispatch.UserID, a dispatch.Account, n int, within ...dispatch.Quota) error {
@@ -1809,7 +1811,7 @@ func (t storeTest) quotas() {
 	}
 	t.must(ask(ann, shared, 3, all, here))
 	_, err = t.s.Cancel(ctx, ann, list[0].ID+5, false)
-	t.kind(err, dispatch.NotFound) // another's
+	t.kind(err, dispatch.NotFound) // another user's
 	mine, err := t.s.Records(ctx, ann, dispatch.Page{})
 	t.must(err)
 	_, err = t.s.Cancel(ctx, ann, mine[0].ID, false)
@@ -1820,7 +1822,7 @@ func (t storeTest) quotas() {
 	t.must(ask(ann, "q/shared", 1, dispatch.Quota{Daily: 1}))
 }
 
-// However many submit at once, by whichever process: the quota holds, and is used up.
+// parallelQuotas checks that concurrent submits, in any process, use up the quota exactly.
 func (t storeTest) parallelQuotas() {
 	const most = 7
 	handles := t.handles(4)
@@ -1849,7 +1851,8 @@ func (t storeTest) parallelQuotas() {
 	}
 }
 
-// A key stands for what it was used for whatever the quota, and for nothing that a quota turned away.
+// keysBeyondQuotas checks that a key returns what it stands for regardless of the quota, and stands for nothing that a quota
+// refused.
 func (t storeTest) keysBeyondQuotas() {
 	ctx, one := t.Context(), dispatch.Quota{Live: 1}
 	accept := func(k dispatch.Key) (dispatch.Repeated, dispatch.JobID, error) {
@@ -1874,7 +1877,7 @@ func (t storeTest) keysBeyondQuotas() {
 	t.equal(r, dispatch.Repeated{})
 }
 
-// A task that is retried is live again.
+// retryWithinQuota checks that a retried task counts as live again.
 func (t storeTest) retryWithinQuota() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 3)
@@ -1884,7 +1887,7 @@ func (t storeTest) retryWithinQuota() {
 	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Live: 2})
 	t.kind(err, dispatch.LimitReached)
 	if j := t.load(jobs[0].ID); j.Phase != dispatch.Ended {
-		t.Errorf("turned away, a job is %s", j.Phase)
+		t.Errorf("after a refused retry, a job is %s", j.Phase)
 	}
 	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Live: 3})
 	t.must(err)
@@ -1937,7 +1940,7 @@ func (t storeTest) pages() {
 			j = t.save(j)
 		}
 		all = append([]dispatch.JobID{j.ID}, all...)
-		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some are of the same time
+		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some have the same time
 	}
 	t.acceptFor(bob, shared)
 	t.acceptTask(ann, 2)
@@ -1950,7 +1953,7 @@ func (t storeTest) pages() {
 		}
 		return ids, last
 	}
-	t.equal(inParts(3, page, func(first dispatch.JobID) { // a new one comes first, and what goes shifts nothing
+	t.equal(inParts(3, page, func(first dispatch.JobID) { // a new one comes first, and a deleted one shifts nothing
 		t.acceptFor(ann, shared)
 		_, err := t.s.Cancel(ctx, ann, first, true)
 		t.must(err)
@@ -1963,7 +1966,7 @@ func (t storeTest) pages() {
 	t.equal(ids, []dispatch.JobID{all[3], all[6]}[:len(ids)])
 }
 
-// inParts reads a list to its end, some at a time. After the first part change is called, with the first of the list.
+// inParts reads a list completely, some entries at a time. After the first part it calls change with the first entry.
 func inParts[ID any](some int, page func(dispatch.Page) ([]ID, dispatch.Place), change func(first ID)) (read []ID) {
 	for after := (dispatch.Place{}); ; {
 		ids, last := page(dispatch.Page{After: after, Limit: some})
@@ -1977,7 +1980,7 @@ func inParts[ID any](some int, page func(dispatch.Page) ([]ID, dispatch.Place), 
 	}
 }
 
-// taskPages reads tasks and the jobs of one in parts, while they change.
+// taskPages reads tasks, and the jobs of one, in parts while they change.
 func (t storeTest) taskPages() {
 	ctx := t.Context()
 	var all []dispatch.TaskID
@@ -1990,7 +1993,7 @@ func (t storeTest) taskPages() {
 				t.end(j.ID, dispatch.Failed, nil)
 			}
 		}
-		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some are of the same time
+		t.db.Pass(time.Duration(i%2) * time.Millisecond) // some have the same time
 	}
 	t.acceptTask(bob, 1)
 	tasks := func(p dispatch.Page) (ids []dispatch.TaskID, last dispatch.Place) {
@@ -2002,7 +2005,7 @@ func (t storeTest) taskPages() {
 		}
 		return ids, last
 	}
-	t.equal(inParts(2, tasks, func(first dispatch.TaskID) { // likewise
+	t.equal(inParts(2, tasks, func(first dispatch.TaskID) { // as in pages
 		t.acceptTask(ann, 1)
 		_, err := t.s.CancelTask(ctx, ann, first)
 		t.must(err)
@@ -2046,7 +2049,7 @@ func (t storeTest) taskPages() {
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
 }
 
-// taskAttention has jobs of a task wait for different things.
+// taskAttention checks the attention of a task whose jobs wait for different things.
 func (t storeTest) taskAttention() {
 	task, jobs := t.acceptTask(ann, 3)
 	shows := func(want dispatch.Attention) {
@@ -2071,7 +2074,7 @@ func (t storeTest) taskAttention() {
 	shows(dispatch.Stalled)
 }
 
-// largePages reads lists of requests too large to be read at once.
+// largePages reads lists of requests that are too large to be read at once.
 func (t storeTest) largePages() {
 	ctx := t.Context()
 	large := dispatch.Request{Title: "é \"quoted\"", Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://p.example", Application: "a"},
@@ -2130,7 +2133,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// numbers are the jobs of a part of a task.
+// numbers returns the ids of a page of a task's jobs.
 func (t storeTest) numbers(id dispatch.TaskID, p dispatch.Page) (ids []dispatch.JobID) {
 	t.Helper()
 	records, err := t.s.TaskJobs(t.Context(), ann, id, p)

@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// quotaOfBytes: the requests of jobs count until those have ended, at all accounts together, and what the jobs of a task share
-// counts once. Characters that take several bytes count with all of them.
+// quotaOfBytes checks that the requests of unfinished jobs count, at all accounts together, that the shared request of a task
+// counts once, and that multi-byte characters count in bytes.
 func (t storeTest) quotaOfBytes() {
 	ctx := t.Context()
 	body := []byte(`{"title":"` + strings.Repeat("é", 245) + `"}`)
@@ -42,7 +42,7 @@ func (t storeTest) quotaOfBytes() {
 	t.parallelBytes(body)
 }
 
-// taskBytes goes on with a user who holds so much.
+// taskBytes continues with a user who already holds so many bytes.
 func (t storeTest) taskBytes(held int64) {
 	ctx := t.Context()
 	r := request()
@@ -62,7 +62,7 @@ func (t storeTest) taskBytes(held int64) {
 	t.holds(held + whole)
 	t.end(jobs[0].ID, dispatch.Failed, nil)
 	t.holds(held + whole - 100)
-	for _, most := range []int64{held + whole - 1, held + whole} { // one anew, beside two that share what it shares
+	for _, most := range []int64{held + whole - 1, held + whole} { // one retried job, beside two that share its request
 		_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Quota{Bytes: most})
 		if refused := most < held+whole; refused != dispatch.Is(err, dispatch.LimitReached) || !refused && err != nil {
 			t.Errorf("a retry within %d of %d bytes: %v", most, held+whole, err)
@@ -90,7 +90,7 @@ func (t storeTest) taskBytes(held int64) {
 	t.holds(held)
 }
 
-// parallelBytes: however many submit at once, by whichever process, the quota holds, and is used up.
+// parallelBytes checks that concurrent submits, in any process, use up the quota exactly.
 func (t storeTest) parallelBytes(body []byte) {
 	const most = 5
 	handles := t.handles(4)
@@ -114,7 +114,7 @@ func (t storeTest) parallelBytes(body []byte) {
 	}
 }
 
-// holds fails the test unless ann's live requests take so many bytes.
+// holds fails the test unless ann's live requests have so many bytes.
 func (t storeTest) holds(want int64) {
 	t.Helper()
 	standings, err := t.s.Standings(t.Context(), ann, []dispatch.Account{""}, nil)

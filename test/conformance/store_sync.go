@@ -7,7 +7,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// syncRuns are recorded, counted, listed newest first, and lost with their process.
+// syncRuns checks that runs are recorded, counted, listed newest first, and count as lost when their process is.
 func (t storeTest) syncRuns() {
 	ctx := t.Context()
 	begin := func(u dispatch.UserID, a dispatch.Account, within ...dispatch.Quota) (dispatch.SyncRun, error) {
@@ -31,7 +31,7 @@ func (t storeTest) syncRuns() {
 	_, err = begin("bob", shared, dispatch.Quota{Live: 1})
 	t.must(err)
 	_, err = t.s.Accept(ctx, dispatch.Key{}, nil, []dispatch.Draft{draft(ann, shared)}, dispatch.Quota{Live: 3})
-	t.kind(err, dispatch.LimitReached) // runs count for jobs, too
+	t.kind(err, dispatch.LimitReached) // runs count as jobs, too
 
 	t.db.Pass(30 * time.Second)
 	t.must(t.s.RenewSyncRun(ctx, second.ID, time.Minute))
@@ -41,7 +41,7 @@ func (t storeTest) syncRuns() {
 	t.kind(t.s.RenewSyncRun(ctx, second.ID, time.Minute), dispatch.Conflict)
 	again := second
 	again.Status = dispatch.Finished
-	t.must(t.s.EndSyncRun(ctx, again)) // it stays as it was
+	t.must(t.s.EndSyncRun(ctx, again)) // it has ended already, so it stays as it was
 	runs, err := t.s.SyncRuns(ctx, ann, dispatch.Page{})
 	t.must(err)
 	if len(runs) != 2 || runs[0].ID != second.ID || runs[0].Status != dispatch.Failed || runs[0].Ref.ID != "r" || runs[0].Failure == "" || runs[0].Ended.IsZero() ||
@@ -59,7 +59,7 @@ func (t storeTest) syncRuns() {
 	}
 	standings, err := t.s.Standings(ctx, "bob", []dispatch.Account{"", shared}, nil)
 	t.must(err)
-	for _, is := range standings { // the run lapsed, but was begun today
+	for _, is := range standings { // the run lapsed, but began today
 		if is.Live != 0 || is.Lately != 1 || is.Waiting != 0 {
 			t.Errorf("standing of %q: %+v", is.Account, is)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// warnings come back with what they were accepted with, also where the rest of the request is too large to be read.
+// warnings checks that a warning is read back, even if the rest of the request is too large to be read.
 func (t storeTest) warnings() {
 	ctx := t.Context()
 	r := dispatch.Request{Title: "t", Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://p.example", Application: "a"},

@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// served gives when each waiting line was last served, and its owner, as agendas and Lines tell alike.
+// served describes when each waiting line, and its owner, was last served. Agenda and Lines must agree.
 func (t storeTest) served(a dispatch.Account) string {
 	t.Helper()
 	lines, err := t.s.Lines(t.Context(), a)
@@ -26,7 +26,7 @@ func (t storeTest) served(a dispatch.Account) string {
 	return strings.Join(of[0], ", ")
 }
 
-// leases takes all accounts that are due.
+// leases leases all due accounts.
 func (t storeTest) leases() map[dispatch.Account]dispatch.Lease {
 	t.Helper()
 	given, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 100}, time.Minute)
@@ -45,8 +45,8 @@ func (t storeTest) intended(l dispatch.Lease, jobs ...dispatch.Job) []dispatch.J
 	return kept
 }
 
-// turns checks that each intent to create is a turn of its line and its owner, in the order of the jobs, counted for each account,
-// and that all processes are told the same, also after a restart.
+// turns checks that each intent to create is a turn of its line and its owner, in the order of the jobs, counted per account,
+// and that all processes see the same, also after a restart.
 func (t storeTest) turns() {
 	first, annsJobs := t.acceptTask(ann, 4)
 	_, bobsJobs := t.acceptTask(bob, 3)
@@ -65,10 +65,10 @@ func (t storeTest) turns() {
 
 	_, err := t.s.Cancel(t.Context(), ann, annsJobs[1].ID, false)
 	t.must(err)
-	t.equal(len(t.intended(leases[shared], annsJobs[1].Job)), 0) // is not wanted, and no turn
+	t.equal(len(t.intended(leases[shared], annsJobs[1].Job)), 0) // it is not wanted, so it gets no turn
 	created := t.load(annsJobs[0].ID)
 	created.Phase = dispatch.Created
-	t.equal(len(t.intended(leases[shared], t.save(created))), 1) // a start is no turn
+	t.equal(len(t.intended(leases[shared], t.save(created))), 1) // a start is not a turn
 	t.equal(t.served(shared), "ann/0 3 3, ann/1 2 3, bob/2 4 4")
 	t.s = t.db.Restart()
 	t.equal(t.served(shared), "ann/0 3 3, ann/1 2 3, bob/2 4 4")
@@ -79,7 +79,7 @@ func (t storeTest) turns() {
 	t.equal(t.served(shared), "ann/0 3 5, ann/1 5 5, bob/2 4 4")
 }
 
-// forgottenTurns checks that a purge forgets only turns of those who were served before all who wait.
+// forgottenTurns checks that Purge deletes only the turns of those who were served before all who wait.
 func (t storeTest) forgottenTurns() {
 	const cem, dan = "https://idp.example/realm cem", "https://idp.example/realm dan"
 	early, idle := t.acceptFor(dan, shared), t.acceptFor(cem, shared)
@@ -92,8 +92,8 @@ func (t storeTest) forgottenTurns() {
 	hers := come(cem) // bob was not served yet, so it matters that cem was
 	t.equal(t.served(shared), "ann/0 2 2, bob/0 0 0, cem/0 3 3")
 	t.intended(l, bobsJobs[0], hers)
-	come(cem) // whom ann comes before
-	come(dan) // who was served before all who wait
+	come(cem) // ann is before cem
+	come(dan) // dan was served before all who wait
 	t.equal(t.served(shared), "ann/0 2 2, bob/0 4 4, cem/0 5 5, dan/0 0 0")
 	for _, u := range []dispatch.UserID{ann, bob, cem, dan} {
 		records, err := t.s.Records(t.Context(), u, dispatch.Page{})
@@ -103,7 +103,7 @@ func (t storeTest) forgottenTurns() {
 			t.must(err)
 		}
 	}
-	come(cem) // where nobody waits
+	come(cem) // nobody waits
 	t.equal(t.served(shared), "cem/0 0 0")
 	t.intended(l, t.accept())
 	t.accept()

@@ -13,27 +13,27 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// World is what really happens at a platform: its jobs, and requests on their way to it, which take effect whatever
-// becomes of who sent them. What it does to a request depends only on the seed and on the how-manieth of its name the
-// request is, so that a history can be played again.
+// World simulates what really happens at a platform: its jobs, and the requests on their way to it, which take effect whatever
+// happens to their sender. The fate of a request depends only on the seed, on its name, and on how many requests of that name
+// came before, so a history can be replayed.
 type World struct {
 	Seed   uint64
-	Mean   int       // how many in a hundred requests go wrong
-	Calm   time.Time // from when on none does
-	Slots  int       // jobs an account may have at once; 0: no limit
-	Limit  int       // jobs an account must never have at once, for the broker knows better; 0: none
-	NoList bool      // that jobs cannot be listed turns out when they are to be
+	Mean   int       // percentage of requests that go wrong
+	Calm   time.Time // from then on none does
+	Slots  int       // concurrent jobs of an account; 0: no limit
+	Limit  int       // concurrent jobs of an account that the broker must never exceed; 0: none
+	NoList bool      // listing is not supported, which shows when it is tried
 
-	Lag time.Duration // how far behind statuses are at most, as those of a third of the runs; 0: 15 minutes
+	Lag time.Duration // maximum delay of statuses, which a third of the runs have; 0: 15 minutes
 
-	Violated func(format string, args ...any) // says what must never happen
+	Violated func(format string, args ...any) // reports a violated promise
 
 	mu     sync.Mutex
 	runs   []*Run
 	counts map[string]int
 	open   []*openRequest
-	tokens map[dispatch.Account]int // the newest of each account
-	bad    map[dispatch.Secret]bool // tokens that are not taken any more
+	tokens map[dispatch.Account]int // the newest token of each account
+	bad    map[dispatch.Secret]bool // tokens that are no longer accepted
 	Trace  func(format string, args ...any)
 }
 
@@ -43,16 +43,16 @@ type Run struct {
 	Tag     string
 	Account dispatch.Account
 	Created time.Time
-	Starts  []time.Time // that had an effect
-	Stopped time.Time   // canceled, or removed when it was never started
-	Told    time.Time   // when a process got to know its ref
+	Starts  []time.Time // starts that had an effect
+	Stopped time.Time   // when it was canceled, or removed before it was started
+	Told    time.Time   // when a process received its ref
 	ToldTo  string
-	Dropped bool // a cancel has reached it, whether or not there was something to stop
-	Sync    bool // it was done when it was answered; the answer is its result, and nothing else ever tells of it
+	Dropped bool // a cancel has reached it, with or without effect
+	Sync    bool // it was complete in the response; the response is its result, and nothing else reports it
 
 	queue, work, lag, hidden time.Duration
 	fails                    bool
-	falters                  bool // it will say once that it has failed, and then go on
+	falters                  bool // it reports once that it has failed, and then continues
 }
 
 type openRequest struct {
@@ -70,7 +70,7 @@ func (w *World) rand(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(w.Seed, h.Sum64()))
 }
 
-// Runs gives what there is and was, for checks at the end.
+// Runs returns all runs, for checks at the end.
 func (w *World) Runs() []Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *World) start(run *Run) error {
 	return nil
 }
 
-// full reports whether an account has as many active jobs as it may.
+// full reports whether an account has reached its limit of active jobs.
 func (w *World) full(a dispatch.Account) bool {
 	return w.Slots > 0 && w.active(a) >= w.Slots
 }
@@ -138,7 +138,7 @@ func (w *World) find(a dispatch.Account, ref dispatch.Ref) *Run {
 	return w.runs[i]
 }
 
-// at is how a run stood at t. A run that was removed is "".
+// at returns the status of a run at t; "" if it was removed.
 func (r *Run) at(t time.Time) dispatch.Status {
 	started := len(r.Starts) > 0 && !t.Before(r.Starts[len(r.Starts)-1])
 	stopped := !r.Stopped.IsZero() && !t.Before(r.Stopped)
@@ -165,13 +165,13 @@ func (r *Run) after(d time.Duration) dispatch.Status {
 	return dispatch.Finished
 }
 
-// Active reports whether a run takes a slot at t.
+// Active reports whether a run holds a slot at t.
 func (r *Run) Active(t time.Time) bool {
 	s := r.at(t)
 	return s == dispatch.Queued || s == dispatch.Running
 }
 
-// seen is how a run looks from outside: as it stood a while ago.
+// seen returns the status that the platform reports, which may lag.
 func (r *Run) seen() dispatch.Status {
 	if t := time.Now().Add(-r.lag); t.After(r.Created) {
 		return r.at(t)
@@ -191,13 +191,13 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(r.Int64N(max(int64(d), 1)))
 }
 
-// fault is what happens to one request.
+// fault is the fate of one request.
 type fault struct {
-	to, back time.Duration // until the effect, and from there to the answer
-	none     bool          // it has no effect
-	lost     bool          // its answer is
-	cut      bool          // the connection is, before the effect
-	refused  bool          // its token is
+	to, back time.Duration // times until the effect, and from there to the response
+	none     bool          // no effect
+	lost     bool          // the response is lost
+	cut      bool          // the connection is cut before the effect
+	refused  bool          // the token is refused
 	err      *dispatch.Error
 }
 
@@ -229,14 +229,14 @@ func (w *World) fault(name string, patience time.Duration) fault {
 	return f
 }
 
-// breaksOff reports whether a listing ends before its end.
+// breaksOff reports whether a listing breaks off.
 func (w *World) breaksOff() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rand("page").IntN(100) < w.Mean && time.Now().Before(w.Calm)
 }
 
-// request carries a request to the platform and its answer back. A token that was refused once is never taken again.
+// request delivers a request to the platform and returns its response. A token that was refused once is never accepted again.
 func (w *World) request(ctx context.Context, t dispatch.Token, name string, open *openRequest, effect func() error) error {
 	deadline, _ := ctx.Deadline()
 	w.mu.Lock()
@@ -263,7 +263,7 @@ func (w *World) request(ctx context.Context, t dispatch.Token, name string, open
 			time.AfterFunc(f.back, func() { answer <- err })
 		}
 	})
-	if f.cut { // for the sender it is over; that it may still arrive is for the settling to know
+	if f.cut { // the sender sees a failure; the request may still arrive, which the broker has to settle
 		time.Sleep(f.to / 2)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -274,7 +274,7 @@ func (w *World) request(ctx context.Context, t dispatch.Token, name string, open
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		time.Sleep(f.back) // requests with one deadline do not end at one instant
+		time.Sleep(f.back) // requests with the same deadline do not all end at one instant
 		return &dispatch.Error{Kind: dispatch.Uncertain, Op: "world", Text: "no answer", Err: ctx.Err()}
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// Server is a server of one test, which the test may stop and freeze. It ends with the test.
+// Server is a server for one test, which the test may stop and freeze. It ends with the test.
 type Server struct {
-	URL string // of its only database
+	URL string // URL of its only database
 	server
 }
 
-// NewServer starts one. Where PostgreSQL is not installed the test is skipped; with CI=true it fails.
+// NewServer starts a server. Where PostgreSQL is not installed the test is skipped; with CI=true it fails.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{}
@@ -37,7 +37,7 @@ func NewServer(t testing.TB) *Server {
 	return s
 }
 
-// Stop ends the server as pg_ctl stop -m immediate does.
+// Stop stops the server like pg_ctl stop -m immediate.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
@@ -50,7 +50,7 @@ func (s *Server) Stop(t testing.TB) {
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	was, err := s.cmd, error(nil)
-	for range 10 { // a process of the stopped server may still hold the shared memory for a moment
+	for range 10 { // a process of the stopped server may hold the shared memory for a moment
 		s.cmd = exec.Command(was.Path, was.Args[1:]...)
 		s.cmd.SysProcAttr = was.SysProcAttr
 		if err = s.run(); err == nil {
@@ -61,20 +61,20 @@ func (s *Server) Start(t testing.TB) {
 	t.Fatal(err)
 }
 
-// Freeze stops all processes of the server, as SIGSTOP does. The kernel goes on taking connections for it.
+// Freeze stops all processes of the server by SIGSTOP. The kernel still accepts connections for it.
 func (s *Server) Freeze(t testing.TB) {
 	t.Helper()
 	s.each(t, syscall.SIGSTOP)
 	t.Cleanup(func() { s.each(t, syscall.SIGCONT) }) // a frozen server cannot be stopped
 }
 
-// Thaw lets a frozen server continue.
+// Thaw resumes a frozen server.
 func (s *Server) Thaw(t testing.TB) {
 	t.Helper()
 	s.each(t, syscall.SIGCONT)
 }
 
-// each signals the postmaster, which starts no more processes while it is frozen, and then its children.
+// each signals first the postmaster, which starts no more processes while it is frozen, and then its children.
 func (s *Server) each(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(signal); err != nil {
@@ -87,14 +87,14 @@ func (s *Server) each(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// ReadOnly makes all transactions of the server read-only, also those of connections that there are, or takes that back.
+// ReadOnly makes all transactions of the server read-only, including those of existing connections, or reverts that.
 func (s *Server) ReadOnly(t testing.TB, on bool) {
 	t.Helper()
 	Exec(t, s.URL, fmt.Sprintf("ALTER SYSTEM SET default_transaction_read_only = %t", on))
 	Exec(t, s.URL, "SELECT pg_reload_conf()")
 }
 
-// children are the processes whose parent is the given one, as Linux tells in /proc.
+// children returns the child processes of parent, read from Linux's /proc.
 func children(t testing.TB, parent int) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -106,7 +106,7 @@ func children(t testing.TB, parent int) (pids []int) {
 		if err != nil {
 			continue // it has ended
 		}
-		_, after, _ := strings.Cut(string(text), ") ") // a name may hold blanks
+		_, after, _ := strings.Cut(string(text), ") ") // a name may contain blanks
 		if fields := strings.Fields(after); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			pids = append(pids, pid)

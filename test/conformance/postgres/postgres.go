@@ -1,5 +1,5 @@
-// Package postgres gives tests databases on a PostgreSQL server: the one that EODISPATCH_TEST_POSTGRES names by its URL,
-// or one that is started from the binaries installed on this machine.
+// Package postgres provides tests with databases on a PostgreSQL server: the one named by EODISPATCH_TEST_POSTGRES, or one that
+// it starts from the binaries installed on this machine.
 package postgres
 
 import (
@@ -25,17 +25,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Variable names the server to use.
+// Variable names a server to use.
 const Variable = "EODISPATCH_TEST_POSTGRES"
 
-// Run runs the tests of a package and stops the server that was started for them. It is called by TestMain.
+// Run runs the tests of a package and stops the server that was started for them. Call it from TestMain.
 func Run(m *testing.M) int {
 	code := m.Run()
 	ours.stop()
 	return code
 }
 
-// Database makes an empty database that ends with the test, and returns its URL. Without a server the test fails in
+// Database creates an empty database that ends with the test, and returns its URL. Without a server the test fails in
 // continuous integration (CI=true), and is skipped elsewhere.
 func Database(t testing.TB) string {
 	t.Helper()
@@ -57,10 +57,10 @@ func Database(t testing.TB) string {
 	return u.String()
 }
 
-// Exec runs statements on a connection of their own.
+// Exec runs statements on a connection of its own.
 func Exec(t testing.TB, url, statements string) {
 	t.Helper()
-	ctx := context.Background() // also when the test is over
+	ctx := context.Background() // it also runs after the test is over
 	c, err := pgx.Connect(ctx, url)
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func serverURL() (string, error) {
 	return ours.url, ours.err
 }
 
-// Restart ends the server that was started for the tests of this package, by a signal as its documentation lists them, and
-// starts it again. It fails where the server is not ours.
+// Restart stops the server that was started for the tests of this package with a signal (see PostgreSQL's documentation for
+// their meanings) and starts it again. It fails for a server given by Variable.
 func Restart(t testing.TB, s os.Signal) {
 	t.Helper()
 	if ours.ended == nil {
@@ -103,7 +103,7 @@ func Restart(t testing.TB, s os.Signal) {
 	}
 }
 
-// server is one that we started.
+// server is a server started by this package.
 type server struct {
 	once   sync.Once
 	folder string
@@ -141,7 +141,7 @@ func (s *server) start() {
 	s.err = s.run()
 }
 
-// binaries is the folder of the newest server that is installed.
+// binaries returns the folder of the newest installed server.
 func binaries() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
@@ -156,7 +156,7 @@ func version(path string) int {
 	return n
 }
 
-// whom gives the folder to a user as whom the server may run: it refuses root.
+// whom gives the folder to a user as whom the server may run, because it refuses to run as root.
 func whom(folder string) (*syscall.SysProcAttr, error) {
 	attr := dyingWithUs()
 	if os.Geteuid() != 0 {
@@ -175,8 +175,8 @@ func whom(folder string) (*syscall.SysProcAttr, error) {
 	return attr, os.Chown(folder, int(uid), int(gid))
 }
 
-// run starts the server and returns once it takes connections. The thread that starts it stays as long as it runs: the
-// system takes the end of that thread for the end of the parent.
+// run starts the server and returns once it accepts connections. The thread that starts it must live as long as the server:
+// Linux takes the end of that thread for the end of the parent.
 func (s *server) run() error {
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
@@ -217,7 +217,7 @@ func ready(log io.Reader) error {
 
 func (s *server) stop() {
 	if s.ended != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // at once: its data is not kept
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown: its data is not needed
 		<-s.ended
 	}
 	if s.folder != "" {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// Proxy passes connections on to a server, and can stop passing anything without closing them: so a server looks that
-// vanished from the network without a reset.
+// Proxy forwards connections to a server. It can stop forwarding without closing them, which looks like a server that vanished
+// from the network without a reset.
 type Proxy struct {
-	URL string // of the database behind it
+	URL string // URL of the database behind it
 
 	network, server string
 
@@ -25,7 +25,7 @@ type Proxy struct {
 	calls  int
 }
 
-// NewProxy starts one in front of a database. It ends with the test.
+// NewProxy starts a proxy in front of a database. It ends with the test.
 func NewProxy(t testing.TB, database string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -50,7 +50,7 @@ func NewProxy(t testing.TB, database string) *Proxy {
 	return p
 }
 
-// Silence lets nothing pass any more on the connections that there are. With alsoNew, nothing passes on new ones either.
+// Silence stops forwarding on existing connections. With alsoNew, it stops on new ones too.
 func (p *Proxy) Silence(alsoNew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *Proxy) Silence(alsoNew bool) {
 	p.silent = alsoNew
 }
 
-// Resume lets new connections pass. Those that were silenced stay silent.
+// Resume forwards new connections. Silenced ones stay silent.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Connections is how many have been made so far.
+// Connections returns how many connections have been made so far.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *Proxy) pass(client net.Conn) {
 	<-ended
 }
 
-// answers passes on a server's messages: a byte that says the type, and a length that counts itself.
+// answers forwards a server's messages: a byte for the type, and a length that includes itself.
 func (p *Proxy) answers(to io.Writer, server io.Reader) {
 	const notification = 'A'
 	r := bufio.NewReader(server)
@@ -150,7 +150,7 @@ func (p *Proxy) forget(client net.Conn) {
 	delete(p.conns, client)
 }
 
-// gated writes to a connection as long as its client is passed.
+// gated writes to a connection while its client is forwarded.
 type gated struct {
 	proxy  *Proxy
 	client net.Conn
@@ -162,7 +162,7 @@ func (g gated) Write(b []byte) (int, error) {
 	open := g.proxy.conns[g.client]
 	g.proxy.mu.Unlock()
 	if !open {
-		return len(b), nil // swallowed
+		return len(b), nil // dropped
 	}
 	return g.to.Write(b)
 }

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Server is a Keycloak that runs. Its methods do what an administrator or a user of it would do.
+// Server is a running Keycloak. Its methods perform actions of an administrator or a user.
 type Server struct {
 	mu    sync.Mutex
-	admin string // a token of the administrator
+	admin string // an administrator's token
 	until time.Time
 }
 
-// newServer does what realm files cannot say: it allows the broker's client the legacy exchange.
+// newServer allows the broker's client the legacy exchange, which realm files cannot express.
 func newServer() (*Server, error) {
 	s := &Server{}
 	return s, s.allowLegacyExchange("platform", "eodispatch-api", "deployed-api")
@@ -30,7 +30,7 @@ func newServer() (*Server, error) {
 // Object is a JSON object.
 type Object = map[string]any
 
-// send sends a request, follows no redirect, and gives the status, header and body of the answer.
+// send sends a request without following redirects and returns status, header and body of the response.
 func send(method, address string, header http.Header, body io.Reader) (int, http.Header, []byte, error) {
 	request, err := http.NewRequest(method, address, body)
 	if err != nil {
@@ -49,7 +49,7 @@ func send(method, address string, header http.Header, body io.Reader) (int, http
 var direct = &http.Client{Timeout: 30 * time.Second,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Token asks a realm's token endpoint and gives the answer, which must be a success.
+// Token requests a token at a realm's token endpoint. The response must be a success.
 func (s *Server) Token(realm string, form url.Values) (Object, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	status, _, body, err := send("POST", URL+"/realms/"+realm+"/protocol/openid-connect/token", header, strings.NewReader(form.Encode()))
@@ -63,7 +63,7 @@ func (s *Server) Token(realm string, form url.Values) (Object, error) {
 	return answer, nil
 }
 
-// SignIn gives an access token of a user of apex for a public client there.
+// SignIn returns an access token of a user of apex for a public client.
 func (s *Server) SignIn(user, client string) (string, error) {
 	answer, err := s.Token("apex", url.Values{"grant_type": {"password"}, "client_id": {client}, "scope": {"openid"},
 		"username": {user}, "password": {user + "-password"}})
@@ -73,8 +73,7 @@ func (s *Server) SignIn(user, client string) (string, error) {
 	return answer["access_token"].(string), nil
 }
 
-// Admin calls the administration's API: path is below /admin/realms/. What is answered is read into into, unless that is
-// nil.
+// Admin calls the admin API: path is below /admin/realms/. It decodes the response into into, unless that is nil.
 func (s *Server) Admin(method, path string, body, into any) error {
 	token, err := s.adminToken()
 	if err != nil {
@@ -122,7 +121,7 @@ func (s *Server) change(path string, change func(Object)) error {
 	return s.Admin("PUT", path, is, nil)
 }
 
-// Provider changes the configuration of an identity provider of apex; "enabled" and "storeToken" are its own switches.
+// Provider changes the configuration of an identity provider of apex; "enabled" and "storeToken" are top-level switches.
 func (s *Server) Provider(alias string, config Object) error {
 	return s.change("apex/identity-provider/instances/"+alias, func(is Object) {
 		for name, value := range config {
@@ -135,7 +134,7 @@ func (s *Server) Provider(alias string, config Object) error {
 	})
 }
 
-// Client changes a client of apex: the attributes given, and other settings.
+// Client changes a client of apex: the given attributes, and other settings.
 func (s *Server) Client(client string, attributes, settings Object) error {
 	id, err := s.id("apex", "clients", "clientId", client)
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Server) Realm(realm string, settings Object) error {
 	return s.Admin("PUT", realm, settings, nil)
 }
 
-// id finds what a realm has by its name: users by "username", clients by "clientId".
+// id looks up an object of a realm by name: users by "username", clients by "clientId".
 func (s *Server) id(realm, kind, by, name string) (string, error) {
 	var found []Object
 	query := url.Values{by: {name}, "exact": {"true"}}
@@ -167,20 +166,20 @@ func (s *Server) id(realm, kind, by, name string) (string, error) {
 	return "", fmt.Errorf("realm %s has no %s of %s", realm, kind, name)
 }
 
-// LogOut ends all sessions of a user: for a platform's user that is the end of the stored token's.
+// LogOut ends all sessions of a user. For a platform's user that invalidates the stored token.
 func (s *Server) LogOut(realm, user string) error { return s.user(realm, user, "POST", "/logout", nil) }
 
-// Enable switches a user on or off.
+// Enable enables or disables a user.
 func (s *Server) Enable(realm, user string, on bool) error {
 	return s.user(realm, user, "PUT", "", Object{"enabled": on})
 }
 
-// Unlink ends the link of a user of realm to the identity provider alias.
+// Unlink removes the link of a user of realm to the identity provider alias.
 func (s *Server) Unlink(realm, user, alias string) error {
 	return s.user(realm, user, "DELETE", "/federated-identity/"+alias, nil)
 }
 
-// LinkByAdmin links a user of a realm to one of another, without any stored token.
+// LinkByAdmin links a user of a realm to one of another, without a stored token.
 func (s *Server) LinkByAdmin(realm, user, alias, other, otherUser string) error {
 	id, err := s.id(other, "users", "username", otherUser)
 	if err != nil {
@@ -197,14 +196,14 @@ func (s *Server) user(realm, user, method, path string, body any) error {
 	return s.Admin(method, realm+"/users/"+id+path, body, nil)
 }
 
-// AddUser makes a user with the password NAME-password.
+// AddUser creates a user with the password NAME-password.
 func (s *Server) AddUser(realm, name string) error {
 	return s.Admin("POST", realm+"/users", Object{"username": name, "email": name + "@example.test", "emailVerified": true,
 		"firstName": name, "lastName": "X", "enabled": true,
 		"credentials": []Object{{"type": "password", "value": name + "-password", "temporary": false}}}, nil)
 }
 
-// allowLegacyExchange lets clients of apex exchange for tokens of an identity provider by requested_issuer.
+// allowLegacyExchange allows clients of apex to exchange for tokens of an identity provider by requested_issuer.
 func (s *Server) allowLegacyExchange(alias string, clients ...string) error {
 	var permissions struct{ ScopePermissions map[string]string }
 	err := s.Admin("PUT", "apex/identity-provider/instances/"+alias+"/management/permissions", Object{"enabled": true}, &permissions)

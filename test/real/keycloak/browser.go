@@ -13,19 +13,19 @@ import (
 	"strings"
 )
 
-// Callback is where browsers are sent in the end. Nobody listens there.
+// Callback is the address to which browsers are finally redirected. Nothing listens there.
 const Callback = "http://127.0.0.1/signed-in"
 
-// Browser signs in as a user would: it follows redirects, keeps cookies and fills in Keycloak's forms. Its cookies are sent
-// over http too, which Keycloak marks as secure on loopback.
+// Browser signs in like a user: it follows redirects, keeps cookies and fills in Keycloak's forms. It also sends secure cookies
+// over http, since Keycloak marks them as secure on the loopback interface.
 type Browser struct {
-	Logins map[string]string // realm to user; passwords are NAME-password
-	Refuse bool              // presses Cancel where it is asked to agree
+	Logins map[string]string // user per realm; passwords are NAME-password
+	Refuse bool              // presses Cancel where it is asked for consent
 
 	cookies map[string]string // "host path name" to value
 }
 
-// AuthorizationURL begins a sign-in of a client at apex with PKCE, and gives the code's verifier too.
+// AuthorizationURL begins a sign-in of a client at the realm apex with PKCE. It also returns the code's verifier.
 func AuthorizationURL(client string, more url.Values) (address, verifier string) {
 	verifier = rand.Text() + rand.Text()
 	sum := sha256.Sum256([]byte(verifier))
@@ -38,7 +38,7 @@ func AuthorizationURL(client string, more url.Values) (address, verifier string)
 	return Apex + "/protocol/openid-connect/auth?" + q.Encode(), verifier
 }
 
-// Link links a user of apex to their account at the platform, NAME-p, and gives what Keycloak said to the callback.
+// Link links a user of apex to their account at the platform, NAME-p.
 func (s *Server) Link(user string) error {
 	address, _ := AuthorizationURL("portal", url.Values{"kc_action": {"idp_link:platform"}})
 	said, err := (&Browser{Logins: map[string]string{"apex": user, "platform": user + "-p"}}).Visit(address)
@@ -48,14 +48,14 @@ func (s *Server) Link(user string) error {
 	return err
 }
 
-// Page is where a browser stopped.
+// Page is the page where a browser stopped.
 type Page struct {
 	Address string
 	Status  int
 	Text    string // without markup
 }
 
-// Visit is Open for a way that ends at the callback, and gives the query with which the browser was sent there.
+// Visit opens an address that must lead to the callback, and returns the query of the callback.
 func (b *Browser) Visit(address string) (url.Values, error) {
 	at, err := b.Open(address)
 	if err != nil {
@@ -68,7 +68,7 @@ func (b *Browser) Visit(address string) (url.Values, error) {
 	return u.Query(), err
 }
 
-// Open goes from page to page, until one has nothing to be filled in, or it is sent to the callback.
+// Open follows pages and forms until a page has no form, or until the callback is reached.
 func (b *Browser) Open(address string) (Page, error) {
 	method, form := http.MethodGet, ""
 	for range 30 {
@@ -111,7 +111,7 @@ func words(page string) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
 }
 
-// fill answers a page's first form: the sign-in with the realm's user, any other by agreeing.
+// fill fills in a page's first form: the sign-in with the realm's user, any other form by consenting.
 func (b *Browser) fill(address, page string) url.Values {
 	form := url.Values{}
 	for _, input := range hidden.FindAllString(page, -1) {
@@ -142,7 +142,7 @@ func resolve(base, reference string) (string, error) {
 	return to.String(), nil
 }
 
-// send sends the cookies that belong to an address, and keeps those that come back.
+// send sends a request with the cookies of its address, and stores those of the response.
 func (b *Browser) send(method, address, form string) (int, http.Header, []byte, error) {
 	at, err := url.Parse(address)
 	if err != nil {

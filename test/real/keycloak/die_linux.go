@@ -2,8 +2,8 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs gives a process a group, so that its children can be ended with it (java with its script), and ends it even when the
-// tests are killed.
+// dyingWithUs gives a process its own group, so that its children (java, started by a script) can be ended with it, and ends it
+// even if the tests are killed.
 func dyingWithUs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,5 +4,5 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs gives a process a group, so that its children can be ended with it (java with its script).
+// dyingWithUs gives a process its own group, so that its children (java, started by a script) can be ended with it.
 func dyingWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,6 +1,6 @@
-// Package keycloak gives tests a real Keycloak with two realms: apex, the broker's identity provider, and platform, that of
-// an external platform. realms/ holds them as an operator would set them up; docs/identity.md says how. install.sh brings
-// the server.
+// Package keycloak provides tests with a real Keycloak with two realms: apex, the broker's identity provider, and platform,
+// that of an external platform. The folder realms holds them as an operator would set them up, see docs/identity.md. install.sh
+// installs the server.
 package keycloak
 
 import (
@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// URL is where the server is. Its database knows this address, so there is one server at a time on a machine; who comes
-// second waits.
+// URL is the address of the server. It is stored in the server's database, so only one server runs at a time on a machine; a
+// second one waits.
 const URL = "http://127.0.0.1:28380"
 
-// The issuers of the realms.
+// Issuers of the realms.
 const (
 	Apex     = URL + "/realms/apex"
 	Platform = URL + "/realms/platform"
 )
 
-const ready = 2 * time.Minute // from the start to the first answer
+const ready = 2 * time.Minute // from the start to the first response
 
-// Run runs a package's tests. The server is started for the first that calls Start, and ended after the last.
+// Run runs a package's tests. The first call of Start starts the server, and Run stops it after the last test.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if err := stop(); err != nil {
@@ -39,7 +39,7 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// stop ends the server, if it was started.
+// stop stops the server, if it was started.
 var stop = func() error { return nil }
 
 var start = sync.OnceValues(func() (*Server, error) {
@@ -54,7 +54,7 @@ var start = sync.OnceValues(func() (*Server, error) {
 	return newServer()
 })
 
-// Start gives the server of this package's tests. Without an installation the test is skipped; in CI it fails.
+// Start returns the server for this package's tests. Without an installation the test is skipped; in CI it fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(home(), "installed.txt")); err != nil {
@@ -75,11 +75,11 @@ func home() string {
 	if cache := os.Getenv("EODISPATCH_CACHE"); cache != "" {
 		return filepath.Join(cache, "keycloak")
 	}
-	home, _ := os.UserHomeDir() // without a home there is no installation
+	home, _ := os.UserHomeDir() // without a home folder there is no installation
 	return filepath.Join(home, ".cache", "eodispatch", "keycloak")
 }
 
-// launch starts the server in a folder of its own, with a copy of the database, and waits until it answers.
+// launch starts the server in its own folder, with a copy of the database, and waits until it responds.
 func launch(folder string) error {
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "eodispatch-keycloak.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -107,10 +107,10 @@ func launch(folder string) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is killed in the end; why it ended before is in its log
+		_ = cmd.Wait() // it is killed in the end; its log says why it ended earlier
 	}()
 	stop = func() error {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // an error means that it has ended already
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if it has already ended
 		<-ended
 		return errors.Join(lock.Close(), os.RemoveAll(folder))
 	}
@@ -121,7 +121,7 @@ func launch(folder string) error {
 	return nil
 }
 
-// lay puts into a folder what one run of the server changes; all else is shared.
+// lay copies into a folder what one run of the server changes, and links the rest.
 func lay(folder string) error {
 	for _, name := range []string{"lib", "conf", "providers", "themes"} {
 		if err := os.Symlink(filepath.Join(home(), name), filepath.Join(folder, name)); err != nil {
@@ -133,7 +133,7 @@ func lay(folder string) error {
 		os.CopyFS(filepath.Join(folder, "data", "h2"), os.DirFS(filepath.Join(home(), "data", "h2"))))
 }
 
-// answers waits until the server answers or has ended.
+// answers waits until the server responds or has ended.
 func answers(ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), ready)
 	defer cancel()
