@@ -22,7 +22,8 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// Broker is what the API asks of the domain. Errors are [*dispatch.Error]; what belongs to another user is NotFound.
+// Broker is the part of the domain that the API uses; [*dispatch.Broker] implements it. Each file of the package
+// declares the methods that it needs. Errors are [*dispatch.Error]. The jobs and tasks of other users are NotFound.
 type Broker interface {
 	// Accept keeps a job and returns when its platform has decided, or after a bounded wait.
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
@@ -80,67 +81,69 @@ type Broker interface {
 	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
 }
 
-// Config is what an API is made of. Zero limits and times mean their defaults.
+// Config is what an API is made of. Limits and durations that are zero get the defaults named in their comments.
 type Config struct {
 	Broker   Broker
 	Verifier Verifier
-	Health   func(context.Context) error // nil when the database answers
+	Health   func(context.Context) error // returns nil if the database answers
 	Log      *slog.Logger
 
-	// SignedIn is told who made each authenticated request, before it is served; may be nil.
-	SignedIn func(context.Context, identity.Caller)
-	// SignInLink is where a user mends their account at a platform, "" where there is no such page; may be nil.
+	// OnRequest is called with the caller of each authenticated request, before the request is served. Optional.
+	OnRequest func(context.Context, identity.Caller)
+	// SignInLink returns the page where a user signs in to a platform or links an account there; "" if there is no such
+	// page. Optional.
 	SignInLink func(platform string) string
-	// SignIns serve the pages where users link accounts and give leave; nil: there are no such pages.
+	// SignIns runs the pages where users link accounts and give permissions. nil: these pages are not served.
 	SignIns SignIns
-	// Mended is told who did one of that; may be nil.
-	Mended func(context.Context, dispatch.UserID)
-	Grants Grants   // nil: there are none
-	Away   bool     // users may give leave to act while they are away
-	AsUser []string // the platforms where that counts
+	// OnAccessChanged is called with the user after a sign-in, a linked account or a permission changed. Optional.
+	OnAccessChanged func(context.Context, dispatch.UserID)
+	Grants          Grants   // lists and revokes permissions; nil: there are none
+	Away            bool     // users can permit the broker to act for them after they have signed out
+	AsUser          []string // names of the platforms for which that permission is used
 
 	Title, Description, Version string
-	// Endpoints are addresses of platforms for the examples of the document, one of each protocol. A protocol without one has a
-	// made-up address in them.
+	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
+	// entry gets an address under example.org.
 	Endpoints   map[dispatch.Label]string
-	PublicURL   string         // the address clients use; "" leaves it out of the document
-	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
-	CORSOrigins []string       // exact origins; none: no browser page of another origin may call
+	PublicURL   string         // base URL that clients use; "": the OpenAPI document names no server
+	Proxies     []netip.Prefix // networks whose X-Forwarded-For is trusted
+	CORSOrigins []string       // origins whose pages may call the API, matched exactly; empty: none
 
-	Secret dispatch.Secret // signs cursors and seals tickets, the same in all processes that share a database; "": one of this process alone
-	// UseOnce reports whether a name is used for the first time in all processes, and remembers it until then. nil: there are
-	// no tickets for streams.
+	// Secret signs cursors and seals tickets. Processes that share a database need the same one. "": a random secret of this process.
+	Secret dispatch.Secret
+	// UseOnce records the name until the given time and reports whether no process had recorded it before. nil: the API
+	// issues no stream tickets.
 	UseOnce func(ctx context.Context, name string, until time.Time) (first bool, err error)
-	// NoQueryToken refuses tokens in the addresses of streams.
+	// NoQueryToken refuses access tokens in the query of stream URLs, which proxies may log.
 	NoQueryToken bool
-	Freshness    time.Duration // how old a status may be; 10 s
+	Freshness    time.Duration // maximum age of a status before its platform is asked; default 10 s
 	Limits       Limits
 	Compat       Compat
 }
 
-// Limits bound what a client may send.
+// Limits bounds what clients may send. The comments give units and defaults.
 type Limits struct {
-	Body     int64         // bytes; 10 MiB
-	BodyTime time.Duration // for the whole body to arrive; 30 s
-	Depth    int           // levels of nested JSON; 64
-	Members  int           // of one JSON object; 10,000
-	Title    int           // characters; 1,000
-	Text     int           // characters of an endpoint, namespace, application or name of a dimension; 4,096
-	Values   int           // of a task's dimension; 10,000
-	Tiles    int           // of one area; 100,000
-	Sockets  int           // open streams of one user; 100
+	Body     int64         // bytes of a request body; 10 MiB
+	BodyTime time.Duration // for a whole request body to arrive; 30 s
+	Depth    int           // nesting levels of JSON; 64
+	Members  int           // members of one JSON object; 10,000
+	Title    int           // characters of a title; 1,000
+	Text     int           // characters of an endpoint, namespace, application or dimension name; 4,096
+	Values   int           // values of a task's dimension; 10,000
+	Tiles    int           // tiles of one area; 100,000
+	Sockets  int           // open streams of one user, and waiting requests of one user; 100
 
-	Rendering int64 // bytes that large requests may take while they are read and written; 128 MiB, at least 64 MiB
+	Rendering int64 // bytes of memory for reading and writing large requests; 128 MiB, at least 64 MiB
 
-	UserPace, AddressPace time.Duration // between the requests of one user, and of one address; 0: as many as come
-	SignInPace            time.Duration // likewise of one address, to the pages where users sign in; 100 ms
-	UserRequests          int           // of one user that are worked on at once; 16
-	AddressRequests       int           // of one address whose user is not known; 512
+	UserPace, AddressPace time.Duration // minimum average interval between requests of one user, and of one address; 0: unlimited
+	SignInPace            time.Duration // the same for one address on the sign-in pages; 100 ms
+	UserRequests          int           // requests of one user that are served at once; 16
+	AddressRequests       int           // requests of one address without a known user that are served at once; 512
 }
 
-// Compat is what existing clients need.
+// Compat switches on behavior that existing clients rely on.
 type Compat struct {
-	SubmittedAsCreated bool // show the status submitted as created
+	SubmittedAsCreated bool // report the status submitted as created
 }
 
 func (c Config) withDefaults() Config {
@@ -170,7 +173,7 @@ type api struct {
 	huma      huma.API
 	mux       *http.ServeMux
 	handler   http.Handler
-	tiling    turnstile // requests and answers of /tiles that are in memory
+	tiling    turnstile // /tiles requests and responses that are in memory
 	splitting turnstile // areas that are being split
 
 	cursorKey []byte
@@ -181,29 +184,29 @@ type api struct {
 	waits     sockets // requests that wait for a change
 	refusals  tokenRefusals
 	byUser    rates[dispatch.UserID]
-	byTicket  rates[dispatch.UserID] // of tickets
+	byTicket  rates[dispatch.UserID] // ticket requests of each user
 	byAddress rates[netip.Prefix]
-	bySignIn  rates[netip.Prefix] // of pages where users sign in
+	bySignIn  rates[netip.Prefix] // requests of each address to the sign-in pages
 	ofUser    underWay[dispatch.UserID]
 	ofAddress underWay[netip.Prefix]
 	outage    outage
 	rendering *rendering
 	heavy     *heavyWork
-	heldNow   *atomic.Int64 // bytes of snapshots, see heldTogether
-	streaming gathering
+	heldNow   *atomic.Int64 // bytes of all held snapshots, bounded by heldTogether
+	streaming group
 	life      context.Context
 	stop      context.CancelCauseFunc
 }
 
-// gathering counts goroutines until it is closed: those that come then do not run.
-type gathering struct {
+// group counts running functions and open streams. After close it admits no more.
+type group struct {
 	mu     sync.Mutex
 	closed bool
 	wg     sync.WaitGroup
 }
 
-// start runs f, and reports false when it is too late for that.
-func (g *gathering) start(f func()) bool {
+// start runs f in a goroutine. It reports false, and does not run f, if the group is closed.
+func (g *group) start(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -213,8 +216,8 @@ func (g *gathering) start(f func()) bool {
 	return true
 }
 
-// enter counts one more until it leaves, and reports false when it is too late for that.
-func (g *gathering) enter() (release func(), ok bool) {
+// enter counts one more until release is called. It reports false if the group is closed.
+func (g *group) enter() (release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -224,22 +227,23 @@ func (g *gathering) enter() (release func(), ok bool) {
 	return sync.OnceFunc(g.wg.Done), true
 }
 
-// close waits for all that was started.
-func (g *gathering) close() {
+// close stops admitting and waits until all that entered have left.
+func (g *group) close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	g.wg.Wait()
 }
 
-// API serves everything. Its streams outlast the server that they came by: Close ends them, has all requests answered that
-// wait for a change, and returns once synchronous runs have ended too.
+// API is the HTTP handler of the service. Streams outlive the server that accepted them, so the owner must call Close:
+// it ends the streams, answers the requests that wait for a change, and returns when the running synchronous jobs have
+// ended.
 type API interface {
 	http.Handler
 	Close()
 }
 
-// New gives an API.
+// New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), readers: newReaders(),
 		heldNow: new(atomic.Int64)}
@@ -265,7 +269,7 @@ func New(c Config) API {
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
-// register adds an operation whose errors are answered by the one table.
+// register adds an operation. The errors of handle are translated by refusalFor.
 func register[O any](a *api, op huma.Operation, handle func(context.Context, *request) (*O, error)) {
 	huma.Register(a.huma, op, func(ctx context.Context, in *request) (*O, error) {
 		limited, cancel := withDeadline[O](ctx)
@@ -277,23 +281,23 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 			cancel()
 			return nil, a.answerTo(ctx, err)
 		}
-		a.found(ctx, a.Health)
+		a.databaseAnswered(ctx, a.Health)
 		return out, nil
 	})
 }
 
-// requestWithin is how long a request may take, but one whose answer is streamed: those have deadlines of their own. It is
-// less than the server's time for writing the answer.
+// requestWithin bounds the time of a request whose response is not streamed. It is shorter than the server's write
+// timeout, so that the client still gets a response.
 const requestWithin = 110 * time.Second
 
 var (
 	errTooSlow = errors.New("the request took too long")
 	tooSlow    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE",
-		message: "The request took longer than 110 seconds and was given up.", header: retryAfter(30 * time.Second)}
+		message: "The request was stopped because it took longer than 110 seconds. Repeat it later.", header: retryAfter(30 * time.Second)}
 )
 
-// withDeadline gives a request's deadline, which its work heeds. It ends with the request, not with its handler: what is written
-// later may still read.
+// withDeadline returns ctx with the deadline of a request. The deadline ends with the HTTP request, not when the
+// handler returns, because a body may be written, and read from the database, after that.
 func withDeadline[O any](ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, streamed := any(new(O)).(*huma.StreamResponse); streamed {
 		return ctx, func() {}
@@ -303,8 +307,8 @@ func withDeadline[O any](ctx context.Context) (context.Context, context.CancelFu
 	return limited, cancel
 }
 
-// request is the HTTP request of an operation. It reads path, query and body itself: huma's own readers report faults in
-// another form than the contract's.
+// request gives operations the raw HTTP request. They read path, query and body themselves because huma reports faults
+// in another form than the contract.
 type request struct{ http huma.Context }
 
 // Resolve implements [huma.Resolver].

@@ -41,7 +41,7 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func BenchmarkGetJobOverLoopback(b *testing.B) {
 	w := newWorld()
 	c := w.config()
-	c.SignedIn = nil
+	c.OnRequest = nil
 	c.Log = slog.New(slog.NewJSONHandler(discard{}, nil))
 	s := httptest.NewServer(New(c))
 	defer s.Close()

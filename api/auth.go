@@ -16,12 +16,13 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// Verifier tells who sent a token. Unavailable: it cannot be told now; any other error: the token is not good.
+// Verifier verifies access tokens. An error of kind Unavailable means that the token could not be checked now; any
+// other error means that it is not valid.
 type Verifier interface {
 	Verify(ctx context.Context, token dispatch.Secret) (identity.Caller, error)
 }
 
-// authenticate lets nothing pass without a good token but operations that the document declares open.
+// authenticate verifies the token of every request, except of operations that the OpenAPI document declares open.
 func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 	if open(ctx.Operation()) {
 		next(ctx)
@@ -38,16 +39,16 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.refuse(w, r, err)
 		return
 	}
-	if a.SignedIn != nil {
-		a.SignedIn(r.Context(), caller)
+	if a.OnRequest != nil {
+		a.OnRequest(r.Context(), caller)
 	}
 	next(ctx)
 }
 
-// open reports whether an operation says that it needs no sign-in, by an empty list. One that says nothing needs it.
+// open reports whether an operation needs no sign-in. It says so by an empty, non-nil list of security requirements.
 func open(op *huma.Operation) bool { return op.Security != nil && len(op.Security) == 0 }
 
-// caller verifies the token of r, which only the header may carry (RFC 6750 section 2.1).
+// caller verifies the token of r. Only the Authorization header may carry it (RFC 6750, section 2.1).
 func (a *api) caller(r *http.Request) (identity.Caller, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
@@ -80,12 +81,13 @@ func (a *api) verified(ctx context.Context, token string) (identity.Caller, erro
 }
 
 const (
-	refusalEvery  = time.Second // between two log lines for one reason
-	refusalsKnown = 100         // reasons that are counted apart
+	refusalEvery  = time.Second // minimum interval between two log lines for one reason
+	refusalsKnown = 100         // number of reasons that are counted separately
 )
 
-// tokenRefusals logs why tokens are refused, so that an operator sees a wrong setting at once, and a flood of bad tokens
-// does not fill the log: one line a second at most for each reason, with the number of refusals since the last. The zero value is ready.
+// tokenRefusals logs why tokens are refused, so that an operator notices a wrong setting at once. A flood of bad tokens
+// does not fill the log: each reason is logged at most once a second, with the number of refusals since its last line.
+// The zero value is ready to use.
 type tokenRefusals struct {
 	mu sync.Mutex
 	of map[string]*tally
@@ -102,7 +104,7 @@ func (t *tokenRefusals) log(ctx context.Context, log *slog.Logger, err error) {
 	}
 }
 
-// count returns how many refusals a line is to report; 0: no line yet.
+// count returns the number of refusals to log now; 0 means that no line is due yet.
 func (t *tokenRefusals) count(reason string, now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,14 +21,14 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// call is one request on its way, and the writer of its answer.
+// call is the state of one request. It is also the writer of its response.
 type call struct {
 	http.ResponseWriter
 	id      string          // correlation id
-	caller  identity.Caller // zero: nobody is known
+	caller  identity.Caller // zero: the caller is not known
 	address netip.Addr      // of the client
-	status  int             // 0: no answer yet
-	turn    *turn           // among the requests under way; nil: it is not counted
+	status  int             // 0: no response yet
+	turn    *turn           // the request's place among those served at once; nil: the request is not counted
 }
 
 func (c *call) WriteHeader(status int) {
@@ -45,9 +45,9 @@ func (c *call) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-const streamBuffer = 512 // bytes, for each direction of a stream
+const streamBuffer = 512 // bytes of each of a stream's two buffers
 
-// Hijack gives a connection with small buffers: streams are many, and say and hear little at a time.
+// Hijack returns a connection with small buffers, because streams are many and their messages are few.
 func (c *call) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(c.ResponseWriter).Hijack()
 	if err != nil || buffers.Reader.Buffered() > 0 || buffers.Writer.Buffered() > 0 {
@@ -61,7 +61,7 @@ func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 type callKey struct{}
 
-// callIn gives the call that ctx belongs to; outside a request an empty one.
+// callIn returns the call that ctx belongs to, or an empty call outside a request.
 func callIn(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c
@@ -69,16 +69,17 @@ func callIn(ctx context.Context) *call {
 	return &call{}
 }
 
-// user is who makes the request.
+// user returns the user who made the request.
 func user(ctx context.Context) dispatch.UserID { return callIn(ctx).caller.User }
 
-// CallerIn is whose request ctx belongs to, zero where it belongs to none.
+// CallerIn returns the caller of the request that ctx belongs to; zero outside a request.
 func CallerIn(ctx context.Context) identity.Caller { return callIn(ctx).caller }
 
-// dataPolicy is for answers that are no pages: should a browser show one, it loads and runs nothing.
+// dataPolicy is the Content-Security-Policy of responses that are not pages: a browser that shows one loads and runs
+// nothing.
 const dataPolicy = "default-src 'none'; frame-ancestors 'none'"
 
-// track gives each request its correlation id, its headers and its line in the log, and turns a panic into an answer.
+// track sets a request's correlation id and response headers, logs the request, and answers for a handler that panics.
 func (a *api) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{ResponseWriter: w, id: correlationID(r), address: clientAddress(r, a.Proxies)}
@@ -87,16 +88,16 @@ func (a *api) track(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", dataPolicy)  // pages set their own
-		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before us, so only the address tells
+		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before this process, so only the configured URL tells
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		r = r.WithContext(dispatch.WithIdle(context.WithValue(r.Context(), callKey{}, c), c.idle))
-		if r.ContentLength != 0 { // also for a body that nobody wants: the server reads it to its end
+		if r.ContentLength != 0 { // the server reads a body to its end even if no handler wants it
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}
 		begin := time.Now()
 		defer func() {
-			broken := a.mend(c, r, recover())
+			broken := a.recoverPanic(c, r, recover())
 			a.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method),
 				slog.String("route", routeOf(r)), slog.Int("status", c.status), slog.Duration("duration", time.Since(begin)),
 				slog.String("user", pseudonym(c.caller.User)), slog.Bool("broken", broken))
@@ -108,9 +109,9 @@ func (a *api) track(next http.Handler) http.Handler {
 	})
 }
 
-// mend answers for a handler that panicked. If an answer had begun it cannot be mended: broken, and the connection is to
+// recoverPanic answers for a handler that panicked. If the response had begun, it returns broken: the connection must
 // be cut, so that the client does not take a part for the whole.
-func (a *api) mend(c *call, r *http.Request, panicked any) (broken bool) {
+func (a *api) recoverPanic(c *call, r *http.Request, panicked any) (broken bool) {
 	if panicked == nil {
 		return false
 	}
@@ -124,7 +125,7 @@ func (a *api) mend(c *call, r *http.Request, panicked any) (broken bool) {
 	return false
 }
 
-// correlationID is the client's if it can stand in a log, else a new one.
+// correlationID returns the client's correlation id if it is safe to log, else a new one.
 func correlationID(r *http.Request) string {
 	if id := r.Header.Get("X-Correlation-ID"); id != "" && len(id) <= 64 && printable(id) {
 		return id
@@ -132,7 +133,7 @@ func correlationID(r *http.Request) string {
 	return rand.Text()
 }
 
-// pseudonym tells users apart in the log without naming them.
+// pseudonym returns a short hash, which distinguishes users in the log without naming them.
 func pseudonym(u dispatch.UserID) string {
 	if u == "" {
 		return ""
@@ -141,17 +142,17 @@ func pseudonym(u dispatch.UserID) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// routeOf gives the pattern that r was served by; never its path or query, which may hold anything.
+// routeOf returns the pattern that served r. Paths and queries are never logged because they may hold anything.
 func routeOf(r *http.Request) string {
 	_, route, _ := strings.Cut(r.Pattern, " ")
 	return route
 }
 
-// route serves r, or says in JSON that there is no such path or method.
+// route serves r, or answers 404 or 405 in JSON.
 func (a *api) route(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := a.mux.Handler(r)
 	if pattern == "" && len(r.URL.Path) > 1 && strings.HasSuffix(r.URL.Path, "/") {
-		r.URL = withoutSlash(r.URL) // answered as without, so that no client has to repeat a write
+		r.URL = withoutSlash(r.URL) // served as if without the slash: a redirect would make clients repeat a write
 		handler, pattern = a.mux.Handler(r)
 	}
 	switch {
@@ -164,19 +165,19 @@ func (a *api) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// withoutSlash is an address without the slash at the end of its path.
+// withoutSlash returns u without the slash at the end of its path.
 func withoutSlash(u *url.URL) *url.URL {
 	v := *u
 	v.Path, v.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
 	return &v
 }
 
-// unambiguous reports whether a path is written in the one way that is served, so that nothing is redirected.
+// unambiguous reports whether p is the canonical form of a path, so that the mux redirects nothing.
 func unambiguous(p string) bool {
 	return p == path.Clean(p) || strings.HasSuffix(p, "/") && p[:len(p)-1] == path.Clean(p)
 }
 
-// unrouted translates what the mux says about a request that it has no handler for.
+// unrouted answers a request that no pattern matches. The mux knows whether the path or only the method is wrong.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
 	said := &verdict{header: http.Header{}}
 	mux.ServeHTTP(said, r)
@@ -191,10 +192,10 @@ func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler)
 		return
 	}
 	a.refuse(w, r, refusal{status: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
-		message: "This address knows " + allow + "."})
+		message: "Method not allowed. Use " + strings.ReplaceAll(allow, ", ", " or ") + "."})
 }
 
-// verdict keeps the head of an answer and drops its body.
+// verdict records the status and headers of a response and drops its body.
 type verdict struct {
 	header http.Header
 	status int
@@ -204,8 +205,8 @@ func (v *verdict) Header() http.Header         { return v.header }
 func (v *verdict) Write(b []byte) (int, error) { return len(b), nil }
 func (v *verdict) WriteHeader(status int)      { v.status = status }
 
-// LogHandler adds the correlation id of the request, where there is one, to each line that is logged with its context, and
-// the client's address to audits.
+// LogHandler returns h with the correlation id of the request added to each line that is logged with a request's
+// context, and the client's address added to audit lines.
 func LogHandler(h slog.Handler) slog.Handler {
 	if _, ok := h.(correlated); ok {
 		return h

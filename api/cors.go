@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// allowOrigins lets pages of the configured origins call, and answers their preflights (Fetch standard, CORS protocol). The
-// origin * stands for all, whose browsers then send nothing by which they know the user: no cookie, no certificate.
+// allowOrigins lets pages of the configured origins call the API, and answers their preflight requests (Fetch standard,
+// CORS protocol). The origin * allows all; browsers then send no cookies or certificates.
 func (a *api) allowOrigins(next http.Handler) http.Handler {
 	everybody := slices.Contains(a.CORSOrigins, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

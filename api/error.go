@@ -13,30 +13,30 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ErrorResponse is the body of every answer that is an error.
+// ErrorResponse is the body of every error response.
 type ErrorResponse struct {
 	Status    string         `json:"status" enum:"error"`
-	ErrorCode string         `json:"error_code" example:"JOB_NOT_FOUND" doc:"What a program acts on"`
-	Message   string         `json:"message" example:"There is no such job." doc:"What a person reads: plain text"`
-	Details   map[string]any `json:"details" nullable:"true" doc:"More, by error_code: errors, or link"`
-	RequestID *string        `json:"request_id" nullable:"true" doc:"The same as the header X-Correlation-ID"`
+	ErrorCode string         `json:"error_code" example:"JOB_NOT_FOUND" doc:"Stable code for programs"`
+	Message   string         `json:"message" example:"There is no such job." doc:"Explanation for people: plain text"`
+	Details   map[string]any `json:"details" nullable:"true" doc:"Depends on error_code: errors, or link"`
+	RequestID *string        `json:"request_id" nullable:"true" doc:"Equals the header X-Correlation-ID"`
 }
 
-// HTTPValidationError is the body of a 422: an ErrorResponse that lists all faults twice, in details.errors and in
-// detail.
+// HTTPValidationError is the body of a 422 response. It lists all faults twice, in details.errors and in detail,
+// because existing clients read one or the other.
 type HTTPValidationError struct {
 	ErrorResponse
-	Detail []ValidationError `json:"detail" doc:"All that is wrong; the same list as details.errors"`
+	Detail []ValidationError `json:"detail" doc:"All faults of the request; the same list as details.errors"`
 }
 
-// ValidationError is one thing that is wrong in a request.
+// ValidationError is one fault of a request.
 type ValidationError struct {
-	Loc  []any  `json:"loc" doc:"Where: names and indexes from the root of the request"`
+	Loc  []any  `json:"loc" doc:"Location of the fault: names and indexes from the root of the request"`
 	Msg  string `json:"msg"`
 	Type string `json:"type"`
 }
 
-// refusal is an error on its way to the client.
+// refusal is an error response before it is written.
 type refusal struct {
 	status  int
 	code    string
@@ -48,7 +48,7 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.code + ": " + r.message }
 
-// kinds is the one table from what went wrong to what is answered.
+// kinds maps the kind of a domain error to its response. All handlers use this table.
 var kinds = map[dispatch.Kind]refusal{
 	dispatch.Internal:       {status: 500, code: "INTERNAL_ERROR"},
 	dispatch.Invalid:        {status: 422, code: "VALIDATION_ERROR"},
@@ -68,21 +68,21 @@ var kinds = map[dispatch.Kind]refusal{
 	dispatch.DocumentInvalid:     {status: 422, code: "APPLICATION_INVALID"},
 }
 
-const internalText = "Something went wrong on our side."
+const internalText = "The service failed with an internal error. Repeat the request; if it fails again, report its request_id to the operator."
 
 var (
-	errNoDocument = refusal{status: http.StatusNotFound, code: "DOCUMENT_NOT_FOUND", message: "No document was kept for this job: its platform keeps the service itself, or it could not be read."}
+	errNoDocument = refusal{status: http.StatusNotFound, code: "DOCUMENT_NOT_FOUND", message: "No document is stored for this job. Its platform stores the service itself, or the document could not be read when the job was accepted."}
 	errNoJob      = &dispatch.Error{Kind: dispatch.NotFound, Op: "api"}
 	errNoToken    = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The request needs a valid bearer token.", header: map[string]string{"WWW-Authenticate": "Bearer"}}
-	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid here.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
+	errBadToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new token.", header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
 	errOldToken   = refusal{status: 401, code: "AUTHENTICATION_FAILED", message: "The bearer token has expired. Get a new one and repeat the request.",
 		header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
 	errNoPath   = refusal{status: 404, code: "NOT_FOUND", message: "There is nothing at this address."}
-	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not answer.", header: map[string]string{"Retry-After": "5"}}
-	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The identity provider does not answer, so that tokens cannot be verified.", header: map[string]string{"Retry-After": "5"}}
+	errNoHealth = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The database does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}
+	errNoIssuer = refusal{status: 503, code: "SERVICE_UNAVAILABLE", message: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.", header: map[string]string{"Retry-After": "5"}}
 )
 
-// refusalFor is what is answered to err.
+// refusalFor returns the response for err.
 func refusalFor(err error) refusal {
 	if r, ok := errors.AsType[refusal](err); ok {
 		return r
@@ -121,7 +121,7 @@ func refusalFor(err error) refusal {
 	return r
 }
 
-// faultsOf gives at least one fault, so that a client that shows only these shows something.
+// faultsOf returns at least one fault, so that a client that shows only the faults shows something.
 func faultsOf(e *dispatch.Error) []dispatch.Fault {
 	if len(e.Faults) > 0 {
 		return e.Faults
@@ -157,7 +157,7 @@ func (r refusal) body(requestID string) any {
 	return HTTPValidationError{b, detail}
 }
 
-// answer is a refusal in the form that huma writes.
+// answer is a refusal as an error that huma writes.
 type answer struct {
 	refusal
 	requestID string
@@ -173,20 +173,20 @@ func (a answer) GetHeaders() http.Header {
 	return h
 }
 
-// answerTo notes in the log what the client is not told.
+// answerTo returns the response for err and logs what the client is not told.
 func (a *api) answerTo(ctx context.Context, err error) answer {
 	r := refusalFor(err)
 	switch {
 	case ctx.Err() != nil:
 	case ofDatabase(err):
-		a.lost(ctx, err)
+		a.databaseFailed(ctx, err)
 	case r.status >= 500:
 		a.Log.ErrorContext(ctx, "request failed", "error", err)
 	}
 	return answer{r, callIn(ctx).id}
 }
 
-// refuse writes the answer to err where no operation is reached.
+// refuse writes the response for err outside an operation, such as in a middleware.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	answer := a.answerTo(r.Context(), err)
 	for name, value := range answer.header {

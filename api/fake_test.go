@@ -87,7 +87,7 @@ func (w *world) config() Config {
 	return Config{
 		Broker: w, Verifier: w, Log: slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Health: func(context.Context) error { return w.down },
-		SignedIn: func(_ context.Context, c identity.Caller) {
+		OnRequest: func(_ context.Context, c identity.Caller) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.signed = append(w.signed, c)

@@ -11,37 +11,37 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Grants are users' permissions to act for them while they are away.
+// Grants lists and revokes users' permissions.
 type Grants interface {
 	Grants(context.Context, dispatch.UserID) ([]dispatch.Grant, error)
-	// Revoke takes one back, and pauses what it carried. NotFound, also for another's.
+	// Revoke revokes a permission and pauses the jobs that rely on it. NotFound, also for another user's.
 	Revoke(ctx context.Context, u dispatch.UserID, id string) error
 }
 
-// Grant is a permission to act for a user while they are away.
+// Grant is a user's permission to run jobs for them after they have signed out.
 type Grant struct {
 	ID        string     `json:"id"`
-	Kind      string     `json:"kind" enum:"session,offline" doc:"session: from a session at the identity provider, with which it ends. offline: agreed to, until it is taken back"`
-	Platforms []string   `json:"platforms" nullable:"false" doc:"What it is used for"`
+	Kind      string     `json:"kind" enum:"session,offline" doc:"session: taken from a session at the identity provider; it ends with that session. offline: given explicitly; it lasts until it is withdrawn"`
+	Platforms []string   `json:"platforms" nullable:"false" doc:"Platforms that it is used for"`
 	Created   time.Time  `json:"created"`
 	Renewed   time.Time  `json:"renewed" doc:"When it was last used"`
-	Expires   *time.Time `json:"expires" nullable:"true" doc:"When it ends unless it is used before; null: no end is known"`
+	Expires   *time.Time `json:"expires" nullable:"true" doc:"When it ends if it is not used until then; null: the end is not known"`
 }
 
-// GrantLink is where a user gives permission.
+// GrantLink is the address of the page where a user gives permission.
 type GrantLink struct {
-	Link string `json:"link" doc:"A page to open in a browser, within a quarter of an hour, as the same user"`
+	Link string `json:"link" doc:"Page to open in a browser within 15 minutes, signed in as the same user"`
 }
 
-// Usage is how much a user uses a platform.
+// Usage is how much of a platform a user uses.
 type Usage struct {
 	Platform string   `json:"platform"`
 	Live     int      `json:"live" doc:"Jobs that have not ended"`
-	LiveOf   *int     `json:"live_limit" nullable:"true" doc:"How many such jobs you may have at this platform; null: only the limit for all platforms holds"`
+	LiveOf   *int     `json:"live_limit" nullable:"true" doc:"Maximum of such jobs at this platform; null: only the limit for all platforms applies"`
 	LastDay  int      `json:"last_day" doc:"Jobs submitted in the last 24 hours"`
-	DayOf    *int     `json:"last_day_limit" nullable:"true" doc:"How many such jobs you may have at this platform; null: likewise"`
-	Jobs     int      `json:"jobs" doc:"All jobs that are kept; deleted ones are for a week after their end"`
-	Costs    *float64 `json:"costs" nullable:"true" doc:"Of these jobs, as far as the platform told, in its own unit"`
+	DayOf    *int     `json:"last_day_limit" nullable:"true" doc:"Maximum of such jobs at this platform; null: only the limit for all platforms applies"`
+	Jobs     int      `json:"jobs" doc:"All stored jobs. Deleted jobs are stored for a week after their end"`
+	Costs    *float64 `json:"costs" nullable:"true" doc:"Costs of these jobs as far as the platform reported them, in its own unit"`
 }
 
 type (
@@ -52,20 +52,20 @@ type (
 
 var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
 
-// accessRoutes declare what users see and do about acting for them.
+// accessRoutes registers the operations on permissions and usage.
 func (a *api) accessRoutes() {
 	register(a, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants", Tags: []string{"access"},
-		Summary: "Permissions to act for you while you are away", Responses: a.errors(401, 503)}, a.listGrants)
+		Summary: "List your permissions", Responses: a.errors(401, 503)}, a.listGrants)
 	register(a, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants", Tags: []string{"access"},
-		Summary:       "Let jobs run while you are away",
-		Description:   "Gives the address of a page on which you agree to it, once.",
+		Summary:       "Permit jobs to run after you sign out",
+		Description:   "Returns the address of a page where you give the permission, once.",
 		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 501, 503)}, a.createGrant)
 	register(a, huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}", Tags: []string{"access"},
-		Summary:       "Take a permission back",
-		Description:   "It is revoked at the identity provider and erased here. Your live jobs pause until your next request.",
+		Summary:       "Withdraw a permission",
+		Description:   "The permission is revoked at the identity provider and erased here. Your live jobs pause until your next request.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam}, Responses: withNull(a.errors(401, 404, 503))}, a.deleteGrant)
 	register(a, huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
-		Summary: "How much you use each platform", Responses: a.errors(401, 503)}, a.usage)
+		Summary: "Get your usage of each platform", Responses: a.errors(401, 503)}, a.usage)
 }
 
 func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
@@ -83,7 +83,7 @@ func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
 
 func (a *api) createGrant(ctx context.Context, _ *request) (*grantLink, error) {
 	if a.SignIns == nil || !a.Away {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant", Text: "This service keeps nothing for users who are away."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant", Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 	}
 	return &grantLink{GrantLink{a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}}, nil
 }
@@ -108,7 +108,7 @@ func (a *api) usage(ctx context.Context, _ *request) (*usageTable, error) {
 	return &table, err
 }
 
-// limitOf is nil where there is none.
+// limitOf returns nil for a limit of 0, which means none.
 func limitOf(n int) *int {
 	if n == 0 {
 		return nil
@@ -116,4 +116,4 @@ func limitOf(n int) *int {
 	return &n
 }
 
-var errNoGrant = refusal{status: 404, code: "GRANT_NOT_FOUND", message: "There is no such grant."}
+var errNoGrant = refusal{status: 404, code: "GRANT_NOT_FOUND", message: "There is no such permission."}

@@ -8,28 +8,28 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// introduction stands at the head of the document, in Markdown.
+// introduction is the text at the head of the OpenAPI document, in Markdown.
 //
 //go:embed introduction.md
 var introduction string
 
-// streamsText describes the WebSockets, for which OpenAPI has no form.
+// streamsText describes the WebSocket streams, which OpenAPI cannot describe.
 //
 //go:embed streams.md
 var streamsText string
 
-// tags are the groups of operations in the order in which the page shows them.
+// tags are the groups of operations, in the order in which the documentation page shows them.
 var tags = []*huma.Tag{
-	{Name: "jobs", Description: "One job on one platform: submit it, look at it, fetch its results."},
-	{Name: "tasks", Description: "One request over many values, such as the tiles of a region: a job for each."},
+	{Name: "jobs", Description: "One job on one platform: submit it, follow its status, fetch its results."},
+	{Name: "tasks", Description: "One request with many values, such as the tiles of a region: a job for each value."},
 	{Name: "streams", Description: streamsText},
-	{Name: "services", Description: "The platforms, and what their services take."},
-	{Name: "tiles", Description: "Areas as values of a task. No token is needed."},
-	{Name: "service", Description: "The broker itself."},
-	{Name: "access", Description: "What the broker may do while you are away, and what you have used."},
+	{Name: "services", Description: "The platforms, and the parameters of their services."},
+	{Name: "tiles", Description: "Split areas into the values of a task. No token is needed."},
+	{Name: "service", Description: "The health of the broker."},
+	{Name: "access", Description: "Permissions to run jobs after you sign out, and your usage."},
 }
 
-// endpointOf is the address of a platform for examples.
+// endpointOf returns the address of a platform for the examples.
 func (a *api) endpointOf(l dispatch.Label) string {
 	switch {
 	case a.Endpoints[l] != "":

@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-const revalidate = "private, no-cache" // for what changes by itself
+const revalidate = "private, no-cache" // for responses that change without a request
 
 type (
 	accepted struct {
@@ -71,7 +71,7 @@ func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob],
 	return &tagged[ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
 }
 
-// cancelJob ends a job that its owner wants to go on seeing.
+// cancelJob cancels a job, which stays in its owner's list.
 func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {
 	id, err := in.jobID()
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
 	return &results{&Collection{c}}, nil
 }
 
-// definition is what defined a service.
+// definition is the document that defined a job's service.
 type definition struct {
 	ContentType string `header:"Content-Type"`
 	ETag        string `header:"ETag"`
@@ -126,7 +126,7 @@ func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
 	return &nothing{}, a.Broker.Delete(ctx, user(ctx), id)
 }
 
-// listJobs gives the list, or the part of it that is asked for.
+// listJobs returns the whole list, or the page that the query asks for.
 func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error) {
 	address := in.http.URL()
 	query, u := address.Query(), user(ctx)
@@ -156,7 +156,8 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	})
 }
 
-// awaitPart gives a part of a list, and the address of the next, once it has changed or the client need not wait longer.
+// awaitPart returns a page of a list and the address of the next page, after it has changed or the client's wait has
+// ended.
 func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context, fresh time.Duration) (part *listPart, next string, err error)) (*encodedStatus, error) {
 	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(user(ctx)) })
 	if err != nil {
@@ -173,7 +174,7 @@ func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.
 	return awaitChange(ctx, a, w, see, func(s *encodedStatus) string { return s.ETag })
 }
 
-// encodedStatus is a status read whose body is written as it is read.
+// encodedStatus is a response whose body is read from the database while it is written.
 type encodedStatus struct {
 	CacheControl string `header:"Cache-Control"`
 	ContentType  string `header:"Content-Type"`
@@ -182,7 +183,7 @@ type encodedStatus struct {
 	Body         func(huma.Context)
 }
 
-// shared gives a whole topic, as fresh as can be had in a moment, as it was encoded for all who ask.
+// shared returns a whole topic. All clients that ask for the topic share one encoded snapshot.
 func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus, error) {
 	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.user) })
 	if err != nil {
@@ -203,7 +204,7 @@ func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus,
 		Body: a.body(func(ctx context.Context, w io.Writer) error { return a.writeSnapshot(ctx, w, p) })}, nil
 }
 
-// jobID reads the path. An integer that no job can have is the id of no job.
+// jobID reads the job id from the path. An integer that no job can have is answered as an id of no job.
 func (r *request) jobID() (dispatch.JobID, error) {
 	text := r.http.Param("job_id")
 	id, err := strconv.ParseInt(text, 10, 64)
@@ -229,11 +230,11 @@ func integer(s string) bool {
 	return s != ""
 }
 
-// filter is what to list.
+// filter is which kinds of jobs a list shows.
 type filter struct{ upscaling, processing, sync bool }
 
-// filterOf reads the filter, which may be repeated; without one everything is wanted but synchronous runs, which are listed
-// by themselves.
+// filterOf reads the query parameter filter, which may be repeated. Without it, everything is listed but synchronous
+// runs, which are listed separately.
 func filterOf(query url.Values) (want filter, faults []dispatch.Fault) {
 	words := query["filter"]
 	want = filter{upscaling: len(words) == 0, processing: len(words) == 0}
@@ -252,21 +253,22 @@ func filterOf(query url.Values) (want filter, faults []dispatch.Fault) {
 	}
 	if want.sync && len(words) > 1 {
 		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "value_error",
-			Msg: "Synchronous runs are listed by themselves: give 'sync' as the only filter"})
+			Msg: "Synchronous runs are listed separately: give 'sync' as the only filter"})
 	}
 	return want, faults
 }
 
-// health answers with an empty body.
+// health answers 200 with an empty body.
 func (a *api) health(ctx context.Context, _ *request) (*struct{}, error) {
 	if err := a.Health(ctx); err != nil {
 		return nil, unhealthy{err}
 	}
-	a.found(ctx, nil)
+	a.databaseAnswered(ctx, nil)
 	return nil, nil
 }
 
-// aboutRequest gives the error of a request that names what its platform does not know: there, nothing is said of jobs.
+// aboutRequest turns NotFound into Invalid for requests that create something: the platform does not know what the
+// request names, and no job is concerned.
 func aboutRequest(err error) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Kind != dispatch.NotFound {

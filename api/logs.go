@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	manyLogs = 1_000 // entries of a page, unless the client says how many
+	manyLogs = 1_000 // entries of a page by default
 	mostLogs = 10_000
 )
 
-// LogEntry is one line that a platform logged about a job.
+// LogEntry is one log entry of a job, as the platform reported it.
 type LogEntry struct {
 	Time    *time.Time `json:"time" nullable:"true"`
 	Level   string     `json:"level" enum:"error,warning,info,debug"`
 	Message string     `json:"message"`
 }
 
-// LogPage is some of what a job logged, oldest first.
+// LogPage is a page of a job's log, oldest entry first.
 type LogPage struct {
 	Logs []LogEntry `json:"logs" nullable:"false"`
 }
 
 type logs struct {
-	Link string `header:"Link" doc:"The next page, where there is one"`
+	Link string `header:"Link" doc:"Address of the next page, if there is one"`
 	Body LogPage
 }
 
@@ -57,7 +57,7 @@ func (a *api) readLogs(ctx context.Context, in *request) (*logs, error) {
 	return page, nil
 }
 
-// number reads an integer from the query.
+// number reads an integer between least and most from the query; otherwise is its default.
 func (r *request) number(name string, otherwise, least, most int) (int, []dispatch.Fault) {
 	u := r.http.URL()
 	texts, given := u.Query()[name]

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// encoded is v in JSON, in which the characters of parameters stay as they are.
+// encoded returns v in JSON. It does not escape HTML, so that parameters keep their characters.
 func encoded(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -18,7 +18,7 @@ func encoded(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// message is what a stream says. No data: null; no text: null.
+// message returns a message of a stream. Without data or text, these members are null.
 func message(kind string, task dispatch.TaskID, data []byte, text string) []byte {
 	if data == nil {
 		data = []byte("null")
@@ -31,7 +31,7 @@ func message(kind string, task dispatch.TaskID, data []byte, text string) []byte
 	return slices.Concat([]byte(head), data, []byte(tail))
 }
 
-// enclosing is what stands around the data of a message without text.
+// enclosing returns the JSON before and after the data of a message without text.
 func enclosing(kind string, task dispatch.TaskID) (head, tail string) {
 	head = `{"type":` + strconv.Quote(kind)
 	if task != 0 {

@@ -8,11 +8,11 @@ import (
 
 const schemasPath = "#/components/schemas/"
 
-// nameModels gives each list of words that the document repeats a name, so that a generated client has one type for all
-// places of a list. It needs all operations of the document.
+// nameModels gives each enumeration that the document repeats a named schema, so that a generated client has one type
+// for it. All operations must be registered.
 func nameModels(document *huma.OpenAPI) {
 	schemas := document.Components.Schemas.Map()
-	delete(schemas, "ErrorModel") // huma registers its own errors; ours are ErrorResponse
+	delete(schemas, "ErrorModel") // huma registers its own error models; this API answers with ErrorResponse
 	delete(schemas, "ErrorDetail")
 	named := enums{
 		"Status":        words(schemas["ProcessingJobSummary"].Properties["status"], "How a job or task stands. The last are finished, canceled and failed"),
@@ -40,15 +40,16 @@ func nameModels(document *huma.OpenAPI) {
 	}
 }
 
-// words is a schema of its own for the enum of another.
+// words returns a schema for the enumeration of s.
 func words(s *huma.Schema, description string) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Enum: s.Enum, Description: description}
 }
 
-// enums are schemas of words by their names.
+// enums maps names to schemas of enumerations.
 type enums map[string]*huma.Schema
 
-// use gives s with references in place of enums that have a name. Properties are replaced in s itself.
+// use returns s with its enumerations replaced by references to the named schemas. It changes the properties of s in
+// place.
 func (e enums) use(s *huma.Schema) *huma.Schema {
 	if s == nil {
 		return nil
@@ -69,7 +70,7 @@ func (e enums) use(s *huma.Schema) *huma.Schema {
 	return &list
 }
 
-// inParams gives copies of params, which several documents share.
+// inParams returns copies of params with references; params are shared between documents.
 func (e enums) inParams(params []*huma.Param) []*huma.Param {
 	all := make([]*huma.Param, len(params))
 	for i, p := range params {

@@ -13,105 +13,121 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// document is the OpenAPI document before the operations are added.
+// document returns the OpenAPI document without operations.
 func (a *api) document() huma.Config {
 	c := huma.DefaultConfig(a.Title, a.Version)
 	c.Info.Description = strings.TrimSpace(a.Description + "\n\n" + introduction)
 	c.Tags = tags
 	c.AllowAdditionalPropertiesByDefault = true
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
-	c.CreateHooks = nil // no $schema members in the answers
+	c.CreateHooks = nil // no $schema members in responses
 	c.Formats = map[string]huma.Format{"application/json": huma.DefaultJSONFormat}
 	c.Security = []map[string][]string{{"bearer": {}}}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer",
-		BearerFormat: "JWT", Description: "An access token of the identity provider that this service trusts."}}
+		BearerFormat: "JWT", Description: "An access token of the identity provider that this service trusts. It is verified with each request."}}
 	if a.PublicURL != "" {
 		c.Servers = []*huma.Server{{URL: a.PublicURL}}
 	}
 	return c
 }
 
-// routes declares what is served. The errors of an operation are those that it can answer with besides those of all.
+// routes registers all operations but those of access and tickets. The statuses in Responses are those that an operation
+// can answer besides those that all can.
 func (a *api) routes() {
-	register(a, huma.Operation{OperationID: "health", Method: http.MethodGet, Path: "/health", Tags: []string{"service"},
-		Summary: "Whether the service works", Description: "An empty body, when the database answers.",
-		DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.errors(503)}, a.health)
-	register(a, huma.Operation{OperationID: "create_unit_job", Method: http.MethodPost, Path: "/unit_jobs", Tags: []string{"jobs"},
-		Summary:       "Submit a job",
-		Description:   "Answers when the platform has taken or refused the job. Where that takes longer, or the platform has no room, the job is created, and submitted later.",
-		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
-		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
-	register(a, huma.Operation{OperationID: "get_unit_job", Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
-		Summary: "How a job stands", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: []*huma.Param{idParam, waitParam, knownParam}, Responses: withNotModified(a.errors(401, 404, 422, 429, 503))}, a.readJob)
-	register(a, huma.Operation{OperationID: "cancel_unit_job", Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: []string{"jobs"},
-		Summary: "Cancel a job", Description: "The job is canceled on its platform if it has not ended, and stays in the list. Repeating it does nothing more.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.cancelJob)
-	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
-		Summary: "The results of a job", Description: "A STAC Collection; null while the job has not ended. Where the platform calls the job finished and does not give its results yet, the answer is 503, PLATFORM_BUSY.",
-		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
-	register(a, huma.Operation{OperationID: "delete_unit_job", Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
-		Summary: "Cancel and remove a job", Description: "The job is canceled on its platform if it has not ended.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
-	register(a, huma.Operation{OperationID: "run_sync_job", Method: http.MethodPost, Path: "/sync_jobs", Tags: []string{"jobs"},
-		Summary: "Run a job and wait for its result", Description: "The result as the platform sends it: its bytes, its Content-Type.",
-		DefaultStatus: http.StatusOK,
-		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
-	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
-		Summary: "How all jobs stand", Description: "The caller's tasks, and the jobs that belong to no task, newest first.",
-		Parameters: append([]*huma.Param{filterParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
-	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
-		Summary: "What a job logged", Description: "On its platform, oldest first, in pages: the header Link names the next.",
-		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
-	register(a, huma.Operation{OperationID: "get_unit_job_document", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/document", Tags: []string{"jobs"},
-		Summary: "What defined the service of a job when it was accepted",
-		Description: "The document at the URL that the job names as its application or namespace, as it was then. Its ETag is its SHA-256. " +
-			"While jobs wait, the document is looked at hourly; where it changed, they and their task have the attention service_changed.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withDocument(a.errors(401, 404, 422, 503))}, a.readDocument)
-	register(a, huma.Operation{OperationID: "describe_parameters", Method: http.MethodPost, Path: "/params", Tags: []string{"services"},
-		Summary: "The parameters of a service", Description: "In the order of its document.", DefaultStatus: http.StatusOK,
-		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.describe)
-	register(a, huma.Operation{OperationID: "list_platforms", Method: http.MethodGet, Path: "/platforms", Tags: []string{"services"},
-		Summary: "The platforms, and how they stand for you", Description: "By what is known: none of them is asked. Of other users' jobs it tells only numbers.",
-		Responses: a.errors(401, 503)}, a.listPlatforms)
-	register(a, huma.Operation{OperationID: "create_tiles", Method: http.MethodPost, Path: "/tiles", Tags: []string{"tiles"},
-		Summary:       "Split an area into tiles",
-		Description:   "The cells of a global grid that the area shares ground with, cut at its border. Areas that meet get the same cells where they meet.",
-		DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
-		Responses: withTiles(a, a.errors(408, 413, 415, 422, 429))}, a.createTiles)
-	register(a, huma.Operation{OperationID: "list_grids", Method: http.MethodGet, Path: "/grids", Tags: []string{"tiles"},
-		Summary: "The grids that areas can be split on", DefaultStatus: http.StatusOK, Security: []map[string][]string{},
-		Responses: a.errors()}, a.listGrids)
-	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[ParamRequest](a)
-	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[TileRequest](a)
-	register(a, huma.Operation{OperationID: "create_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks", Tags: []string{"tasks"},
-		Summary: "Submit a job for each of many values",
-		Description: "Keeps the task with all its jobs, or nothing of it, and answers at once: the broker brings the jobs to the platform as its limits allow. " +
-			"Job n, from 1, is titled \"{title} - Processing Job {n}\"; its parameters are the task's and the dimension with the n-th value.",
-		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
-		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
-	register(a, huma.Operation{OperationID: "get_upscale_task", Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
-		Summary: "How a task and its jobs stand", Description: "As the platform says. Where it does not answer: as last known, with checked and attention.",
-		Parameters: append([]*huma.Param{taskParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[UpscalingTask](a, a.errors(401, 404, 422, 429, 503)))}, a.readTask)
-	register(a, huma.Operation{OperationID: "delete_upscale_task", Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
-		Summary: "Cancel and remove a task and its jobs",
-		Description: "None of them is shown any more. Jobs that wait are not submitted, those that run are canceled on their platform. " +
-			"One that is just being submitted is canceled as soon as it is known whether the platform took it.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
-	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
-		Summary: "Carry out again what failed",
-		Description: "The failed jobs of the task become created again and are submitted anew, under their ids. Jobs that wait, run, have finished or were canceled are left as they are. " +
-			"Repeating it does nothing to a job that has not failed again.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 422, 429, 503)}, a.retryTask)
+	a.jobRoutes()
+	a.serviceRoutes()
+	a.taskRoutes()
 	a.taskResultRoutes()
-	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // afterwards, or huma would read the body
-		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
-	}
-	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
 	a.refine(a.huma.OpenAPI().Components.Schemas.Map())
 }
 
-// refine says in the schemas what tags cannot.
+// jobRoutes registers the operations on jobs, and the health check.
+func (a *api) jobRoutes() {
+	register(a, huma.Operation{OperationID: "health", Method: http.MethodGet, Path: "/health", Tags: []string{"service"},
+		Summary: "Check whether the service works", Description: "Answers 200 with an empty body if the database responds, else 503.",
+		DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.errors(503)}, a.health)
+	register(a, huma.Operation{OperationID: "create_unit_job", Method: http.MethodPost, Path: "/unit_jobs", Tags: []string{"jobs"},
+		Summary:       "Submit a job",
+		Description:   "Waits a few seconds for the platform to accept or refuse the job. If that takes longer, or the platform has no free slot, the job is stored with the status created and submitted later.",
+		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
+	register(a, huma.Operation{OperationID: "get_unit_job", Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
+		Summary: "Get a job", Description: "Returns the status that the platform reports. If the platform does not respond, it is the last known status: checked is the time when the platform was last asked, and attention says what is wrong.",
+		Parameters: []*huma.Param{idParam, waitParam, knownParam}, Responses: withNotModified(a.errors(401, 404, 422, 429, 503))}, a.readJob)
+	register(a, huma.Operation{OperationID: "cancel_unit_job", Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: []string{"jobs"},
+		Summary: "Cancel a job", Description: "Cancels the job on its platform if it has not ended. The job stays in the list. Repeating the request has no further effect.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)}, a.cancelJob)
+	register(a, huma.Operation{OperationID: "get_unit_job_results", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: []string{"jobs"},
+		Summary: "Get the results of a job", Description: "Returns a STAC Collection, or null while the job has not ended. If the platform calls the job finished but does not provide its results yet, the response is 503, PLATFORM_BUSY.",
+		Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, a.readResults)
+	register(a, huma.Operation{OperationID: "delete_unit_job", Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: []string{"jobs"},
+		Summary: "Cancel and delete a job", Description: "Cancels the job on its platform if it has not ended, and removes it from the list.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withNull(a.errors(401, 404, 409, 422, 503))}, a.deleteJob)
+	register(a, huma.Operation{OperationID: "run_sync_job", Method: http.MethodPost, Path: "/sync_jobs", Tags: []string{"jobs"},
+		Summary: "Run a job and wait for its result", Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: if the response breaks off, run the job again.",
+		DefaultStatus: http.StatusOK,
+		Responses:     withBytes(a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504))}, a.runSync)
+	register(a, huma.Operation{OperationID: "get_jobs_status", Method: http.MethodGet, Path: "/jobs_status", Tags: []string{"jobs"},
+		Summary: "List jobs and tasks", Description: "Returns your tasks, and your jobs that belong to no task, newest first.",
+		Parameters: append([]*huma.Param{filterParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
+	register(a, huma.Operation{OperationID: "get_unit_job_logs", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: []string{"jobs"},
+		Summary: "Get the logs of a job", Description: "Returns what the platform logged about the job, oldest first, in pages. The header Link leads to the next page.",
+		Parameters: []*huma.Param{idParam, limitParam, offsetParam}, Responses: a.errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, a.readLogs)
+	register(a, huma.Operation{OperationID: "get_unit_job_document", Method: http.MethodGet, Path: "/unit_jobs/{job_id}/document", Tags: []string{"jobs"},
+		Summary: "Get the document that defined a job's service",
+		Description: "Returns the document at the URL that the job names as its application or namespace, as it was when the job was accepted. Its ETag is its SHA-256. " +
+			"While jobs wait, the document is fetched again every hour. If it has changed, the jobs and their task get the attention service_changed.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: withDocument(a.errors(401, 404, 422, 503))}, a.readDocument)
+	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
+		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
+	}
+}
+
+// serviceRoutes registers the operations on services, platforms and tiles.
+func (a *api) serviceRoutes() {
+	register(a, huma.Operation{OperationID: "describe_parameters", Method: http.MethodPost, Path: "/params", Tags: []string{"services"},
+		Summary: "List the parameters of a service", Description: "Returns the parameters in the order of the service's document.", DefaultStatus: http.StatusOK,
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.describe)
+	register(a, huma.Operation{OperationID: "list_platforms", Method: http.MethodGet, Path: "/platforms", Tags: []string{"services"},
+		Summary: "List the platforms", Description: "Returns what you can expect of each platform by its last responses; no platform is asked. Of other users' jobs only numbers are returned.",
+		Responses: a.errors(401, 503)}, a.listPlatforms)
+	register(a, huma.Operation{OperationID: "create_tiles", Method: http.MethodPost, Path: "/tiles", Tags: []string{"tiles"},
+		Summary:       "Split an area into tiles",
+		Description:   "Returns the cells of a global grid that overlap the area, cut at its border. Areas that overlap get the same cells there.",
+		DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
+		Responses: withTiles(a, a.errors(408, 413, 415, 422, 429))}, a.createTiles)
+	register(a, huma.Operation{OperationID: "list_grids", Method: http.MethodGet, Path: "/grids", Tags: []string{"tiles"},
+		Summary: "List the grids", DefaultStatus: http.StatusOK, Security: []map[string][]string{},
+		Responses: a.errors()}, a.listGrids)
+	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[ParamRequest](a)
+	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[TileRequest](a)
+}
+
+// taskRoutes registers the operations on tasks.
+func (a *api) taskRoutes() {
+	register(a, huma.Operation{OperationID: "create_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks", Tags: []string{"tasks"},
+		Summary: "Submit a task: a job for each value",
+		Description: "Stores the task with all its jobs, or nothing, and answers at once. The broker submits the jobs as the platform's limits allow. " +
+			"Job n, counted from 1, has the title \"{title} - Processing Job {n}\"; its parameters are those of the task and the dimension with the n-th value.",
+		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{keyParam},
+		Responses: a.errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
+	register(a, huma.Operation{OperationID: "get_upscale_task", Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
+		Summary: "Get a task and its jobs", Description: "Returns the statuses that the platform reports. If the platform does not respond, they are the last known ones: checked is the time when the platform was last asked, and attention says what is wrong.",
+		Parameters: append([]*huma.Param{taskParam, waitParam, knownParam}, pageParams...), Responses: withNotModified(withBody[UpscalingTask](a, a.errors(401, 404, 422, 429, 503)))}, a.readTask)
+	register(a, huma.Operation{OperationID: "delete_upscale_task", Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: []string{"tasks"},
+		Summary: "Cancel and delete a task and its jobs",
+		Description: "Removes the task and its jobs from the lists. Jobs that wait are not submitted; jobs that run are canceled on their platform. " +
+			"A job that is being submitted is canceled as soon as it is known whether the platform accepted it.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: withNull(a.errors(401, 404, 422, 503))}, a.deleteTask)
+	register(a, huma.Operation{OperationID: "retry_upscale_task", Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: []string{"tasks"},
+		Summary: "Retry the failed jobs of a task",
+		Description: "The failed jobs of the task get the status created and are submitted again under the same ids. Other jobs are not changed. " +
+			"Repeating the request has no effect on jobs that have not failed again.",
+		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 422, 429, 503)}, a.retryTask)
+	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
+}
+
+// refine completes the schemas with what struct tags cannot express.
 func (a *api) refine(schemas map[string]*huma.Schema) {
 	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
 		schemas[name].Properties["title"].MaxLength = &a.Limits.Title
@@ -131,41 +147,41 @@ var (
 	taskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 		Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 7}
 	keyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
-		Description: "The client's name for this request. Repeating it with the same body submits nothing twice; it is remembered for a day. If what it stands for was deleted since, the answer is 409.",
+		Description: "A name of your choice for this request. Repeating the request with the same name and body submits nothing twice. The name is remembered for a day. If the job or task was deleted since, the response is 409.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
-	limitParam = &huma.Param{Name: "limit", In: "query", Description: "Entries of a page",
+	limitParam = &huma.Param{Name: "limit", In: "query", Description: "Maximum number of entries",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostLogs)), Default: manyLogs}}
-	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Entries to pass over",
+	offsetParam = &huma.Param{Name: "offset", In: "query", Description: "Number of entries to skip",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Maximum: new(float64(math.MaxInt32)), Default: 0}}
 	waitParam = &huma.Param{Name: "wait", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber},
-		Description: "Seconds, 60 at most, to wait for a change of what this request shows: from now on, or with If-None-Match from what has that ETag. " +
-			"Only the latter misses no change between two requests. A user has as many requests that wait at once as streams, limits.streams of them; the next are answered with 429."}
+		Description: "Seconds to wait for a change, 60 at most: a change from now on, or with If-None-Match a change since that ETag. " +
+			"Only the latter misses no change between two requests. A user can have limits.streams such requests open at once; further ones get 429."}
 	knownParam = &huma.Param{Name: "If-None-Match", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
-		Description: "ETags that the client has. If one of them still holds, after wait if that is given, the answer is 304 without a body. " +
-			"An ETag changes with what is shown, but for checked and queue_position."}
+		Description: "ETags that the client has. If one of them is still current, after wait if that is given, the response is 304 without a body. " +
+			"An ETag changes with the response, except for checked and queue_position."}
 	pageParams = []*huma.Param{
-		{Name: "limit", In: "query", Description: "How many at most, 1000 at most; the header Link leads to the next ones.",
+		{Name: "limit", In: "query", Description: "Maximum number of elements, 1000 at most. The header Link leads to the next page.",
 			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}},
-		{Name: "cursor", In: "query", Description: "From a Link of the same list.", Schema: &huma.Schema{Type: huma.TypeString}},
-		{Name: "status", In: "query", Explode: new(true), Description: "Only what has one of these.",
+		{Name: "cursor", In: "query", Description: "The cursor in the Link header of the same list.", Schema: &huma.Schema{Type: huma.TypeString}},
+		{Name: "status", In: "query", Explode: new(true), Description: "Only elements with one of these statuses.",
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enumOf(statuses)}}},
-		{Name: "platform", In: "query", Explode: new(true), Description: "Only what is at one of these.",
+		{Name: "platform", In: "query", Explode: new(true), Description: "Only elements on one of these platforms.",
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
-		{Name: "parameters", In: "query", Description: "false: jobs come without their parameters, which may be large.",
+		{Name: "parameters", In: "query", Description: "false: leave out the parameters of jobs, which may be large.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: true}},
-		{Name: "since", In: "query", Description: "Only what looks different since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
+		{Name: "since", In: "query", Description: "Only elements that have changed since.", Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
 	}
-	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; without it all jobs and tasks. `sync` lists, by itself and without parameters, the synchronous runs of the last 30 days.",
+	filterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true), Description: "What to list; by default all jobs and tasks. `sync`, which must be the only filter, lists the synchronous runs of the last 30 days, without parameters.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing", "sync"}}}}
 )
 
-// body describes a request's body.
+// body describes a request body of type T.
 func body[T any](a *api) *huma.RequestBody {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
-// withTiles describes the tiles of an area.
+// withTiles adds the response of /tiles.
 func withTiles(a *api, all map[string]*huma.Response) map[string]*huma.Response {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[GeometryCollection](), true, "")
 	all["201"] = &huma.Response{Description: "The tiles", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
@@ -179,7 +195,7 @@ func enumOf[T ~string](words []T) (all []any) {
 	return all
 }
 
-// jobBody is a job to be run, with an example for each protocol.
+// jobBody describes the request body of a job, with an example for each protocol.
 func (a *api) jobBody() *huma.RequestBody {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[BaseJobRequest](), true, "")
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
@@ -196,7 +212,7 @@ func (a *api) jobBody() *huma.RequestBody {
 		}}}}
 }
 
-// taskBody is a task, with an example.
+// taskBody describes the request body of a task, with an example.
 func (a *api) taskBody() *huma.RequestBody {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[UpscalingTaskRequest](), true, "")
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
@@ -210,17 +226,17 @@ func (a *api) taskBody() *huma.RequestBody {
 }
 
 var reasons = map[int]string{
-	408: "The body did not arrive in time",
-	409: "CONFLICT: the state forbids it. SIGN_IN_REQUIRED: the user must link or renew an account, at details.link",
-	422: "VALIDATION_ERROR: all that is wrong with the request. APPLICATION_INVALID: the document at the application's address defines no service, or is refused",
-	429: "RATE_LIMITED: the broker's own limit, such as that of jobs a user may have that have not ended",
-	501: "The platform has no such ability",
-	502: "PLATFORM_ERROR: the platform's fault. PLATFORM_UNCERTAIN: it may have taken the request",
-	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE, such as while the database does not answer: repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
-	504: "PLATFORM_UNAVAILABLE: the platform did not answer in time",
+	408: "The request body did not arrive in time",
+	409: "CONFLICT: the current state does not allow the request. SIGN_IN_REQUIRED: you must link or renew an account, at details.link",
+	422: "VALIDATION_ERROR: the request is not valid; all its faults are listed. APPLICATION_INVALID: the document at the application's address defines no service, or is refused",
+	429: "RATE_LIMITED: a limit of the broker is reached, such as the number of your jobs that have not ended",
+	501: "The platform does not support this operation",
+	502: "PLATFORM_ERROR: the platform responded wrongly. PLATFORM_UNCERTAIN: the platform may have accepted the request",
+	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE, such as when the database does not respond: repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
+	504: "PLATFORM_UNAVAILABLE: the platform did not respond in time",
 }
 
-// errors describes the answers of these statuses, and of 500, which any operation may give.
+// errors describes the error responses of these statuses, and of 429 and 500, which every operation can return.
 func (a *api) errors(statuses ...int) map[string]*huma.Response {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	all := map[string]*huma.Response{}
@@ -239,53 +255,54 @@ func (a *api) errors(statuses ...int) map[string]*huma.Response {
 	return all
 }
 
-// headers that come with these errors.
+// headers are those that come with an error response of a status.
 var headers = map[int]map[string]*huma.Param{
 	401: {"WWW-Authenticate": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"Bearer"}}}},
 	429: {"Retry-After": {Description: "Seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
-	503: {"Retry-After": {Description: "Seconds; not where the platform did not say", Schema: &huma.Schema{Type: huma.TypeInteger}}},
+	503: {"Retry-After": {Description: "Seconds; absent if the platform did not name any", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 }
 
-// withNull describes an answer that says nothing but that it is done.
+// withNull adds a 200 response whose body is null.
 func withNull(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "Done",
 		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "null"}}}}
 	return all
 }
 
-// withBody describes an answer that was encoded before.
+// withBody adds a 200 response of type T that the package encodes itself.
 func withBody[T any](a *api, all map[string]*huma.Response) map[string]*huma.Response {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	all["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
 		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}}, "ETag": {Schema: &huma.Schema{Type: huma.TypeString}},
-			"Link": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "To the next part"}}}
+			"Link": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Address of the next page"}}}
 	return all
 }
 
-// withNotModified describes the answer to a client that has what is shown.
+// withNotModified adds the 304 response.
 func withNotModified(all map[string]*huma.Response) map[string]*huma.Response {
-	all["304"] = &huma.Response{Description: "What the client has still holds",
+	all["304"] = &huma.Response{Description: "The client's copy is still current",
 		Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	return all
 }
 
-// withGeoJSON describes an answer that is GeoJSON.
+// withGeoJSON adds a 200 response in GeoJSON.
 func withGeoJSON[T any](a *api, all map[string]*huma.Response) map[string]*huma.Response {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	all["200"] = &huma.Response{Description: "GeoJSON", Content: map[string]*huma.MediaType{mediaGeoJSON: {Schema: schema}}}
 	return all
 }
 
-// withBytes describes an answer of any content.
+// withDocument adds a 200 response that is any JSON document.
 func withDocument(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "The document", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},
 		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256", Schema: &huma.Schema{Type: huma.TypeString}}}}
 	return all
 }
 
+// withBytes adds a 200 response of any media type.
 func withBytes(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{
-		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}, // what generators of clients understand
+		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}, // generators of clients understand this one
 		"*/*":                      {Schema: &huma.Schema{}},
 	}}
 	return all

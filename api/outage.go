@@ -9,16 +9,17 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// calm is how long nothing must have failed before an outage of the database counts as over. A database that answers only in part,
-// such as one that can be read and not written, is then one outage in the log, and not one for each request.
+// calm is how long no request must have failed before an outage of the database counts as over. A database that works
+// in part, such as one that can be read but not written, then causes one outage in the log instead of one for each
+// request.
 const calm = 10 * time.Second
 
-// unhealthy is what a failed health check returns. It wraps the database's error, which only the log shows.
+// unhealthy is the error of a failed health check. It wraps the database's error, which is only logged.
 type unhealthy struct{ error }
 
 func (u unhealthy) Unwrap() error { return u.error }
 
-// ofDatabase reports whether a request failed because the database did not answer, or refused to write.
+// ofDatabase reports whether a request failed because the database did not respond or refused to write.
 func ofDatabase(err error) bool {
 	if _, ok := errors.AsType[unhealthy](err); ok {
 		return true
@@ -26,17 +27,17 @@ func ofDatabase(err error) bool {
 	return dispatch.OfDatabase(err) != nil
 }
 
-// outage logs a database that is away once when it is lost, and once when it is back.
+// outage logs the begin and the end of an outage of the database once each.
 type outage struct {
 	mu       sync.Mutex
 	since    time.Time // zero: the database answers
-	last     time.Time // of the failures
-	refused  int       // requests, the first included
+	last     time.Time // of the last failure
+	refused  int       // failed requests, including the first
 	checking bool
 }
 
-// lost notes a request that failed.
-func (a *api) lost(ctx context.Context, err error) {
+// databaseFailed records a request that failed because of the database.
+func (a *api) databaseFailed(ctx context.Context, err error) {
 	o := &a.outage
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,11 +47,12 @@ func (a *api) lost(ctx context.Context, err error) {
 		return
 	}
 	o.since = o.last
-	a.Log.ErrorContext(ctx, "the database is lost; more failures are not logged until it is back", "error", err)
+	a.Log.ErrorContext(ctx, "database unavailable; further failures are not logged until it responds", "error", err)
 }
 
-// found notes a request that succeeded. Not each of them needs the database, so check asks it; nil: it has just answered.
-func (a *api) found(ctx context.Context, check func(context.Context) error) {
+// databaseAnswered records a request that succeeded. During an outage it runs check, because not every request needs
+// the database; nil means that the database has just answered.
+func (a *api) databaseAnswered(ctx context.Context, check func(context.Context) error) {
 	if !a.outage.check() {
 		return
 	}
@@ -66,11 +68,11 @@ func (a *api) found(ctx context.Context, check func(context.Context) error) {
 		o.last = time.Now()
 		return
 	}
-	a.Log.InfoContext(ctx, "the database is back", "refused", o.refused, "after", o.last.Sub(o.since).Round(time.Second))
+	a.Log.InfoContext(ctx, "database available again", "refused", o.refused, "after", o.last.Sub(o.since).Round(time.Second))
 	o.since, o.refused = time.Time{}, 0
 }
 
-// check reports whether the caller should find out if an outage is over.
+// check reports whether the caller should find out if the outage is over.
 func (o *outage) check() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -57,11 +57,11 @@ func outages(t *testing.T, recovers string) {
 			}
 			time.Sleep(time.Second)
 		}
-		if lost, back := strings.Count(w.log.String(), "canary-cause"), strings.Count(w.log.String(), `"msg":"the database is back"`); lost != n || back != n-1 {
+		if lost, back := strings.Count(w.log.String(), "canary-cause"), strings.Count(w.log.String(), `"msg":"database available again"`); lost != n || back != n-1 {
 			t.Fatalf("outage %d: logged as lost %d times, as back %d times", n, lost, back)
 		}
 		time.Sleep(time.Minute)
-		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK || strings.Count(w.log.String(), `"msg":"the database is back"`) != n-1 {
+		if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK || strings.Count(w.log.String(), `"msg":"database available again"`) != n-1 {
 			t.Fatalf("back before the database answers")
 		}
 		w.fail, w.down = nil, nil
@@ -71,7 +71,7 @@ func outages(t *testing.T, recovers string) {
 			}
 			time.Sleep(time.Second)
 		}
-		if back := strings.Count(w.log.String(), `"msg":"the database is back"`); back != n {
+		if back := strings.Count(w.log.String(), `"msg":"database available again"`); back != n {
 			t.Fatalf("outage %d: logged as back %d times", n, back)
 		}
 		if want := fmt.Sprint(`"refused":`, 120); strings.Count(w.log.String(), want) != n {

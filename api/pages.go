@@ -19,7 +19,7 @@ import (
 
 const longestPage = 1000
 
-// pageQuery is which part of a list is asked for.
+// pageQuery is the page of a list that a client asks for.
 type pageQuery struct {
 	limit    int
 	at       bookmark
@@ -28,19 +28,19 @@ type pageQuery struct {
 	since    time.Time
 }
 
-// after is the part after a place, and one more, which tells whether there is another part.
+// after returns the page behind p, with one more element that tells whether there is a further page.
 func (q pageQuery) after(p dispatch.Place) dispatch.Page {
 	return dispatch.Page{After: p, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts, Since: q.since}
 }
 
-// bookmark is how far a list was read: to a job, and to a task or, in a task, to a number. A cursor is a bookmark that is
-// signed for its user and what was asked for, so that none can be made up or used by another.
+// bookmark is a position in a list: the last job and the last task that were read, or in a task the last number. A
+// cursor is a signed bookmark: clients cannot make one up, or use one of another user or list.
 type bookmark struct {
 	Job  dispatch.Place `json:"j,omitzero"`
 	Task dispatch.Place `json:"t,omitzero"`
 }
 
-// cursor writes a bookmark. about is the list and the filters that it belongs to.
+// cursor encodes and signs a bookmark for a user and a list, which about identifies.
 func (a *api) cursor(u dispatch.UserID, about string, p bookmark) string {
 	text, _ := json.Marshal(p) // of times and numbers
 	return base64.RawURLEncoding.EncodeToString(append(a.sign(u, about, text), text...))
@@ -54,7 +54,7 @@ func (a *api) sign(u dispatch.UserID, about string, text []byte) []byte {
 	return h.Sum(nil)
 }
 
-// parseCursor is the inverse of cursor; ok is false for what this service did not write for this user and list.
+// parseCursor is the inverse of cursor. ok is false for a cursor that was not issued for this user and list.
 func (a *api) parseCursor(u dispatch.UserID, about, cursor string) (p bookmark, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], a.sign(u, about, raw[sha256.Size:])) {
@@ -66,7 +66,8 @@ func (a *api) parseCursor(u dispatch.UserID, about, cursor string) (p bookmark, 
 var statuses = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Finished,
 	dispatch.Canceled, dispatch.Failed, dispatch.Unknown}
 
-// pageOf reads which part is asked for. paged is false where nothing says so: then the answer is whole.
+// pageOf reads the page that the query asks for. paged is false if no parameter asks for a page: then the whole list is
+// returned.
 func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQuery, paged bool, faults []dispatch.Fault) {
 	fault := func(kind, msg string, at ...any) {
 		faults = append(faults, dispatch.Fault{Loc: append([]any{"query"}, at...), Type: kind, Msg: msg})
@@ -93,7 +94,7 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 	if query.Has("cursor") {
 		var ok bool
 		if q.at, ok = a.parseCursor(u, about(path, query), query.Get("cursor")); !ok {
-			fault("value_error", "Input should be a cursor that this list gave to you", "cursor")
+			fault("value_error", "Input should be a cursor that this list returned to you", "cursor")
 		}
 	}
 	for _, name := range []string{"limit", "cursor", "status", "platform", "since"} {
@@ -102,7 +103,7 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 	return q, paged, faults
 }
 
-// meant is what a status stands for that a client asks for.
+// meant returns the statuses that a client's word stands for.
 func (a *api) meant(word string) []dispatch.Status {
 	if s := dispatch.Status(word); s != dispatch.Accepted || !a.Compat.SubmittedAsCreated {
 		return []dispatch.Status{s}
@@ -110,7 +111,7 @@ func (a *api) meant(word string) []dispatch.Status {
 	return []dispatch.Status{dispatch.Accepted, dispatch.Submitted}
 }
 
-// about is what a cursor is for: the path, and all of the query that says what is listed.
+// about identifies the list that a cursor belongs to: the path and the filters of the query.
 func about(path string, query url.Values) string {
 	of := url.Values{}
 	for _, name := range []string{"filter", "status", "platform", "since"} {
@@ -121,7 +122,7 @@ func about(path string, query url.Values) string {
 	return path + "?" + of.Encode()
 }
 
-// next is the address of the part after this one (RFC 8288), "" where there is none.
+// next returns the Link header to the next page (RFC 8288); "" if there is none.
 func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, p bookmark) string {
 	if !more {
 		return ""
@@ -135,20 +136,20 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 	return "<" + a.PublicURL + path + "?" + link.Encode() + `>; rel="next"`
 }
 
-// listPart is a part of a list that was seen, and is yet to be read with its requests.
+// listPart is a page of a list whose order and statuses were read. Its requests are read while it is written.
 type listPart struct {
-	digest uint64 // of all of it, and of whether there is more
+	digest uint64 // of the elements, and of whether there is a next page
 	more   bool
 	to     bookmark
 	write  func(ctx context.Context, w io.Writer) error
 }
 
-// see counts what one thing that is shown looks like.
-func (p *listPart) see(digest uint64) { p.digest = p.digest*31 + digest }
+// add adds the digest of one element.
+func (p *listPart) add(digest uint64) { p.digest = p.digest*31 + digest }
 
-// listPart sees tasks and jobs together, newest first, from a place on.
+// listPart reads a page of tasks and jobs, newest first.
 func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
-	tasks, jobs, err := a.sighted(ctx, t, q)
+	tasks, jobs, err := a.readHeads(ctx, t, q)
 	if err != nil {
 		return nil, err
 	}
@@ -156,16 +157,16 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	for nj+nt < q.limit && nj+nt < len(jobs)+len(tasks) {
 		if nt == len(tasks) || nj < len(jobs) && !jobs[nj].Created.Before(tasks[nt].Created) {
 			part.to.Job = dispatch.Place{Created: jobs[nj].Created, ID: int64(jobs[nj].ID)}
-			part.see(jobDigest(jobs[nj]))
+			part.add(jobDigest(jobs[nj]))
 			nj++
 		} else {
 			part.to.Task = dispatch.Place{Created: tasks[nt].Created, ID: int64(tasks[nt].ID)}
-			part.see(taskDigest(tasks[nt]))
+			part.add(taskDigest(tasks[nt]))
 			nt++
 		}
 	}
 	if part.more = nj+nt < len(jobs)+len(tasks); part.more {
-		part.see(1)
+		part.add(1)
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
@@ -175,8 +176,8 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	return part, nil
 }
 
-// sighted reads a part of a list, and one more, without parameters.
-func (a *api) sighted(ctx context.Context, t topic, q pageQuery) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
+// readHeads reads a page of tasks and jobs and one more of each, without parameters.
+func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
 	if t.want.processing {
 		outline := q.after(q.at.Job)
 		outline.Most = -1
@@ -207,7 +208,8 @@ func collect[T any](all iter.Seq2[T, error]) (list []T, err error) {
 	return list, nil
 }
 
-// writePart writes a part of a list: its tasks, and n jobs up to a place. What came between meanwhile is left to the next look.
+// writePart writes a page of a list: its tasks, and n jobs up to last. Jobs that were added meanwhile belong to the
+// next read.
 func (a *api) writePart(r *renderer, t topic, tasks []dispatch.TaskRecord, n int, q pageQuery, last dispatch.Place) error {
 	if err := r.text(beforeLists); err != nil {
 		return err
@@ -230,7 +232,7 @@ func (a *api) writePart(r *renderer, t topic, tasks []dispatch.TaskRecord, n int
 	return r.text(afterLists)
 }
 
-// upTo gives what comes before the first that is past the end.
+// upTo returns the jobs before the first that is past the end.
 func upTo(jobs iter.Seq2[dispatch.Record, error], past func(dispatch.Record) bool) iter.Seq2[dispatch.Record, error] {
 	return func(yield func(dispatch.Record, error) bool) {
 		for j, err := range jobs {
@@ -241,7 +243,7 @@ func upTo(jobs iter.Seq2[dispatch.Record, error], past func(dispatch.Record) boo
 	}
 }
 
-// taskPart sees a task with a part of its jobs, by their numbers.
+// taskPart reads a task and a page of its jobs, ordered by number.
 func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
 	task, err := a.Broker.Task(ctx, t.user, t.task)
 	if err != nil {
@@ -258,16 +260,16 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	n := min(q.limit, len(jobs))
 	p := &snapshot{topic: t, task: &task}
 	part := &listPart{to: q.at, more: n < len(jobs)}
-	part.see(taskDigest(task))
+	part.add(taskDigest(task))
 	for _, j := range jobs[:n] {
-		part.see(jobDigest(j))
+		part.add(jobDigest(j))
 		part.to.Task.ID = int64(j.Number)
 		if p.largest = max(p.largest, shared+j.Size); t.bare {
 			p.largest = 0
 		}
 	}
 	if part.more {
-		part.see(1)
+		part.add(1)
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
@@ -300,7 +302,7 @@ func (a *api) writeTaskPart(r *renderer, p *snapshot, n int, q pageQuery, last i
 	return r.text(after)
 }
 
-// cursorKey is the same in all processes that share a secret.
+// cursorKey derives the key of cursors from a secret. Processes with the same secret get the same key.
 func cursorKey(secret dispatch.Secret) []byte {
 	key := sha256.Sum256([]byte("cursor " + secret.Reveal()))
 	return key[:]

@@ -15,29 +15,29 @@ type ParamRequest struct {
 	Service ServiceDetails `json:"service"`
 }
 
-// Parameter is one value that a service takes.
+// Parameter is one parameter of a service.
 type Parameter struct {
 	Name        string `json:"name"`
 	Type        string `json:"type" enum:"datetime,date-interval,bounding-box,polygon,boolean,integer,double,string,array-string,object,array"`
 	Optional    bool   `json:"optional"`
 	Description string `json:"description"`
-	Default     Any    `json:"default" doc:"null: none, or null"`
-	Options     []Any  `json:"options" nullable:"false" doc:"The only values it takes, or its elements may be; none: any"`
+	Default     Any    `json:"default" doc:"null: there is no default, or it is null"`
+	Options     []Any  `json:"options" nullable:"false" doc:"The only values that the parameter, or each of its elements, may have; empty: any"`
 
-	Schema   Any     `json:"schema" doc:"As the service's document has it"`
+	Schema   Any     `json:"schema" doc:"As in the service's document"`
 	Minimum  *Number `json:"minimum,omitempty"`
 	Maximum  *Number `json:"maximum,omitempty"`
-	Nullable bool    `json:"nullable" doc:"Whether null is a value"`
-	Warning  string  `json:"warning,omitempty" doc:"What of the schema is not understood, so that values are not checked against it; missing: nothing"`
+	Nullable bool    `json:"nullable" doc:"Whether null is allowed"`
+	Warning  string  `json:"warning,omitempty" doc:"Parts of the schema that the broker does not understand and does not check values against; absent: none"`
 }
 
-// Any is a JSON value, kept to the byte.
+// Any is any JSON value, returned byte for byte.
 type Any struct{ json.RawMessage }
 
 // Schema implements [huma.SchemaProvider].
 func (Any) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
-// Number is a number, kept digit for digit.
+// Number is a JSON number, returned digit for digit.
 type Number json.Number
 
 // MarshalJSON implements [json.Marshaler].

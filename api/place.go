@@ -8,13 +8,15 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// place is where a job is: a GeoJSON geometry by RFC 7946, and its bounding box. The zero place is not known.
+// place is where a job is: a GeoJSON geometry (RFC 7946) and its bounding box. The zero place means that the location
+// is not known.
 type place struct {
 	geometry json.RawMessage
-	box      []float64 // west, south, east, north; west > east: it goes over the antimeridian
+	box      []float64 // west, south, east, north in degrees; west > east crosses the antimeridian
 }
 
-// placeOf reads a parameter's value: a bounding box in longitude and latitude, or GeoJSON. Any other is no place.
+// placeOf reads the value of a parameter that is a bounding box in longitude and latitude, or GeoJSON. It returns the
+// zero place for any other value.
 func placeOf(value json.RawMessage) place {
 	var v struct {
 		Type                     string
@@ -34,7 +36,7 @@ func placeOf(value json.RawMessage) place {
 	switch {
 	case v.West != nil && v.South != nil && v.East != nil && v.North != nil && geographic(v.CRS, "4326", "CRS84"):
 		return boxed([]float64{*v.West, *v.South, *v.East, *v.North})
-	case v.Bbox != nil && v.Type == "" && geographic(v.CRS, "CRS84"): // with EPSG:4326 latitude would come first
+	case v.Bbox != nil && v.Type == "" && geographic(v.CRS, "CRS84"): // in EPSG:4326 the order would be latitude, longitude
 		return boxed(v.Bbox)
 	case v.Type == "Polygon", v.Type == "MultiPolygon", v.Type == "FeatureCollection":
 		return polygonal(value)
@@ -51,7 +53,7 @@ func placeOf(value json.RawMessage) place {
 	return place{}
 }
 
-// geographic reports whether a reference system is not given, or one of those that a part of its name tells.
+// geographic reports whether a reference system is absent or contains one of the names.
 func geographic(crs json.RawMessage, names ...string) bool {
 	for _, name := range names {
 		if len(crs) == 0 || string(crs) == "null" || strings.Contains(strings.ToUpper(string(crs)), name) && len(crs) < 80 {
@@ -61,7 +63,7 @@ func geographic(crs json.RawMessage, names ...string) bool {
 	return false
 }
 
-// boxed is the place within a bounding box of four or six numbers.
+// boxed returns the place of a bounding box of four or six numbers.
 func boxed(b []float64) place {
 	if len(b) != 4 && len(b) != 6 {
 		return place{}
@@ -80,7 +82,7 @@ func boxed(b []float64) place {
 	return place{area.Polygons().AppendJSON(nil), []float64{west, south, east, north}}
 }
 
-// polygonal is the place of GeoJSON with polygons. Where they are not valid it is the box around them.
+// polygonal returns the place of GeoJSON polygons. If they are not valid, it returns the box around them.
 func polygonal(raw json.RawMessage) place {
 	box := boxOf(raw)
 	area, err := grid.ParseArea(raw)

@@ -12,21 +12,23 @@ import (
 )
 
 const (
-	burstFor = 10 * time.Second // a client that was quiet may send what it may send in this time at once
-	maxRated = 10_000           // clients in each of the two generations of rates
+	burstFor = 10 * time.Second // a client that was idle may send at once what its rate allows in this time
+	maxRated = 10_000           // clients in each of the two generations
 )
 
-// rates bound the requests of each of many clients. Who has been quiet for longest is forgotten when there are too many, so
-// that memory is bounded: two generations are kept, and the older is dropped when the newer is full.
+// rates limits the request rate of each of many clients. Memory is bounded: it keeps two generations of at most
+// maxRated clients each and drops the older one when the newer one is full, so the clients that were idle longest are
+// forgotten.
 type rates[K comparable] struct {
-	pace time.Duration // of one client's requests; 0: no bound
-	most int           // at once, of a client that was quiet; 0: those of burstFor
+	pace time.Duration // average interval between two requests of one client; 0: unlimited
+	most int           // burst of a client that was idle; 0: what pace allows in burstFor
 
 	mu           sync.Mutex
 	newer, older map[K]*rate.Limiter
 }
 
-// wait counts a request. It is not to be served when it would have to wait for longer than 0.
+// wait counts a request of a client and returns 0 if it may be served. Otherwise it does not count it, and returns the
+// time after which the client may try again.
 func (r *rates[K]) wait(client K) time.Duration {
 	if r.pace <= 0 {
 		return 0
@@ -58,11 +60,11 @@ func (r *rates[K]) of(client K) *rate.Limiter {
 }
 
 func errTooFast(whose string, wait time.Duration) refusal {
-	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "There are too many requests of " + whose + ". Wait before you send more.",
+	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests of " + whose + ". Wait for the time in the header Retry-After.",
 		header: retryAfter(wait)}
 }
 
-// rated refuses requests of addresses that send too many, also those without a valid token. Probes of health are not counted.
+// rated refuses requests of addresses that send too many, with or without a valid token. /health is not limited.
 func (a *api) rated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {
@@ -75,7 +77,7 @@ func (a *api) rated(next http.Handler) http.Handler {
 	})
 }
 
-// network is what one client has of addresses: one of version 4, and 2⁶⁴ of version 6.
+// network returns the addresses that count as one client: one IPv4 address, or a /64 of IPv6.
 func network(address netip.Addr) netip.Prefix {
 	bits := 32
 	if address.Is6() {
@@ -85,7 +87,8 @@ func network(address netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// clientAddress is where r comes from. What X-Forwarded-For says counts as far as trusted proxies have written it.
+// clientAddress returns the client's address. Entries of X-Forwarded-For count only as far as trusted proxies added
+// them.
 func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address := from.Addr().Unmap().WithZone("")

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	readsAtOnce = 16 // so many readings at once, each to its end: when thousands look, not all wait for the last
-	readsOfUser = 4  // of these for one user, so that one who looks at thousands of tasks delays nobody else
+	readsAtOnce = 16 // more readers wait, so that some finish early instead of all finishing late
+	readsOfUser = 4  // of these for one user, so that a user with many tasks delays nobody else
 )
 
-// readers bounds how many readings are under way, in all and for each user.
+// readers bounds the snapshots that are read at once, in total and for each user.
 type readers struct {
 	all chan struct{}
 	own shares[dispatch.UserID]
@@ -21,9 +21,9 @@ func newReaders() *readers {
 	return &readers{all: make(chan struct{}, readsAtOnce), own: shares[dispatch.UserID]{most: readsOfUser}}
 }
 
-// enter waits for a place, the user's own first: who waits for that holds no other.
+// enter waits for a place, first among those of the user: a user who waits for their own holds no common place.
 func (r *readers) enter(u dispatch.UserID) (release func()) {
-	part, _ := r.own.acquire(context.Background(), u, 1) // which does not end
+	part, _ := r.own.acquire(context.Background(), u, 1) // the context cannot end
 	r.all <- struct{}{}
 	return func() {
 		<-r.all

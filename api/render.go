@@ -19,16 +19,16 @@ import (
 
 const (
 	weighWithin = 30 * time.Second
-	largeText   = 64 << 10 // bytes; a larger request is not copied to be encoded
+	largeText   = 64 << 10 // bytes; larger parameters are not copied to be encoded
 	pieceSize   = 64 << 10 // bytes that are sent to a client at once
-	slowest     = 16 << 10 // bytes a second that a client must take, beyond the first chunkTime
+	slowest     = 16 << 10 // bytes per second that a client must receive after the first chunkTime
 )
 
 var errManyLarge = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
-	message: "Too many large requests are being read at the moment. Ask again in a few seconds, or for a list with parameters=false."}
+	message: "The memory for large requests is in use. Repeat the request in a few seconds, or list jobs with parameters=false."}
 
-// weigh waits until a user's requests of so many bytes together may be held in memory, three times over: as the database gives them,
-// decoded, and encoded.
+// weigh waits until memory for requests of that many bytes is free. It takes three times the size, because a request is
+// in memory as read from the database, decoded, and encoded. It returns errManyLarge after weighWithin.
 func (a *api) weigh(ctx context.Context, u dispatch.UserID, bytes int) (release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, weighWithin)
 	defer cancel()
@@ -38,24 +38,24 @@ func (a *api) weigh(ctx context.Context, u dispatch.UserID, bytes int) (release 
 	return release, nil
 }
 
-// renderer writes jobs and tasks as JSON, one after the other. What it holds is one job, however large a list is.
+// renderer writes jobs and tasks as JSON. It holds one job in memory at a time, however long the list is.
 type renderer struct {
 	*api
 	ctx     context.Context
 	w       io.Writer
-	task    *dispatch.TaskRecord // whose jobs are written; nil: they belong to no task
-	bare    bool                 // leave parameters out
-	weighed bool                 // the memory for large requests is taken already
-	items   int                  // in the present array
+	task    *dispatch.TaskRecord // the task whose jobs are written; nil: the jobs belong to no task
+	bare    bool                 // leave out parameters
+	weighed bool                 // the memory for large requests is already taken
+	items   int                  // written to the current array
 	turn    heavyTurn
 }
 
-// newRenderer returns a renderer for a list of u. Call its turn.pause at the end.
+// newRenderer returns a renderer for a list of u. The caller must call its turn.pause at the end.
 func (a *api) newRenderer(ctx context.Context, w io.Writer, u dispatch.UserID, bare bool) *renderer {
 	return &renderer{api: a, ctx: ctx, w: w, bare: bare, turn: heavyTurn{work: a.heavy, user: u}}
 }
 
-// write sends a piece of the list. The client may take its time.
+// write sends a piece of the list. It gives up the turn meanwhile, because the client may be slow.
 func (r *renderer) write(b []byte) error {
 	r.turn.pause()
 	if _, err := r.w.Write(b); err != nil {
@@ -64,7 +64,7 @@ func (r *renderer) write(b []byte) error {
 	return r.turn.count(r.ctx, len(b))
 }
 
-// reserve waits for memory, unless that is taken already, and then for the turn of heavy work.
+// reserve waits for memory, unless that is already taken, and then for a turn of heavy work.
 func (r *renderer) reserve(u dispatch.UserID, bytes int) (release func(), err error) {
 	release = func() {}
 	if !r.weighed {
@@ -80,13 +80,13 @@ func (r *renderer) reserve(u dispatch.UserID, bytes int) (release func(), err er
 	return release, nil
 }
 
-// text writes what stands between the elements of arrays, and begins the next array.
+// text writes s, which stands between two arrays, and begins a new array.
 func (r *renderer) text(s string) error {
 	r.items = 0
 	return r.write([]byte(s))
 }
 
-// element writes an element of the present array.
+// element writes an element of the current array.
 func (r *renderer) element(v any) error {
 	text, err := encoded(v)
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *renderer) separated(texts ...[]byte) error {
 	return nil
 }
 
-// job writes a job. One that was purged since it was seen is left out.
+// job writes a job. It writes nothing for a job that was purged after the list was read.
 func (r *renderer) job(j dispatch.Record) error {
 	if r.loads(j) {
 		release, err := r.reserve(j.Owner, j.Size)
@@ -126,12 +126,12 @@ func (r *renderer) job(j dispatch.Record) error {
 	return r.summarized(r.summary(j))
 }
 
-// loads reports whether more of a job's request is needed than was read.
+// loads reports whether the job was read with only part of its request and more of it must be written.
 func (r *renderer) loads(j dispatch.Record) bool {
 	return j.Cut && (!r.bare || r.task == nil && j.Request.Service.Endpoint == "")
 }
 
-// whole gives a job with all of its request that is written.
+// whole returns the job with all of its request that must be written.
 func (r *renderer) whole(j dispatch.Record) (_ dispatch.Record, err error) {
 	switch {
 	case r.loads(j):
@@ -147,8 +147,8 @@ func (r *renderer) whole(j dispatch.Record) (_ dispatch.Record, err error) {
 	return j, err
 }
 
-// summarized writes a job. Large parameters are written as the database has them: an encoder would check them once more and keep a
-// buffer of their size.
+// summarized writes a job. It writes large parameters as the database stores them, because an encoder would check them
+// again and keep a buffer of their size.
 func (r *renderer) summarized(j ProcessingJobSummary) error {
 	const none = `"parameters":{}`
 	parameters := j.Parameters.RawMessage
@@ -160,12 +160,12 @@ func (r *renderer) summarized(j ProcessingJobSummary) error {
 	if err != nil {
 		return err
 	}
-	before, after, _ := bytes.Cut(text, []byte(none)) // within a string the quotes would be escaped
+	before, after, _ := bytes.Cut(text, []byte(none)) // within a JSON string the quotes would be escaped
 	return r.separated(before, []byte(none[:len(none)-2]), parameters, after)
 }
 
-// body writes a response in pieces. A client that takes too little for too long is cut off; so is one whose response cannot
-// be read to its end, or not in time, since it must not take a part for the whole.
+// body returns a function that writes a response in pieces. It cuts the connection if the client receives too slowly,
+// or if the response cannot be read to its end in time, so that the client does not take a part for the whole.
 func (a *api) body(write func(ctx context.Context, w io.Writer) error) func(huma.Context) {
 	return func(hc huma.Context) {
 		_, w := humago.Unwrap(hc)
@@ -174,25 +174,25 @@ func (a *api) body(write func(ctx context.Context, w io.Writer) error) func(huma
 		out := newPieces(w, func() { cancel(errTooSlow) })
 		defer out.late.Stop()
 		if err := errors.Join(write(ctx, out), out.flush()); err != nil {
-			a.Log.WarnContext(ctx, "response not written to its end", "error", cmp.Or(context.Cause(ctx), err))
+			a.Log.WarnContext(ctx, "response broken off", "error", cmp.Or(context.Cause(ctx), err))
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-// pieces sends a response piece by piece. While the client takes them, the response may last as long as it does.
+// pieces sends a response piece by piece. The response may take as long as the client goes on receiving.
 type pieces struct {
 	w       http.ResponseWriter
 	c       *http.ResponseController
 	buffer  bytes.Buffer
 	written int
 	begun   time.Time
-	blocked time.Duration // on the client
+	blocked time.Duration // time in which the client was not ready to receive
 	late    *time.Timer   // runs while the next piece is made
 }
 
-// newPieces calls give up when the pieces take too long to be made: longer than a request may take, and than as much again as the
-// slowest client has for those that were sent.
+// newPieces returns a writer that calls giveUp if making the pieces takes longer than requestWithin and than the time
+// that the slowest client may take for the pieces already sent.
 func newPieces(w http.ResponseWriter, giveUp func()) *pieces {
 	return &pieces{w: w, c: http.NewResponseController(w), begun: time.Now(), late: time.AfterFunc(requestWithin, giveUp)}
 }
@@ -222,7 +222,7 @@ func (p *pieces) send(piece []byte) error {
 	begin := time.Now()
 	p.late.Stop()
 	left := chunkTime + time.Duration(p.written)*time.Second/slowest - p.blocked
-	_ = p.c.SetWriteDeadline(begin.Add(min(left, chunkTime))) // a writer without deadlines is a test's
+	_ = p.c.SetWriteDeadline(begin.Add(min(left, chunkTime))) // writers in tests may not support deadlines
 	_, err := p.w.Write(piece)
 	p.written += len(piece)
 	p.blocked += time.Since(begin)

@@ -24,13 +24,13 @@ var (
 	formats = []string{"geojson", "gtiff", "netcdf", "json"}
 )
 
-const longestJob = 366 * 24 * time.Hour // that can be asked for
+const longestJob = 366 * 24 * time.Hour // longest time limit that a request can set
 
-// readBody reads the body of a request whole. It must arrive within its time, and be plain JSON by its headers; one that
-// says nothing about its type is taken for JSON.
+// readBody reads the whole body of a request. The body must arrive within the time limit and must not be compressed;
+// without a Content-Type it is taken for JSON.
 func (a *api) readBody(in *request) ([]byte, error) { return a.readUpTo(in, a.Limits.Body, "") }
 
-// readUpTo is readBody for a body of so many bytes at most; the reason follows that number in the error.
+// readUpTo is readBody with a limit in bytes. The error text contains the limit, followed by reason.
 func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	r, w := humago.Unwrap(in.http)
 	if err := plainJSON(r.Header); err != nil {
@@ -41,7 +41,7 @@ func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
-		return nil, unread(err, reason) // the deadline stays: the server still reads what is left
+		return nil, unread(err, reason) // the read deadline stays, because the server still reads the rest
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
@@ -50,7 +50,7 @@ func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 func plainJSON(h http.Header) error {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
-			message: "The body must not be compressed.", header: map[string]string{"Accept-Encoding": "identity"}}
+			message: "The request body must not be compressed. Send it without Content-Encoding.", header: map[string]string{"Accept-Encoding": "identity"}}
 	}
 	kind := h.Get("Content-Type")
 	if kind == "" {
@@ -61,14 +61,14 @@ func plainJSON(h http.Header) error {
 	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") ||
 		charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
-			message: "The body must be application/json in UTF-8."}
+			message: "The request body must be JSON in UTF-8. Send it with Content-Type: application/json."}
 	}
 	return nil
 }
 
 func tooLarge(most int64, reason string) refusal {
 	return refusal{status: http.StatusRequestEntityTooLarge, code: "PAYLOAD_TOO_LARGE",
-		message: fmt.Sprintf("The body is larger than %d bytes%s.", most, reason), header: map[string]string{"Connection": "close"}}
+		message: fmt.Sprintf("The request body is larger than the limit of %d bytes%s.", most, reason), header: map[string]string{"Connection": "close"}}
 }
 
 func unread(err error, reason string) error {
@@ -77,12 +77,12 @@ func unread(err error, reason string) error {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return refusal{status: http.StatusRequestTimeout, code: "REQUEST_TIMEOUT",
-			message: "The body did not arrive in time.", header: map[string]string{"Connection": "close"}}
+			message: "The request body did not arrive in time.", header: map[string]string{"Connection": "close"}}
 	}
-	return invalid([]dispatch.Fault{{Loc: []any{"body"}, Type: "unreadable", Msg: "The body ended before its end"}})
+	return invalid([]dispatch.Fault{{Loc: []any{"body"}, Type: "unreadable", Msg: "The body is shorter than its Content-Length"}})
 }
 
-// key reads the client's name for the request, which stands for the method, the path and the very bytes of the body.
+// key reads the header Idempotency-Key. The key stands for the method, the path and the bytes of the body.
 func (r *request) key(body []byte) (dispatch.Key, []dispatch.Fault) {
 	req, _ := humago.Unwrap(r.http)
 	texts := req.Header.Values("Idempotency-Key")
@@ -108,8 +108,8 @@ func printable(s string) bool {
 	return true
 }
 
-// parse reads a BaseJobRequest, and gives all that is wrong with it. Members that it does not know are ignored; names
-// count to the letter.
+// parse reads a BaseJobRequest and returns all its faults. Unknown members are ignored; member names are
+// case-sensitive.
 func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
 	f, faults := a.open(body)
 	if f == nil {
@@ -119,7 +119,7 @@ func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
 	return r, append(faults, *f.faults...)
 }
 
-// jobIn reads what a task and a job have in common.
+// jobIn reads the members that jobs and tasks share.
 func (a *api) jobIn(f *form) dispatch.Request {
 	r := dispatch.Request{
 		Title:      f.text("title", a.Limits.Title),
@@ -144,7 +144,7 @@ func (a *api) service(f *form) dispatch.Service {
 	}
 }
 
-// open gives the members of the object that the body is; nil where it cannot be read at all.
+// open returns the members of the object in body; nil if it cannot be read.
 func (a *api) open(body []byte) (*form, []dispatch.Fault) {
 	if len(body) == 0 {
 		return nil, []dispatch.Fault{{Loc: []any{"body"}, Type: "missing", Msg: "Field required"}}
@@ -164,7 +164,7 @@ func (a *api) open(body []byte) (*form, []dispatch.Fault) {
 	return f, faults
 }
 
-// form reads the members of one JSON object and collects what is wrong with them, in the words of the deployed service.
+// form reads the members of a JSON object and collects their faults, with the messages of the deployed service.
 type form struct {
 	at      []any
 	members map[string]json.RawMessage
@@ -176,7 +176,7 @@ func (f *form) fault(name, kind, msg string) {
 	*f.faults = append(*f.faults, dispatch.Fault{Loc: loc, Msg: msg, Type: kind})
 }
 
-// required gives a member, nil where it is missing.
+// required returns a member, or nil and a fault if it is missing.
 func (f *form) required(name string) json.RawMessage {
 	raw := f.members[name]
 	if raw == nil {
@@ -246,7 +246,7 @@ func (f *form) optionalObject(name string) json.RawMessage {
 	return f.object(name)
 }
 
-// options gives the options as they are. Some of them are ours, and must be what they should.
+// options returns the options unchanged, after checking those that the broker itself acts on.
 func (f *form) options() json.RawMessage {
 	raw := f.optionalObject("options")
 	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
@@ -268,7 +268,7 @@ func (f *form) flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// seconds checks a time that may be given, in whole seconds.
+// seconds checks an optional duration in whole seconds.
 func (f *form) seconds(name string, most time.Duration) {
 	raw, n := f.members[name], int64(0)
 	switch {
@@ -282,7 +282,7 @@ func (f *form) seconds(name string, most time.Duration) {
 	}
 }
 
-// nested gives the form for a member that is an object, nil where it is none.
+// nested returns a form for a member that is an object; nil if it is not one.
 func (f *form) nested(name string) *form {
 	raw := f.required(name)
 	if raw == nil {

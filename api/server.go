@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Server gives h the limits that keep slow and greedy clients from holding connections: for the head of a request, for
-// an answer, and between requests. The handler itself sets those for bodies and streams.
+// Server returns a server for h whose limits keep slow clients from holding connections: for request headers (10 s),
+// for responses, and for idle connections (2 min). The handler itself bounds request bodies and streams.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2*time.Minute + 2*turnOfRequest, // for waiting, and for the answer
+		WriteTimeout:      2*time.Minute + 2*turnOfRequest, // for a request that waits for its turn twice, and for its response
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// shares bounds what each of many clients has at once, such as requests under way or bytes. More wait in the order in which they
-// came. The zero shares give nothing; most must be set before they are used.
+// shares bounds what each of many clients has at once, such as requests or bytes. Further ones wait in the order of
+// their arrival. most must be set before use; the zero value admits nothing.
 type shares[K comparable] struct {
 	most int64
 
@@ -16,13 +16,13 @@ type shares[K comparable] struct {
 	of map[K]*share
 }
 
-// share is what one client may have. It is kept while somebody has a part of it, or waits for one.
+// share is the share of one client. It exists while somebody holds a part of it or waits for one.
 type share struct {
 	*semaphore.Weighted
 	members int
 }
 
-// acquire waits for n of a client's share. n above most is never given.
+// acquire waits for n units of a client's share. It never succeeds for n above most.
 func (s *shares[K]) acquire(ctx context.Context, client K, n int64) (release func(), err error) {
 	own := s.join(client)
 	if err := own.Acquire(ctx, n); err != nil {
@@ -32,7 +32,7 @@ func (s *shares[K]) acquire(ctx context.Context, client K, n int64) (release fun
 	return s.releaser(client, own, n), nil
 }
 
-// tryAcquire is acquire for who does not wait. It gives nil if there is no room.
+// tryAcquire is acquire without waiting. It returns nil if there is no room.
 func (s *shares[K]) tryAcquire(client K, n int64) (release func()) {
 	own := s.join(client)
 	if !own.TryAcquire(n) {

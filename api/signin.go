@@ -17,7 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// SignIns sign users in by their browsers, see [identity.SignIns].
+// SignIns signs users in by their browsers. See [identity.SignIns] for the methods.
 type SignIns interface {
 	Begin(context.Context, identity.Purpose) (address string, remember dispatch.Secret, err error)
 	Finish(ctx context.Context, query url.Values, remembered dispatch.Secret) (identity.Arrival, error)
@@ -25,7 +25,7 @@ type SignIns interface {
 	Invited(invitation string) (dispatch.UserID, error)
 }
 
-// SignedInPath is the page to which the identity provider sends browsers back.
+// SignedInPath is the path to which the identity provider redirects browsers after sign-in.
 const SignedInPath = "/signed-in"
 
 //go:embed pages
@@ -36,7 +36,8 @@ var (
 	pageStyle    = mustRead("pages/page.css")
 )
 
-// pagePolicy lets a page load nothing, have the one style that carries the nonce, and be shown in no other page.
+// pagePolicy returns a Content-Security-Policy that lets a page load nothing but the style with the nonce, and forbids
+// other pages to embed it.
 func pagePolicy(p page, nonce string) string {
 	return fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; frame-ancestors 'none'; form-action %s", nonce, formTargets(p))
 }
@@ -44,12 +45,12 @@ func pagePolicy(p page, nonce string) string {
 func mustRead(name string) string {
 	text, err := pageFiles.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the template is embedded
 	}
 	return string(text)
 }
 
-// page is what a browser is shown.
+// page is the content of a page for people.
 type page struct {
 	Title string
 	Text  []string
@@ -62,8 +63,9 @@ type pageForm struct{ Action, Text, Value string }
 
 type pageLink struct{ Address, Text string }
 
-// servePages serves what users open in a browser. Nobody is known there: who comes is found out by signing in. A GET only
-// shows a page, unless the user opened it themselves; what changes something is a POST of our own page.
+// servePages registers the pages that users open in a browser. A page does not know its user before the sign-in. GET
+// requests change nothing, unless the user opened the page themselves; every change is a POST from a page of this
+// service.
 func (a *api) servePages() {
 	if a.SignIns == nil {
 		return
@@ -74,8 +76,8 @@ func (a *api) servePages() {
 	}
 }
 
-// ratedPage shows a page in place of one that an address asks for too often: nobody is known there, and each way back from
-// signing in costs the identity provider a request.
+// ratedPage limits the pages by address, because no user is known and each completed sign-in costs the identity
+// provider a request.
 func (a *api) ratedPage(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		wait := a.bySignIn.wait(network(callIn(r.Context()).address))
@@ -91,7 +93,8 @@ func (a *api) ratedPage(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// linkPage sends a user who opened it to link an account, and asks one whom another site sent.
+// linkPage starts the linking of an account if the user opened the page themselves. If another site sent them here, it
+// asks first.
 func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "none" || site == "same-origin" {
 		a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
@@ -99,35 +102,35 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("platform")
 	a.showForm(w, r, page{Title: "Link your account at " + name + "?",
-		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that you sign in and link that account to yours here.",
+		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that, sign in and link that account to yours.",
 			"You can remove the link at any time in your account at the identity provider."},
 		Form: &pageForm{Action: "/link/" + url.PathEscape(name), Text: "Link my account"}})
 }
 
-// link sends the browser to link an account.
+// link sends the browser to the identity provider to link an account.
 func (a *api) link(w http.ResponseWriter, r *http.Request) {
 	if err := a.fromOwnPage(r); err != nil {
-		a.showError(w, r, page{Title: "That did not work", Link: &pageLink{r.URL.Path, "Try again"}}, err)
+		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{r.URL.Path, "Try again"}}, err)
 		return
 	}
 	a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
 }
 
-// awayPage asks whether the broker may act for the user while they are away.
+// awayPage asks the user for permission to run jobs after they have signed out.
 func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 	invitation, _, err := a.invited(r)
 	if err != nil {
-		a.showError(w, r, page{Title: "That did not work"}, err)
+		a.showError(w, r, page{Title: "Permission not given"}, err)
 		return
 	}
-	a.showForm(w, r, page{Title: "Let jobs run while you are away?",
+	a.showForm(w, r, page{Title: "Keep running your jobs after you sign out?",
 		Text: []string{"Jobs can take days. " + a.Title + " can keep running yours after you sign out. For that it needs your permission, which you give once.",
-			"The permission is kept encrypted and used for your own jobs only. It lasts until you withdraw it, here or in your account at the identity provider."},
+			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, here or in your account at the identity provider."},
 		Form: &pageForm{Action: "/away" + invitation, Text: "Give permission"},
-		Note: "If you do not want this, close this page. Your jobs then wait for you when your sign-in has ended."})
+		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign in again."})
 }
 
-// agree sends the browser to give that permission, which the identity provider asks for once more.
+// agree sends the browser to the identity provider, which asks the user once more for the permission.
 func (a *api) agree(w http.ResponseWriter, r *http.Request) {
 	invitation, user, err := a.invited(r)
 	if err == nil {
@@ -145,8 +148,7 @@ const (
 	formLasts  = 15 * 60 // seconds
 )
 
-// showForm shows a page with a form that only the browser it was shown to can send: the form and a cookie carry the same
-// random token.
+// showForm shows a page with a form that only this browser can send: the form and a cookie carry the same random token.
 func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
 	p.Form.Value = rand.Text()
 	c := a.cookie(formCookie, p.Form.Value, formLasts)
@@ -155,8 +157,8 @@ func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
 	a.show(w, r, http.StatusOK, p)
 }
 
-// fromOwnPage is nil for the form of a page that was shown to this browser. A browser says where a request comes from
-// (Sec-Fetch-Site, or the older Origin), and no other site can read or set the cookie.
+// fromOwnPage returns nil if the form was sent by a page that was shown to this browser. It checks where the request
+// comes from (Sec-Fetch-Site, or the older Origin) and the cookie, which no other site can read or set.
 func (a *api) fromOwnPage(r *http.Request) error {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	own, err := url.Parse(a.PublicURL)
@@ -165,12 +167,12 @@ func (a *api) fromOwnPage(r *http.Request) error {
 	c, err := r.Cookie(a.cookie(formCookie, "", 0).Name)
 	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostFormValue("token"))) != 1 {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "api.fromOwnPage",
-			Text: "This was not sent by a page of ours that you opened in the last 15 minutes, with cookies allowed. Nothing was changed."}
+			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. Nothing was changed. Open the page again, and allow its cookies."}
 	}
 	return nil
 }
 
-// invited reads whom a link was made for, if for anybody, and gives that part of the link.
+// invited reads for whom the link was made, if for anybody, and returns that part of the link.
 func (a *api) invited(r *http.Request) (query string, u dispatch.UserID, err error) {
 	invitation := r.URL.Query().Get("for")
 	if invitation == "" {
@@ -180,11 +182,11 @@ func (a *api) invited(r *http.Request) (query string, u dispatch.UserID, err err
 	return "?for=" + url.QueryEscape(invitation), u, err
 }
 
-// send sends the browser to the identity provider, with what it must bring back in a cookie.
+// send redirects the browser to the identity provider. A cookie carries the state that it must bring back.
 func (a *api) send(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
 	address, remember, err := a.SignIns.Begin(r.Context(), p)
 	if err != nil {
-		a.showError(w, r, page{Title: "That did not work"}, err)
+		a.showError(w, r, page{Title: "Sign-in failed"}, err)
 		return
 	}
 	http.SetCookie(w, a.cookie(signInCookie, remember.Reveal(), 15*60))
@@ -194,7 +196,7 @@ func (a *api) send(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
 
 const signInCookie = "sign-in"
 
-// cookie keeps what must be brought back. Over https only this host can have set it.
+// cookie returns a cookie for the sign-in pages. With https its prefix __Host- ensures that only this host has set it.
 func (a *api) cookie(name, value string, seconds int) *http.Cookie {
 	c := &http.Cookie{Name: "eodispatch-" + name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if strings.HasPrefix(a.PublicURL, "https:") {
@@ -203,7 +205,7 @@ func (a *api) cookie(name, value string, seconds int) *http.Cookie {
 	return c
 }
 
-// signedInPage says what came of it.
+// signedInPage finishes a sign-in and shows its outcome.
 func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	var remembered dispatch.Secret
 	if c, err := r.Cookie(a.cookie(signInCookie, "", 0).Name); err == nil {
@@ -211,34 +213,34 @@ func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, a.cookie(signInCookie, "", -1))
 	arrived, err := a.SignIns.Finish(r.Context(), r.URL.Query(), remembered)
-	if arrived.User != "" && a.Mended != nil && !dispatch.Is(err, dispatch.Forbidden) {
-		a.Mended(r.Context(), arrived.User)
+	if arrived.User != "" && a.OnAccessChanged != nil && !dispatch.Is(err, dispatch.Forbidden) {
+		a.OnAccessChanged(r.Context(), arrived.User)
 	}
 	title, done := titles(arrived)
 	if err != nil {
 		a.showError(w, r, page{Title: title, Link: tryAgain(arrived, err)}, err)
 		return
 	}
-	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Jobs of yours that waited for this go on now. You can close this page."}}
+	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Your jobs that waited for this continue now. You can close this page."}}
 	if arrived.Platform != "" && a.Away {
-		p.Text = append(p.Text, "Your jobs stop when your sign-in here ends, unless you let them run while you are away.")
-		p.Link = &pageLink{"/away?for=" + url.QueryEscape(a.SignIns.Invite(arrived.User)), "Let them run"}
+		p.Text = append(p.Text, "Your jobs pause when your sign-in here ends, unless you permit them to run after you sign out.")
+		p.Link = &pageLink{"/away?for=" + url.QueryEscape(a.SignIns.Invite(arrived.User)), "Give permission"}
 	}
 	a.show(w, r, http.StatusOK, p)
 }
 
-// titles are those of a page for what failed, and for what was done.
+// titles returns the titles of the page for failure and for success.
 func titles(arrived identity.Arrival) (failed, done string) {
 	switch {
 	case arrived.Platform != "":
 		return "Your account at " + arrived.Platform + " is not linked", "Your account at " + arrived.Platform + " is linked"
 	case arrived.Away:
-		return "Permission not given", "Your jobs run on while you are away"
+		return "Permission not given", "Your jobs keep running after you sign out"
 	}
-	return "That did not work", ""
+	return "Sign-in failed", ""
 }
 
-// tryAgain is where the user may do what failed once more, if that can help.
+// tryAgain returns a link to repeat what failed; nil if repeating cannot help.
 func tryAgain(arrived identity.Arrival, err error) *pageLink {
 	switch {
 	case dispatch.Is(err, dispatch.Misconfigured):
@@ -251,12 +253,12 @@ func tryAgain(arrived identity.Arrival, err error) *pageLink {
 	return nil
 }
 
-// showError shows a page that says what went wrong.
+// showError logs err and shows a page with its text.
 func (a *api) showError(w http.ResponseWriter, r *http.Request, p page, err error) {
 	status := refusalFor(err).status
 	switch {
 	case ofDatabase(err):
-		a.lost(r.Context(), err)
+		a.databaseFailed(r.Context(), err)
 	case status >= 500:
 		a.Log.ErrorContext(r.Context(), "sign-in failed", "error", err)
 	default:
@@ -269,8 +271,8 @@ func (a *api) showError(w http.ResponseWriter, r *http.Request, p page, err erro
 	a.show(w, r, status, p)
 }
 
-// formTargets is where a page may send a form: to us, and from there, since browsers hold redirects to this too, to the
-// identity provider and those that it sends users on to, whose addresses are not known here.
+// formTargets returns where the form of a page may lead. Browsers apply this to redirects too, so it must include the
+// identity provider and those that it redirects to, whose addresses are not known.
 func formTargets(p page) string {
 	if p.Form == nil {
 		return "'none'"
@@ -286,7 +288,7 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 		Style template.CSS
 		Nonce string
 	}{p, template.CSS(pageStyle), nonce}); err != nil {
-		panic(err) // the template is our own
+		panic(err) // the template is part of the program
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

@@ -55,7 +55,7 @@ func lobby(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.Us
 	w, d, mended := newWorld(), &fakeSignIns{}, &[]dispatch.UserID{}
 	c := w.config()
 	c.PublicURL, c.SignIns, c.Away = publicURL, d, true
-	c.Mended = func(_ context.Context, u dispatch.UserID) { *mended = append(*mended, u) }
+	c.OnAccessChanged = func(_ context.Context, u dispatch.UserID) { *mended = append(*mended, u) }
 	return w, d, New(c), mended
 }
 
@@ -153,7 +153,7 @@ func TestTheWayBack(t *testing.T) {
 		t.Errorf("the memo stays: %v", c)
 	}
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Away: true}, User: anna, Name: "Anna"}
-	shows(t, browse(h, "/signed-in", memo), 200, "Your jobs run on while you are away")
+	shows(t, browse(h, "/signed-in", memo), 200, "Your jobs keep running after you sign out")
 
 	*mended = nil
 	browse(h, "/signed-in", &http.Cookie{Name: "eodispatch-sign-in", Value: "another page's"})
@@ -198,7 +198,7 @@ func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	}
 	for _, site := range []string{"none", "same-origin", "same-site", "cross-site", ""} {
 		page := navigate(h, http.MethodGet, at, "", map[string]string{"Sec-Fetch-Site": site})
-		shows(t, page, 200, "Let jobs run while you are away?", "Give permission", "It lasts until you withdraw it")
+		shows(t, page, 200, "Keep running your jobs after you sign out?", "Give permission", "It lasts until you withdraw it")
 		if d.purpose != (identity.Purpose{}) || page.Header().Get("Location") != "" {
 			t.Fatalf("a visit from %q begins %+v", site, d.purpose)
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// topic is what is looked at together: a user's list, or one of their tasks.
+// topic is what a client watches or reads as one: a user's list, or one task.
 type topic struct {
 	user dispatch.UserID
-	task dispatch.TaskID // 0: the list
+	task dispatch.TaskID // 0: the user's list
 	want filter          // of the list
-	bare bool            // without parameters
+	bare bool            // leave out parameters
 }
 
 func (t topic) scope() dispatch.Scope {
@@ -23,41 +23,41 @@ func (t topic) scope() dispatch.Scope {
 }
 
 const (
-	heldBytes     = 8 << 20  // of one snapshot
-	heldTogether  = 64 << 20 // of all
-	smallSnapshot = 1 << 20  // held without asking for memory
-	buildMemory   = 32 << 20 // what is taken for painting a larger one that is held
-	elementSize   = 512      // of a job or task without parameters, about
+	heldBytes     = 8 << 20  // bytes of one snapshot that is held
+	heldTogether  = 64 << 20 // bytes of all held snapshots
+	smallSnapshot = 1 << 20  // bytes up to which a snapshot is held without taking memory from rendering
+	buildMemory   = 32 << 20 // bytes taken from rendering while a larger snapshot is built
+	elementSize   = 512      // approximate bytes of a job or task without parameters
 	seenMessage   = 256 << 10
 )
 
-// snapshot is how a topic stands: read once for all who look. A small one is also encoded once. One that has more than heldBytes
-// is not held: it is read and encoded anew for each client, a part at a time.
+// snapshot is the state of a topic, read once and shared by all clients that ask for it. Up to heldBytes its encoded
+// form is held too. A larger snapshot is read and encoded again for each client, one part at a time.
 type snapshot struct {
 	outline
 	topic   topic
-	task    *dispatch.TaskRecord // of the topic, as its jobs were counted; nil for a list. Its parameters are left out
+	task    *dispatch.TaskRecord // of the topic, with the counts of its jobs, without parameters; nil for a list
 	largest int                  // bytes of the largest request
 
 	summary json.RawMessage // of the task
 	message []byte          // as a stream sends it; nil: not held
-	begin   int             // of the body, which is a JobsStatusResponse or an UpscalingTask, in message
+	begin   int             // of the body, a JobsStatusResponse or an UpscalingTask, in message
 	end     int
 
 	mu   sync.Mutex
-	was  *items // what the last difference is from
+	was  *items // the items that the last difference was computed from
 	news difference
 }
 
-// outline is what is told of a snapshot without its body.
+// outline is a snapshot without its body.
 type outline struct {
 	live   bool   // something has not ended
-	digest uint64 // differs where what is shown differs, but for the times of asking
-	size   int    // bytes of the message, about
+	digest uint64 // differs if the body differs, except for the times when platforms were asked
+	size   int    // approximate bytes of the message
 	items  *items
 }
 
-// items are the looks of a snapshot's jobs and tasks, and where each stands in its message.
+// items are the digests of a snapshot's jobs and tasks, and their positions in its message.
 type items map[itemID]item
 
 type itemID struct {
@@ -70,7 +70,7 @@ type item struct {
 	begin, end int
 }
 
-// look gives a topic as it is known. Whoever asks while it is being read shares the next reading.
+// readSnapshot returns the last known state of a topic. Callers that ask while it is read share the next read.
 func (a *api) readSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 	return a.snapshots.get(ctx, t, func(ctx context.Context) (*snapshot, error) {
 		release := a.readers.enter(t.user)
@@ -86,13 +86,13 @@ func (a *api) readSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 	})
 }
 
-// jobDigest is a job's looks: what its owner sees of it but when it was asked for.
+// jobDigest digests what the owner sees of a job, except for the time when its platform was asked.
 func jobDigest(r dispatch.Record) uint64 {
 	return digestOf(int64(r.ID), r.Updated.UnixMicro(), string(r.Status), string(r.Attention), r.Notice)
 }
 
 func taskDigest(r dispatch.TaskRecord) uint64 {
-	counts, _ := json.Marshal(r.Counts) // of texts and numbers
+	counts, _ := json.Marshal(r.Counts) // texts and numbers cannot fail to encode
 	return digestOf(int64(r.ID), int64(r.Progress*1e6), string(counts), string(r.Attention))
 }
 

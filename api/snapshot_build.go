@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// paint reads a topic, and encodes it while it is small enough to be held.
+// buildSnapshot reads a topic, and encodes it as long as it is small enough to be held.
 func (a *api) buildSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: &items{}}}, held: true}
 	c.renderer = *a.newRenderer(ctx, &c.buffer, t.user, t.bare)
@@ -22,13 +22,13 @@ func (a *api) buildSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 	return c.snapshot, c.hold()
 }
 
-// snapshotBuilder is a snapshot that is being painted.
+// snapshotBuilder builds a snapshot.
 type snapshotBuilder struct {
 	renderer
 	snapshot *snapshot
 	buffer   bytes.Buffer
-	held     bool   // so far
-	release  func() // of buildMemory; nil: it is not taken
+	held     bool   // the snapshot is small enough so far
+	release  func() // releases buildMemory; nil: it is not taken
 	tally    dispatch.Tally
 	shared   int // bytes that the jobs of a task share
 }
@@ -104,10 +104,10 @@ func (c *snapshotBuilder) jobs(all iter.Seq2[dispatch.Record, error]) error {
 	return nil
 }
 
-// put adds an item, and encodes it if there is room. Its request has so many bytes.
+// put adds an item, and encodes it if there is room. size is the bytes of its request.
 func (c *snapshotBuilder) put(id itemID, digest uint64, live bool, size int, encode func() error) error {
 	p, begin := c.snapshot, c.buffer.Len()
-	p.digest += digest // in any order
+	p.digest += digest // the sum does not depend on the order
 	p.live = p.live || live
 	p.largest = max(p.largest, size)
 	p.size += size + elementSize
@@ -128,8 +128,8 @@ func (c *snapshotBuilder) put(id itemID, digest uint64, live bool, size int, enc
 	return nil
 }
 
-// room reports whether so many bytes more may be held. From smallSnapshot on that takes memory of what all large lists have, as far as
-// the user has a share of it left.
+// room reports whether size more bytes may be held. Above smallSnapshot it takes buildMemory from the memory for large
+// requests, if the user has a share of it left.
 func (c *snapshotBuilder) room(size int) bool {
 	whole := c.buffer.Len() + size
 	if whole > smallSnapshot && c.release == nil && whole <= heldBytes {
@@ -138,7 +138,7 @@ func (c *snapshotBuilder) room(size int) bool {
 	return whole <= smallSnapshot || c.release != nil && whole <= heldBytes
 }
 
-// hold makes the message of a snapshot that is small enough.
+// hold completes the message of a snapshot that is small enough.
 func (c *snapshotBuilder) hold() error {
 	if !c.held {
 		return nil
@@ -162,8 +162,8 @@ func (c *snapshotBuilder) hold() error {
 	return nil
 }
 
-// keepHeld counts the bytes of a snapshot until nobody has it any more, and reports false if there are too many. Small ones are
-// always held.
+// keepHeld adds size to the bytes of all held snapshots until p is garbage. It reports false if there are too many;
+// small snapshots are always held.
 func (a *api) keepHeld(p *snapshot, size int) bool {
 	if a.heldNow.Add(int64(size)) > heldTogether && size > pieceSize {
 		a.heldNow.Add(-int64(size))

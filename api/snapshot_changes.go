@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// difference is what changed from one snapshot to another.
+// difference is what changed between two snapshots.
 type difference struct {
 	tasks, jobs               []int64
 	removedTasks, removedJobs []int64
@@ -19,7 +19,7 @@ func (d difference) none() bool {
 	return len(d.tasks)+len(d.jobs)+len(d.removedTasks)+len(d.removedJobs) == 0
 }
 
-// since is what changed after was. Its message is made once for all who saw the same.
+// since returns what changed after was. Its message is encoded once for all clients that saw the same items.
 func (p *snapshot) since(was *items) (difference, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func compare(was, is items) (d difference) {
 	return d
 }
 
-// shown gives tasks or jobs of a snapshot that is held as they are in its message.
+// shown returns the encoded tasks or jobs of a held snapshot.
 func (p *snapshot) shown(tasks bool, ids []int64) (all []json.RawMessage) {
 	for _, id := range ids {
 		if i := (*p.items)[itemID{tasks, id}]; i.begin < i.end {
@@ -78,8 +78,9 @@ func (p *snapshot) shown(tasks bool, ids []int64) (all []json.RawMessage) {
 	return all
 }
 
-// seen is what a stream keeps of a snapshot that it sent: a short message to send it again, or what to compare the next with.
-func (p *snapshot) seen(changes bool) *snapshot {
+// sent returns what a stream keeps of a snapshot after sending it: a short message to send again, or the items to
+// compare the next snapshot with.
+func (p *snapshot) sent(changes bool) *snapshot {
 	s := &snapshot{outline: p.outline, topic: p.topic}
 	if !changes {
 		s.items = nil
@@ -90,8 +91,8 @@ func (p *snapshot) seen(changes bool) *snapshot {
 	return s
 }
 
-// StatusChanges is what a stream sends that was asked for changes only: what is new or looks different, and the ids of
-// what is gone.
+// StatusChanges is the data of a message of type changes: the new or changed jobs and tasks, and the ids of deleted
+// ones.
 type StatusChanges struct {
 	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
 	ProcessingJobs []json.RawMessage `json:"processing_jobs"`
@@ -99,9 +100,9 @@ type StatusChanges struct {
 	RemovedJobs    []int64           `json:"removed_processing_jobs"`
 }
 
-const readSingly = 32 // jobs that changed; of more, the whole list is read
+const readSingly = 32 // up to so many changed jobs are read singly; for more the whole list is read
 
-// changes writes what changed in a snapshot that is not held, as it is by now.
+// changes writes the changes of a snapshot that is not held, as they are in the database now.
 func (r *renderer) changes(p *snapshot, d difference) error {
 	if err := r.text(beforeLists); err != nil {
 		return err
@@ -153,7 +154,7 @@ func (r *renderer) changedJobs(p *snapshot, ids []int64) error {
 	for _, id := range ids {
 		j, err := r.Broker.Read(r.ctx, p.topic.user, dispatch.JobID(id), dispatch.AsKnown)
 		if dispatch.Is(err, dispatch.NotFound) {
-			continue // the next message says that it is gone
+			continue // the next message reports it as deleted
 		}
 		if r.bare {
 			j.Request.Parameters = nil
@@ -168,7 +169,7 @@ func (r *renderer) changedJobs(p *snapshot, ids []int64) error {
 	return nil
 }
 
-// someJobs writes those of a snapshot's jobs that have these ids.
+// someJobs writes the jobs of a snapshot that have these ids.
 func (r *renderer) someJobs(p *snapshot, ids []int64) error {
 	wanted := make(map[dispatch.JobID]bool, len(ids))
 	for _, id := range ids {

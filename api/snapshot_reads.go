@@ -8,8 +8,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// readings lets all who ask for the same topic share a reading that began after they asked. So nobody is given what was
-// read before a change that they know of, and there are two readings of a topic at most, one under way and one next.
+// snapshotReads lets all callers that ask for the same topic share a read that began after they asked, so that nobody
+// gets a state from before a change that they know of. At most two reads of a topic exist: one in progress and one that
+// waits for it.
 type snapshotReads struct {
 	mu   sync.Mutex
 	of   map[topic]*snapshotRead
@@ -79,16 +80,16 @@ func (r *snapshotRead) read(ctx context.Context, read func(context.Context) (*sn
 	r.snapshot, r.err = read(ctx)
 }
 
-const keepFor = 2 * time.Second // what another process saved may not be heard of
+const keepFor = 2 * time.Second // another process may save without this one being notified
 
-// kept is a snapshot that is true until something is saved.
+// kept is a snapshot that is valid until something is saved.
 type kept struct {
 	snapshot *snapshot
 	saved    <-chan struct{}
 	stop     func()
 }
 
-// keep gives a snapshot to whoever asks for a moment, unless something was saved since it was begun.
+// keep caches a snapshot for keepFor, unless something was saved since its read began.
 func (s *snapshotReads) keep(t topic, k *kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *snapshotReads) keep(t topic, k *kept) {
 	})
 }
 
-// drop ends the keeping of k, if it is still kept. s.mu is held.
+// drop removes k from the cache if it is still there. s.mu is held.
 func (s *snapshotReads) drop(t topic, k *kept) {
 	if k != nil && s.kept[t] == k {
 		k.stop()
@@ -112,7 +113,7 @@ func (s *snapshotReads) drop(t topic, k *kept) {
 	}
 }
 
-// valid is the snapshot that is kept, nil if there is none. s.mu is held.
+// valid returns the cached snapshot of a topic; nil if there is none. s.mu is held.
 func (s *snapshotReads) valid(t topic) *snapshot {
 	k := s.kept[t]
 	if k == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// writeSnapshot writes a snapshot's body: as it is held, or as it is by now.
+// writeSnapshot writes the body of a snapshot: the held one, or the current state from the database.
 func (a *api) writeSnapshot(ctx context.Context, w io.Writer, p *snapshot) error {
 	if p.message != nil {
 		_, err := w.Write(p.message[p.begin:p.end])
@@ -48,7 +48,7 @@ const (
 	afterLists   = `]}`
 )
 
-// frame is what stands around the elements of a snapshot's body.
+// frame returns the JSON before and after the elements of a snapshot's body.
 func (a *api) frame(p *snapshot) (before, after string, err error) {
 	if p.task == nil {
 		return beforeLists, afterLists, nil
@@ -87,7 +87,7 @@ func (r *renderer) each(jobs iter.Seq2[dispatch.Record, error]) error {
 	return nil
 }
 
-// taskJobs writes the jobs of a task. What they share is in memory until the end.
+// taskJobs writes the jobs of a task. What they share stays in memory until the end.
 func (r *renderer) taskJobs(p *snapshot) error {
 	release, err := r.shares(p.topic, p.largest)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *renderer) taskJobs(p *snapshot) error {
 	return r.each(r.Broker.TaskJobs(r.ctx, p.topic.user, p.topic.task, dispatch.Page{}))
 }
 
-// shares gets what the jobs of a task share, when there is memory for the largest of them.
+// shares reads what the jobs of a task share, after taking memory for the largest of them.
 func (r *renderer) shares(t topic, largest int) (release func(), err error) {
 	if release, err = r.reserve(t.user, largest); err != nil {
 		return nil, err

@@ -29,15 +29,15 @@ const (
 	usualInterval    = 10 * time.Second
 	pingEvery        = 30 * time.Second
 	pongWithin       = 10 * time.Second
-	writeWithin      = 30 * time.Second // for who reads too slowly
+	writeWithin      = 30 * time.Second // for a client to receive a piece
 	heardLimit       = 4 << 10          // bytes of a client's message
-	heardPerMinute   = 60               // messages of a client
-	fullRate         = 128 << 10        // bytes a second of whole lists, beyond one in each interval
-	readAnew         = 4                // cycles after which also what has ended is read
+	heardPerMinute   = 60               // messages of a client per minute
+	fullRate         = 128 << 10        // bytes per second of whole lists, in addition to one list in each interval
+	readAnew         = 4                // cycles after which a topic is read although all of it has ended
 	bearerProtocol   = "bearer."
 )
 
-// streams serves how things stand over WebSockets: the list, and single tasks.
+// streams registers the WebSockets for the list and for single tasks.
 func (a *api) streams() {
 	list := func(*http.Request) (topic, error) { return topic{}, nil }
 	a.mux.HandleFunc("GET /job_status", func(w http.ResponseWriter, r *http.Request) { a.serveStream(w, r, list) })
@@ -50,8 +50,8 @@ func (a *api) streams() {
 	})
 }
 
-// serveStream upgrades a request once nothing speaks against it, and leaves the stream to goroutines of its own, so that
-// what the request needed is let go.
+// serveStream upgrades a request after all checks have passed. The stream runs in goroutines of its own, so that the
+// memory of the request is freed.
 func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*http.Request) (topic, error)) {
 	s, err := a.newStream(r, about)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 	s.socket, err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: protocols(r), OriginPatterns: a.origins()})
 	if err != nil {
 		release()
-		a.Log.DebugContext(r.Context(), "no stream", "error", err)
+		a.Log.DebugContext(r.Context(), "stream not opened", "error", err)
 		return
 	}
 	s.socket.SetReadLimit(heardLimit)
@@ -84,7 +84,8 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 	go s.hear(cancel)
 }
 
-// newStream verifies who asks and what for. All that is wrong is found before the upgrade.
+// newStream verifies the caller and the parameters. It finds all faults before the upgrade, because then the response
+// can name them.
 func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error)) (*stream, error) {
 	caller, err := a.streamCaller(r)
 	if err != nil {
@@ -94,8 +95,8 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 	if err := a.countUser(r.Context()); err != nil {
 		return nil, err
 	}
-	if a.SignedIn != nil && caller.Token != "" { // with a ticket it was told when the ticket was asked for
-		a.SignedIn(r.Context(), caller)
+	if a.OnRequest != nil && caller.Token != "" { // a caller with a ticket was reported when the ticket was requested
+		a.OnRequest(r.Context(), caller)
 	}
 	s := &stream{api: a, expires: caller.Expires}
 	if s.topic, err = about(r); err != nil {
@@ -123,22 +124,22 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 		s.topic.want = want
 		return s, nil
 	}
-	_, err = a.readSnapshot(r.Context(), s.topic) // a task that is not there is said to be, as for GET
+	_, err = a.readSnapshot(r.Context(), s.topic) // a missing task is answered as in GET
 	return s, err
 }
 
 var (
 	errQueryToken = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
-		message: "Tokens are not taken in addresses here. Get a ticket by POST /tickets, and open the stream with ?ticket= in place of ?token=."}
-	errOrigin    = refusal{status: http.StatusForbidden, code: "FORBIDDEN", message: "Pages of this origin may not open a stream here."}
-	errNoUpgrade = refusal{status: http.StatusUpgradeRequired, code: "UPGRADE_REQUIRED", message: "This address speaks WebSocket.",
+		message: "This service does not accept tokens in URLs. Get a ticket with POST /tickets and open the stream with ?ticket= instead of ?token=."}
+	errOrigin    = refusal{status: http.StatusForbidden, code: "FORBIDDEN", message: "Pages of this origin may not open streams. The operator can allow the origin with cors.origins."}
+	errNoUpgrade = refusal{status: http.StatusUpgradeRequired, code: "UPGRADE_REQUIRED", message: "This address is a WebSocket. Connect with the header Upgrade: websocket.",
 		header: map[string]string{"Upgrade": "websocket"}}
-	errStopping    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", message: "The service is stopping.", header: retryAfter(time.Second)}
-	errTooManyOpen = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many open streams.", header: retryAfter(time.Minute)}
+	errStopping    = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", message: "The service is stopping. Connect again in a few seconds.", header: retryAfter(time.Second)}
+	errTooManyOpen = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many open streams. Close one before you open another.", header: retryAfter(time.Minute)}
 )
 
-// streamCaller verifies the token: in the header, or for browsers, which cannot set it, in a sub-protocol or the query; or
-// the ticket in the query.
+// streamCaller verifies the caller by the Authorization header, or for browsers, which cannot set it, by a
+// sub-protocol, the token in the query, or the ticket in the query.
 func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
 	query := r.URL.Query()
 	given, tickets := query["token"], query["ticket"]
@@ -152,7 +153,7 @@ func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
 	}
 	switch {
 	case len(tickets) == 1 && len(given) == 0 && r.Header.Get("Authorization") == "":
-		return a.admitted(r.Context(), tickets[0])
+		return a.redeem(r.Context(), tickets[0])
 	case len(tickets) > 0:
 		return identity.Caller{}, errNoToken
 	case len(given) == 0:
@@ -163,7 +164,7 @@ func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
 	return a.verified(r.Context(), given[0])
 }
 
-// offered are the sub-protocols that the client offers.
+// offered returns the sub-protocols that the client offers.
 func offered(r *http.Request) []string {
 	var all []string
 	for p := range strings.SplitSeq(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",") {
@@ -174,8 +175,8 @@ func offered(r *http.Request) []string {
 	return all
 }
 
-// protocols are those to choose from: browsers need the choice of one that they offered; if there is another, it is not
-// the one with the token.
+// protocols returns the offered sub-protocols to choose from. Browsers require that the server chooses one of them; one
+// without the token is preferred.
 func protocols(r *http.Request) []string {
 	all := offered(r)
 	slices.SortStableFunc(all, func(a, b string) int {
@@ -184,7 +185,7 @@ func protocols(r *http.Request) []string {
 	return all
 }
 
-// fromOurs reports whether a browser's page may open a stream; what is no browser says no origin.
+// fromOurs reports whether a page of this origin may open a stream. Clients that are not browsers send no Origin.
 func (a *api) fromOurs(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	ours := a.origins()
@@ -202,7 +203,7 @@ func (a *api) origins() []string {
 	return a.CORSOrigins
 }
 
-// intervalOf reads how often a stream tells, which is brought within bounds.
+// intervalOf reads the query parameter interval (seconds, clamped to the bounds).
 func intervalOf(query url.Values, faults *[]dispatch.Fault) time.Duration {
 	if !query.Has("interval") {
 		return usualInterval
@@ -256,7 +257,7 @@ func (s *sockets) release(u dispatch.UserID) {
 	}
 }
 
-// stream is one WebSocket. One goroutine says, the other hears; both end with its context.
+// stream is one WebSocket. One goroutine sends and another receives; both end with the stream's context.
 type stream struct {
 	*api
 	topic    topic
@@ -265,13 +266,13 @@ type stream struct {
 	changes  bool
 	expires  time.Time // of the token; zero: never
 
-	last *snapshot // that was sent, as snapshot.seen keeps it
+	last *snapshot // the last one that was sent, reduced by snapshot.sent
 	sent time.Time
 
-	unread int // cycles since the last that read
+	unread int // cycles since the last that read the topic
 }
 
-// hear takes and drops what the client says, within limits. Pongs and the client's close are handled on the way.
+// hear receives and discards the client's messages, within limits. Reading also handles pongs and the client's close.
 func (s *stream) hear(cancel context.CancelCauseFunc) {
 	defer s.caught(context.Background())
 	for since, n := time.Now(), 0; ; n++ {
@@ -294,16 +295,16 @@ func (s *stream) hear(cancel context.CancelCauseFunc) {
 }
 
 var (
-	errGone    = errors.New("the client has gone")
+	errGone    = errors.New("the client has disconnected")
 	errSilent  = errors.New("the client does not respond")
 	errClosing = errors.New("the service is stopping")
 )
 
-// run says how things stand until the client goes, the token ends, what is watched is gone, or the service stops.
+// run sends the topic until the client disconnects, the token expires, the task is deleted or the service stops.
 func (s *stream) run(ctx context.Context) {
 	defer s.caught(ctx)
 	err := s.tell(ctx)
-	if errors.Is(err, errSilent) { // it would not take a last message either
+	if errors.Is(err, errSilent) { // it would not receive a last message either
 		s.socket.CloseNow()
 		s.Log.DebugContext(ctx, "stream closed", "error", err)
 		return
@@ -318,7 +319,7 @@ func (s *stream) run(ctx context.Context) {
 
 var errExpired = errors.New("the token has expired")
 
-// closing is the code (RFC 6455 section 7.4.1) and the reason to close with.
+// closing returns the close code (RFC 6455, section 7.4.1) and reason for err.
 func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, string) {
 	notThere := false
 	if r, ok := errors.AsType[refusal](err); ok {
@@ -330,12 +331,12 @@ func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, 
 	case errors.Is(err, errExpired):
 		return websocket.StatusPolicyViolation, "The token has expired."
 	case notThere:
-		return websocket.StatusPolicyViolation, "There is no such task any more."
+		return websocket.StatusPolicyViolation, "The task was deleted."
 	}
 	return websocket.StatusInternalError, internalText
 }
 
-// tell sends until something is in the way.
+// tell sends messages until an error occurs.
 func (s *stream) tell(ctx context.Context) (err error) {
 	defer dispatch.Caught(ctx, s.Log, "api.stream", &err)
 	changed, stop := s.Broker.Watch(s.topic.user)
@@ -364,7 +365,7 @@ func (s *stream) tell(ctx context.Context) (err error) {
 	}
 }
 
-// mayTell is when a change may be told: a second after the last message, later after a long one.
+// mayTell returns when a change may be sent: 1 s after the last message, later after a long one.
 func (s *stream) mayTell() time.Time {
 	gap := shortestInterval
 	if !s.changes && s.last != nil {
@@ -373,7 +374,7 @@ func (s *stream) mayTell() time.Time {
 	return s.sent.Add(gap)
 }
 
-// wait returns when there is something to do, and reports whether that is a change.
+// wait returns when the stream has something to do. It reports whether that is a change.
 func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pending bool, until time.Time) bool {
 	if pending {
 		until = earliest(until, s.mayTell())
@@ -398,8 +399,9 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 	return first
 }
 
-// cycle has the platforms asked, and tells: a stream of whole lists always, one of changes if there are any. What has all
-// ended, and was not signalled, is as it was; after some cycles it is read nevertheless, because a signal may be lost.
+// cycle has the platforms asked and sends the result: a stream of whole lists always, a stream of changes only if there
+// are any. A topic in which all has ended is not read again without a signal; after readAnew cycles it is, because a
+// signal may be lost.
 func (s *stream) cycle(ctx context.Context, pending bool) error {
 	if !s.changes {
 		if err := s.say(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
@@ -421,7 +423,8 @@ func (s *stream) cycle(ctx context.Context, pending bool) error {
 	return s.show(ctx, p, true)
 }
 
-// freshen works on a goroutine of its own: the stack that a database needs would stay with the stream's.
+// freshen runs in a goroutine of its own, because the large stack that a database needs would otherwise stay with the
+// stream.
 func (s *stream) freshen(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- s.freshenSafely(ctx) }()
@@ -433,7 +436,7 @@ func (s *stream) freshenSafely(ctx context.Context) (err error) {
 	return s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
 }
 
-// caught ends a stream whose goroutine panics, and not the process. Call it deferred.
+// caught ends a stream whose goroutine panics, instead of the process. Call it deferred.
 func (s *stream) caught(ctx context.Context) {
 	if r := recover(); r != nil {
 		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
@@ -441,7 +444,7 @@ func (s *stream) caught(ctx context.Context) {
 	}
 }
 
-// update tells what changed.
+// update sends what has changed.
 func (s *stream) update(ctx context.Context) error {
 	p, err := s.readSnapshot(ctx, s.topic)
 	if err != nil {
@@ -450,10 +453,11 @@ func (s *stream) update(ctx context.Context) error {
 	return s.show(ctx, p, false)
 }
 
-// show sends a snapshot, or its difference from the last. Without always, only if it looks different.
+// show sends a snapshot or its difference from the last one. Unless always is set, it sends only if something has
+// changed.
 func (s *stream) show(ctx context.Context, p *snapshot, always bool) error {
 	last := s.last
-	s.last = p.seen(s.changes)
+	s.last = p.sent(s.changes)
 	if last != nil && s.changes {
 		return s.showChanges(ctx, p, last)
 	}
@@ -487,7 +491,7 @@ func (s *stream) say(ctx context.Context, text []byte) error {
 	return within(ctx, writeWithin, func(ctx context.Context) error { return s.socket.Write(ctx, websocket.MessageText, text) })
 }
 
-// within calls ask, and gives errSilent if the client did not do its part in time.
+// within calls ask with a time limit. It returns errSilent if the client did not respond in time.
 func within(ctx context.Context, d time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -498,8 +502,8 @@ func within(ctx context.Context, d time.Duration, ask func(context.Context) erro
 	return err
 }
 
-// sayInPieces sends a message whose data is written while it is sent. The client must take each piece in time. A message that
-// cannot be ended ends the stream.
+// sayInPieces sends a message whose data is written while it is sent. The client must receive each piece in time. If
+// the message cannot be completed, the stream ends.
 func (s *stream) sayInPieces(ctx context.Context, kind string, write func(context.Context, io.Writer) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -509,7 +513,7 @@ func (s *stream) sayInPieces(ctx context.Context, kind string, write func(contex
 	}
 	head, tail := enclosing(kind, s.topic.task)
 	out := bufio.NewWriterSize(&frames{message, cancel}, pieceSize)
-	_, _ = out.WriteString(head) // an error stays with out
+	_, _ = out.WriteString(head) // out keeps the first error
 	err = write(ctx, out)
 	_, _ = out.WriteString(tail)
 	if err = cmp.Or(err, out.Flush()); err != nil {
@@ -519,7 +523,7 @@ func (s *stream) sayInPieces(ctx context.Context, kind string, write func(contex
 	return message.Close()
 }
 
-// frames sends a message in frames, for each of which the client has writeWithin.
+// frames sends a message in frames. The client has writeWithin for each.
 type frames struct {
 	to     io.Writer
 	cancel context.CancelFunc
@@ -539,12 +543,12 @@ func (f *frames) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// ping finds out whether the client is still there.
+// ping checks that the client responds.
 func (s *stream) ping(ctx context.Context) error {
 	return within(ctx, pongWithin, s.socket.Ping)
 }
 
-// Close ends all streams and waits, and returns when the clients of streams were told, and synchronous runs have ended.
+// Close implements [API].
 func (a *api) Close() {
 	a.stop(errClosing)
 	a.streaming.close()

@@ -525,7 +525,7 @@ func TestASlowReaderHoldsUpNobody(t *testing.T) {
 func TestTenThousandStreamsOfOneUser(t *testing.T) {
 	const asked = 10_000
 	w := newWorld()
-	s := serveWorld(t, w, func(c *Config) { c.Log, c.SignedIn = slog.New(slog.DiscardHandler), nil })
+	s := serveWorld(t, w, func(c *Config) { c.Log, c.OnRequest = slog.New(slog.DiscardHandler), nil })
 	limit := s.api.(*api).Limits.Sockets
 	for range limit {
 		s.open("/job_status?interval=3600").until("status")

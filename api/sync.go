@@ -13,10 +13,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// chunkTime is how long a client may take to receive one piece of a stream.
+// chunkTime is the time in which a client must receive one piece of a stream.
 const chunkTime = time.Minute
 
-// lastChunkTime is that when the service stops.
+// lastChunkTime replaces chunkTime while the service stops.
 const lastChunkTime = 5 * time.Second
 
 func (a *api) chunkTime() time.Duration {
@@ -26,7 +26,7 @@ func (a *api) chunkTime() time.Duration {
 	return chunkTime
 }
 
-// runSync gives the platform's result as it comes: its bytes, its Content-Type, of any length.
+// runSync returns the platform's result as it arrives, of any length.
 func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, error) {
 	body, err := a.readBody(in)
 	if err != nil {
@@ -36,14 +36,14 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	callIn(ctx).turn.end() // synchronous runs have slots of their own
+	callIn(ctx).turn.end() // synchronous runs have a limit of their own
 	release, ok := a.streaming.enter()
 	if !ok {
 		return nil, errStopping
 	}
 	result, err := a.Broker.RunSync(ctx, user(ctx), req)
 	_, w := humago.Unwrap(in.http)
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have outlasted the server's
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have lasted longer than the server's write deadline
 	if err != nil {
 		release()
 		return nil, aboutRequest(err)
@@ -54,16 +54,16 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	}}, nil
 }
 
-// stream passes on what comes as it comes. A stream that breaks ends in a broken connection: the client must not take a
-// part for the whole.
+// stream copies the result to the client. If the result breaks off, it cuts the connection, so that the client does not
+// take a part for the whole.
 func (a *api) stream(ctx huma.Context, result *dispatch.SyncResult) {
 	defer result.Body.Close()
 	_, w := humago.Unwrap(ctx)
 	w.Header().Set("Content-Type", cmp.Or(result.ContentType, "application/octet-stream"))
-	w.Header().Set("Content-Security-Policy", "sandbox") // if it is a page, it is not ours
+	w.Header().Set("Content-Security-Policy", "sandbox") // a result that is a page must not act as a page of this service
 	w.WriteHeader(http.StatusOK)
 	if err := a.pass(w, result.Body); err != nil {
-		a.Log.WarnContext(ctx.Context(), "stream broken", "error", err)
+		a.Log.WarnContext(ctx.Context(), "synchronous result broken off", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listSyncRuns gives the user's synchronous runs, newest first, in the shape of the list of jobs and in parts of at most
-// [longestPage]. They are not among the jobs, where clients of before would not expect them.
+// listSyncRuns returns the user's synchronous runs, newest first, as a list of jobs in pages of at most [longestPage].
+// The list of all jobs does not contain them, because existing clients do not expect them there.
 func (a *api) listSyncRuns(ctx context.Context, in *request, query url.Values, q pageQuery) (*encodedStatus, error) {
 	u, path := user(ctx), in.http.URL().Path
 	return a.awaitPart(ctx, in, func(ctx context.Context, _ time.Duration) (*listPart, string, error) {
@@ -22,10 +22,10 @@ func (a *api) listSyncRuns(ctx context.Context, in *request, query url.Values, q
 		runs = runs[:min(len(runs), q.limit)]
 		for _, r := range runs {
 			part.to.Job = dispatch.Place{Created: r.Created, ID: int64(r.ID)}
-			part.see(jobDigest(r))
+			part.add(jobDigest(r))
 		}
 		if part.more {
-			part.see(1)
+			part.add(1)
 		}
 		part.write = func(ctx context.Context, w io.Writer) error { return a.writeSyncRuns(ctx, w, runs) }
 		return part, a.next(u, path, query, part.more, part.to), nil

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	manyItems = 10 // of a page, unless the client says how many; as STAC API
+	manyItems = 10 // items of a page by default, as in STAC API
 	mostItems = 100
 )
 
 const mediaGeoJSON = "application/geo+json"
 
-// TaskCollection is the results of a task.
+// TaskCollection is the STAC Collection of a task's results.
 type TaskCollection struct {
 	Type        string `json:"type" enum:"Collection"`
 	Version     string `json:"stac_version" example:"1.0.0"`
@@ -30,8 +30,8 @@ type TaskCollection struct {
 	Title       string `json:"title"`
 	Description string `json:"description"`
 	License     string `json:"license" example:"proprietary"`
-	Extent      Object `json:"extent" doc:"Of the finished jobs: their tiles, and of their results what is known"`
-	Links       []Link `json:"links" nullable:"false" doc:"With the relation items: the Items, one for each finished job"`
+	Extent      Object `json:"extent" doc:"Extent of the finished jobs: their tiles, and what is known of their results"`
+	Links       []Link `json:"links" nullable:"false" doc:"The link with the relation items leads to the Items, one for each finished job"`
 }
 
 // Geometry is a GeoJSON geometry, or null.
@@ -43,7 +43,7 @@ func (Geometry) Schema(huma.Registry) *huma.Schema {
 		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}}
 }
 
-// Link leads from a STAC object to another.
+// Link is a link between STAC objects.
 type Link struct {
 	Rel   string `json:"rel" example:"items"`
 	Href  string `json:"href" format:"uri"`
@@ -51,39 +51,39 @@ type Link struct {
 	Title string `json:"title,omitempty"`
 }
 
-// Item is the results of one finished job of a task.
+// Item is the STAC Item of one finished job.
 type Item struct {
 	Type       string            `json:"type" enum:"Feature"`
 	Version    string            `json:"stac_version" example:"1.0.0"`
-	ID         string            `json:"id" example:"42" doc:"The job's"`
+	ID         string            `json:"id" example:"42" doc:"Id of the job"`
 	Collection string            `json:"collection" example:"task-7"`
-	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the dimension where that is a bounding box or GeoJSON, else the extent of the results; null where neither is known"`
+	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the dimension if that is a bounding box or GeoJSON, else the extent of the results; null if neither is known"`
 	Bbox       []float64         `json:"bbox,omitempty" nullable:"false"`
 	Properties map[string]any    `json:"properties"`
 	Links      []Link            `json:"links" nullable:"false"`
-	Assets     map[string]Object `json:"assets" doc:"Of the job's results"`
+	Assets     map[string]Object `json:"assets" doc:"Assets of the job's results"`
 }
 
-// ItemPage is some of a task's Items, in the order in which the jobs finished.
+// ItemPage is a page of a task's Items, in the order in which the jobs finished.
 type ItemPage struct {
 	Type     string `json:"type" enum:"FeatureCollection"`
 	Features []Item `json:"features" nullable:"false"`
-	Links    []Link `json:"links" nullable:"false" doc:"With the relation next: the next page, where there is one"`
-	Matched  int    `json:"numberMatched" doc:"How many jobs have finished"`
+	Links    []Link `json:"links" nullable:"false" doc:"The link with the relation next leads to the next page"`
+	Matched  int    `json:"numberMatched" doc:"Number of finished jobs"`
 	Returned int    `json:"numberReturned"`
 }
 
-// TaskTiles is a task's jobs on a map.
+// TaskTiles is a map of a task's jobs.
 type TaskTiles struct {
 	Type     string `json:"type" enum:"FeatureCollection"`
-	Features []Tile `json:"features" nullable:"false" doc:"In the order of the values"`
+	Features []Tile `json:"features" nullable:"false" doc:"In the order of the dimension's values"`
 }
 
-// Tile is one job on a map.
+// Tile is one job on the map.
 type Tile struct {
 	Type       string         `json:"type" enum:"Feature"`
-	ID         int64          `json:"id" doc:"The job's"`
-	Geometry   Geometry       `json:"geometry" doc:"As that of its Item"`
+	ID         int64          `json:"id" doc:"Id of the job"`
+	Geometry   Geometry       `json:"geometry" doc:"The geometry of the job's Item"`
 	Bbox       []float64      `json:"bbox,omitempty" nullable:"false"`
 	Properties TileProperties `json:"properties"`
 }
@@ -95,7 +95,7 @@ type TileProperties struct {
 	Failure  string   `json:"failure,omitempty"`
 }
 
-// geoJSON is an answer of the media type of GeoJSON, which the framework does not write by itself.
+// geoJSON is a response of the media type application/geo+json, which huma does not write by itself.
 type geoJSON struct {
 	ContentType  string `header:"Content-Type"`
 	CacheControl string `header:"Cache-Control"`
@@ -138,7 +138,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	}}, nil
 }
 
-// widen adds a job's tile, and what else is known of its results, to an extent.
+// widen adds a job's tile and the known extent of its results to e.
 func widen(e *stac.Extent, p dispatch.Part) {
 	var own stac.Extent
 	own.Collection(objectOf(p.Collection))
@@ -200,7 +200,7 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	return a.writeGeoJSON(itemOf(f.Task, f.Parts[0], a.resultsAt(in, id)))
 }
 
-// itemOf makes the STAC Item of a finished job.
+// itemOf returns the STAC Item of a finished job.
 func itemOf(t dispatch.TaskRecord, p dispatch.Part, at string) Item {
 	c := objectOf(p.Collection)
 	var extent stac.Extent
@@ -214,7 +214,7 @@ func itemOf(t dispatch.TaskRecord, p dispatch.Part, at string) Item {
 	}
 	datetimes(properties, extent, p.Moved)
 	if p.Err != nil {
-		properties["description"] = "The platform gives no results: " + dispatch.TextFor(p.Err)
+		properties["description"] = "The platform does not provide results: " + dispatch.TextFor(p.Err)
 	}
 	i := Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
 		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties, Assets: map[string]Object{}}
@@ -228,7 +228,8 @@ func itemOf(t dispatch.TaskRecord, p dispatch.Part, at string) Item {
 	return i
 }
 
-// datetimes writes the time of an Item. STAC wants one: where the results tell none, it is when the job finished.
+// datetimes writes the time of an Item, which STAC requires. If the results name none, it is the time when the job
+// finished.
 func datetimes(properties map[string]any, e stac.Extent, finished time.Time) {
 	first, last := e.Times()
 	switch {
@@ -273,7 +274,7 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 	})}, nil
 }
 
-// tile writes where a job is. One that was purged since it was seen is left out.
+// tile writes a job with its tile. It writes nothing for a job that was purged after the list was read.
 func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 	if j.Cut {
 		release, err := r.reserve(j.Owner, j.Size)
@@ -297,7 +298,8 @@ func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 
 func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id) }
 
-// resultsAt is the address of a task's results: as the operator says clients reach the broker, else as this client did.
+// resultsAt returns the address of a task's results: below the configured public URL, or else below the address that
+// the client used.
 func (a *api) resultsAt(in *request, id dispatch.TaskID) string {
 	base := strings.TrimSuffix(a.PublicURL, "/")
 	if base == "" {
@@ -309,13 +311,13 @@ func (a *api) resultsAt(in *request, id dispatch.TaskID) string {
 	return fmt.Sprintf("%s/upscale_tasks/%d/results", base, id)
 }
 
-// itemLimit reads how many Items a page may have. More than the most are not given, which STAC API allows.
+// itemLimit reads the number of Items of a page. A larger number than mostItems is reduced to it, as STAC API permits.
 func (r *request) itemLimit() (int, []dispatch.Fault) {
 	n, faults := r.number("limit", manyItems, 1, 10_000)
 	return min(n, mostItems), faults
 }
 
-// query leads to the page behind a mark.
+// query returns the query of the page behind a mark.
 func query(limit int, after dispatch.Mark) string {
 	if after == (dispatch.Mark{}) {
 		return fmt.Sprintf("?limit=%d", limit)
@@ -323,7 +325,7 @@ func query(limit int, after dispatch.Mark) string {
 	return fmt.Sprintf("?limit=%d&token=%d-%d", limit, after.At.UnixNano(), after.Job)
 }
 
-// mark reads the place in the order of Items that a next link led to.
+// mark reads the position of a page from the query parameter token.
 func (r *request) mark() (m dispatch.Mark, faults []dispatch.Fault) {
 	u := r.http.URL()
 	text := u.Query().Get("token")
@@ -339,29 +341,29 @@ func (r *request) mark() (m dispatch.Mark, faults []dispatch.Fault) {
 	return dispatch.Mark{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
 }
 
-// taskResultRoutes declares what tells of the results of whole tasks.
+// taskResultRoutes registers the operations on the results of tasks.
 func (a *api) taskResultRoutes() {
 	failures := []int{401, 403, 404, 409, 422, 429, 501, 502, 503, 504}
 	register(a, huma.Operation{OperationID: "get_upscale_task_results", Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: []string{"tasks"},
-		Summary: "The results of a task",
-		Description: "A STAC Collection of what the finished jobs gave, also while others still run. The link items leads to an Item for each of them. " +
-			"The extent is that of their tiles, and of their results what is known: of results that were not read yet, a hundred are.",
+		Summary: "Get the results of a task",
+		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The link items leads to an Item for each finished job. " +
+			"The extent covers their tiles and the known extents of their results; up to 100 results that were not read yet are read for it.",
 		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskResults)
 	register(a, huma.Operation{OperationID: "list_upscale_task_items", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: []string{"tasks"},
-		Summary: "The results of a task's finished jobs",
-		Description: "STAC Items in pages, in the order in which the jobs finished: who follows the next links sees each once, also while the task runs. " +
-			"The assets are those of the jobs' results. Each page asks the platform once for each of its jobs, and not while the links that it gave before hold.",
+		Summary: "List the results of a task's finished jobs",
+		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next links gets each Item once, also while the task runs. " +
+			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a, a.errors(failures...))}, a.listItems)
 	register(a, huma.Operation{OperationID: "get_upscale_task_item", Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: []string{"tasks"},
-		Summary: "The results of one finished job of a task", Description: "A STAC Item.",
+		Summary: "Get the results of one finished job of a task", Description: "Returns a STAC Item.",
 		Parameters: []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles", Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: []string{"tasks"},
-		Summary: "A task's jobs on a map", Description: "GeoJSON: for each job its tile and its status. The geometry is the value of the dimension, and null where that is neither a bounding box nor GeoJSON.",
+		Summary: "Get a map of a task's jobs", Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the dimension, or null if that is neither a bounding box nor GeoJSON.",
 		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))}, a.readTaskTiles)
 }
 
 var (
-	itemsParam = &huma.Param{Name: "limit", In: "query", Description: "Items of a page; at most 100 are given",
+	itemsParam = &huma.Param{Name: "limit", In: "query", Description: "Maximum number of Items, 100 at most",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(10_000.0), Default: manyItems}}
-	tokenParam = &huma.Param{Name: "token", In: "query", Description: "From a next link: which page", Schema: &huma.Schema{Type: huma.TypeString}}
+	tokenParam = &huma.Param{Name: "token", In: "query", Description: "The token in a next link", Schema: &huma.Schema{Type: huma.TypeString}}
 )

@@ -93,7 +93,7 @@ func TestItemsOfATask(t *testing.T) {
 		t.Errorf("the Item is another: %s", d)
 	}
 	second := page.Features[1]
-	if second.Properties["description"] != "The platform gives no results: It gave a web page." || len(second.Assets) != 0 || second.Properties["datetime"] != "2026-05-01T10:30:00Z" {
+	if second.Properties["description"] != "The platform does not provide results: It gave a web page." || len(second.Assets) != 0 || second.Properties["datetime"] != "2026-05-01T10:30:00Z" {
 		t.Errorf("%+v", second)
 	}
 

@@ -81,7 +81,7 @@ func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTask
 	return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 }
 
-// taskID reads the path. An integer that no task can have is the id of no task.
+// taskID reads the task id from the path. An integer that no task can have is answered as an id of no task.
 func (r *request) taskID() (dispatch.TaskID, error) { return parseTaskID(r.http.Param("task_id")) }
 
 func parseTaskID(text string) (dispatch.TaskID, error) {
@@ -98,7 +98,7 @@ func parseTaskID(text string) (dispatch.TaskID, error) {
 
 var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}
 
-// aboutTask gives the error of a request for a task: what is not found is the task.
+// aboutTask turns NotFound into the response for a missing task.
 func aboutTask(err error) error {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.NotFound {
 		return errNoTask
@@ -106,7 +106,7 @@ func aboutTask(err error) error {
 	return err
 }
 
-// parseTask reads an UpscalingTaskRequest, and gives all that is wrong with it.
+// parseTask reads an UpscalingTaskRequest and returns all its faults.
 func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
 	f, faults := a.open(body)
 	if f == nil {
@@ -119,7 +119,7 @@ func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []di
 	return r, d, append(faults, *f.faults...)
 }
 
-// list gives the elements of a member that is an array of at least one and at most so many.
+// list returns the elements of a member that must be an array of 1 to limit elements.
 func (f *form) list(name string, limit int) (values []json.RawMessage) {
 	raw := f.required(name)
 	switch {

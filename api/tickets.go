@@ -21,38 +21,38 @@ import (
 
 const (
 	ticketLasts = 30 * time.Second
-	// ticketKept is how long the use of a ticket is remembered beyond its end, so that clocks of replicas and of the
-	// database which differ by minutes do not make it good again.
+	// ticketKept is how long the use of a ticket is remembered after it expires, so that clocks of replicas and of the
+	// database that differ by minutes do not make it valid again.
 	ticketKept = 10 * time.Minute
 	ticketSalt = 16   // bytes
 	maxTicket  = 4096 // characters
 )
 
-// Ticket opens one stream as the user who asked for it.
+// Ticket opens one stream for the user who requested it.
 type Ticket struct {
-	Ticket  string    `json:"ticket" doc:"For the query of a stream's address, as ticket"`
-	Expires time.Time `json:"expires" doc:"It opens a stream until then, once"`
+	Ticket  string    `json:"ticket" doc:"Value of the query parameter ticket of a stream's address"`
+	Expires time.Time `json:"expires" doc:"Until then it opens one stream"`
 }
 
 type ticketAnswer struct{ Body Ticket }
 
-// admission is what a ticket says.
+// admission is the content of a ticket.
 type admission struct {
 	User  dispatch.UserID
-	Ends  time.Time // of the token that it was given for, and so of the stream; zero: never
-	Until time.Time // of the ticket
+	Ends  time.Time // expiry of the token that the ticket was issued for, and so of the stream; zero: never
+	Until time.Time // expiry of the ticket
 }
 
 var errBadTicket = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
-	message: "The ticket is not valid here: it was used before, or is older than 30 seconds. Get a new one by POST /tickets."}
+	message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST /tickets."}
 
-// ticketRoutes declare how clients get a ticket. Without a memory of those that were used there are none.
+// ticketRoutes registers the operation that issues tickets. Without UseOnce there are none.
 func (a *api) ticketRoutes() {
 	if a.UseOnce == nil {
 		return
 	}
 	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets", Tags: []string{"streams"},
-		Summary: "A ticket that opens one stream",
+		Summary: "Get a ticket that opens one stream",
 		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place of the token. The ticket is good once, for 30 seconds, " +
 			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that the ticket was asked for with. " +
 			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered with 429.",
@@ -72,8 +72,9 @@ func (a *api) createTicket(ctx context.Context, _ *request) (*ticketAnswer, erro
 	return &ticketAnswer{Ticket{text, t.Until.UTC()}}, err
 }
 
-// admitted gives who opens a stream with a ticket, which is used up by that. Why one is refused is not told.
-func (a *api) admitted(ctx context.Context, ticket string) (identity.Caller, error) {
+// redeem returns the caller that a ticket was issued to, and uses the ticket up. It does not tell why a ticket is
+// refused.
+func (a *api) redeem(ctx context.Context, ticket string) (identity.Caller, error) {
 	t, use, err := openTicket(a.ticketKey, ticket)
 	if a.UseOnce == nil || err != nil || !time.Now().Before(t.Until) {
 		return identity.Caller{}, errBadTicket
@@ -91,14 +92,14 @@ func (a *api) admitted(ctx context.Context, ticket string) (identity.Caller, err
 	return identity.Caller{User: t.User, Expires: t.Ends}, nil
 }
 
-// ticketKey is the same in all processes that share a secret.
+// ticketKey derives the key of tickets from a secret. Processes with the same secret get the same key.
 func ticketKey(secret dispatch.Secret) []byte {
 	key := sha256.Sum256([]byte("ticket " + secret.Reveal()))
 	return key[:]
 }
 
-// sealTicket writes a ticket that tells nothing to those who read it in an address. Each has a key of its own, derived with a
-// random salt, so that their number has no limit.
+// sealTicket encrypts a ticket, because URLs may be logged. Each ticket has its own key, derived with a random salt, so
+// that the number of tickets is not limited.
 func sealTicket(key []byte, t admission) (string, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -113,7 +114,7 @@ func sealTicket(key []byte, t admission) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealer.Seal(salt, nil, text, nil)), nil
 }
 
-// openTicket is the inverse of sealTicket. use names the ticket, however its text is spelled.
+// openTicket is the inverse of sealTicket. use identifies the ticket, independent of how its text is encoded.
 func openTicket(key []byte, ticket string) (t admission, use string, err error) {
 	if len(ticket) > maxTicket {
 		return t, "", errors.New("the ticket is too long")

@@ -17,40 +17,40 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// Area is a part of the Earth in GeoJSON.
+// Area is an area on the Earth in GeoJSON.
 type Area struct{ json.RawMessage }
 
 // Schema implements [huma.SchemaProvider].
 func (Area) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
-		Description: "GeoJSON: a Polygon, a MultiPolygon, a Feature, or a FeatureCollection of those",
+		Description: "A GeoJSON Polygon, MultiPolygon or Feature, or a FeatureCollection of those",
 		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString,
 			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
 		Required: []string{"type"},
 		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6, 51}, {4.2, 50.7}}}}}}
 }
 
-// TileRequest is an area to be split.
+// TileRequest is an area to split into tiles.
 type TileRequest struct {
 	AOI  Area   `json:"aoi"`
-	Grid string `json:"grid" enum:"20x20km,250x250km" doc:"Name of a grid, see /grids"`
-	Clip *bool  `json:"clip,omitempty" nullable:"true" default:"true" doc:"Whether the tiles are cut at the border of the area; false: whole cells"`
+	Grid string `json:"grid" enum:"20x20km,250x250km" doc:"Name of a grid of GET /grids"`
+	Clip *bool  `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
 }
 
-// GeometryCollection is the tiles of an area (RFC 7946, 3.1.8).
+// GeometryCollection is the tiles of an area (RFC 7946, section 3.1.8).
 type GeometryCollection struct {
 	Type       string            `json:"type" enum:"GeometryCollection"`
 	Geometries []json.RawMessage `json:"geometries" nullable:"false" doc:"A Polygon or a MultiPolygon for each tile"`
-	IDs        []string          `json:"ids" nullable:"false" doc:"The name of each tile's cell: the same for every area"`
+	IDs        []string          `json:"ids" nullable:"false" doc:"The id of each tile's cell, which is the same for every area"`
 }
 
-// Grid is one way to split the Earth.
+// Grid is a division of the Earth into cells.
 type Grid struct {
 	Name        string  `json:"name" example:"20x20km"`
 	Description string  `json:"description"`
-	CellWidth   float64 `json:"cell_width" doc:"Metres, along the middle of a cell"`
+	CellWidth   float64 `json:"cell_width" doc:"Metres, at the middle of a cell"`
 	CellHeight  float64 `json:"cell_height" doc:"Metres"`
-	Cells       int     `json:"cells" doc:"On the globe"`
+	Cells       int     `json:"cells" doc:"Number of cells of the whole grid"`
 	CRS         string  `json:"crs" example:"OGC:CRS84"`
 }
 
@@ -64,11 +64,12 @@ func (a *api) listGrids(context.Context, *request) (*grids, error) {
 	return &grids{all}, nil
 }
 
-// tilesWithin is how long the body of a request to /tiles, the work on it, and writing the answer may take, each.
+// tilesWithin bounds three times of a request to /tiles: receiving the body, splitting the area, and writing the
+// response.
 const tilesWithin = 20 * time.Second
 
-// createTiles splits an area. Anybody may ask, so all of it is bounded: how many requests and answers are in memory at
-// once, and how many areas are split at once, which is less than there are cores.
+// createTiles splits an area. It needs no sign-in, so everything is bounded: the number of requests and responses in
+// memory, and the number of areas that are split at once, which is less than the number of cores.
 func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamResponse, error) {
 	release, err := a.tiling.enter(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamRespons
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		defer release()
 		_, w := humago.Unwrap(ctx)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // a recorder in a test has none
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // recorders in tests have no deadline
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		if _, err := w.Write(tiles); err != nil {
@@ -91,10 +92,10 @@ func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamRespons
 	}}, nil
 }
 
-// split reads a request and gives its answer.
+// split reads a request to /tiles and returns its tiles.
 func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	_, w := humago.Unwrap(in.http)
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime))) // likewise
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime))) // recorders in tests have no deadline
 	body, err := a.readUpTo(in, min(budget.TilesBody.Most, a.Limits.Body), " (bound "+budget.TilesBody.Name+")")
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 }
 
 func gaveUp(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.tiles", Text: "The area was not split in time.", Err: err}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.tiles", Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
 }
 
 func (a *api) parseTiles(m *budget.Meter, body []byte) (g *grid.Grid, area *grid.Area, clip bool, faults []dispatch.Fault) {
@@ -171,7 +172,7 @@ func (a *api) tiles(m *budget.Meter, g *grid.Grid, area *grid.Area, clip bool) (
 	return append(append(out, ids...), `]}`...), nil
 }
 
-// sayArea says what is wrong with an area.
+// sayArea returns the text for a fault of an area.
 func sayArea(err error) string {
 	if over, ok := errors.AsType[*budget.Exceeded](err); ok && over.Bound.Name == budget.TilesSteps.Name {
 		return "The area costs too much to check: " + err.Error() + ". Simplify it, or take a part of it."
@@ -179,27 +180,27 @@ func sayArea(err error) string {
 	return err.Error()
 }
 
-// tooCostly is the error for an area beyond a bound, or for one whose time is over.
+// tooCostly returns the error for an area that exceeds a bound or the time limit.
 func tooCostly(err error) error {
 	if _, over := errors.AsType[*budget.Exceeded](err); !over {
 		return gaveUp(err)
 	}
-	return dispatch.InvalidBody("api.tiles", "The tiles of the area cost too much: "+err.Error()+
+	return dispatch.InvalidBody("api.tiles", "Splitting the area costs too much: "+err.Error()+
 		". Simplify it, take a smaller area, or a coarser grid.", "aoi")
 }
 
 func (a *api) tooManyTiles(n string) error {
 	return dispatch.InvalidBody("api.tiles", fmt.Sprintf(
-		"The area has %s tiles, and at most %d are made at once. Take a smaller area or a coarser grid.", n, a.Limits.Tiles), "aoi")
+		"The area has %s tiles; at most %d are allowed. Take a smaller area or a coarser grid.", n, a.Limits.Tiles), "aoi")
 }
 
-// turnstile lets a few in at once.
+// turnstile bounds how many may be inside at once.
 type turnstile chan struct{}
 
-// tilingAtOnce is how many requests and answers of /tiles are in memory at once: some 33 MiB each.
+// tilingAtOnce bounds the requests and responses of /tiles that are in memory at once, each about 33 MiB.
 const tilingAtOnce = 8
 
-// newTurnstile is for areas that are split at the same time: a core is left for others.
+// newTurnstile returns the turnstile for areas that are split at once. It leaves one core for other work.
 func newTurnstile() turnstile { return make(turnstile, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 const turnWithin = 5 * time.Second
@@ -212,7 +213,7 @@ func (t turnstile) enter(ctx context.Context) (release func(), err error) {
 		return func() { <-t }, nil
 	case <-timer.C:
 		return nil, refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnWithin),
-			message: "Too many areas are being split at the moment. Ask again in a few seconds."}
+			message: "Too many areas are being split at the moment. Repeat the request in a few seconds."}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

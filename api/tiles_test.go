@@ -92,7 +92,7 @@ func TestTooManyTilesAreNotMade(t *testing.T) {
 	c := newWorld().config()
 	c.Limits.Tiles = 7
 	f := failed(t, ask(New(c), "POST", "/tiles", brussels), 422, "VALIDATION_ERROR")
-	if !strings.Contains(f.Detail[0].Msg, "at most 7") {
+	if !strings.Contains(f.Detail[0].Msg, "at most 7 are allowed") {
 		t.Error(f.Detail[0].Msg)
 	}
 }

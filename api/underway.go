@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// turnOfRequest is how long a request waits for those of its user or address that came before.
+// turnOfRequest bounds how long a request waits for earlier requests of its user or address.
 const turnOfRequest = 10 * time.Second
 
-// underWay bounds the requests of each of many clients that are worked on at once. More wait in the order in which they came.
+// underWay bounds how many requests of each client are served at once. Further ones wait in the order of their arrival.
 type underWay[K comparable] struct{ shares[K] }
 
-// enter waits for a turn of a client, for turnOfRequest at most. The error is that of ctx, or [context.DeadlineExceeded].
+// enter waits for a turn of the client, for turnOfRequest at most. It returns the error of ctx or
+// [context.DeadlineExceeded].
 func (u *underWay[K]) enter(ctx context.Context, client K) (release func(), err error) {
 	if release = u.tryAcquire(client, 1); release != nil {
 		return release, nil
@@ -24,13 +25,14 @@ func (u *underWay[K]) enter(ctx context.Context, client K) (release func(), err 
 	return u.acquire(waiting, client, 1)
 }
 
-// turn is what a request has of a bound. It is given back while the request waits for others than the broker, and at its end.
+// turn is a request's place among those that are served at once. It is released while the request waits for something
+// outside the broker, and at its end.
 type turn struct {
 	enter func(context.Context) (release func(), err error)
 
 	mu      sync.Mutex
-	release func() // nil: given back
-	waits   int    // of the request, that are under way
+	release func() // nil: the turn is released
+	waits   int    // waits of this request that have begun and not ended
 	ended   bool
 }
 
@@ -42,7 +44,8 @@ func take[K comparable](ctx context.Context, u *underWay[K], client K) (*turn, e
 	return t, err
 }
 
-// pause gives the turn back until resume is called as often. A nil turn is that of a request that is not counted.
+// pause releases the turn until resume was called as often as pause. A nil turn belongs to a request that is not
+// counted.
 func (t *turn) pause() {
 	if t == nil {
 		return
@@ -53,8 +56,8 @@ func (t *turn) pause() {
 	t.mu.Unlock()
 }
 
-// resume waits for the turn again. A request that gets none within turnOfRequest goes on without: what it did may have been
-// recorded already, so it must be answered.
+// resume waits for the turn again. A request that gets no turn within turnOfRequest continues without one: its effects
+// may already be stored, so it must be answered.
 func (t *turn) resume(ctx context.Context) {
 	if t == nil || !t.lacks(-1) {
 		return
@@ -72,7 +75,7 @@ func (t *turn) resume(ctx context.Context) {
 	t.release = release
 }
 
-// lacks changes the number of waits and reports whether the turn is to be taken again.
+// lacks adds to the number of waits and reports whether the turn must be taken again.
 func (t *turn) lacks(more int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +83,7 @@ func (t *turn) lacks(more int) bool {
 	return t.waits == 0 && !t.ended && t.release == nil
 }
 
-// end gives the turn back for good. It may be repeated.
+// end releases the turn for good. It may be called more than once.
 func (t *turn) end() {
 	if t == nil {
 		return
@@ -98,15 +101,15 @@ func (t *turn) giveBack() {
 	}
 }
 
-// idle gives the turn of a call back until resume is called.
+// idle releases the turn of a call until resume is called.
 func (c *call) idle() (resume func(context.Context)) {
 	t := c.turn
 	t.pause()
 	return t.resume
 }
 
-// countAddress bounds the requests of one address whose user is not known yet, and those that need none. Those of a known user
-// count for the user alone: one who has many under way keeps no other waiting behind the same address.
+// countAddress bounds the requests of one address, until their user is known or if they need none. Requests of a known
+// user count for that user alone, so that a user with many requests does not delay others behind the same address.
 func (a *api) countAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := callIn(r.Context())
@@ -123,7 +126,7 @@ func (a *api) countAddress(next http.Handler) http.Handler {
 	})
 }
 
-// countUser has the request of a known user count for the user, and no longer for its address. The turn ends with the request.
+// countUser counts a request for its user instead of its address, until the request ends.
 func (a *api) countUser(ctx context.Context) error {
 	c := callIn(ctx)
 	c.turn.end()
@@ -137,5 +140,5 @@ func (a *api) countUser(ctx context.Context) error {
 
 func errUnderWay(whose, bound string, most int64) refusal {
 	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnOfRequest),
-		message: fmt.Sprintf("Too many requests of %s are under way: %s is %d, and more wait for %.0f seconds at most.", whose, bound, most, turnOfRequest.Seconds())}
+		message: fmt.Sprintf("Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. Repeat the request later.", whose, bound, most, turnOfRequest.Seconds())}
 }

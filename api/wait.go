@@ -17,22 +17,22 @@ import (
 
 const longestWait = time.Minute
 
-var errTooManyWaits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many requests that wait for a change.", header: retryAfter(10 * time.Second)}
+var errTooManyWaits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "You have too many requests that wait for a change. End one, or repeat this one without wait.", header: retryAfter(10 * time.Second)}
 
-// errNotModified is answered to a client that has what is asked for (RFC 9110 section 15.4.5).
+// errNotModified is the response to a client whose copy is current (RFC 9110, section 15.4.5).
 var errNotModified = refusal{status: http.StatusNotModified, code: "NOT_MODIFIED"}
 
-// waiting is how a client wants to be told of changes: after how long at the latest, and what it has already.
+// waiting is what a request asks for with wait and If-None-Match.
 type waiting struct {
 	wait    time.Duration
 	known   validators
 	header  http.Header     // of the response
-	changed <-chan struct{} // what is shown may have changed; nil for a request that does not wait
+	changed <-chan struct{} // signals that the response may have changed; nil for a request that does not wait
 	release func()          // must be called at the end
 }
 
-// await reads wait, in seconds from 0 to 60, and If-None-Match. A request that waits takes one of the places that its user
-// has for that, and watches.
+// await reads the query parameter wait (seconds, clamped to 0…60) and the header If-None-Match. A request that waits
+// takes one of its user's places and subscribes to changes.
 func (a *api) await(ctx context.Context, in *request, watch func() (changed <-chan struct{}, stop func())) (waiting, error) {
 	wait, faults := in.wait()
 	if len(faults) > 0 {
@@ -69,11 +69,11 @@ func (r *request) wait() (time.Duration, []dispatch.Fault) {
 	return time.Duration(min(max(seconds, 0), longestWait.Seconds()) * float64(time.Second)), nil
 }
 
-// validators are the entity tags of If-None-Match without their weakness, which does not count there (RFC 9110 section
-// 13.1.2), or the one validator *.
+// validators are the entity tags of If-None-Match without the prefix W/, which does not matter there (RFC 9110, section
+// 13.1.2), or the single element *.
 type validators []string
 
-// parseValidators reads a list of entity tags up to the first that is none.
+// parseValidators reads a list of entity tags up to the first malformed one.
 func parseValidators(lines []string) (all validators) {
 	rest := strings.Join(lines, ",")
 	if strings.TrimSpace(rest) == "*" {
@@ -93,11 +93,13 @@ func (v validators) match(tag string) bool {
 	return slices.Contains(v, "*") || slices.Contains(v, strings.TrimPrefix(tag, "W/"))
 }
 
-// etag is a weak validator (RFC 9110 section 8.8.1): it leaves out when the platform was asked.
+// etag returns a weak validator (RFC 9110, section 8.8.1), because responses also contain the time when the platform
+// was asked.
 func etag(digest uint64) string { return `W/"` + strconv.FormatUint(digest, 36) + `"` }
 
-// awaitChange gives what see shows as soon as its ETag is another than the client's, or if the client sent none, than at
-// first; or when the time is over or the service stops. If the client's still holds then, the error is a 304.
+// awaitChange calls see until its ETag differs from those of the client, or from the first one if the client sent none,
+// until the wait is over, or until the service stops. If the client's ETag is still current then, it returns
+// errNotModified.
 func awaitChange[T any](ctx context.Context, a *api, w waiting, see func(ctx context.Context, fresh time.Duration) (T, error), tag func(T) string) (T, error) {
 	end := time.Now().Add(w.wait)
 	shown, err := seeOrStop(ctx, a, see, a.Freshness)
@@ -121,7 +123,7 @@ func awaitChange[T any](ctx context.Context, a *api, w waiting, see func(ctx con
 	return shown, err
 }
 
-// seeOrStop calls see. If the service stops while it waits for a platform, it gives what is known.
+// seeOrStop calls see. If the service stops while see waits for a platform, it returns what is known.
 func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, time.Duration) (T, error), fresh time.Duration) (T, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -134,8 +136,8 @@ func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, tim
 	return shown, err
 }
 
-// afterChange returns when there may be something new, with the freshness to look with: as known after a signal, else
-// the platform is to be asked.
+// afterChange waits for a possible change. It returns the freshness to read with: as known after a signal, else with
+// the platform asked.
 func (a *api) afterChange(ctx context.Context, changed <-chan struct{}, left time.Duration) time.Duration {
 	resume := callIn(ctx).idle()
 	defer resume(ctx)

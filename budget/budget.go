@@ -103,17 +103,17 @@ type Meter struct {
 	ctx   context.Context
 	bound Bound
 	spent int64
-	look  int64 // of spent, when the context is looked at next
+	look  int64 // the value of spent at which the context is checked next
 	err   error
 }
 
-// Meter starts to count steps against the bound.
+// Meter returns a meter for the bound.
 func (b Bound) Meter(ctx context.Context) *Meter { return &Meter{ctx: ctx, bound: b} }
 
-// lookEvery is how many steps pass before the context is looked at again.
+// lookEvery is how many steps pass between two checks of the context.
 const lookEvery = 4096
 
-// Spend counts n steps and reports whether the work may go on. Once it has reported false it always does.
+// Spend counts n steps and reports whether the work may continue. After it has returned false, it always returns false.
 func (m *Meter) Spend(n int) bool {
 	switch {
 	case m == nil:
@@ -133,7 +133,7 @@ func (m *Meter) Spend(n int) bool {
 	return m.err == nil
 }
 
-// Err is why the work must stop: an [*Exceeded], the error of the context, or nil.
+// Err returns why the work must stop: an [*Exceeded], the error of the context, or nil.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil
@@ -141,7 +141,7 @@ func (m *Meter) Err() error {
 	return m.err
 }
 
-// Spent is the number of steps so far.
+// Spent returns the number of steps so far.
 func (m *Meter) Spent() int64 {
 	if m == nil {
 		return 0

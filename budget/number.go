@@ -2,8 +2,8 @@ package budget
 
 import "bytes"
 
-// Number checks the text of one valid JSON number against NumberLength and NumberExponent. Exact arithmetic with numbers
-// beyond them costs memory and time out of proportion to their text.
+// Number checks the text of one valid JSON number against NumberLength and NumberExponent. Beyond them, exact
+// arithmetic costs memory and time out of proportion to the text.
 func Number(text []byte) error {
 	if err := NumberLength.Check(int64(len(text))); err != nil {
 		return err
@@ -21,8 +21,8 @@ func Number(text []byte) error {
 	return nil
 }
 
-// Numbers checks every number of a JSON text, in time linear in its length. A text that is not JSON is judged by whatever
-// looks like a number outside of its strings.
+// Numbers checks every number of a JSON text, in time linear in its length. In a text that is not JSON it checks
+// everything outside of strings that looks like a number.
 func Numbers(text []byte) error {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -48,7 +48,7 @@ func inNumber(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
 
-// afterString gives the index behind the string that begins at i.
+// afterString returns the index after the string that begins at i.
 func afterString(text []byte, i int) int {
 	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {

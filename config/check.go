@@ -14,12 +14,12 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// leastMemory is what the process needs, in bytes.
+// leastMemory is the least memory, in bytes, that the process can work with.
 const leastMemory = 128 << 20
 
 var typeOfTexts = reflect.TypeFor[[]string]()
 
-// finish derives what was left open and checks what holds between keys.
+// finish derives settings that were left open and checks rules that concern several keys.
 func (r *reader) finish(c *Config) {
 	r.finishDatabase(c)
 	r.checkTransport(c)
@@ -56,20 +56,20 @@ func (r *reader) finish(c *Config) {
 	r.noteLinks(c)
 }
 
-// noteLinks says what users cannot do for want of an address.
+// noteLinks notes which functions are missing because public_url or another address is not set.
 func (r *reader) noteLinks(c *Config) {
 	if c.PublicURL == "" && slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
 		c.Notes = append(c.Notes, "public_url is missing: users are shown the identity provider's account page to link their accounts, and no page to let jobs run while they are away")
 	}
 }
 
-// checkTransport says what goes over the network unprotected.
+// checkTransport notes unprotected traffic, and checks the TLS files.
 func (r *reader) checkTransport(c *Config) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		r.failAt("tls", "cert and key go together: the files of the certificate and of its private key")
+		r.failAt("tls", "set both cert and key: the files of the certificate and of its private key")
 	}
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !loopback(host) && c.TLS.CertFile == "" && !c.Development {
-		c.Notes = append(c.Notes, "listen is not a loopback address and tls.cert is missing: tokens cross the network unprotected unless a proxy before the broker ends TLS")
+		c.Notes = append(c.Notes, "listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a proxy in front of the broker terminates TLS")
 	}
 	u, err := url.Parse(c.Database.Reveal())
 	if err == nil && u.Scheme == "postgres" && !loopback(u.Hostname()) && u.Hostname() != "" && u.Query().Get("sslmode") != "verify-full" && !c.Development {
@@ -82,7 +82,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// checkVault requires keys where several processes may have to share users' secrets.
+// checkVault requires keys if several processes may share users' secrets.
 func (r *reader) checkVault(c *Config) {
 	if c.Vault.Keys != "" {
 		if _, err := identity.ParseKeyring(c.Vault.Keys); err != nil {
@@ -94,7 +94,7 @@ func (r *reader) checkVault(c *Config) {
 	switch {
 	case !asUser || r.failed("vault.keys"):
 	case strings.HasPrefix(c.Database.Reveal(), "postgres:"):
-		r.failAt("vault.keys", "is missing: access: user on PostgreSQL needs it, to keep users' tokens sealed; `eodispatch vault key` makes one")
+		r.failAt("vault.keys", "is missing: access: user on PostgreSQL needs a key, to store users' tokens encrypted; create one with `eodispatch vault key`")
 	default:
 		c.Notes = append(c.Notes, "vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have ended")
 	}
@@ -115,7 +115,7 @@ func (r *reader) checkSecrets(c *Config) {
 	}
 	for _, key := range r.literals {
 		if key != "database" || carriesPassword(c.Database.Reveal()) {
-			r.failAt(key, "a secret must not stand in the file: write env:NAME or file:PATH (development: true allows it)")
+			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: true allows it)")
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (r *reader) checkURL(c *Config, key, text string) {
 	}
 }
 
-// require reports a key that is missing.
+// require reports a missing key. It returns whether the key is set.
 func (r *reader) require(key, value, what string) bool {
 	if value == "" {
 		r.failAt(key, "is missing: %s", what)
@@ -146,7 +146,7 @@ func (r *reader) finishIdentity(c *Config) {
 		id.Audience = []string{id.ClientID}
 	}
 	if slices.Contains(id.Clients, "") {
-		r.failAt("identity.clients", "must not have an empty text")
+		r.failAt("identity.clients", "must not contain an empty text")
 	}
 	if len(id.Audience) == 0 {
 		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
@@ -194,10 +194,10 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 		return
 	}
 	if p.Access != dispatch.AccessUser && p.Exchange != nil {
-		r.failAt(key+".exchange", "is for access: user, but access is %s: remove one", p.Access)
+		r.failAt(key+".exchange", "is only for access: user, but access is %s: remove the key or change access", p.Access)
 	}
 	if p.Access != dispatch.AccessShared && p.ServiceAccount != nil {
-		r.failAt(key+".service_account", "is for access: shared, but access is %s: remove one", p.Access)
+		r.failAt(key+".service_account", "is only for access: shared, but access is %s: remove the key or change access", p.Access)
 	}
 	r.checkUsers(c, p, key+".users")
 	switch p.Access {
@@ -208,7 +208,7 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 	}
 }
 
-// checkUsers says at the start who is not held back from an account that costs somebody money.
+// checkUsers checks who may use a shared account, and notes accounts that any user may charge.
 func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 	u := p.Users
 	switch {
@@ -217,11 +217,11 @@ func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 			"users: {jobs: …, claim: …} bounds that", p.Name))
 	case u == nil:
 	case p.Access == dispatch.AccessUser:
-		r.failAt(key, "is for an account that users share, but access is user: remove it")
+		r.failAt(key, "limits an account that users share, but access is user: remove it")
 	case (u.Claim == "") != (len(u.AnyOf) == 0):
-		r.failAt(key, "claim and any_of go together: a claim of users' tokens, and what it must have one of")
+		r.failAt(key, "set both claim and any_of: a claim of users' tokens, and the values of which it must have one")
 	case slices.Contains(u.AnyOf, ""):
-		r.failAt(key+".any_of", "must not have an empty text")
+		r.failAt(key+".any_of", "must not contain an empty text")
 	}
 }
 
@@ -235,8 +235,8 @@ func (r *reader) checkExchange(c *Config, p *Platform, key string) {
 	if r.failed(key+".driver") || !r.require(key+".driver", e.Driver, "write "+KeycloakBroker+", or another driver") {
 		return
 	}
-	r.belongs(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at ours")
-	r.belongs(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at our provider")
+	r.belongs(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at the broker's provider")
+	r.belongs(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at the broker's provider")
 	r.belongs(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
 	if grant {
 		r.checkClient(key, e.ClientSecret, e.ClientKey)
@@ -251,27 +251,27 @@ func (r *reader) checkExchange(c *Config, p *Platform, key string) {
 		r.failAt(key, "%s needs the platform's issuer, and that must be identity.issuer: nobody else may see users' tokens", Passthrough)
 	}
 	if id := c.Identity; id.ClientID == "" || id.ClientSecret+id.ClientKey == "" {
-		r.failAt(key, "exchanging tokens needs identity.client_id and identity.client_secret or .client_key")
+		r.failAt(key, "token exchange needs identity.client_id and either identity.client_secret or identity.client_key")
 	}
 }
 
-// checkClient: a client proves who it is by a secret or by a key.
+// checkClient checks that a client has either a secret or a key.
 func (r *reader) checkClient(key string, secret, private dispatch.Secret) {
 	switch {
 	case secret+private == "":
 		r.failAt(key+".client_secret", "is missing: write env:NAME or file:PATH")
 	case secret != "" && private != "":
-		r.failAt(key+".client_key", "takes the place of client_secret: remove one")
+		r.failAt(key+".client_key", "and client_secret are both set: remove one of them")
 	}
 }
 
-// belongs reports a key that this driver does not have, or that it needs and is missing.
+// belongs reports a key that the driver does not have, or that it needs and is missing.
 func (r *reader) belongs(key, value string, has, needed bool, what string) {
 	switch {
 	case has && needed:
 		r.require(key, value, what)
 	case !has && value != "":
-		r.failAt(key, "this driver has none: remove it")
+		r.failAt(key, "this driver does not use the key: remove it")
 	}
 }
 
@@ -284,7 +284,7 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
 	r.checkClient(key, a.ClientSecret, a.ClientKey)
 	if slices.Contains(a.Allow, "") {
-		r.failAt(key+".allow", "must not have an empty text")
+		r.failAt(key+".allow", "must not contain an empty text")
 	}
 	for name, value := range map[string]string{"token_url": a.TokenURL, "issuer": a.Issuer} {
 		if value != "" {
@@ -293,25 +293,26 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 	}
 	switch {
 	case a.TokenURL+a.Issuer+a.Provider == "", a.TokenURL != "" && a.Issuer+a.Provider != "":
-		r.failAt(key, "write one of token_url, issuer and provider, or provider with the issuer that it must be")
+		r.failAt(key, "set one of token_url, issuer and provider, or provider together with the expected issuer")
 	case a.Provider != "" && a.Issuer == "":
 		r.checkPinned(c, p, key+".issuer")
 	}
 }
 
-// checkPinned refuses a service account whose issuer the platform alone would name: it would say which server gets the secret.
-// BACKENDS has no place for an issuer, and a deployment must be able to switch by its image, so there it is only said.
+// checkPinned refuses a service account whose issuer only the platform names, because the platform could then choose
+// the server that receives the secret. BACKENDS has no key for the issuer and must keep working, so there it is only
+// noted.
 func (r *reader) checkPinned(c *Config, p *Platform, key string) {
 	if r.origin[r.at["platforms"]] != "BACKENDS" {
-		r.failAt(key, "is missing beside provider: the platform would say which server gets the account's secret; write the issuer that it must be")
+		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the account's secret; write the expected issuer")
 		return
 	}
 	variable := prefix + "_" + strings.ToUpper(strings.NewReplacer("[", "_", "]", "", ".", "_").Replace(key))
-	c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is missing beside provider: the platform says which server gets "+
-		"the account's secret; write the issuer that it must be into %s", p.Name, variable))
+	c.Notes = append(c.Notes, fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses which server receives "+
+		"the account's secret; set the expected issuer in %s", p.Name, variable))
 }
 
-// checkUnique finds platforms that could not be told apart, by name or by address.
+// checkUnique reports platforms with the same name or address.
 func (r *reader) checkUnique(platforms []Platform) {
 	names, addresses := claims{}, claims{}
 	for i, p := range platforms {
@@ -326,7 +327,7 @@ func (r *reader) checkUnique(platforms []Platform) {
 	}
 }
 
-// claims holds who was first to have a value.
+// claims records which key first used a value.
 type claims map[string]string
 
 func (r *reader) claim(taken claims, value, key, what string) {
@@ -337,7 +338,7 @@ func (r *reader) claim(taken claims, value, key, what string) {
 	taken[value] = key
 }
 
-// address is where jobs of a platform go, without what makes no difference between servers.
+// address returns a platform's address in one spelling, together with its protocol.
 func address(p Platform, endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package config reads how the broker is set up: a YAML file, EODISPATCH_… variables, and the variables of the service
-// that this one replaces. Whatever is wrong is reported at once, each with its place and what to do.
+// Package config reads the settings of the broker: a YAML file, EODISPATCH_… variables, and the variables of the
+// service that this one replaces. It reports all faults at once, each with its place and what to do.
 package config
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Config is a configuration that was checked. The tag `yaml` names a key, `default` is what it is when absent, `oneof`
-// lists what it may be.
+// Config is a configuration without faults. The tag `yaml` names a key, `default` is the value of an absent key, and
+// `oneof` lists the permitted values.
 type Config struct {
 	Listen        string          `yaml:"listen" default:"127.0.0.1:8080"` // host:port
 	TLS           TLS             `yaml:"tls"`
-	PublicURL     string          `yaml:"public_url"`      // where clients reach the broker; "": not told
-	Proxies       []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is believed
+	PublicURL     string          `yaml:"public_url"`      // base URL that clients use; "": unknown
+	Proxies       []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is trusted
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Identity      Identity        `yaml:"identity"`
 	Vault         Vault           `yaml:"vault"`
@@ -28,54 +28,56 @@ type Config struct {
 	CORS          CORS            `yaml:"cors"`
 	About         About           `yaml:"about"`
 	Log           Log             `yaml:"log"`
-	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // how old a status may be that clients are told
+	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // maximum age of a status before its platform is asked
 	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
 
-	// GiveUpAfter is how long a job is tried for that the platform turns away, or that cannot be found out about.
+	// GiveUpAfter is how long the broker tries to submit a job that the platform refuses or whose fate cannot be found
+	// out.
 	GiveUpAfter time.Duration `yaml:"give_up_after" default:"24h"`
-	// StalledAfter is how long a platform may say the same of a job until its owner is told, and PlatformLimits.FreeStalled frees its slot.
+	// StalledAfter is how long a platform may report no progress of a job before its owner is told and
+	// PlatformLimits.FreeStalled frees its slot.
 	StalledAfter time.Duration `yaml:"stalled_after" default:"6h"`
 
-	// Notes are what an operator should be told at the start though it is no error.
+	// Notes are warnings for the operator that do not prevent the start.
 	Notes []string `yaml:"-"`
 }
 
-// TLS names the files, in PEM, with which the broker serves by TLS itself; both or none. They are read again when they change.
+// TLS names the PEM files for serving by TLS; both or none. The files are read again when they change.
 type TLS struct {
-	CertFile string `yaml:"cert"` // the chain, the broker's own first
+	CertFile string `yaml:"cert"` // certificate chain, the broker's own certificate first
 	KeyFile  string `yaml:"key"`
 }
 
-// Identity is the provider whose tokens the broker's clients bring, and the broker's own client there.
+// Identity is the provider whose tokens the broker accepts, and the broker's own client there.
 type Identity struct {
 	Issuer       string          `yaml:"issuer"`
 	Audience     []string        `yaml:"audience"` // absent: the client's id
-	Clients      []string        `yaml:"clients"`  // whose tokens are taken by their azp, whatever their aud is
+	Clients      []string        `yaml:"clients"`  // clients whose tokens are accepted by their azp, whatever their aud
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
-	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
+	ClientKey    dispatch.Secret `yaml:"client_key"` // used instead of the secret: a private key in PEM
 
-	SessionGrants bool          `yaml:"session_grants" default:"true"` // act on from users' sessions, where the provider gives leave
+	SessionGrants bool          `yaml:"session_grants" default:"true"` // continue in users' sessions, if the provider permits it
 	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"`  // how long waiting jobs wait for their user
 }
 
-// Vault says how secrets of users are kept. Without keys none are.
+// Vault configures the encryption of users' secrets. Without keys none are stored.
 type Vault struct {
 	Keys dispatch.Secret `yaml:"keys"` // see identity.ParseKeyring
 }
 
-// Platform is one external back-end. One that is given without a protocol becomes two: NAME for openEO, and NAME-ogc for
-// OGC API - Processes.
+// Platform is one external back-end. A platform without a protocol becomes two: NAME for openEO, and NAME-ogc for OGC
+// API - Processes.
 type Platform struct {
 	Name           string          `yaml:"name"`
 	Protocol       Protocol        `yaml:"protocol" oneof:"openeo ogc-api-processes"`
 	Endpoint       string          `yaml:"endpoint"`
 	Aliases        []string        `yaml:"aliases"`
 	Access         dispatch.Access `yaml:"access" oneof:"user shared open"`
-	Exchange       *Exchange       `yaml:"exchange"`        // set where access is user
-	ServiceAccount *ServiceAccount `yaml:"service_account"` // set where access is shared
-	Users          *Users          `yaml:"users"`           // not where access is user
-	TokenPrefix    string          `yaml:"token_prefix"`    // openEO: what goes before the token; "": derived by issuer
+	Exchange       *Exchange       `yaml:"exchange"`        // for access: user
+	ServiceAccount *ServiceAccount `yaml:"service_account"` // for access: shared
+	Users          *Users          `yaml:"users"`           // not for access: user
+	TokenPrefix    string          `yaml:"token_prefix"`    // openEO: prefix of the token; "": derived from the issuer
 	Issuer         string          `yaml:"issuer"`          // of the platform's tokens; "": not known
 	Limits         PlatformLimits  `yaml:"limits"`
 	Submit         Submit          `yaml:"submit" default:"at_most_once" oneof:"at_most_once at_least_once"`
@@ -84,7 +86,7 @@ type Platform struct {
 	StartSettlesAfter time.Duration `yaml:"start_settles_after"`
 }
 
-// Protocol is what a platform speaks.
+// Protocol is the protocol of a platform.
 type Protocol string
 
 const (
@@ -92,7 +94,7 @@ const (
 	OGCProcess Protocol = "ogc-api-processes"
 )
 
-// Label is the label of the jobs that a platform of this protocol takes.
+// Label returns the label of the jobs for a platform of this protocol.
 func (p Protocol) Label() dispatch.Label {
 	if p == OGCProcess {
 		return dispatch.OGCProcess
@@ -100,7 +102,7 @@ func (p Protocol) Label() dispatch.Label {
 	return dispatch.OpenEO
 }
 
-// Submit says what to do with a submission whose fate cannot be found out.
+// Submit is the policy for a submission whose fate cannot be found out.
 type Submit string
 
 const (
@@ -108,105 +110,105 @@ const (
 	AtLeastOnce Submit = "at_least_once"
 )
 
-// The exchange drivers.
+// The names of the exchange drivers.
 const (
 	KeycloakBroker          = "keycloak-broker"           // Keycloak's Identity Brokering API, version 2
 	KeycloakRequestedIssuer = "keycloak-requested-issuer" // Keycloak's legacy token exchange (V1): requested_issuer=alias
-	TokenExchange           = "token-exchange"            // RFC 8693 at our own provider, for another audience
-	JWTGrant                = "jwt-grant"                 // RFC 8693 at ours, then RFC 7523 at the platform's
+	TokenExchange           = "token-exchange"            // RFC 8693 at the broker's provider, for another audience
+	JWTGrant                = "jwt-grant"                 // RFC 8693 at the broker's provider, then RFC 7523 at the platform's provider
 	Passthrough             = "passthrough"               // the caller's own token
 )
 
-// Exchange is how the caller's token becomes one that the platform takes.
+// Exchange configures how the caller's token is exchanged for one that the platform accepts.
 type Exchange struct {
 	Driver   string `yaml:"driver" oneof:"keycloak-broker keycloak-requested-issuer token-exchange jwt-grant passthrough"`
-	Alias    string `yaml:"alias"`    // keycloak-…: of the platform's identity provider at ours
-	Audience string `yaml:"audience"` // token-exchange: the platform at our provider; jwt-grant: absent, the platform's issuer
+	Alias    string `yaml:"alias"`    // keycloak-…: alias of the platform's identity provider at the broker's provider
+	Audience string `yaml:"audience"` // token-exchange: the platform at the broker's provider; jwt-grant: default the platform's issuer
 
-	LinkLife time.Duration `yaml:"link_life" default:"1h"` // keycloak-…: how long a link lasts that is not used
+	LinkLife time.Duration `yaml:"link_life" default:"1h"` // keycloak-…: how long an unused link lasts
 
 	// jwt-grant: the broker's own client at the platform's provider.
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
-	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
+	ClientKey    dispatch.Secret `yaml:"client_key"` // used instead of the secret: a private key in PEM
 }
 
-// ServiceAccount is the one account under which all jobs of a platform run. Its tokens come from TokenURL, or from the
-// token endpoint that Issuer's discovery document names, or from the issuer that the openEO back-end lists as Provider,
-// which must then be Issuer where that is set.
+// ServiceAccount is the account under which all jobs of a platform run. Its tokens come from TokenURL, from the token
+// endpoint in Issuer's discovery document, or from the issuer that the openEO back-end lists as Provider; if Issuer is
+// set too, that issuer must equal it.
 type ServiceAccount struct {
 	TokenURL     string          `yaml:"token_url"`
 	Issuer       string          `yaml:"issuer"`
 	Provider     string          `yaml:"provider"`
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
-	ClientKey    dispatch.Secret `yaml:"client_key"` // in place of the secret: a private key in PEM
-	Allow        []string        `yaml:"allow"`      // what requests may do under it, see dispatch.Permits
+	ClientKey    dispatch.Secret `yaml:"client_key"` // used instead of the secret: a private key in PEM
+	Allow        []string        `yaml:"allow"`      // what requests may do with the account, see dispatch.Permits
 }
 
-// Users says who may use an account that users share, and how much of it each.
+// Users limits who may use a shared account, and how much of it one user may use.
 type Users struct {
-	Jobs  int      `yaml:"jobs"`         // that have not ended; absent: as many as limits.user_jobs
-	Daily int      `yaml:"jobs_per_day"` // submitted in 24 hours; absent: as many as limits.user_jobs_per_day
-	Claim string   `yaml:"claim"`        // of a user's token, see identity.Caller.Has; absent: everybody may
-	AnyOf []string `yaml:"any_of"`       // what the claim must have one of
+	Jobs  int      `yaml:"jobs"`         // jobs of one user that have not ended; absent: limits.user_jobs
+	Daily int      `yaml:"jobs_per_day"` // jobs that one user submits in 24 hours; absent: limits.user_jobs_per_day
+	Claim string   `yaml:"claim"`        // claim of a user's token, see identity.Caller.Has; absent: every user may use the account
+	AnyOf []string `yaml:"any_of"`       // the claim must have one of these values
 }
 
-// PlatformLimits are the limits that the broker keeps towards a platform.
+// PlatformLimits limits what the broker sends to a platform.
 type PlatformLimits struct {
-	Jobs     int           `yaml:"jobs"`                 // at the platform at once, per account; absent: as many as it takes
-	Requests int           `yaml:"requests" default:"8"` // at once, per account
-	Rate     Pace          `yaml:"rate"`                 // of requests, of all accounts together; absent: none
+	Jobs     int           `yaml:"jobs"`                 // jobs at the platform at once, per account; absent: as many as it accepts
+	Requests int           `yaml:"requests" default:"8"` // requests at once, per account
+	Rate     Pace          `yaml:"rate"`                 // request rate of all accounts together; absent: unlimited
 	MinPoll  time.Duration `yaml:"min_poll" default:"2s"`
-	Send     time.Duration `yaml:"send" default:"30s"` // how long one request may take
+	Send     time.Duration `yaml:"send" default:"30s"` // maximum duration of one request
 
-	FreeStalled bool `yaml:"free_stalled" default:"false"` // a job that has not moved for StalledAfter takes no slot, see dispatch.Job.FreesSlot
+	FreeStalled bool `yaml:"free_stalled" default:"false"` // a job without progress for StalledAfter takes no slot, see dispatch.Job.FreesSlot
 }
 
-// Applications says where the documents may lie that users name by URL.
+// Applications limits which documents users may name by URL.
 type Applications struct {
-	AllowHosts []string `yaml:"allow_hosts"` // empty: any public host, by https
+	AllowHosts []string `yaml:"allow_hosts"` // empty: any public host, with https
 }
 
-// Limits are the limits that the broker keeps towards its clients.
+// Limits limits the broker's clients.
 type Limits struct {
 	Body            Size `yaml:"body" default:"10MiB"`
 	Values          int  `yaml:"values" default:"10000"`              // of one task
-	UserJobs        int  `yaml:"user_jobs" default:"100000"`          // of one user that have not ended
-	UserDaily       int  `yaml:"user_jobs_per_day" default:"1000000"` // that one user submits in 24 hours
-	UserBytes       Size `yaml:"user_bytes" default:"1GiB"`           // of the requests of one user's jobs that have not ended
-	Memory          Size `yaml:"memory"`                              // of the process; absent: as the container's limit says
-	Connections     int  `yaml:"connections" default:"10000"`         // open at once, in each process
-	RateUser        Pace `yaml:"rate_user"`                           // of one user's requests, in each process; absent: none
-	RateAddress     Pace `yaml:"rate_address"`                        // likewise of one address
-	RateSignIn      Pace `yaml:"rate_sign_in" default:"10/s"`         // likewise of one address, on the pages where users sign in
-	UserRequests    int  `yaml:"user_requests" default:"16"`          // of one user that are worked on at once, in each process
-	AddressRequests int  `yaml:"address_requests" default:"512"`      // likewise of one address, while the user is not known
-	Streams         int  `yaml:"streams" default:"100"`               // WebSockets of one user, in each process; likewise requests that wait
+	UserJobs        int  `yaml:"user_jobs" default:"100000"`          // jobs of one user that have not ended
+	UserDaily       int  `yaml:"user_jobs_per_day" default:"1000000"` // jobs that one user submits in 24 hours
+	UserBytes       Size `yaml:"user_bytes" default:"1GiB"`           // bytes of the requests of one user's jobs that have not ended
+	Memory          Size `yaml:"memory"`                              // memory of the process; absent: the container's limit
+	Connections     int  `yaml:"connections" default:"10000"`         // open connections of each process
+	RateUser        Pace `yaml:"rate_user"`                           // requests of one user to each process; absent: unlimited
+	RateAddress     Pace `yaml:"rate_address"`                        // requests of one address to each process; absent: unlimited
+	RateSignIn      Pace `yaml:"rate_sign_in" default:"10/s"`         // requests of one address to the sign-in pages of each process
+	UserRequests    int  `yaml:"user_requests" default:"16"`          // requests of one user that each process serves at once
+	AddressRequests int  `yaml:"address_requests" default:"512"`      // requests of one address without a known user that each process serves at once
+	Streams         int  `yaml:"streams" default:"100"`               // WebSockets of one user in each process, and waiting requests of one user
 }
 
-// Streams says how WebSockets are opened.
+// Streams configures how WebSockets are opened.
 type Streams struct {
-	QueryTokens bool `yaml:"query_token" default:"true"` // by a token in the address, too
+	QueryTokens bool `yaml:"query_token" default:"true"` // accept access tokens in the query
 }
 
-// Compat is what older clients need.
+// Compat switches on behavior that older clients rely on.
 type Compat struct {
 	SubmittedAsCreated bool `yaml:"submitted_as_created" default:"false"`
 }
 
-// CORS lists the web origins whose pages may call the broker; empty: none.
+// CORS lists the origins whose pages may call the broker; empty: none.
 type CORS struct {
 	AllowedOrigins []string `yaml:"allowed_origins"`
 }
 
-// About heads the OpenAPI document.
+// About is the head of the OpenAPI document.
 type About struct {
 	Title       string `yaml:"title" default:"eodispatch"`
 	Description string `yaml:"description"`
 }
 
-// Log says how the log is written.
+// Log configures the format and level of the log.
 type Log struct {
 	Format string     `yaml:"format" default:"auto" oneof:"auto text json"`
 	Level  slog.Level `yaml:"level" default:"info"`

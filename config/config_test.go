@@ -270,26 +270,26 @@ func TestFaults(t *testing.T) {
 	}{
 		"not YAML":             {yaml: "={a: ", want: "x.yaml:1: this is not YAML: did not find expected node content"},
 		"a list":               {yaml: "=- a", want: "x.yaml: write a mapping of keys to values"},
-		"two documents":        {yaml: "---\n{}", want: "remove what comes after ---"},
-		"unknown key":          {yaml: "listn: a", want: "x.yaml:5: listn: this key is not known; did you mean listen?"},
-		"unknown deep key":     {yaml: "log: {colour: red}", want: "x.yaml:5: log.colour: this key is not known"},
-		"a key twice":          {yaml: "log: {level: info, level: warn}", want: "x.yaml:5: log.level: is given twice: first in line 5"},
+		"two documents":        {yaml: "---\n{}", want: "remove everything after"},
+		"unknown key":          {yaml: "listn: a", want: "x.yaml:5: listn: the key is not known; did you mean listen?"},
+		"unknown deep key":     {yaml: "log: {colour: red}", want: "x.yaml:5: log.colour: the key is not known"},
+		"a key twice":          {yaml: "log: {level: info, level: warn}", want: "x.yaml:5: log.level: the key is duplicated: it is first set in line 5"},
 		"listen":               {yaml: "listen: 8080", want: "x.yaml:5: listen: write HOST:PORT"},
 		"public_url":           {yaml: "public_url: dispatch", want: "public_url: write an absolute URL"},
 		"public_url http":      {yaml: "public_url: http://dispatch.example.org", want: "public_url: use https; http is for development only"},
-		"URL with a password":  {yaml: "public_url: https://u:p@dispatch.example.org", want: "must not carry a name and password"},
-		"URL with a query":     {yaml: "public_url: https://dispatch.example.org?a=b", want: "leave out what comes after"},
+		"URL with a password":  {yaml: "public_url: https://u:p@dispatch.example.org", want: "must not contain a user name and password"},
+		"URL with a query":     {yaml: "public_url: https://dispatch.example.org?a=b", want: "remove the query or fragment"},
 		"URL of another kind":  {yaml: "public_url: ftp://dispatch.example.org", want: "use https instead of ftp"},
 		"mysql":                {env: []string{"DATABASE_URL=mysql+pymysql://u:canary@h/db"}, want: "DATABASE_URL: database: MySQL and MariaDB are not supported: use PostgreSQL"},
 		"unknown database":     {yaml: "database: oracle://h", want: "database: the database oracle is not known"},
 		"database, no scheme":  {yaml: "database: eo", want: "database: write sqlite:FILE or postgres://"},
 		"database, no file":    {yaml: "database: 'sqlite:'", want: "database: name a file"},
 		"postgres, no name":    {yaml: "database: postgres://h", want: "database: write postgres://USER"},
-		"password in the file": {yaml: "database: postgres://u:canary@h/db", want: "x.yaml:5: database: a secret must not stand in the file: write env:NAME"},
+		"password in the file": {yaml: "database: postgres://u:canary@h/db", want: "x.yaml:5: database: the file must not contain the secret itself: write env:NAME"},
 		"literal secret": {yaml: "=identity: {issuer: https://a.example.org, client_id: a,\n client_secret: canary}",
-			want: "x.yaml:2: identity.client_secret: a secret must not stand in the file: write env:NAME or file:PATH"},
+			want: "x.yaml:2: identity.client_secret: the file must not contain the secret itself: write env:NAME or file:PATH"},
 		"secret's variable":       {yaml: "=identity: {client_secret: env:NO}", want: "identity.client_secret: the variable NO is not set"},
-		"secret's file":           {yaml: "=identity: {client_secret: file:/no/such}", want: "identity.client_secret: cannot read the secret: open /no/such"},
+		"secret's file":           {yaml: "=identity: {client_secret: file:/no/such}", want: "identity.client_secret: the secret cannot be read: open /no/such"},
 		"secret's empty file":     {yaml: "=identity: {client_secret: file:/dev/null}", want: "the file /dev/null is empty"},
 		"no issuer":               {yaml: "=identity: {client_id: a}", want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set KEYCLOAK_HOST"},
 		"no audience":             {yaml: "=identity: {issuer: https://a.example.org}", want: "identity.audience: is missing"},
@@ -301,7 +301,7 @@ func TestFaults(t *testing.T) {
 		"size":                    {yaml: "limits: {body: 10 elephants}", want: "limits.body: write a size such as"},
 		"log format":              {yaml: "log: {format: jsno}", want: "log.format: write one of auto, text, json; did you mean json?"},
 		"log level":               {yaml: "log: {level: loud}", want: "log.level: slog: level string \"loud\": unknown name"},
-		"list for a text":         {yaml: "listen: [a]", want: "listen: write one value"},
+		"list for a text":         {yaml: "listen: [a]", want: "listen: write a single value"},
 		"text for a list":         {yaml: "cors: {allowed_origins: a}", want: "cors.allowed_origins: write a list"},
 		"text for a mapping":      {yaml: "log: a", want: "log: write a mapping of keys to values"},
 		"rate":                    {yaml: "  limits: {rate: 10}", want: "limits.rate: write a rate such as 10/s"},
@@ -323,41 +323,41 @@ func TestFaults(t *testing.T) {
 		"name of an expansion":    {yaml: "- {name: b, endpoint: https://b.example.org, access: open}\n- {name: b-ogc, endpoint: https://c.example.org, access: open}", want: "platforms[2].name: the name b-ogc is also that of platforms[1].name"},
 		"address twice":           {yaml: "- {name: b, endpoint: https://A.example.org/, access: open}", want: "platforms[1].endpoint: this address is also that of platforms[0].endpoint"},
 		"alias twice":             {yaml: "- {name: b, endpoint: https://b.example.org, aliases: [https://a.example.org], access: open}", want: "platforms[1].aliases[0]: this address is also that of platforms[0].endpoint"},
-		"users, not shared":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}, users: {jobs: 2}}", env: []string{"S=s"}, want: "platforms[0].users: is for an account that users share"},
-		"allow, empty value":      {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S, allow: [plan, '']}}", env: []string{"S=s"}, want: "platforms[0].service_account.allow: must not have an empty text"},
-		"users, no value":         {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, users: {claim: groups}}", env: []string{"S=s"}, want: "platforms[0].users: claim and any_of go together"},
-		"users, no claim":         {yaml: "  users: {any_of: [a]}", want: "platforms[0].users: claim and any_of go together"},
-		"users, empty value":      {yaml: "  users: {claim: groups, any_of: [a, '']}", want: "platforms[0].users.any_of: must not have an empty text"},
+		"users, not shared":       {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}, users: {jobs: 2}}", env: []string{"S=s"}, want: "platforms[0].users: limits an account that users share"},
+		"allow, empty value":      {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S, allow: [plan, '']}}", env: []string{"S=s"}, want: "platforms[0].service_account.allow: must not contain an empty text"},
+		"users, no value":         {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, users: {claim: groups}}", env: []string{"S=s"}, want: "platforms[0].users: set both claim and any_of"},
+		"users, no claim":         {yaml: "  users: {any_of: [a]}", want: "platforms[0].users: set both claim and any_of"},
+		"users, empty value":      {yaml: "  users: {claim: groups, any_of: [a, '']}", want: "platforms[0].users.any_of: must not contain an empty text"},
 		"users, none":             {yaml: "  users: {jobs: 0}", want: "platforms[0].users.jobs: write a whole number from 1"},
-		"exchange, not user":      {yaml: "  exchange: {driver: keycloak-requested-issuer, alias: b}", want: "exchange: is for access: user, but access is open"},
-		"account, not shared":     {yaml: "  service_account: {client_id: b}", want: "service_account: is for access: shared, but access is open"},
+		"exchange, not user":      {yaml: "  exchange: {driver: keycloak-requested-issuer, alias: b}", want: "exchange: is only for access: user, but access is open"},
+		"account, not shared":     {yaml: "  service_account: {client_id: b}", want: "service_account: is only for access: shared, but access is open"},
 		"no exchange":             {yaml: "=" + user + "}", env: []string{"S=s"}, want: "platforms[0].exchange: is missing: access: user needs"},
 		"no driver":               {yaml: "=" + user + "exchange: {alias: a}}", env: []string{"S=s"}, want: "exchange.driver: is missing"},
 		"no alias":                {yaml: "=" + user + "exchange: {driver: keycloak-requested-issuer}}", env: []string{"S=s"}, want: "exchange.alias: is missing"},
 		"unknown driver":          {yaml: "=" + user + "exchange: {driver: magic, alias: a}}", env: []string{"S=s"}, want: "exchange.driver: write one of keycloak-broker, keycloak-requested-issuer, token-exchange, jwt-grant, passthrough"},
 		"broker, no alias":        {yaml: "=" + user + "exchange: {driver: keycloak-broker}}", env: []string{"S=s"}, want: "exchange.alias: is missing"},
-		"broker, audience":        {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, audience: b}}", env: []string{"S=s"}, want: "exchange.audience: this driver has none: remove it"},
+		"broker, audience":        {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, audience: b}}", env: []string{"S=s"}, want: "exchange.audience: this driver does not use the key: remove it"},
 		"no audience to exchange": {yaml: "=" + user + "exchange: {driver: token-exchange}}", env: []string{"S=s"}, want: "exchange.audience: is missing"},
-		"token-exchange, alias":   {yaml: "=" + user + "exchange: {driver: token-exchange, audience: a, alias: b}}", env: []string{"S=s"}, want: "exchange.alias: this driver has none: remove it"},
+		"token-exchange, alias":   {yaml: "=" + user + "exchange: {driver: token-exchange, audience: a, alias: b}}", env: []string{"S=s"}, want: "exchange.alias: this driver does not use the key: remove it"},
 		"grant, no issuer":        {yaml: "=" + user + "exchange: {driver: jwt-grant, client_id: a, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange: jwt-grant needs the platform's issuer"},
 		"grant, no client":        {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant}}", env: []string{"S=s"}, want: "exchange.client_id: is missing"},
 		"grant, no secret":        {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a}}", env: []string{"S=s"}, want: "exchange.client_secret: is missing"},
-		"grant, secret and key":   {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a, client_secret: env:S, client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: takes the place of client_secret"},
-		"broker, key":             {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: this driver has none"},
-		"own secret and key":      {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:S, client_key: env:S}", env: []string{"S=s"}, want: "identity.client_key: takes the place of client_secret"},
+		"grant, secret and key":   {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a, client_secret: env:S, client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: and client_secret are both set"},
+		"broker, key":             {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: this driver does not use the key"},
+		"own secret and key":      {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:S, client_key: env:S}", env: []string{"S=s"}, want: "identity.client_key: and client_secret are both set"},
 		"passthrough, another's":  {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: passthrough}}", env: []string{"S=s"}, want: "exchange: passthrough needs the platform's issuer, and that must be identity.issuer"},
-		"passthrough, secret":     {yaml: "=" + user + "issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange.client_secret: this driver has none"},
-		"exchange, no client":     {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-requested-issuer, alias: b}}", want: "exchange: exchanging tokens needs identity.client_id and identity.client_secret"},
+		"passthrough, secret":     {yaml: "=" + user + "issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}", env: []string{"S=s"}, want: "exchange.client_secret: this driver does not use the key"},
+		"exchange, no client":     {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: keycloak-requested-issuer, alias: b}}", want: "exchange: token exchange needs identity.client_id and either identity.client_secret"},
 		"no account":              {yaml: shared + "}", want: "platforms[0].service_account: is missing: access: shared needs"},
 		"account without all":     {yaml: shared + ", service_account: {token_url: https://a.example.org/t}}", want: "service_account.client_id: is missing"},
 		"account's secret":        {yaml: shared + ", service_account: {issuer: https://a.example.org, client_id: a}}", want: "service_account.client_secret: is missing: write env:NAME or file:PATH"},
-		"account's two issuers":   {yaml: shared + ", service_account: {token_url: https://a.example.org, provider: a}}", want: "service_account: write one of token_url, issuer and provider"},
-		"tls, no key":             {yaml: shared + "}\ntls: {cert: a}", want: "tls: cert and key go together"},
+		"account's two issuers":   {yaml: shared + ", service_account: {token_url: https://a.example.org, provider: a}}", want: "service_account: set one of token_url, issuer and provider"},
+		"tls, no key":             {yaml: shared + "}\ntls: {cert: a}", want: "tls: set both cert and key"},
 		"proxy, no network":       {yaml: shared + "}\ntrusted_proxies: [10.0.0.1/40]", want: "trusted_proxies[0]: write a network such as"},
 		"account's http":          {yaml: shared + ", service_account: {token_url: http://a.example.org/t}}", want: "service_account.token_url: use https"},
 		"BACKENDS, not JSON":      {yaml: "=", env: []string{"BACKENDS={canary"}, want: "BACKENDS: write JSON: {\"URL\""},
 		"BACKENDS, wrong type":    {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": "canary"}`}, want: "(wrong type at byte "},
-		"BACKENDS, cut off":       {yaml: "=", env: []string{`BACKENDS={"https://a.example.org"`}, want: "(it ends too early)"},
+		"BACKENDS, cut off":       {yaml: "=", env: []string{`BACKENDS={"https://a.example.org"`}, want: "(the JSON is not complete)"},
 		"BACKENDS, method":        {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": {"auth_method": "NONE"}}`}, want: "BACKENDS: https://a.example.org: auth_method is neither"},
 		"BACKENDS, provider":      {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": {"auth_method": "USER_CREDENTIALS"}}`}, want: "token_provider is missing"},
 		"BACKENDS, credentials":   {yaml: "=", env: []string{`BACKENDS={"https://a.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "canary"}}`}, want: "client_credentials is not PROVIDER/CLIENT_ID/CLIENT_SECRET"},
@@ -399,7 +399,7 @@ func TestAllFaultsAtOnceInTheFilesOrder(t *testing.T) {
 }
 
 func TestNoFile(t *testing.T) {
-	if _, err := Load("/no/such.yaml", nil); err == nil || !strings.Contains(err.Error(), "cannot read the configuration") {
+	if _, err := Load("/no/such.yaml", nil); err == nil || !strings.Contains(err.Error(), "the configuration cannot be read") {
 		t.Errorf("reported: %v", err)
 	}
 }
@@ -419,7 +419,7 @@ platforms:
 func TestAMisspeltVariableIsSaid(t *testing.T) {
 	c := mustLoad(t, strings.Replace(minimal, "client_id: api", "client_id: api, client_secret: env:EODISPATCH_IDENTITY_CLIENT_SECRE", 1),
 		"EODISPATCH_LISTN=x", "EODISPATCH_IDENTITY_CLIENT_SECRE=a", "EODISPATCH_SERVICE_HOST=10.0.0.1", "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=3")
-	want := []string{"the variable EODISPATCH_LISTN is not read; did you mean LISTEN? (without EODISPATCH_)"}
+	want := []string{"the variable EODISPATCH_LISTN is not known and was ignored; did you mean LISTEN? (without EODISPATCH_)"}
 	if diff := cmp.Diff(want, c.Notes); diff != "" {
 		t.Error(diff)
 	}
@@ -460,8 +460,8 @@ func TestTheVaultsKeys(t *testing.T) {
 		want string
 	}{
 		"no key":               {yaml: minimal + "vault: {keys: env:V}", env: []string{"V=canary"}, want: "vault.keys: key 1 is not NAME:BASE64 of 32 bytes"},
-		"literal":              {yaml: minimal + "vault: {keys: '" + vaultKey + "'}", want: "vault.keys: a secret must not stand in the file"},
-		"PostgreSQL, as users": {yaml: user, env: []string{"S=s", "DATABASE_URL=postgresql://h/db"}, want: "vault.keys: is missing: access: user on PostgreSQL needs it"},
+		"literal":              {yaml: minimal + "vault: {keys: '" + vaultKey + "'}", want: "vault.keys: the file must not contain the secret itself"},
+		"PostgreSQL, as users": {yaml: user, env: []string{"S=s", "DATABASE_URL=postgresql://h/db"}, want: "vault.keys: is missing: access: user on PostgreSQL needs a key"},
 	} {
 		_, err := load("x.yaml", []byte(row.yaml), row.env)
 		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), vaultKey[6:]) {
@@ -502,7 +502,7 @@ func TestAnIssuerThatAPlatformNamesIsPinned(t *testing.T) {
 	for given, want := range map[string]bool{"provider: EGI": false, "provider: EGI, issuer: https://c.example.org": true, "issuer: https://c.example.org": true} {
 		_, err := load("x.yaml", []byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, "+
 			"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}"), []string{"S=s"})
-		if want == (err != nil) || err != nil && !strings.Contains(err.Error(), "platforms[0].service_account.issuer: is missing beside provider") {
+		if want == (err != nil) || err != nil && !strings.Contains(err.Error(), "platforms[0].service_account.issuer: is required with provider") {
 			t.Errorf("%s: %v", given, err)
 		}
 	}
@@ -519,7 +519,7 @@ func TestAnIssuerThatAPlatformNamesIsSaid(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		said := slices.ContainsFunc(c.Notes, func(note string) bool {
-			return strings.Contains(note, "service_account.issuer is missing beside provider") && strings.Contains(note, "EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_ISSUER")
+			return strings.Contains(note, "service_account.issuer is required with provider") && strings.Contains(note, "EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_ISSUER")
 		})
 		if said != (name == "open") {
 			t.Errorf("%s: notes %q", name, c.Notes)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong in a configuration.
+// Fault is one fault of a configuration.
 type Fault struct {
 	Where string // file:line, or the name of a variable
-	Key   string // platforms[0].endpoint; "" where no key is meant
-	Text  string // what is wrong and what to do; never a secret
+	Key   string // such as platforms[0].endpoint; "" if the fault concerns no key
+	Text  string // what is wrong and what to do; never contains a secret
 	line  int
 }
 
@@ -20,7 +20,7 @@ func (f Fault) String() string {
 	return f.Where + ": " + f.Key + ": " + f.Text
 }
 
-// Faults is everything that is wrong in a configuration, in the order of the file. It is never empty when returned.
+// Faults is all faults of a configuration, in the order of the file. A Faults error is never empty.
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -31,7 +31,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// meant suggests the known word that is nearest to the one written; "" where none is near.
+// meant suggests the most similar known word; "" if none is similar.
 func meant(word string, known []string) string {
 	best, distance := "", 1+len(word)/3
 	for _, k := range known {
@@ -45,7 +45,7 @@ func meant(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// edits counts the letters to insert, remove or replace between two words.
+// edits returns the edit distance of two words.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

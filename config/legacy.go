@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// addLegacy fills in what the file does not say from the variables of the service that this one replaces, so that a
-// deployment can switch by its image.
+// addLegacy fills in keys that the file does not set from the variables of the service that this one replaces, so that
+// a deployment can switch by changing its image.
 func (r *reader) addLegacy() {
 	r.addText("DATABASE_URL", "", "database")
 	r.addText("KEYCLOAK_CLIENT_ID", "identity", "client_id")
@@ -34,7 +34,8 @@ func (r *reader) addLegacy() {
 	}
 }
 
-// legacyNote names the switch for clients of the service that this one replaces, if its variables are set. "": it is not needed.
+// legacyNote names the compatibility switch for clients of the service that this one replaces, if its variables are
+// set; "" if the switch is not needed.
 func (r *reader) legacyNote(c *Config) string {
 	if c.Compat.SubmittedAsCreated {
 		return ""
@@ -54,12 +55,12 @@ func (r *reader) addText(variable, section, key string) {
 	}
 }
 
-// add sets a key that the file leaves open.
+// add sets a key unless the file sets it.
 func (r *reader) add(variable, section, key string, value *yaml.Node) {
 	mapping := r.root
 	if section != "" {
 		if have := member(r.root, section); have != nil && have.Kind != yaml.MappingNode && !isNull(have) {
-			return // the reader says what is wrong with it
+			return // the reader reports the fault
 		}
 		mapping = r.child(r.root, section, yaml.MappingNode)
 	}
@@ -88,7 +89,7 @@ type backend struct {
 	TokenPrefix       *string `json:"token_prefix"`
 }
 
-// backends turns BACKENDS into a list of platforms that take both protocols.
+// backends converts BACKENDS to a list of platforms without a protocol.
 func (r *reader) backends(text string) *yaml.Node {
 	given := map[string]backend{}
 	list := sequence()
@@ -109,7 +110,7 @@ func (r *reader) backends(text string) *yaml.Node {
 	return list
 }
 
-// jsonTrouble tells what is wrong without the text itself, which may hold secrets.
+// jsonTrouble describes a JSON fault without quoting the text, which may contain secrets.
 func jsonTrouble(err error) string {
 	switch e := err.(type) {
 	case *json.SyntaxError:
@@ -117,7 +118,7 @@ func jsonTrouble(err error) string {
 	case *json.UnmarshalTypeError:
 		return fmt.Sprintf("wrong type at byte %d", e.Offset)
 	}
-	return "it ends too early"
+	return "the JSON is not complete"
 }
 
 func (b backend) platform(address string) (*yaml.Node, error) {
@@ -165,7 +166,7 @@ func (b backend) serviceAccount() (*yaml.Node, error) {
 	return account, nil
 }
 
-// absolute completes an address that lacks its scheme.
+// absolute adds https:// to an address without a scheme.
 func absolute(address string) string {
 	if strings.Contains(address, "://") {
 		return address
@@ -173,7 +174,7 @@ func absolute(address string) string {
 	return "https://" + address
 }
 
-// nameFor makes a platform's name from its address: host, port and path.
+// nameFor returns a platform's name from the host, port and path of its address.
 func nameFor(address string) string {
 	u, err := url.Parse(absolute(address))
 	if err != nil {

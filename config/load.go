@@ -11,18 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// prefix begins the variables that stand for keys.
+// prefix is the prefix of the variables that set keys.
 const prefix = "EODISPATCH"
 
-// Load reads a file, if one is named, and the environment (entries as in [os.Environ]). Variables EODISPATCH_… win over
-// the file, the file over the variables of the deployed service. An error is [Faults].
+// Load reads the settings from a file, unless file is "", and from the environment (entries as in [os.Environ]).
+// EODISPATCH_… variables take precedence over the file, and the file over the variables of the replaced service. The
+// error is [Faults].
 func Load(file string, environ []string) (*Config, error) {
 	if file == "" {
 		return load("", nil, environ)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, Faults{{Where: file, Text: fmt.Sprintf("cannot read the configuration: %v", err)}}
+		return nil, Faults{{Where: file, Text: fmt.Sprintf("the configuration cannot be read: %v", err)}}
 	}
 	return load(file, text, environ)
 }
@@ -51,7 +52,7 @@ func load(file string, text []byte, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// expand gives each platform one protocol: without one it becomes two platforms, each with its own accounts.
+// expand turns a platform without a protocol into two platforms, each with its own accounts.
 func expand(given []Platform) []Platform {
 	var all []Platform
 	for _, p := range given {
@@ -68,7 +69,7 @@ func expand(given []Platform) []Platform {
 	return all
 }
 
-// notes says what is allowed, or not read, that an operator may not expect.
+// notes returns warnings about settings that an operator may not expect.
 func (r *reader) notes(c *Config) []string {
 	var notes []string
 	if c.Development {
@@ -81,7 +82,7 @@ func (r *reader) notes(c *Config) []string {
 			continue
 		}
 		if hint := meant(own, known); hint != "" {
-			notes = append(notes, fmt.Sprintf("the variable %s is not read%s (without %s_)", name, hint, prefix))
+			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name, hint, prefix))
 		}
 	}
 	if note := r.legacyNote(c); note != "" {
@@ -91,7 +92,7 @@ func (r *reader) notes(c *Config) []string {
 	return notes
 }
 
-// keyNames lists the variables of all keys without what they begin with; N stands for the number of an item.
+// keyNames returns the variables of all keys without the prefix; N stands for an index.
 func keyNames(schema reflect.Type, before string) []string {
 	var names []string
 	for _, f := range fields(schema) {
@@ -106,7 +107,7 @@ func keyNames(schema reflect.Type, before string) []string {
 	return names
 }
 
-// numberless puts N for the numbers in a variable's name.
+// numberless replaces the numbers in a variable's name by N.
 func numberless(name string) string {
 	parts := strings.Split(name, "_")
 	for i, part := range parts {

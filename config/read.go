@@ -15,13 +15,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// reader turns a tree into a Config and collects what is wrong.
+// reader converts a tree to a Config and collects faults.
 type reader struct {
 	tree
 	env      variables
-	at       map[string]*yaml.Node // where each key was written
-	literals []string              // keys whose secret stands in the file itself
-	named    map[string]bool       // variables that secrets named
+	at       map[string]*yaml.Node // the node of each key that is set
+	literals []string              // keys whose secret is in the file itself
+	named    map[string]bool       // variables that secrets refer to
 	faults   Faults
 }
 
@@ -33,8 +33,8 @@ func (r *reader) fail(n *yaml.Node, key, format string, args ...any) {
 	r.faults = append(r.faults, f)
 }
 
-// failAt reports what is wrong with a key, at its place or that of the nearest key around it, unless something was
-// reported for it already.
+// failAt reports a fault of a key at the key's place, or at that of the nearest key around it. It reports one fault for
+// each key.
 func (r *reader) failAt(key, format string, args ...any) {
 	if r.failed(key) {
 		return
@@ -51,12 +51,12 @@ func (r *reader) failed(key string) bool {
 	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Key == key })
 }
 
-// failedBelow reports whether anything was reported for a key or what it contains.
+// failedBelow reports whether the key, or a key below it, has a fault.
 func (r *reader) failedBelow(key string) bool {
 	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+"[") })
 }
 
-// failedIn reports whether anything was reported for a variable.
+// failedIn reports whether the variable has a fault.
 func (r *reader) failedIn(variable string) bool {
 	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Where == variable })
 }
@@ -80,7 +80,7 @@ func (r *reader) readStruct(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// setDefault fills in what a missing key stands for, also below it.
+// setDefault sets the default of an absent key and of the keys below it.
 func (r *reader) setDefault(v reflect.Value, f field, path string) {
 	if v.Kind() == reflect.Struct {
 		r.readStruct(newMapping(), v, path)
@@ -100,9 +100,9 @@ func (r *reader) checkKeys(n *yaml.Node, known []field, path string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if line, twice := seen[key.Value]; twice {
-			r.fail(key, join(path, key.Value), "is given twice: first in line %d", line)
+			r.fail(key, join(path, key.Value), "the key is duplicated: it is first set in line %d", line)
 		} else if !slices.Contains(names, key.Value) {
-			r.fail(key, join(path, key.Value), "this key is not known%s", meant(key.Value, names))
+			r.fail(key, join(path, key.Value), "the key is not known%s", meant(key.Value, names))
 		}
 		seen[key.Value] = key.Line
 	}
@@ -118,7 +118,7 @@ func (r *reader) read(n *yaml.Node, v reflect.Value, path string, f field) {
 	case v.Kind() == reflect.Slice:
 		r.readList(n, v, path, f)
 	case n.Kind != yaml.ScalarNode:
-		r.fail(n, path, "write one value")
+		r.fail(n, path, "write a single value")
 	default:
 		r.readScalar(n, v, path, f)
 	}
@@ -188,7 +188,7 @@ func (r *reader) secret(n *yaml.Node, path string) string {
 		text, err := os.ReadFile(file)
 		switch {
 		case err != nil:
-			r.fail(n, path, "cannot read the secret: %v", err)
+			r.fail(n, path, "the secret cannot be read: %v", err)
 		case len(strings.TrimSpace(string(text))) == 0:
 			r.fail(n, path, "the file %s is empty", file)
 		}

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// syntaxError is what the YAML parser says about a file that is not YAML, with the line in front ("line 3: …"). The parser
-// leaves out the line when it is the first.
+// syntaxError matches the YAML parser's error, which begins with the line ("line 3: …") unless that is the first.
 type syntaxError string
 
 func (e syntaxError) Error() string { return string(e) }
 
-// syntaxFaults reports why a file cannot be parsed. Tabs in front of a line are the usual cause, and the parser often names
-// the line before them or none, so each such line is reported instead of the parser's own error.
+// syntaxFaults explains why a file is not YAML. Tabs in the indentation are the usual cause, and the parser often names
+// the line before or none, so each line with such a tab is reported instead of the parser's error.
 func syntaxFaults(file string, text []byte, err error) Faults {
 	e, ok := errors.AsType[syntaxError](err)
 	if !ok {
@@ -28,7 +27,7 @@ func syntaxFaults(file string, text []byte, err error) Faults {
 	return Faults{{Where: fmt.Sprintf("%s:%d", file, line), Text: "this is not YAML: " + problem, line: line}}
 }
 
-// parts separates the line, counted from 1, from the problem.
+// parts separates the line, counted from 1, from the description.
 func (e syntaxError) parts() (line int, problem string) {
 	number, rest, _ := strings.Cut(strings.TrimPrefix(string(e), "line "), ": ")
 	line, err := strconv.Atoi(number)
@@ -38,7 +37,7 @@ func (e syntaxError) parts() (line int, problem string) {
 	return line, rest
 }
 
-// tabFaults reports each line that has a tab among the white space in front of its text.
+// tabFaults reports each line that is indented with a tab.
 func tabFaults(file, text string) (faults Faults) {
 	n := 0
 	for line := range strings.Lines(text) {

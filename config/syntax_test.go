@@ -15,7 +15,7 @@ func TestLoad_ReportsLinesOfSyntaxErrors(t *testing.T) {
 		"-\ta: 1":                       "x.yaml:1: this is not YAML: found character that cannot start any token",
 		"a: b: c\n":                     "x.yaml:1: this is not YAML: mapping values are not allowed in this context",
 		"a: |\n  x\n  \ty\nb: c: d\n":   "x.yaml:4: this is not YAML: mapping values are not allowed in this context",
-		"a: 1\n---\nb: 2\n":             "x.yaml: one document is enough: remove what comes after ---",
+		"a: 1\n---\nb: 2\n":             "x.yaml: the file must hold a single YAML document; remove everything after \"---\"",
 		"identity: [1,\n\t2]\nb: [\n":   "x.yaml:", // the tab is allowed there, the bracket is open
 		"identity: {issuer: x}\nb: @\n": "x.yaml:2: this is not YAML: found character that cannot start any token",
 	} {

@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tree is a configuration as it was written, from a file and from variables.
+// tree is a configuration as written in a file and in variables.
 type tree struct {
 	file   string
 	root   *yaml.Node
 	origin map[*yaml.Node]string // the variable that a node came from; absent: the file
 }
 
-// parse reads one YAML document whose root is a mapping. An empty document is an empty mapping.
+// parse reads a YAML document whose root is a mapping. An empty document is an empty mapping.
 func parse(text []byte) (*yaml.Node, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -32,7 +32,7 @@ func parse(text []byte) (*yaml.Node, error) {
 		return root, syntaxError(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if decoder.Decode(&yaml.Node{}) != io.EOF {
-		return root, errors.New("one document is enough: remove what comes after ---")
+		return root, errors.New(`the file must hold a single YAML document; remove everything after "---"`)
 	}
 	switch top := follow(document.Content[0]); {
 	case isNull(top):
@@ -44,7 +44,7 @@ func parse(text []byte) (*yaml.Node, error) {
 	}
 }
 
-// follow gives the node that an alias stands for.
+// follow resolves an alias.
 func follow(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -54,7 +54,7 @@ func follow(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// member gives the value of a key in a mapping; nil where there is none.
+// member returns the value of a key in a mapping; nil if it is absent.
 func member(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -64,7 +64,7 @@ func member(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// put sets a key in a mapping, in place of what it was.
+// put sets a key in a mapping.
 func put(mapping *yaml.Node, key string, value *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -85,7 +85,7 @@ func sequence(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
 }
 
-// mark notes that a node and all in it came from a variable.
+// mark records that a node and everything in it came from a variable.
 func (t *tree) mark(n *yaml.Node, variable string) *yaml.Node {
 	t.origin[n] = variable
 	for _, child := range n.Content {
@@ -94,7 +94,7 @@ func (t *tree) mark(n *yaml.Node, variable string) *yaml.Node {
 	return n
 }
 
-// where says where a node was written.
+// where returns the place of a node: file:line, or a variable.
 func (t *tree) where(n *yaml.Node) string {
 	switch {
 	case t.origin[n] != "":
@@ -105,8 +105,8 @@ func (t *tree) where(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", t.file, max(n.Line, 1))
 }
 
-// overlay puts variables over what the file says. The variable of a key is the prefix and the key in capitals, for
-// what is below a key joined by underscores, and items of a list by their number from 0: PREFIX_PLATFORMS_0_NAME.
+// overlay sets the keys that variables name. The variable of a key is the prefix and the key in capitals; levels are
+// joined by underscores, and elements of a list are numbered from 0: PREFIX_PLATFORMS_0_NAME.
 func (t *tree) overlay(node *yaml.Node, schema reflect.Type, prefix string, env variables) {
 	for _, f := range fields(schema) {
 		name := prefix + "_" + strings.ToUpper(f.key)
@@ -135,13 +135,13 @@ func (t *tree) overlayItems(node *yaml.Node, f field, name string, env variables
 			list = t.child(node, f.key, yaml.SequenceNode)
 			list.Content = append(list.Content, t.mark(newMapping(), numbered))
 		}
-		if own := t.own(list, i); own.Kind == yaml.MappingNode { // of all else the reader says what is wrong
+		if own := t.own(list, i); own.Kind == yaml.MappingNode { // the reader reports elements of other kinds
 			t.overlay(own, item, numbered, env)
 		}
 	}
 }
 
-// own gives an item of a list, as a node that no other place of the file shares by an alias.
+// own returns an element of a list as a node that no other place shares by an alias.
 func (t *tree) own(list *yaml.Node, i int) *yaml.Node {
 	if list.Content[i].Kind == yaml.AliasNode {
 		shared := *list.Content[i].Alias
@@ -151,7 +151,7 @@ func (t *tree) own(list *yaml.Node, i int) *yaml.Node {
 	return list.Content[i]
 }
 
-// child gives the value of a key as a node of the wanted kind, made where it is missing.
+// child returns the value of a key as a node of the given kind. It creates the node if it is missing.
 func (t *tree) child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	if have := member(node, key); have != nil && have.Kind == kind {
 		return have
@@ -161,8 +161,8 @@ func (t *tree) child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	return made
 }
 
-// written is the text of a variable as a node: lists of texts are separated by commas, all else that is more than one
-// value is YAML, of which JSON is a part.
+// written returns the text of a variable as a node. Lists of texts are separated by commas; other mappings and lists
+// are YAML, which includes JSON.
 func written(text string, schema reflect.Type) *yaml.Node {
 	if schema.Kind() == reflect.Slice && schema.Elem().Kind() == reflect.String && !strings.HasPrefix(strings.TrimSpace(text), "[") {
 		list := sequence()
@@ -183,7 +183,7 @@ func written(text string, schema reflect.Type) *yaml.Node {
 	return scalar(text)
 }
 
-// variables are the environment.
+// variables is the environment.
 type variables map[string]string
 
 func newVariables(environ []string) variables {
@@ -195,10 +195,10 @@ func newVariables(environ []string) variables {
 	return env
 }
 
-// lookup gives a variable that is set and not empty.
+// lookup returns a variable that is set and not empty.
 func (v variables) lookup(name string) (string, bool) { return v[name], v[name] != "" }
 
-// below reports whether any variable belongs to a key below the named one.
+// below reports whether any variable sets a key below the given one.
 func (v variables) below(name string) bool {
 	for have, value := range v {
 		if value != "" && strings.HasPrefix(have, name+"_") {
@@ -225,7 +225,7 @@ func fields(t reflect.Type) []field {
 	return all
 }
 
-// structOf gives the struct that a key's value is read into, if it is one.
+// structOf returns the struct type of a key's value; nil if it has another type.
 func structOf(t reflect.Type) (reflect.Type, bool) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -50,16 +50,16 @@ func (p *Pace) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// checkURL says what is wrong with the absolute URL of a server; nil: nothing.
+// checkURL returns an error unless address is the absolute URL of a server.
 func checkURL(text string, development bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return errors.New("write an absolute URL such as https://openeo.example.org")
 	case u.User != nil:
-		return errors.New("a URL must not carry a name and password")
+		return errors.New("the URL must not contain a user name and password")
 	case u.RawQuery != "" || u.Fragment != "":
-		return errors.New("leave out what comes after ? or #")
+		return errors.New("remove the query or fragment (everything after ? or #)")
 	case u.Scheme == "http" && !development:
 		return errors.New("use https; http is for development only (development: true)")
 	case u.Scheme != "https" && u.Scheme != "http":
@@ -68,8 +68,8 @@ func checkURL(text string, development bool) error {
 	return nil
 }
 
-// database gives the address of a database in our own spelling: sqlite:PATH or postgres://…, from that or from
-// SQLAlchemy's (https://docs.sqlalchemy.org/en/20/core/engines.html#database-urls).
+// database returns the address of a database as sqlite:PATH or postgres://…. It also accepts the forms of SQLAlchemy
+// (https://docs.sqlalchemy.org/en/20/core/engines.html#database-urls).
 func database(text string) (string, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	dialect, _, _ := strings.Cut(scheme, "+")
@@ -94,7 +94,7 @@ func database(text string) (string, error) {
 	return "", fmt.Errorf("the database %s is not known: use sqlite:FILE or postgres://…", dialect)
 }
 
-// carriesPassword reports whether the address of a database has one.
+// carriesPassword reports whether the address of a database contains a password.
 func carriesPassword(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// Area is a part of the Earth's surface: valid, with shells counterclockwise and holes clockwise, cut at the
-// antimeridian and closed round the poles. Its edges are straight in longitude and latitude (RFC 7946, 3.1.1).
+// Area is a valid part of the Earth's surface. Shells are counterclockwise and holes clockwise; the area is cut at the
+// antimeridian and closed around the poles. Edges are straight lines in longitude and latitude (RFC 7946, section
+// 3.1.1).
 type Area struct {
 	parts MultiPolygon
-	meter *budget.Meter // counts the work on it; nil: nobody counts
+	meter *budget.Meter // counts the work; nil: the work is not counted
 }
 
-// Fault says what is wrong with an area, and where.
+// Fault describes what is wrong with an area, and where.
 type Fault struct {
 	What string
 	At   Point
@@ -23,8 +24,8 @@ type Fault struct {
 
 func (f Fault) Error() string { return fmt.Sprintf("%s, at [%v, %v]", f.What, f.At[0], f.At[1]) }
 
-// NewArea checks polygons, or returns the first Fault it finds. Longitudes may go beyond 180, or jump over the
-// antimeridian; rings may go either way round; positions may repeat.
+// NewArea returns the area of polygons, or the first [Fault] it finds. Longitudes may exceed 180 degrees or jump across
+// the antimeridian, rings may have either orientation, and positions may repeat.
 func NewArea(polygons MultiPolygon) (*Area, error) { return newArea(polygons, nil) }
 
 func newArea(polygons MultiPolygon, m *budget.Meter) (*Area, error) {
@@ -42,15 +43,15 @@ func newArea(polygons MultiPolygon, m *budget.Meter) (*Area, error) {
 	return a, nil
 }
 
-// Polygons is the area as RFC 7946 writes it.
+// Polygons returns the area in the form of RFC 7946.
 func (a *Area) Polygons() (all MultiPolygon) {
-	for _, part := range a.parts { // what was cut at the antimeridian has several shells
+	for _, part := range a.parts { // a part that was cut at the antimeridian has several shells
 		all = append(all, polygons(part, nil)...)
 	}
 	return all
 }
 
-// globe brings a polygon onto the globe from -180 to 180.
+// globe maps a polygon to longitudes from -180 to 180.
 func globe(p Polygon, m *budget.Meter) (Polygon, error) {
 	var part Polygon
 	west, east := 180.0, -180.0
@@ -69,8 +70,8 @@ func globe(p Polygon, m *budget.Meter) (Polygon, error) {
 	return part, nil
 }
 
-// cutAtAntimeridian brings back rings that leave [-180, 180]: of three copies, one turn of the globe apart, it keeps
-// what lies in the middle.
+// cutAtAntimeridian maps rings that leave [-180, 180] back: it makes three copies, shifted by 360 degrees, and keeps
+// the part within the range.
 func cutAtAntimeridian(rings Polygon, m *budget.Meter) (out Polygon) {
 	var copies []Ring
 	for _, turn := range []float64{-360, 0, 360} {
@@ -92,7 +93,7 @@ func cutAtAntimeridian(rings Polygon, m *budget.Meter) (out Polygon) {
 	return out
 }
 
-// unwrap checks a ring's numbers, takes out its jumps over the antimeridian, closes it round a pole and orients it.
+// unwrap checks a ring's numbers, removes its jumps across the antimeridian, closes it around a pole and orients it.
 func unwrap(r Ring, hole bool) (Ring, error) {
 	r, err := closed(r)
 	if err != nil {
@@ -116,10 +117,10 @@ func unwrap(r Ring, hole bool) (Ring, error) {
 	return out, nil
 }
 
-// closed gives a ring without repeated positions, or says why it is none.
+// closed returns a ring without repeated positions, or a Fault.
 func closed(r Ring) (Ring, error) {
 	for _, p := range r {
-		if !(math.Abs(p[0]) <= 540 && math.Abs(p[1]) <= 90) { // NaN is in no range
+		if !(math.Abs(p[0]) <= 540 && math.Abs(p[1]) <= 90) { // NaN fails both comparisons
 			return nil, Fault{"position out of range: longitudes are from -540 to 540 degrees, latitudes from -90 to 90", p}
 		}
 	}
@@ -134,8 +135,8 @@ func closed(r Ring) (Ring, error) {
 	return r, nil
 }
 
-// unjump lays a ring out without jumps from one side of the antimeridian to the other. turn is 360 or -360 when that
-// leads once round the globe.
+// unjump removes the jumps of a ring across the antimeridian. turn is 360 or -360 if the ring then leads once around
+// the globe.
 func unjump(r Ring) (out Ring, turn float64, err error) {
 	out = slices.Clone(r)
 	for i := 1; i < len(r); i++ {
@@ -150,13 +151,13 @@ func unjump(r Ring) (out Ring, turn float64, err error) {
 	return out, turn, nil
 }
 
-// readable decides whether a ring with long edges is meant as written or as crossing the antimeridian: the latter if that
-// is both narrower and rightly oriented (RFC 7946), the former if it is neither.
+// readable decides whether a ring with long edges is meant as written or as crossing the antimeridian. It crosses if
+// that is both narrower and correctly oriented (RFC 7946); it is as written if neither; otherwise it is ambiguous.
 func readable(written, unjumped Ring, hole bool) (Ring, error) {
 	narrower := unjumped.width() < written.width()
 	oriented := (unjumped.area2() < 0) == hole
 	if narrower != oriented && unjumped.area2()*written.area2() < 0 {
-		return nil, Fault{"an edge of more than 180 degrees can be read in two ways: cut the area at the antimeridian, or add positions",
+		return nil, Fault{"an edge of more than 180 degrees is ambiguous: cut the area at the antimeridian, or add positions",
 			written[0]}
 	}
 	if narrower {
@@ -165,18 +166,18 @@ func readable(written, unjumped Ring, hole bool) (Ring, error) {
 	return slices.Clone(written), nil
 }
 
-// closePole closes a ring that goes round a pole along the antimeridian. It does so from the ring's crossing next to that
-// pole: from any other the closing line could cross the ring.
+// closePole closes a ring around a pole along the antimeridian. It begins at the ring's crossing that is nearest to the
+// pole, because from any other the closing line could cross the ring.
 func closePole(r Ring, turn float64) (Ring, error) {
 	pole := math.Copysign(90, r[0][1])
 	for _, p := range r {
 		if p[1]*pole <= 0 || math.Abs(turn) != 360 {
-			return nil, Fault{"ring round the globe on both sides of the equator: which side is meant cannot be told", p}
+			return nil, Fault{"ring around the globe on both sides of the equator: the side that it encloses is ambiguous", p}
 		}
 	}
 	at, best := polarmost(r, pole)
 	if at == 0 {
-		return nil, Fault{"ring round the globe", r[0]}
+		return nil, Fault{"ring around the globe", r[0]}
 	}
 	start := Point{math.Copysign(180, -turn), best[1]}
 	shift := start[0] - best[0]
@@ -191,8 +192,8 @@ func closePole(r Ring, turn float64) (Ring, error) {
 	return slices.Compact(append(out, Point{-start[0], best[1]}, Point{-start[0], pole}, Point{start[0], pole}, start)), nil
 }
 
-// polarmost is the ring's crossing of the antimeridian that is nearest to the pole, and the index of the position after
-// it; 0 if there is none.
+// polarmost returns the ring's crossing of the antimeridian that is nearest to the pole, and the index of the next
+// position; 0 if there is none.
 func polarmost(r Ring, pole float64) (at int, best Point) {
 	for i := 1; i < len(r); i++ {
 		a, b := r[i-1], r[i]

@@ -11,7 +11,8 @@ import (
 // shell inside another, or where holes cut the interior apart (OGC 06-103r4, 6.1.11). Where a ring merely touches an edge
 // of another it is valid, and check adds the vertex that is missing there.
 //
-// A line passes from west to east over all edges (Shamos and Hoey, 1976) and keeps those under it from south to north.
+// It uses a sweep line from west to east (Shamos and Hoey, 1976) and keeps the edges under the line from south to
+// north.
 func check(parts MultiPolygon, m *budget.Meter) error {
 	s := newSweep(parts)
 	s.meter = m
@@ -81,7 +82,7 @@ func (s *sweep) addRing(part int, r *Ring) {
 	s.rings, s.parts = append(s.rings, r), append(s.parts, part)
 }
 
-// step handles all edges that end, begin or pass at the next place.
+// step handles all edges that end, begin or pass at the next point.
 func (s *sweep) step() error {
 	p := s.events[s.next].at
 	lo := sort.Search(len(s.status), func(k int) bool { return orient(s.status[k].a, s.status[k].b, p) <= 0 })
@@ -113,11 +114,11 @@ func (s *sweep) step() error {
 }
 
 const (
-	eventSteps   = 16 // what it costs to look at one place
-	movedPerStep = 32 // edges under the line that move aside for others in one step
+	eventSteps   = 16 // cost of handling one point
+	movedPerStep = 32 // edges under the line that are moved in one step
 )
 
-// touching judges the rings that meet in p.
+// touching checks the rings that meet in p.
 func (s *sweep) touching(here []int, p Point) error {
 	slices.Sort(here)
 	for k := 2; k < len(here); k += 2 {
@@ -144,7 +145,7 @@ func (s *sweep) root(i int) int {
 	return i
 }
 
-// overlap sorts edges that leave p from south to north, and tells whether two leave in the same direction.
+// overlap sorts the edges that begin at p from south to north, and reports whether two have the same direction.
 func overlap(leaving []*segment, p Point) (same bool) {
 	slices.SortFunc(leaving, func(s, t *segment) int {
 		side := orient(p, s.b, t.b)
@@ -154,8 +155,8 @@ func overlap(leaving []*segment, p Point) (same bool) {
 	return same
 }
 
-// neighbours judges the edges that have become neighbours, from the one below lo to the one above hi: they must not
-// cross, and inside and outside must alternate.
+// neighbours checks edges that have become neighbours, from the one below lo to the one above hi: they must not cross,
+// and inside and outside must alternate.
 func (s *sweep) neighbours(lo, hi int, p Point) error {
 	for k := lo; k <= hi; k++ {
 		var below, above *segment
@@ -178,7 +179,7 @@ func (s *sweep) neighbours(lo, hi int, p Point) error {
 	return nil
 }
 
-// addTouches puts the vertices of other rings that lie on an edge into that edge.
+// addTouches adds the vertices of other rings that lie on an edge to that edge.
 func (s *sweep) addTouches() {
 	if !s.touches {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// split cuts rings, their interior on their left, at the lines across an axis (0 longitude, 1 latitude), and emits what
-// lies in each strip between two lines. Edges on a line are dropped and every vertex on a line ends a chain; join finds
-// the edges along the borders again.
+// split cuts rings, their interior on the left, at the lines across an axis (0 longitude, 1 latitude), and emits the
+// parts in each strip between two lines. It drops edges on a line and ends a chain at every vertex on a line; join
+// restores the edges along the borders.
 func split(rings []Ring, axis int, lines []float64, m *budget.Meter, emit func(i int, rings []Ring)) {
 	c := newCutter(rings, axis, lines)
 	c.meter = m
@@ -27,11 +27,11 @@ func split(rings []Ring, axis int, lines []float64, m *budget.Meter, emit func(i
 	}
 }
 
-// chain is a run of edges inside one strip; it starts and ends on a border of the strip.
+// chain is a sequence of edges inside one strip. It starts and ends on a border of the strip.
 type chain struct {
 	points   []Point
 	from, to int // the lines it starts and ends on
-	next     int // the chain that goes on from its end, along the border
+	next     int // the chain that continues at its end, along the border
 	done     bool
 }
 
@@ -58,8 +58,8 @@ type cutter struct {
 }
 
 const (
-	crossingSteps = 12 // what it costs to cut an edge at a line; some 150 bytes, too
-	chainSteps    = 16 // what it costs to link a chain to the next
+	crossingSteps = 12 // cost of cutting an edge at a line, which takes about 150 bytes
+	chainSteps    = 16 // cost of linking a chain to the next
 )
 
 func newCutter(rings []Ring, axis int, lines []float64) *cutter {
@@ -73,7 +73,7 @@ func newCutter(rings []Ring, axis int, lines []float64) *cutter {
 	return &cutter{axis: axis, lines: lines, first: first, strips: make([]strip, max(0, last-first+1))}
 }
 
-// locate gives the line that p lies on, or the strip.
+// locate returns the line that p lies on, or the strip.
 func (c *cutter) locate(p Point) (i int, on bool) {
 	i, on = slices.BinarySearch(c.lines, p[c.axis])
 	if !on {
@@ -93,7 +93,7 @@ func (c *cutter) cut(r Ring) {
 			return
 		}
 		j, onB := c.locate(r[k])
-		if !(on && onB && i == j) { // else along the line
+		if !(on && onB && i == j) { // else the edge runs along the line
 			c.edge(r[k-1], r[k], i, j, on, onB)
 		}
 		i, on = j, onB
@@ -166,9 +166,9 @@ func (s *strip) join(axis, i int) []Ring {
 	return out
 }
 
-// pair lets each chain that ends on the line go on with the one that starts next to it. Seen along the line with the
-// strip on the left, ends and starts alternate, so the n-th end goes with the n-th start; counting survives rounding that
-// swaps two neighbours. rising tells whether that direction is the one of growing coordinates.
+// pair links each chain that ends on the line to the one that starts next to it. Seen along the line with the strip on
+// the left, ends and starts alternate, so the n-th end belongs to the n-th start; counting is robust against rounding
+// that swaps two neighbours. rising reports whether coordinates grow in that direction.
 func (s *strip) pair(axis, line int, rising bool) {
 	var ends, starts []borderPoint
 	for k, c := range s.chains {
@@ -185,7 +185,7 @@ func (s *strip) pair(axis, line int, rising bool) {
 		if !rising {
 			by = -by
 		}
-		return cmp.Or(by, orient(p.at, p.inner, q.inner)) // edges of one point as they lie a little inside the strip
+		return cmp.Or(by, orient(p.at, p.inner, q.inner)) // edges of one point, in their order a little inside the strip
 	}
 	slices.SortFunc(ends, along)
 	slices.SortFunc(starts, along)
@@ -200,7 +200,7 @@ type borderPoint struct {
 	at, inner Point
 }
 
-// follow gives the ring that a chain is part of; nothing when it was given before.
+// follow returns the ring that a chain belongs to; nil if it was returned before.
 func (s *strip) follow(k int) (r Ring) {
 	for c := &s.chains[k]; !c.done; c = &s.chains[c.next] {
 		c.done = true
@@ -212,7 +212,8 @@ func (s *strip) follow(k int) (r Ring) {
 	return slices.Compact(append(r, r[0]))
 }
 
-// polygons makes polygons of the rings of one cell. Rings without area are dropped: pieces are never points or lines.
+// polygons builds polygons from the rings of one cell. It drops rings without area, so pieces are never points or
+// lines.
 func polygons(rings []Ring, m *budget.Meter) (out MultiPolygon) {
 	var holes []Ring
 	for _, r := range relink(rings, m) {
@@ -234,8 +235,8 @@ func polygons(rings []Ring, m *budget.Meter) (out MultiPolygon) {
 	return out
 }
 
-// relink follows the edges anew where rings touch, keeping to the same wedge of the interior at every vertex: parts that
-// hang together in points only become rings of their own.
+// relink follows the edges again where rings touch, keeping to the same wedge of the interior at every vertex. Parts
+// that are connected only in points become separate rings.
 func relink(rings []Ring, m *budget.Meter) (out []Ring) {
 	leaving := map[Point][]Point{}
 	touch := false
@@ -259,7 +260,8 @@ func relink(rings []Ring, m *budget.Meter) (out []Ring) {
 	return out
 }
 
-// walk takes the edges of one ring out of leaving, turning at each vertex to the first edge clockwise from where it came.
+// walk removes the edges of one ring from leaving, turning at each vertex to the first edge clockwise from where it
+// came.
 func walk(leaving map[Point][]Point, start Point, m *budget.Meter) Ring {
 	path := Ring{start, leaving[start][0]}
 	leaving[start] = leaving[start][1:]
@@ -280,7 +282,7 @@ func walk(leaving map[Point][]Point, start Point, m *budget.Meter) Ring {
 	}
 }
 
-// clockwise tells whether, turning clockwise round b from a, p comes before q.
+// clockwise reports whether, turning clockwise around b from a, p comes before q.
 func clockwise(b, a, p, q Point) bool {
 	if sp, sq := orient(b, a, p), orient(b, a, q); sp != sq {
 		return sp < sq // right of a, opposite, left

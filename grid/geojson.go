@@ -9,12 +9,12 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// ParseArea reads an area from GeoJSON (RFC 7946): a Polygon, a MultiPolygon, a Feature, or a FeatureCollection of those.
-// What is wrong with it is an error that says where: a Fault, or a text that names the member.
+// ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those. Its
+// error names the place of the fault: a [Fault], or a text that names the member.
 func ParseArea(raw []byte) (*Area, error) { return ParseWithin(nil, raw) }
 
-// ParseWithin is ParseArea with a meter, which also counts the work that is done on the area later. When the meter runs
-// out, its error is returned, or [Grid.Tiles] ends early.
+// ParseWithin is ParseArea with a meter, which also counts the later work on the area. If the meter stops, it returns
+// the meter's error, or [Grid.Tiles] ends early.
 func ParseWithin(m *budget.Meter, raw []byte) (*Area, error) {
 	polygons, err := parse(raw, "aoi", 0)
 	if err != nil {
@@ -22,7 +22,7 @@ func ParseWithin(m *budget.Meter, raw []byte) (*Area, error) {
 	}
 	switch n := polygons.positions(); {
 	case n == 0:
-		return nil, fmt.Errorf("aoi: there is no polygon in it")
+		return nil, fmt.Errorf("aoi: it contains no polygon")
 	case budget.TilesPositions.Check(int64(n)) != nil:
 		return nil, fmt.Errorf("aoi: it has %w: simplify it", budget.TilesPositions.Check(int64(n)))
 	}
@@ -45,7 +45,7 @@ type geoJSON struct {
 	Features    []json.RawMessage `json:"features"`
 }
 
-// deepest is how far features may nest: a collection, its feature, that one's geometry.
+// deepest is how deep features may nest: a collection, its feature, the feature's geometry.
 const deepest = 3
 
 func parse(raw []byte, at string, depth int) (MultiPolygon, error) {
@@ -116,8 +116,8 @@ func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
 	return out, nil
 }
 
-// notTiny takes a number that is zero but for far more digits than a position has for zero: exact arithmetic with those is
-// slow.
+// notTiny replaces a number that is almost zero by zero if it has far more digits than a position needs, because exact
+// arithmetic with such numbers is slow.
 func notTiny(x float64) float64 {
 	if math.Abs(x) < 1e-100 {
 		return 0
@@ -125,7 +125,7 @@ func notTiny(x float64) float64 {
 	return x
 }
 
-// MarshalJSON writes a GeoJSON geometry: a Polygon where there is one only.
+// MarshalJSON writes a GeoJSON geometry: a Polygon if there is only one.
 func (m MultiPolygon) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
 
 // AppendJSON appends what MarshalJSON writes to b.

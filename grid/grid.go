@@ -1,7 +1,8 @@
 // Package grid splits an area of the Earth into the cells of a global grid.
 //
-// The cells of a [Grid] are rectangles in longitude and latitude on WGS84, which is exactly what a bounding-box parameter
-// can say. Two areas split on one grid get the same cells where they meet, and every cell has a name that stays.
+// The cells of a [Grid] are rectangles in longitude and latitude on WGS84, which is exactly what a bounding-box
+// parameter can express. Areas that are split on the same grid get the same cells where they meet, and the name of a
+// cell never changes.
 package grid
 
 import (
@@ -14,7 +15,7 @@ import (
 // Grid is a global grid of cells in rows between parallels, each row with its own columns from longitude -180.
 type Grid struct {
 	Name string
-	// Description says in a sentence what the cells are, with units.
+	// Description describes the cells in one sentence, with units.
 	Description string
 	// Width and Height are the nominal size of a cell on the ground in metres: its height, and its width along the
 	// middle of its row.
@@ -24,14 +25,15 @@ type Grid struct {
 	cols []int     // columns of each row
 }
 
-// Cell is one cell of a grid, its borders in degrees. Rows are counted from the south pole, columns from longitude -180.
+// Cell is one cell of a grid, with borders in degrees. Rows are counted from the south pole, columns from longitude
+// -180.
 type Cell struct {
 	ID                       string
 	Row, Col                 int
 	West, South, East, North float64
 }
 
-// Named gives the grid of that name.
+// Named returns the grid with a name.
 func Named(name string) (*Grid, bool) {
 	i := slices.IndexFunc(grids, func(g *Grid) bool { return g.Name == name })
 	if i < 0 {
@@ -43,17 +45,17 @@ func Named(name string) (*Grid, bool) {
 // All yields the grids, the finest first.
 func All() iter.Seq[*Grid] { return slices.Values(grids) }
 
-// grids are all that have been added, the finest first.
+// grids are all grids, the finest first.
 var grids []*Grid
 
-// add makes a grid known. A file that describes a grid calls it for a variable of the package.
+// add registers a grid. A file that describes a grid calls it to initialize a variable of the package.
 func add(g *Grid) *Grid {
 	grids = append(grids, g)
 	slices.SortFunc(grids, func(a, b *Grid) int { return cmp.Compare(a.Width, b.Width) })
 	return g
 }
 
-// Cells is the number of cells on the globe.
+// Cells returns the number of cells on the globe.
 func (g *Grid) Cells() (n int) {
 	for _, cols := range g.cols {
 		n += cols

@@ -368,7 +368,7 @@ func TestParseAreaSaysWhatIsWrong(t *testing.T) {
 		`{"type":"Polygon"}`:                         "aoi.coordinates: not the nested arrays of numbers that this type has",
 		`{"type":"Polygon","coordinates":[]}`:        "aoi.coordinates: a polygon without rings",
 		`{"type":"Polygon","coordinates":[[[1]]]}`:   "aoi.coordinates: position 0 of ring 0 has less than two numbers",
-		`{"type":"FeatureCollection","features":[]}`: "aoi: there is no polygon in it",
+		`{"type":"FeatureCollection","features":[]}`: "aoi: it contains no polygon",
 		`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":null}]}`: `aoi.features[0].geometry: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not ""`,
 	} {
 		if _, err := ParseArea([]byte(raw)); err == nil || err.Error() != want {

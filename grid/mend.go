@@ -8,9 +8,9 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// mend makes a piece valid whose vertices lie on the wrong side of an edge by the last digit: the crossings with the
-// cell's borders are rounded, so an edge that was cut may pass on the other side of a vertex that touched it or nearly did.
-// It puts such vertices into the edge, drops what then runs forth and back, and links the rings anew. What moves is a
+// mend makes a piece valid whose vertices lie on the wrong side of an edge because of rounding: the crossings with the
+// cell's borders are rounded, so a cut edge may pass on the other side of a vertex that touched it. It adds such
+// vertices to the edge, removes edges that are there in both directions, and links the rings again. Vertices move by a
 // billionth of a millimetre.
 func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
 	for range 4 {
@@ -26,14 +26,15 @@ func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
 	return piece
 }
 
-// whole reports whether a piece is valid. What is convex is; most pieces are rectangles.
+// whole reports whether a piece is valid. Convex pieces always are, which saves the check for most: they are
+// rectangles.
 func whole(piece MultiPolygon, m *budget.Meter) bool {
 	if len(piece) == 1 && len(piece[0]) == 1 && len(piece[0][0]) <= 5 && convex(piece[0][0]) {
 		return true
 	}
 	copied := make(MultiPolygon, len(piece))
 	for i := range piece {
-		copied[i] = slices.Clone(piece[i]) // check adds vertices
+		copied[i] = slices.Clone(piece[i]) // check adds vertices to rings
 	}
 	return check(copied, m) == nil
 }
@@ -48,7 +49,7 @@ func convex(r Ring) bool {
 	return orient(r[len(r)-2], r[0], r[1]) >= 0
 }
 
-// insert puts the vertices that lie on an edge, or as good as, into that edge.
+// insert adds the vertices that lie on an edge, within nearby, to that edge.
 func insert(rings []Ring, m *budget.Meter) []Ring {
 	var vertices []Point
 	for _, r := range rings {
@@ -83,7 +84,7 @@ func between(vertices []Point, a, b Point, m *budget.Meter) (on []Point) {
 	return on
 }
 
-// nearby is how far a vertex may be from an edge to count as on it, in degrees: some units in the last place of 180.
+// nearby is the distance in degrees up to which a vertex counts as on an edge: some units in the last place of 180.
 const nearby = 3e-13
 
 // on reports whether p is at most nearby from the edge from a to b, between its ends.
@@ -94,12 +95,12 @@ func (p Point) on(a, b Point) bool {
 	return u > 0 && u < length*length && math.Abs(dx*(p[1]-a[1])-dy*(p[0]-a[0])) <= nearby*length
 }
 
-// along is how far p has come from a to b, times the length of the edge.
+// along is the position of p in the direction from a to b, times the length of the edge.
 func (p Point) along(a, b Point) float64 {
 	return (p[0]-a[0])*(b[0]-a[0]) + (p[1]-a[1])*(b[1]-a[1])
 }
 
-// cancel drops edges that are there in both directions, and closes what is left into rings.
+// cancel removes edges that are there in both directions, and closes the rest into rings.
 func cancel(rings []Ring, m *budget.Meter) []Ring {
 	type edge struct{ a, b Point }
 	count := map[edge]int{}

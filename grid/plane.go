@@ -12,15 +12,15 @@ type (
 	Point [2]float64
 	// Ring is closed: its last point repeats the first.
 	Ring []Point
-	// Polygon is a shell, counterclockwise, then its holes, clockwise (RFC 7946, 3.1.6).
+	// Polygon is a shell, counterclockwise, followed by its holes, clockwise (RFC 7946, section 3.1.6).
 	Polygon []Ring
 	// MultiPolygon is polygons that touch in points at most.
 	MultiPolygon []Polygon
 )
 
-// orient is the side of the line from a to b on which c lies: 1 left, -1 right, 0 on it. It is exact: where floating
-// point cannot tell, it computes without rounding. The bound is Shewchuk's (Adaptive precision floating-point arithmetic,
-// 1997).
+// orient returns on which side of the line from a to b the point c lies: 1 left, -1 right, 0 on the line. It is exact:
+// if the bound on the rounding error (Shewchuk, Adaptive precision floating-point arithmetic, 1997) does not decide, it
+// computes without rounding.
 func orient(a, b, c Point) int {
 	l, r := float64((a[0]-c[0])*(b[1]-c[1])), float64((a[1]-c[1])*(b[0]-c[0]))
 	if sum := math.Abs(l) + math.Abs(r); sum == 0 || math.Abs(l-r) > 3.3306690738754716e-16*sum {
@@ -32,7 +32,7 @@ func orient(a, b, c Point) int {
 	return orientByExpansion(a, b, c)
 }
 
-// tiny reports whether products with a coordinate may lose digits below the least float64.
+// tiny reports whether products with a coordinate may underflow.
 func tiny(p Point) bool {
 	const least = 1e-130
 	return p[0] != 0 && math.Abs(p[0]) < least || p[1] != 0 && math.Abs(p[1]) < least
@@ -51,7 +51,7 @@ func orientByExpansion(a, b, c Point) int {
 	return sum.sign()
 }
 
-// expansion is an exact sum: of its parts, from the least to the greatest, none overlaps another.
+// expansion is an exact sum of floats that do not overlap, in increasing order.
 type expansion struct {
 	parts [12]float64
 	n     int
@@ -96,8 +96,8 @@ func orientByFractions(a, b, c Point) int {
 	return x.Mul(x, diff(b[1], c[1])).Cmp(y.Mul(y, diff(b[0], c[0])))
 }
 
-// crossing is where an edge meets the line on which axis (0 longitude, 1 latitude) has a value: the same number for both
-// directions of the edge, so that neighbours leave no gap.
+// crossing returns where an edge meets the line on which axis (0 longitude, 1 latitude) has a value. The result is the
+// same for both directions of the edge, so that neighbouring pieces have no gap.
 func crossing(a, b Point, axis int, line float64) (p Point) {
 	if a[axis] > b[axis] {
 		a, b = b, a
@@ -108,7 +108,7 @@ func crossing(a, b Point, axis int, line float64) (p Point) {
 	return p
 }
 
-// meet is where two edges cross, each with ends on both sides of the other.
+// meet returns where two edges cross, each with ends on both sides of the other.
 func meet(a, b, c, d Point) (Point, bool) {
 	if orient(a, b, c)*orient(a, b, d) >= 0 || orient(c, d, a)*orient(c, d, b) >= 0 {
 		return Point{}, false
@@ -118,8 +118,8 @@ func meet(a, b, c, d Point) (Point, bool) {
 	return Point{a[0] + u*dx, a[1] + u*dy}, true
 }
 
-// area2 is twice the signed area in square degrees, positive when counterclockwise. It is taken relative to the first
-// point, or small rings far from zero would lose their sign.
+// area2 returns twice the signed area in square degrees, positive if counterclockwise. It computes relative to the
+// first point, because small rings far from the origin would lose their sign.
 func (r Ring) area2() (sum float64) {
 	for i := 1; i < len(r); i++ {
 		sum += float64((r[i-1][0]-r[0][0])*(r[i][1]-r[0][1])) - float64((r[i][0]-r[0][0])*(r[i-1][1]-r[0][1]))
@@ -127,7 +127,7 @@ func (r Ring) area2() (sum float64) {
 	return sum
 }
 
-// box is the least and the greatest longitude and latitude.
+// box is a bounding box: least and greatest longitude and latitude.
 func (r Ring) box() (west, south, east, north float64) {
 	west, south, east, north = r[0][0], r[0][1], r[0][0], r[0][1]
 	for _, p := range r {
@@ -141,7 +141,7 @@ func (r Ring) width() float64 {
 	return east - west
 }
 
-// within tells whether a hole lies in a shell that it does not cross.
+// within reports whether a hole lies in a shell that it does not cross.
 func (r Ring) within(shell Ring) bool {
 	for _, p := range r {
 		if inside, on := p.in(shell); !on {
@@ -151,7 +151,7 @@ func (r Ring) within(shell Ring) bool {
 	return false
 }
 
-// in counts the edges of the ring east of p; on is true when p lies on the ring.
+// in reports whether p lies inside the ring, by counting edges east of p; on is true if p lies on the ring.
 func (p Point) in(r Ring) (inside, on bool) {
 	for i := 1; i < len(r); i++ {
 		a, b := r[i-1], r[i]
@@ -172,8 +172,8 @@ func (p Point) in(r Ring) (inside, on bool) {
 	return inside, false
 }
 
-// compare orders points from west to east, then from south to north. Sorting the ends of edges is much of a check's work,
-// so it is spelled out.
+// compare orders points from west to east, then from south to north. It is written without cmp.Compare because sorting
+// takes much of the time of a check.
 func (p Point) compare(q Point) int {
 	switch {
 	case p[0] < q[0]:
@@ -188,7 +188,7 @@ func (p Point) compare(q Point) int {
 	return 0
 }
 
-// loops parts a ring that touches itself in vertices into rings that do not.
+// loops splits a ring that touches itself in vertices into rings that do not.
 func (r Ring) loops() (out []Ring) {
 	seen := make(map[Point]int, len(r))
 	var path Ring

@@ -17,17 +17,17 @@ const (
 	ecc2       = flattening * (2 - flattening)
 )
 
-// squares makes a grid whose cells are nearly squares of size metres. The rows have equal height along the meridian, an
-// integer number of them on each hemisphere; a row has an integer number of columns, equally wide along the middle of the
+// squares returns a grid whose cells are nearly squares of size metres. Each hemisphere has an integer number of rows
+// of equal height along the meridian. Each row has an integer number of columns of equal width at the middle of the
 // row. So the equator and the longitude -180 are borders, there is no thin row at the poles, and no cell crosses the
-// antimeridian. At a pole the last row has three cells, which are triangles on the ground.
+// antimeridian. The last row at a pole has three cells, which are triangles on the ground.
 func squares(name string, size float64) *Grid {
 	quarter := meridian(math.Pi / 2)
 	half := int(math.Round(quarter / size))
 	g := &Grid{
 		Name: name, Width: size, Height: size,
-		Description: fmt.Sprintf("Rectangles in longitude and latitude, %g km high and, along the middle of each, %[1]g km wide. "+
-			"Their poleward edge is shorter and their equatorward edge longer, the more so the farther from the equator.", size/1000),
+		Description: fmt.Sprintf("Rectangles in longitude and latitude, %g km high and %[1]g km wide at their middle. "+
+			"Towards the poles, their poleward edge gets shorter and their equatorward edge longer.", size/1000),
 		rows: make([]float64, 2*half+1), cols: make([]int, 2*half),
 	}
 	for i := range half {
@@ -37,22 +37,22 @@ func squares(name string, size float64) *Grid {
 		n := max(3, int(math.Round(2*math.Pi*parallel(latitude(middle)*math.Pi/180)/size)))
 		g.cols[half+i], g.cols[half-1-i] = n, n
 	}
-	g.rows[half] = 0 // and not its negative
+	g.rows[half] = 0 // avoids -0
 	g.rows[0], g.rows[2*half] = -90, 90
 	return g
 }
 
-// snap rounds to 1e-7 degree, about a centimetre: bounding boxes print short, and are the same on all machines.
+// snap rounds to 1e-7 degrees, about 1 cm, so that bounding boxes have few digits and are the same on all machines.
 func snap(degrees float64) float64 { return math.Round(degrees*1e7) / 1e7 }
 
-// parallel is the radius of the parallel at latitude phi (radians) in metres.
+// parallel returns the radius in metres of the parallel at latitude phi (radians).
 func parallel(phi float64) float64 {
 	s := math.Sin(phi)
 	return semiMajor * math.Cos(phi) / math.Sqrt(1-ecc2*s*s)
 }
 
-// meridian is the distance in metres from the equator to latitude phi (radians) along the meridian, by Helmert's series
-// in the third flattening (F. R. Helmert, Höhere Geodäsie I, 1880).
+// meridian returns the distance in metres from the equator to latitude phi (radians) along the meridian, by Helmert's
+// series in the third flattening (F. R. Helmert, Höhere Geodäsie I, 1880).
 func meridian(phi float64) float64 {
 	n := flattening / (2 - flattening)
 	n2, n3, n4 := n*n, n*n*n, n*n*n*n
@@ -63,7 +63,7 @@ func meridian(phi float64) float64 {
 // latitude is the inverse of meridian, in degrees.
 func latitude(distance float64) float64 {
 	phi := distance / semiMajor
-	for range 6 { // Newton: the radius of curvature of the meridian is the derivative
+	for range 6 { // Newton's method: the radius of curvature of the meridian is the derivative
 		s := math.Sin(phi)
 		phi -= (meridian(phi) - distance) / (semiMajor * (1 - ecc2) / math.Pow(1-ecc2*s*s, 1.5))
 	}

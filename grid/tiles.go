@@ -10,9 +10,9 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// Tiles yields the cells that share ground with the area, by row and column, each with its piece of the area: pieces of
-// neighbours leave no gap and do not overlap, and each is valid by RFC 7946. It ends early when the area's meter has run
-// out, see [ParseWithin].
+// Tiles yields the cells that overlap the area, by row and column, each with its piece of the area. The pieces of
+// neighbouring cells have no gap and do not overlap, and each is valid by RFC 7946. It ends early if the area's meter
+// stops, see [ParseWithin].
 func (g *Grid) Tiles(a *Area) iter.Seq2[Cell, MultiPolygon] {
 	return func(yield func(Cell, MultiPolygon) bool) {
 		rows := g.strips(a)
@@ -36,7 +36,7 @@ func (g *Grid) strips(a *Area) map[int][][]Ring {
 	return rows
 }
 
-// pieces cuts what lies in a row into its columns.
+// pieces cuts the part of the area in a row into its columns.
 func (g *Grid) pieces(row int, strips [][]Ring, m *budget.Meter) map[int]MultiPolygon {
 	pieces, lines := map[int]MultiPolygon{}, g.borders(row)
 	for _, rings := range strips {
@@ -45,14 +45,14 @@ func (g *Grid) pieces(row int, strips [][]Ring, m *budget.Meter) map[int]MultiPo
 	return pieces
 }
 
-// Polygon is the cell's outline, counterclockwise.
+// Polygon returns the cell's outline, counterclockwise.
 func (c Cell) Polygon() Polygon {
 	sw, se, ne, nw := Point{c.West, c.South}, Point{c.East, c.South}, Point{c.East, c.North}, Point{c.West, c.North}
 	return Polygon{{sw, se, ne, nw, sw}}
 }
 
-// Estimate tells about how many cells Tiles would yield, in time linear in the area's positions. It never tells more than
-// limit when the true number is at most limit.
+// Estimate returns approximately how many cells Tiles would yield, in time linear in the area's positions. It never
+// returns more than limit if the true number is at most limit.
 func (g *Grid) Estimate(a *Area, limit int) int {
 	boxes := 0
 	for _, part := range a.parts {
@@ -64,7 +64,7 @@ func (g *Grid) Estimate(a *Area, limit int) int {
 	return min(boxes, g.covered(a))
 }
 
-// touching bounds the number of cells that a box touches.
+// touching returns an upper bound for the number of cells that a box touches.
 func (g *Grid) touching(west, south, east, north float64) (n int) {
 	first := max(0, sort.SearchFloat64s(g.rows, south)-1)
 	for row := first; row < len(g.cols) && g.rows[row] <= north; row++ {
@@ -75,13 +75,13 @@ func (g *Grid) touching(west, south, east, north float64) (n int) {
 	return n
 }
 
-// covered is a lower bound of the number of cells: the area's size on the ground over that of a cell. A cell is at most
-// a twentieth larger than its nominal size.
+// covered returns a lower bound for the number of cells: the size of the area divided by that of a cell. A cell is at
+// most a twentieth larger than its nominal size.
 func (g *Grid) covered(a *Area) int {
 	return int(a.SquareMetres() / (g.Width * g.Height * 1.05))
 }
 
-// SquareMetres is the size of the area on WGS84.
+// SquareMetres returns the size of the area on WGS84.
 func (a *Area) SquareMetres() (sum float64) {
 	for _, part := range a.parts {
 		for _, r := range part {

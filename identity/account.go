@@ -11,19 +11,19 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ServiceAccount is a client that acts for itself at a platform's identity provider (RFC 6749, section 4.4).
+// ServiceAccount is a client that obtains tokens for itself at a platform's identity provider (RFC 6749, section 4.4).
 type ServiceAccount struct {
-	TokenURL     string // or, to find it by discovery:
+	TokenURL     string // or, to find it by discovery, one of the next two
 	Issuer       string
-	FindIssuer   func(context.Context) (string, error) // where only the platform knows it; asked when first needed
-	Pinned       string                                // what FindIssuer must give; "": whatever it gives
+	FindIssuer   func(context.Context) (string, error) // for a platform that names its issuer itself; called when it is first needed
+	Pinned       string                                // the issuer that FindIssuer must return; "": any
 	ClientID     string
 	ClientSecret dispatch.Secret
-	ClientKey    dispatch.Secret // in place of the secret: see [TokensConfig]
+	ClientKey    dispatch.Secret // used instead of the secret: see [TokensConfig]
 	Scope        string          // "": the provider's default
 }
 
-// serviceAccount asks for tokens of a service account.
+// serviceAccount obtains tokens of a service account.
 type serviceAccount struct {
 	ServiceAccount
 	auth     clientAuth
@@ -49,7 +49,7 @@ func newServiceAccount(c *client, a ServiceAccount, insecure bool) (*serviceAcco
 	return &serviceAccount{a, auth, c, insecure}, errors.Join(append(faults, err)...)
 }
 
-// token asks for one. Errors: Misconfigured, Unavailable.
+// token obtains a token. Errors: Misconfigured, Unavailable.
 func (s *serviceAccount) token(ctx context.Context) (issued, error) {
 	address, issuer, err := s.address(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *serviceAccount) token(ctx context.Context) (issued, error) {
 	return s.client.readIssued(a)
 }
 
-// address is where the account's secret may be sent, and whose address that is, where that is known.
+// address returns the token endpoint to which the account's secret may be sent, and its issuer if that is known.
 func (s *serviceAccount) address(ctx context.Context) (address, issuer string, err error) {
 	if s.TokenURL != "" {
 		return s.TokenURL, "", nil
@@ -92,7 +92,7 @@ func (s *serviceAccount) address(ctx context.Context) (address, issuer string, e
 	return address, issuer, err
 }
 
-// tokenEndpoint finds a provider's token endpoint.
+// tokenEndpoint returns a provider's token endpoint from its discovery document.
 func tokenEndpoint(ctx context.Context, p *provider) (string, error) {
 	at, err := p.endpoints(ctx)
 	switch {

@@ -19,21 +19,21 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// clientAuth is how one of the broker's clients proves to a provider who it is: by a secret in the form, or by an assertion
-// that it signs (private_key_jwt; OpenID Connect Core 1.0, section 9).
+// clientAuth authenticates one of the broker's clients at a provider: by a secret in the form, or by an assertion that
+// it signs (private_key_jwt; OpenID Connect Core 1.0, section 9).
 type clientAuth struct {
 	ID     string
 	Secret dispatch.Secret
-	signer jose.Signer // nil: by the secret
+	signer jose.Signer // nil: the client uses its secret
 }
 
-// newClientAuth takes a secret, or a private key in PEM; exactly one.
+// newClientAuth takes either a secret or a private key in PEM.
 func newClientAuth(id string, secret, key dispatch.Secret) (clientAuth, error) {
 	switch {
 	case id == "" || secret == "" && key == "":
 		return clientAuth{}, errors.New("client_id, client_secret or client_key is missing")
 	case secret != "" && key != "":
-		return clientAuth{}, errors.New("client_secret and client_key are both there")
+		return clientAuth{}, errors.New("client_secret and client_key are both set; remove one of them")
 	case secret != "":
 		return clientAuth{ID: id, Secret: secret}, nil
 	}
@@ -43,7 +43,8 @@ func newClientAuth(id string, secret, key dispatch.Secret) (clientAuth, error) {
 
 const assertionLife = time.Minute
 
-// prove adds to a form what proves the client to a provider, which is named by its issuer, or else by its token endpoint.
+// prove adds the client's authentication to a form. provider is the issuer of the receiving provider, or its token
+// endpoint.
 func (c clientAuth) prove(form url.Values, provider string, now time.Time) error {
 	form.Set("client_id", c.ID)
 	if c.signer == nil {
@@ -74,7 +75,7 @@ func newSigner(text dispatch.Secret) (jose.Signer, error) {
 	}
 	key, err := parseKey(block)
 	if err != nil {
-		return nil, errKey // what was read is not quoted
+		return nil, errKey // the key must not appear in the error
 	}
 	var algorithm jose.SignatureAlgorithm
 	switch k := key.(type) {

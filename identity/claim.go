@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Has reports whether a claim of the caller's token is one of these values, or a list that has one. Dots lead into objects
-// (realm_access.roles), and scope is a list in a text (RFC 8693, section 4.2). Without a token nobody has anything.
+// Has reports whether a claim of the caller's token is one of these values, or a list that contains one. Dots lead into
+// objects (realm_access.roles). The claim scope is a space-separated list (RFC 8693, section 4.2). Callers without a
+// token have no claims.
 func (c Caller) Has(claim string, anyOf []string) bool {
 	m, err := payload(c.Token.Reveal())
 	if err != nil {
@@ -16,10 +17,10 @@ func (c Caller) Has(claim string, anyOf []string) bool {
 	return slices.ContainsFunc(m.at(claim), func(has string) bool { return slices.Contains(anyOf, has) })
 }
 
-// at gives the texts at a path. A member whose own name has dots is found too.
+// at returns the texts at a path. It also finds a member whose name contains dots.
 func (m object) at(path string) []string {
 	if _, ok := m[path]; ok {
-		texts, _ := m.texts(path) // what is no text is no value
+		texts, _ := m.texts(path) // members that are not texts count as absent
 		if path == "scope" && len(texts) == 1 {
 			return strings.Fields(texts[0])
 		}

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// header is what we use of a token's JOSE header.
+// header is the part of a token's JOSE header that the verifier uses.
 type header struct {
 	alg, kid string
 	typ      string // in lower case, without "application/"
@@ -24,8 +24,8 @@ type header struct {
 
 const maxKeyID = 256
 
-// parseHeader reads the header of a signed token in compact serialization and refuses what we never take, before any
-// key is looked for.
+// parseHeader reads the header of a signed token in compact serialization. It refuses unacceptable tokens before any
+// key is looked up.
 func parseHeader(token string) (header, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || slices.Contains(parts, "") || strings.ContainsAny(token, "\r\n") {
@@ -62,23 +62,23 @@ func parseHeader(token string) (header, error) {
 		return header{}, errors.New("the kid is too long")
 	}
 	switch h.typ = strings.TrimPrefix(strings.ToLower(h.typ), "application/"); h.typ {
-	case "at+jwt", "jwt", "": // RFC 9068, section 2.1; others say that they are something else (RFC 8725, section 3.11)
+	case "at+jwt", "jwt", "": // RFC 9068, section 2.1; tokens of other uses have another typ (RFC 8725, section 3.11)
 		return h, nil
 	}
 	return header{}, errors.New("the header's typ is not that of an access token")
 }
 
-// claims is what we use of a token's payload.
+// claims is the part of a token's payload that the verifier uses.
 type claims struct {
 	issuer, subject, name string
 	kind                  string   // Keycloak's claim typ
-	audience              []string // nil: there is no aud
+	audience              []string // nil: no aud
 	party, client         string   // azp, client_id
 	username              string   // preferred_username
 	session               bool     // it has a sid
-	forItself             bool     // it has marks of a token that Keycloak gave a client for itself
+	forItself             bool     // it has the marks of a token that Keycloak issued to a client for itself
 	expires               time.Time
-	notBefore, issued     time.Time // zero: not said
+	notBefore, issued     time.Time // zero: absent
 }
 
 func parseClaims(payload []byte) (claims, error) {
@@ -111,7 +111,7 @@ func parseClaims(payload []byte) (claims, error) {
 	moment(&c.issued, "iat")
 	c.audience, err = m.texts("aud")
 	faults = append(faults, err)
-	c.username, _ = m.text("preferred_username") // free text, wrong or not
+	c.username, _ = m.text("preferred_username") // only for display, so faults do not matter
 	_, c.session = m["sid"]
 	c.forItself = m.forItself()
 	name, _ := m.text("name")
@@ -119,11 +119,12 @@ func parseClaims(payload []byte) (claims, error) {
 	return c, errors.Join(faults...)
 }
 
-// clientCredentials is how Keycloak begins the id of a token of that grant: the kinds of session and token, then the grant.
+// clientCredentials matches the id of a Keycloak token of the client credentials grant: the kinds of session and token,
+// then the grant.
 var clientCredentials = regexp.MustCompile(`^[a-z]{4}cc:`)
 
-// forItself finds the marks of Keycloak's client credentials grant, which are there without the scope profile too: where
-// the client called from, and the id of the token.
+// forItself reports whether the token has the marks of Keycloak's client credentials grant: the address of the client,
+// and the id of the token. They are there without the scope profile too.
 func (m object) forItself() bool {
 	for _, name := range []string{"clientHost", "clientAddress"} {
 		if _, ok := m[name]; ok {
@@ -134,23 +135,23 @@ func (m object) forItself() bool {
 	return clientCredentials.MatchString(id)
 }
 
-// checkType refuses what is no access token of a person.
+// checkType refuses tokens that are not access tokens of a person.
 func (c claims) checkType(h header) error {
 	switch {
 	case c.kind != "Bearer" && !(c.kind == "" && h.typ == "at+jwt"):
 		return errors.New("not an access token")
 	case !validSubject(c.subject):
 		return errors.New("sub is missing, too long or not printable ASCII")
-	case strings.HasPrefix(c.username, "service-account-"), // Keycloak's name for a client that acts for itself
+	case strings.HasPrefix(c.username, "service-account-"), // Keycloak's username of a service account
 		c.subject == c.party, c.subject == c.client, // RFC 9068, section 5
 		c.forItself,
-		c.kind == "Bearer" && c.client != "" && c.client == c.party && !c.session: // Keycloak names client_id in such tokens only
+		c.kind == "Bearer" && c.client != "" && c.client == c.party && !c.session: // Keycloak adds client_id only to such tokens
 		return errors.New("the token is a client's own, not a user's")
 	}
 	return nil
 }
 
-// checkParties refuses what was issued by another, for another, or to a client that may not have it.
+// checkParties refuses tokens from another issuer, for another audience, or of a client that is not authorized.
 func (c claims) checkParties(config Config) error {
 	wanted := func(name string) bool { return slices.Contains(config.Audience, name) }
 	party := c.party
@@ -160,7 +161,7 @@ func (c claims) checkParties(config Config) error {
 	admitted := party != "" && slices.Contains(config.Clients, party)
 	switch {
 	case c.issuer != config.Issuer:
-		return errors.New("another issuer")
+		return errors.New("the token is from another issuer")
 	case c.audience == nil && !wanted(c.party) && !admitted:
 		return errors.New("no aud, and azp is not in the audience")
 	case c.audience != nil && !slices.ContainsFunc(c.audience, wanted) && !admitted:
@@ -173,7 +174,7 @@ func (c claims) checkParties(config Config) error {
 
 func (c claims) checkTimes(now time.Time) error {
 	switch {
-	case !now.Before(c.expires.Add(skew)): // also when there is no exp
+	case !now.Before(c.expires.Add(skew)): // also if there is no exp
 		return ErrExpired
 	case c.notBefore.After(now.Add(skew)):
 		return errors.New("the token is not valid yet")
@@ -183,7 +184,8 @@ func (c claims) checkTimes(now time.Time) error {
 	return nil
 }
 
-// validSubject holds a subject to OpenID Connect Core 1.0, section 2. It becomes part of a key in the database.
+// validSubject checks a subject as OpenID Connect Core 1.0, section 2, requires. The subject becomes part of a database
+// key.
 func validSubject(s string) bool {
 	for _, r := range s {
 		if r < 0x20 || r > 0x7e {
@@ -193,7 +195,7 @@ func validSubject(s string) bool {
 	return s != "" && len(s) <= 255
 }
 
-// displayName is the first name that has something to show.
+// displayName returns the first name with a printable character.
 func displayName(names ...string) string {
 	for _, name := range names {
 		if shown := printable(name, 100); shown != "" {
@@ -203,10 +205,10 @@ func displayName(names ...string) string {
 	return ""
 }
 
-// object is a JSON object by its members' exact names. encoding/json alone would match them in any case.
+// object is a JSON object with case-sensitive member names; encoding/json alone would ignore the case.
 type object map[string]json.RawMessage
 
-// members reads an object in which no name stands twice, at any depth: two readers could take different ones.
+// members reads an object. It refuses duplicate names at any depth, because two readers could take different ones.
 func members(raw []byte) (object, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("not UTF-8")
@@ -221,7 +223,7 @@ func members(raw []byte) (object, error) {
 	return m, nil
 }
 
-// checkNames refuses an object that has a name twice.
+// checkNames refuses an object with duplicate names.
 func checkNames(raw []byte) error {
 	type level struct {
 		names map[string]bool // nil in an array
@@ -244,7 +246,7 @@ func checkNames(raw []byte) error {
 		if n := len(open) - 1; n >= 0 && open[n].names != nil {
 			if name, ok := token.(string); ok && !open[n].value {
 				if open[n].names[name] {
-					return errors.New("a member stands twice")
+					return errors.New("a member is duplicated")
 				}
 				open[n].names[name], open[n].value = true, true
 				continue
@@ -260,7 +262,7 @@ func checkNames(raw []byte) error {
 	}
 }
 
-// text gives a string member, "" where there is none.
+// text returns a string member; "" if it is absent.
 func (m object) text(name string) (string, error) {
 	raw, ok := m[name]
 	if !ok {
@@ -273,9 +275,9 @@ func (m object) text(name string) (string, error) {
 	return *s, nil
 }
 
-const maxMoment = 1 << 37 // seconds: some 4,000 years
+const maxMoment = 1 << 37 // seconds; about 4,000 years
 
-// moment gives a NumericDate (RFC 7519, section 2), zero where there is none.
+// moment returns a NumericDate (RFC 7519, section 2); zero if it is absent.
 func (m object) moment(name string) (time.Time, error) {
 	raw, ok := m[name]
 	if !ok {
@@ -289,7 +291,7 @@ func (m object) moment(name string) (time.Time, error) {
 	return time.Unix(int64(whole), int64(part*1e9)), nil
 }
 
-// texts gives a string member or an array of them, nil where there is none.
+// texts returns a member that is a string or an array of strings; nil if it is absent.
 func (m object) texts(name string) ([]string, error) {
 	raw, ok := m[name]
 	if !ok {

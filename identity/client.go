@@ -21,7 +21,7 @@ const (
 	postTimeout = 15 * time.Second // for tokens: Keycloak itself waits 5 s for a platform's provider
 )
 
-// client speaks to identity providers.
+// client sends requests to identity providers.
 type client struct {
 	http *upstream.Client
 	now  func() time.Time
@@ -29,14 +29,14 @@ type client struct {
 
 func newClient(c *upstream.Client, now func() time.Time) *client { return &client{c, now} }
 
-// answer is what a provider said, read to its end.
+// answer is the response of a provider, read to its end.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// getJSON reads a document, which must come with status 200, into v.
+// getJSON decodes the document at address into v. The response must have status 200.
 func (c *client) getJSON(ctx context.Context, address string, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -50,8 +50,8 @@ func (c *client) getJSON(ctx context.Context, address string, v any) error {
 	return json.Unmarshal(a.body, v)
 }
 
-// post sends a form to a token endpoint. It counts as an effect, because a provider may take a refresh token once only:
-// the form is sent on a connection of its own, never twice, and not to where a redirect leads.
+// post sends a form to a token endpoint. It counts as a request with an effect, because a provider may accept a refresh
+// token only once: the form is sent on a new connection, never twice, and redirects are not followed.
 func (c *client) post(ctx context.Context, address string, form url.Values) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (c *client) post(ctx context.Context, address string, form url.Values) (ans
 		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())})
 }
 
-// do gives the answer whatever its status is.
+// do returns the response whatever its status.
 func (c *client) do(ctx context.Context, call upstream.Call) (answer, error) {
 	if call.Header == nil {
 		call.Header = http.Header{}
@@ -73,8 +73,8 @@ func (c *client) do(ctx context.Context, call upstream.Call) (answer, error) {
 	return answer{a.Status, a.Header, a.Body}, nil
 }
 
-// bare gives the cause of an error of upstream or net/http alone: what a failure means at a provider, identity says itself,
-// and addresses are the configuration's.
+// bare returns the cause of an error of upstream or net/http without its texts and addresses. This package has its own
+// texts for failures of providers.
 func bare(err error) error {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		if err = e.Err; err == nil {
@@ -90,7 +90,8 @@ func bare(err error) error {
 	}
 }
 
-// retryAfter is how long the provider asks us to wait, in the only form that such providers send: seconds.
+// retryAfter returns the pause that the provider asks for with Retry-After in seconds, the only form that such
+// providers send.
 func (a answer) retryAfter() time.Duration {
 	s, err := strconv.Atoi(a.header.Get("Retry-After"))
 	if err != nil || s < 0 {
@@ -99,14 +100,14 @@ func (a answer) retryAfter() time.Duration {
 	return min(time.Duration(s)*time.Second, time.Minute)
 }
 
-// refusal is the error answer of a token endpoint (RFC 6749, section 5.2).
+// refusal is the error response of a token endpoint (RFC 6749, section 5.2).
 type refusal struct {
 	Code        string `json:"error"`
 	Description string `json:"error_description"`
 }
 
-// refusal reads the error in the answer; zero where there is none. Providers may echo what they were sent, so the
-// secrets are struck out.
+// refusal reads the error in the response; zero if there is none. It removes the secrets, because providers may echo
+// what they received.
 func (a answer) refusal(secrets ...dispatch.Secret) refusal {
 	var r refusal
 	if json.Unmarshal(a.body, &r) != nil {
@@ -125,7 +126,7 @@ func strike(text string, s dispatch.Secret) string {
 	return strings.ReplaceAll(text, s.Reveal(), s.String())
 }
 
-// printable gives the first n runes of text without what could break a line of a log or a page.
+// printable returns at most n runes of text, without characters that could break a log line or a page.
 func printable(text string, n int) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -141,8 +142,8 @@ func printable(text string, n int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// failed classes an answer that is not a success and that no user can mend: what may pass is Unavailable, the rest is
-// the operator's.
+// failed returns the error for a response that is not a success and that no user can resolve: Unavailable if it may
+// pass, else Misconfigured.
 func (a answer) failed(op string, r refusal) error {
 	err := fmt.Errorf("HTTP %d %s: %s", a.status, r.Code, r.Description)
 	switch {

@@ -8,31 +8,30 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Locker keeps the processes that serve together apart.
+// Locker provides locks between the processes that share a database.
 type Locker interface {
-	// Lock waits until no other process has the lock of a name, takes it, and gives the way to leave it, which happens by
-	// itself when the process ends.
+	// Lock waits for the lock of a name and takes it. The lock is released by unlock, or when the process ends.
 	Lock(ctx context.Context, name string) (unlock func(), err error)
 }
 
-// TokenStore is where the processes that serve together leave platform tokens for each other. It keeps them sealed, and no
-// longer than they last.
+// TokenStore shares platform tokens between the processes that share a database. It stores them encrypted until they
+// expire.
 type TokenStore interface {
-	// Find gives the token that was put under a name last, "" if there is none.
+	// Find returns the last token that was stored under a name; "" if there is none.
 	Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error)
 	Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error
 }
 
-// exchange gets users' tokens for platforms of one exchange.
+// exchange obtains users' tokens by one kind of exchange.
 type exchange struct {
 	exchanger
 	name   string // the same in all processes
 	gate   *gate
 	locker Locker     // nil: there is no other process
-	tokens TokenStore // nil: likewise
+	tokens TokenStore // nil: there is no other process
 }
 
-// obtain exchanges, unless another process just did for the same user.
+// obtain exchanges the user's token, unless another process has just done so.
 func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	release, err := x.gate.enter(ctx)
 	if err != nil {
@@ -63,20 +62,20 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	return got, err
 }
 
-// alarm is the end of the name under which processes tell each other when a link ended last.
+// alarm is the suffix of the name under which processes share the time when a link last ended.
 const alarm = " alarm"
 
-// tell tells the other processes. If it cannot be told, they find out for themselves.
+// tell shares a text with the other processes. If that fails, they exchange tokens themselves.
 func (x *exchange) tell(ctx context.Context, name string, text dispatch.Secret, until time.Time) {
 	if x.tokens == nil {
 		return
 	}
 	if err := x.tokens.Put(ctx, name, text, until); err != nil {
-		x.gate.log.WarnContext(ctx, "other processes were not told", "error", err)
+		x.gate.log.WarnContext(ctx, "sharing a token with other processes failed", "error", err)
 	}
 }
 
-// heed heeds what another process learnt from the end of a link.
+// heed closes the gate if another process has seen a link end.
 func (x *exchange) heed(ctx context.Context) error {
 	if x.tokens == nil || cap(x.gate.lanes) > 1 {
 		return nil
@@ -85,13 +84,14 @@ func (x *exchange) heed(ctx context.Context) error {
 	if err != nil || text == "" {
 		return err
 	}
-	if at, err := time.Parse(time.RFC3339Nano, text.Reveal()); err == nil { // another version may write something else
+	if at, err := time.Parse(time.RFC3339Nano, text.Reveal()); err == nil { // another version may store something else
 		x.gate.hear(at)
 	}
 	return nil
 }
 
-// lane is what the lock is on: the user, or where links can be lost the whole platform, so that an outage costs one.
+// lane returns the name of the lock for an exchange: one for each user, or one for the whole platform if links can be
+// lost, so that an outage costs at most one link.
 func (x *exchange) lane(id dispatch.UserID) string {
 	if cap(x.gate.lanes) == 1 {
 		return "exchange " + x.name
@@ -99,7 +99,7 @@ func (x *exchange) lane(id dispatch.UserID) string {
 	return "exchange " + x.name + " " + string(id)
 }
 
-// found is what another process got meanwhile; zero: nothing that is new to us.
+// found returns a token that another process obtained meanwhile; zero if there is no new one.
 func (x *exchange) found(ctx context.Context, w wanted) (issued, error) {
 	if x.tokens == nil {
 		return issued{}, nil

@@ -12,23 +12,23 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Exchange names how users' tokens are exchanged. Platforms that name the same share each user's token.
+// Exchange configures how users' tokens are exchanged. Platforms with equal settings share each user's token.
 type Exchange struct {
 	Driver   string // one of [Drivers]
-	Alias    string // keycloak-…: the platform's identity provider at the broker's
-	Audience string // token-exchange: the platform; jwt-grant: its issuer, where its provider has another name for itself
+	Alias    string // keycloak-…: alias of the platform's identity provider at the broker's provider
+	Audience string // token-exchange: the platform; jwt-grant: the platform's issuer, if its provider uses another name for itself
 
 	// jwt-grant: the broker's client at the platform's own provider.
 	ClientID     string
 	ClientSecret dispatch.Secret
-	ClientKey    dispatch.Secret // in place of the secret: see [TokensConfig]
+	ClientKey    dispatch.Secret // used instead of the secret: see [TokensConfig]
 }
 
-// driver is one way to exchange.
+// driver is one kind of exchange.
 type driver struct {
 	create func(exchangeClient, Platform) (exchanger, error)
-	linked bool // by tokens that the broker's provider keeps for linked accounts, and loses when it cannot renew them
-	asks   bool // the platform's own provider, so that platforms share only if they name the same issuer
+	linked bool // uses tokens that the broker's provider keeps for linked accounts and loses if it cannot renew them
+	asks   bool // asks the platform's own provider, so that platforms share tokens only if they name the same issuer
 }
 
 var drivers = map[string]driver{
@@ -39,14 +39,15 @@ var drivers = map[string]driver{
 	"passthrough":               {create: newPassthrough},
 }
 
-// Drivers names the ways to exchange.
+// Drivers returns the names of the kinds of exchange.
 func Drivers() []string { return slices.Sorted(maps.Keys(drivers)) }
 
-// exchanger gets a platform's token for a user's. Errors: errNotLinked, errLinkEnded and errSubjectEnded for what the user
-// can mend, else Misconfigured or Unavailable. It is never asked twice at once for one user.
+// exchanger obtains a platform's token for a user's token. Errors: errNotLinked, errLinkEnded and errSubjectEnded if
+// the user can resolve it, else Misconfigured or Unavailable. It is not called concurrently for the same user.
 type exchanger interface {
 	exchange(ctx context.Context, subject dispatch.Secret) (issued, error)
-	// check is nil when it would work, as far as that shows without a user's token; unproven is what does not show.
+	// check returns nil if the exchange would work, as far as that can be tried without a user's token. unproven
+	// describes what could not be tried.
 	check(context.Context) (unproven string, err error)
 }
 
@@ -57,11 +58,11 @@ var (
 	errPassing      = errors.New("it may work later")
 )
 
-// refusals says what a provider's refusals with status 400 mean. That status alone says nothing: it stands for what the
-// user must mend, for what the operator must, and for what passes. No description: any.
+// refusals maps refusals with status 400 to errors. The status alone does not tell whether the user, the operator or
+// only time can resolve it. An empty description matches any.
 type refusals map[refusal]error
 
-// classify gives an answer that is not a success its class. The operator's is what nobody else is known to mend.
+// classify returns the error for a response that is not a success: Misconfigured unless the table says otherwise.
 func (m refusals) classify(a answer, r refusal) error {
 	err, known := m[r]
 	if !known {
@@ -76,13 +77,13 @@ func (m refusals) classify(a answer, r refusal) error {
 	return err
 }
 
-// exchangeClient is what the broker is at an identity provider.
+// exchangeClient is the broker's client at an identity provider.
 type exchangeClient struct {
 	provider *provider
 	clientAuth
 }
 
-// post sends a form in the client's name.
+// post sends a form with the client's authentication.
 func (c exchangeClient) post(ctx context.Context, address string, form url.Values) (answer, error) {
 	if err := c.prove(form, c.provider.issuer, c.provider.client.now()); err != nil {
 		return answer{}, err
@@ -90,13 +91,12 @@ func (c exchangeClient) post(ctx context.Context, address string, form url.Value
 	return c.provider.client.post(ctx, address, form)
 }
 
-// ask sends a form in the client's name and reads the token in the answer. What the form holds of hidden is struck out of
-// errors.
+// ask sends a form with the client's authentication and reads the token in the response. It removes hidden from errors.
 func (c exchangeClient) ask(ctx context.Context, address string, form url.Values, means refusals, hidden dispatch.Secret) (issued, error) {
 	a, err := c.post(ctx, address, form)
 	switch {
 	case err != nil:
-		c.provider.forget() // it may have moved
+		c.provider.forget() // the endpoint may have moved
 		return issued{}, unavailable(err)
 	case a.status != http.StatusOK:
 		return issued{}, means.classify(a, a.refusal(hidden, c.Secret))
@@ -104,10 +104,11 @@ func (c exchangeClient) ask(ctx context.Context, address string, form url.Values
 	return c.provider.client.readIssued(a)
 }
 
-// nobody's token is one that no provider takes.
+// nobody is a token that no provider accepts.
 const nobody = dispatch.Secret("nobody")
 
-// refusesNobody is nil when the provider refuses nobody's token for that alone: it has found in order what it looks at before.
+// refusesNobody returns nil if the provider refuses the token nobody only because of that token: then all that it
+// checks before is correct.
 func refusesNobody(ctx context.Context, exchange func(context.Context, dispatch.Secret) (issued, error)) error {
 	_, err := exchange(ctx, nobody)
 	switch {
@@ -119,8 +120,8 @@ func refusesNobody(ctx context.Context, exchange func(context.Context, dispatch.
 	return err
 }
 
-// tryOwn exchanges the client's own token, for providers that look at the token first and only then whether the client may
-// exchange it. A client has one if its provider lets it act for itself.
+// tryOwn exchanges the client's own token, for providers that check the token before they check whether the client may
+// exchange it. A client has such a token if its provider lets it act for itself.
 func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven string, err error) {
 	if err := refusesNobody(ctx, e.exchange); err != nil {
 		return "", err
@@ -130,7 +131,7 @@ func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven strin
 		_, err = e.exchange(ctx, own)
 	}
 	switch {
-	case err == nil, errors.Is(err, errNotLinked): // it has no account to be linked
+	case err == nil, errors.Is(err, errNotLinked): // the client has no account to link
 		return "", nil
 	case errors.Is(err, errSubjectEnded):
 		return "whether the client may exchange, which shows only with a token, and the client has none of its own to try with", nil
@@ -138,7 +139,7 @@ func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven strin
 	return "", err
 }
 
-// ownToken is the client's own. Errors: errSubjectEnded where the provider gives it none.
+// ownToken obtains the client's own token. Errors: errSubjectEnded if the provider issues none.
 func (c exchangeClient) ownToken(ctx context.Context) (dispatch.Secret, error) {
 	a, err := c.form(ctx, url.Values{"grant_type": {"client_credentials"}})
 	switch {

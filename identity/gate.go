@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	abreast    = 8               // exchanges at once where no link can be lost
-	firstPause = 2 * time.Second // after an exchange that failed; twice that after the next
+	abreast    = 8               // concurrent exchanges if no link can be lost
+	firstPause = 2 * time.Second // after a failed exchange; doubled after each further one
 	lastPause  = time.Minute
-	lossPause  = time.Minute // after a second link that ended in a row; twice that after the next
+	lossPause  = time.Minute // after a second link in a row has ended; doubled after each further one
 	lastLoss   = 10 * time.Minute
-	blindPause = 30 * time.Second // after a link that ended, where the platform's provider cannot be asked
-	probePause = 5 * time.Second  // between two questions whether the platform's provider is back
+	blindPause = 30 * time.Second // after a link has ended and the platform's provider cannot be asked
+	probePause = 5 * time.Second  // between two requests that check whether the platform's provider works again
 )
 
-// gate is before the exchanges for one platform. While they fail it lets one through now and then, to see. When a link
-// ends, which Keycloak also says when the platform's token endpoint answers with an error, it lets no other user be risked
-// before that endpoint is seen to work.
+// gate guards the exchanges for one platform. While they fail, it lets one through from time to time to find out
+// whether they work again. When a link has ended, which Keycloak also reports when the platform's token endpoint fails,
+// it risks no other user's link before that endpoint works.
 type gate struct {
 	now   func() time.Time
 	log   *slog.Logger
-	lanes chan struct{}               // a slot for each exchange at once
-	alive func(context.Context) error // asks the platform's token endpoint; nil: it is not known, or no link is at risk
+	lanes chan struct{}               // holds one entry for each running exchange
+	alive func(context.Context) error // checks the platform's token endpoint; nil: it is not known, or no link is at risk
 
 	mu       sync.Mutex
-	why      error // of the last failure; nil: the gate is open
+	why      error // the last failure; nil: the gate is open
 	failures int   // in a row
 	losses   int   // links that ended in a row
 	until    time.Time
-	trying   bool      // one was let through to see
-	well     time.Time // when an exchange succeeded last
-	loss     time.Time // when a link ended last, in whatever process
+	trying   bool      // one exchange is let through to find out
+	well     time.Time // time of the last successful exchange
+	loss     time.Time // time when a link last ended, in any process
 }
 
-// enter waits for a lane, and gives the way to leave it. Nobody waits before a closed gate.
+// enter waits for a lane, which release frees. If the gate is closed it fails at once.
 func (g *gate) enter(ctx context.Context) (release func(), err error) {
 	if err := g.open(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (g *gate) enter(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// through makes an exchange, unless it is known or likely to fail. Who calls it is in a lane.
+// through runs an exchange, unless it is known or likely to fail. The caller must be in a lane.
 func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (issued, error) {
 	risk, err := g.mayTry()
 	if err != nil {
@@ -69,7 +69,8 @@ func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (is
 	return got, err
 }
 
-// mayTry reports whether this exchange is the one that shows whether they work again.
+// mayTry reports whether this exchange is the one that shows whether exchanges work again. It fails if the gate is
+// closed.
 func (g *gate) mayTry() (risk bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +81,7 @@ func (g *gate) mayTry() (risk bool, err error) {
 	return g.trying, nil
 }
 
-// open is nil when an exchange may be made now.
+// open returns nil if an exchange may be made now.
 func (g *gate) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,16 +91,16 @@ func (g *gate) open() error {
 	return nil
 }
 
-// shut and closed are for who holds the mutex.
+// shut reports whether the gate is closed. g.mu is held.
 func (g *gate) shut() bool { return g.why != nil && (g.trying || g.now().Before(g.until)) }
 
-// closed is what those learn who are not let through. It does not wrap why the gate was closed: that was another user's.
+// closed returns the error of a closed gate. It does not wrap the cause, which belongs to another user. g.mu is held.
 func (g *gate) closed() error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Exchange",
 		RetryAfter: max(g.until.Sub(g.now()), time.Second), Err: fmt.Errorf("no exchange is tried for now: %v", g.why)}
 }
 
-// postpone keeps the gate closed because the platform's provider does not answer.
+// postpone keeps the gate closed because the platform's provider does not respond.
 func (g *gate) postpone() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,8 +108,8 @@ func (g *gate) postpone() error {
 	return g.closed()
 }
 
-// learn draws what an exchange says about the next. That a user is not linked, or that the operator must mend something,
-// says nothing; nor does the failure of one that began before the gate was closed.
+// learn opens or closes the gate after an exchange. A user without a link and a fault that the operator must resolve
+// change nothing; neither does the failure of an exchange that began before the gate was closed.
 func (g *gate) learn(err error, risk bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,15 +126,16 @@ func (g *gate) learn(err error, risk bool) {
 	}
 	switch {
 	case was == nil && g.why != nil:
-		g.log.Warn("exchanges for a platform pause", "error", g.why)
+		g.log.Warn("token exchanges for a platform paused", "error", g.why)
 	case was != nil && g.why == nil:
-		g.log.Info("exchanges for a platform go on")
+		g.log.Info("token exchanges for a platform resumed")
 	}
 }
 
 var errElsewhere = errors.New("a link ended in another process")
 
-// hear closes the gate for a link that ended in another process, unless that is known or an exchange succeeded since.
+// hear closes the gate for a link that ended in another process, unless that is known already or an exchange has
+// succeeded since.
 func (g *gate) hear(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +144,7 @@ func (g *gate) hear(at time.Time) {
 	}
 }
 
-// lost is when a link ended last.
+// lost returns the time when a link last ended.
 func (g *gate) lost() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,8 +159,8 @@ func (g *gate) lose(why error, at time.Time) {
 
 func (g *gate) close(why error, pause time.Duration) { g.why, g.until = why, g.now().Add(pause) }
 
-// pauseAfterLoss is none after the first where the platform's provider can be asked instead. If it seems well and yet
-// another link ends, its answer is not to be trusted.
+// pauseAfterLoss returns no pause after the first loss if the platform's provider can be asked instead. If that
+// provider seems to work and yet another link ends, its response is not trusted.
 func (g *gate) pauseAfterLoss() time.Duration {
 	switch {
 	case g.alive == nil:
@@ -169,7 +171,7 @@ func (g *gate) pauseAfterLoss() time.Duration {
 	return doubling(lossPause, g.losses-1, lastLoss)
 }
 
-// doubling is first, twice that for n 2, and so on, at most last.
+// doubling returns first, doubled n-1 times, and at most last.
 func doubling(first time.Duration, n int, last time.Duration) time.Duration {
 	for ; n > 1 && first < last; n-- {
 		first *= 2

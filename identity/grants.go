@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	noSessions   = time.Hour      // until a provider that gave a user no session grant is asked again for that user
-	maxRefused   = 10_000         // users for whom that is remembered
-	offlineRests = 24 * time.Hour // until an offline grant is used to keep it: providers forget those that are not used
+	noSessions   = time.Hour      // before a provider that refused a user a session grant is asked again for that user
+	maxRefused   = 10_000         // users for whom a refusal is remembered
+	offlineRests = 24 * time.Hour // before an offline grant is used only to keep it, because providers delete unused ones
 )
 
-// grants get access tokens for users who are away, with the refresh tokens in the vault. Those are used by one process at
-// a time: a provider that changes them at each use takes a second use for theft, and ends the grant.
+// grants obtains access tokens for users who are not connected, using the refresh tokens stored in the vault. A grant
+// is used by one process at a time: a provider that changes refresh tokens at each use takes a second use for theft and
+// ends the grant.
 type grants struct {
 	vault    dispatch.Vault
 	ring     *Keyring
@@ -31,23 +32,23 @@ type grants struct {
 	locker   Locker // nil: there is no other process
 	now      func() time.Time
 	log      *slog.Logger
-	sessions bool // grants may come from users' sessions
+	sessions bool // grants may be taken from users' sessions
 	gate     *gate
 
 	turns keyed
 
 	mu      sync.Mutex
-	refused *lru[dispatch.UserID, time.Time] // when the provider last gave a user no session grant
+	refused *lru[dispatch.UserID, time.Time] // when the provider last refused a user a session grant
 }
 
-// permission is what is sealed of a grant.
+// permission is the secret part of a grant, which the vault stores encrypted.
 type permission struct {
 	Refresh string `json:"refresh_token"`
-	Session string `json:"session,omitempty"` // that it comes from
+	Session string `json:"session,omitempty"` // the session that it was taken from
 }
 
-// obtain gives an access token of a user who has a grant, and keeps it among the others. Errors: errSubjectEnded where
-// there is no grant, or no more.
+// obtain obtains an access token of a user who has a grant, and adds it to known. Errors: errSubjectEnded if there is
+// no valid grant.
 func (g *grants) obtain(ctx context.Context, u dispatch.UserID, known *subjects) (dispatch.Secret, error) {
 	release, err := g.gate.enter(ctx)
 	if err != nil {
@@ -59,7 +60,7 @@ func (g *grants) obtain(ctx context.Context, u dispatch.UserID, known *subjects)
 		return "", err
 	}
 	defer unlock()
-	if other := known.of(u); other != "" { // came while we waited
+	if other := known.of(u); other != "" { // arrived while this call waited
 		return other, nil
 	}
 	got, err := g.use(ctx, u)
@@ -70,7 +71,7 @@ func (g *grants) obtain(ctx context.Context, u dispatch.UserID, known *subjects)
 	return got.token, nil
 }
 
-// use asks for an access token. Who calls it holds the user's lock.
+// use obtains an access token with the user's grant. The caller holds the user's lock.
 func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 	row, l, err := g.read(ctx, u)
 	switch {
@@ -97,7 +98,8 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 	return subject{}, errSubjectEnded
 }
 
-// refresh asks the provider for an access token. While it answers nobody, it is only asked now and then, for one.
+// refresh asks the provider for an access token. While the provider does not respond, it is only asked from time to
+// time, for one user.
 func (g *grants) refresh(ctx context.Context, l permission) (a answer, err error) {
 	_, err = g.gate.through(ctx, func() (issued, error) {
 		var err error
@@ -113,8 +115,8 @@ func (g *grants) refresh(ctx context.Context, l permission) (a answer, err error
 	return a, err
 }
 
-// renewed keeps what an answer says about a grant, and gives its access token only after that: the refresh token of
-// before may be good for nothing now.
+// renewed stores the new refresh token before it returns the access token, because the old refresh token may no longer
+// be valid.
 func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l permission, a answer) (subject, error) {
 	got, next, err := g.readPermission(a, row.Owner)
 	if err != nil {
@@ -128,20 +130,20 @@ func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l permission, 
 	if err := g.seal(&row, next.permission); err != nil {
 		return subject{}, err
 	}
-	// Whoever asked may be gone; what the provider changed must be kept.
+	// The caller may have gone, but the provider's change must be stored.
 	if _, err := g.vault.RenewGrant(context.WithoutCancel(ctx), row); err != nil {
-		return subject{}, unavailable(fmt.Errorf("the grant was not kept: %w", err))
+		return subject{}, unavailable(fmt.Errorf("storing the renewed grant failed: %w", err))
 	}
 	return subject{got.token, got.expires}, nil
 }
 
-// expiringPermission is a permission with its end, zero where none is told.
+// expiringPermission is a permission with its expiry; zero if that is not known.
 type expiringPermission struct {
 	permission
 	expires time.Time
 }
 
-// readPermission reads the tokens in a token endpoint's answer, which must be a user's.
+// readPermission reads the tokens in a response of the token endpoint. They must belong to the user.
 func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPermission, error) {
 	got, err := g.client.provider.client.readIssued(a)
 	if err != nil {
@@ -165,7 +167,8 @@ func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPe
 	return got, next, nil
 }
 
-// whose reads a JWT that came from its issuer itself, so that its signature says nothing new.
+// whose reads the payload of a JWT that was received from its issuer itself, so that its signature need not be
+// verified.
 func whose(token dispatch.Secret) (issuer, user, session string) {
 	m, err := payload(token.Reveal())
 	if err != nil {
@@ -177,7 +180,7 @@ func whose(token dispatch.Secret) (issuer, user, session string) {
 	return issuer, user, session
 }
 
-// keep puts a new grant in place of the one that the user had.
+// keep stores a new grant in place of the user's earlier one.
 func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.GrantKind, l expiringPermission) error {
 	now := g.now()
 	row := dispatch.Grant{ID: strings.ToLower(rand.Text()), Owner: u, Issuer: g.client.provider.issuer, Kind: kind,
@@ -192,7 +195,7 @@ func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.Gran
 	return nil
 }
 
-// replace keeps an offline grant in place of what there was, which no one may be using just then.
+// replace stores an offline grant in place of any earlier one, while nobody uses that.
 func (g *grants) replace(ctx context.Context, u dispatch.UserID, l expiringPermission) error {
 	unlock, err := g.lock(ctx, u)
 	if err != nil {
@@ -211,7 +214,7 @@ func (g *grants) seal(row *dispatch.Grant, l permission) error {
 	return nil
 }
 
-// read gives a user's grant with what is sealed in it; NotFound.
+// read returns a user's grant and its permission. NotFound.
 func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Grant, l permission, err error) {
 	if row, err = g.vault.Grant(ctx, u, g.client.provider.issuer); err != nil {
 		return row, l, err
@@ -220,7 +223,7 @@ func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Gran
 	return row, l, err
 }
 
-// open reads what is sealed in a grant.
+// open decrypts the permission of a grant.
 func (g *grants) open(row dispatch.Grant) (l permission, err error) {
 	text, err := g.ring.open(row.Sealed, placeOf(row)...)
 	if err != nil {
@@ -232,9 +235,9 @@ func (g *grants) open(row dispatch.Grant) (l permission, err error) {
 	return l, nil
 }
 
-// fromSession keeps a grant from the session that a user's own token is of, where the provider gives one (Keycloak's
-// standard token exchange, refresh token of the same session). It fails in silence: the user is asked for when it counts.
-// A user who took their permission back is left alone until they give it again.
+// fromSession stores a grant taken from the session of a user's own token, if the provider issues one (Keycloak's
+// standard token exchange with a refresh token of the same session). Failures are only logged; the user is asked when
+// the permission is needed. For a user who withdrew their permission it does nothing until they give it again.
 func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispatch.Secret) {
 	if !g.sessions || g.refusedLately(u) {
 		return
@@ -260,8 +263,8 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 	}
 }
 
-// refusedLately reports whether the provider gave this user no session grant a short while ago. It says nothing of
-// others: one user's odd session must not cost them theirs.
+// refusedLately reports whether the provider refused this user a session grant within noSessions. It is remembered for
+// each user, because the reason may be the session of that one user.
 func (g *grants) refusedLately(u dispatch.UserID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -288,7 +291,7 @@ func (g *grants) askSession(ctx context.Context, u dispatch.UserID, token dispat
 	return g.keep(ctx, u, dispatch.SessionGrant, l)
 }
 
-// freshen uses a grant that would soon end if it were not used.
+// freshen uses a grant that would otherwise expire unused.
 func (g *grants) freshen(ctx context.Context, u dispatch.UserID, known *subjects) error {
 	if !g.due(ctx, u) {
 		return nil
@@ -298,7 +301,7 @@ func (g *grants) freshen(ctx context.Context, u dispatch.UserID, known *subjects
 		return err
 	}
 	defer unlock()
-	if !g.due(ctx, u) { // used while we waited
+	if !g.due(ctx, u) { // used by another caller meanwhile
 		return nil
 	}
 	got, err := g.use(ctx, u)
@@ -308,7 +311,7 @@ func (g *grants) freshen(ctx context.Context, u dispatch.UserID, known *subjects
 	return err
 }
 
-// due reports whether a user's grant would soon end if it were not used.
+// due reports whether a user's grant must be used so that it does not expire.
 func (g *grants) due(ctx context.Context, u dispatch.UserID) bool {
 	row, err := g.vault.Grant(ctx, u, g.client.provider.issuer)
 	now := g.now()
@@ -321,7 +324,7 @@ func (g *grants) due(ctx context.Context, u dispatch.UserID) bool {
 	return row.Expires.Sub(now) < row.Expires.Sub(row.Renewed)/2
 }
 
-// lock keeps others from a user's grant, in this process and in all.
+// lock keeps others, in all processes, from using a user's grant.
 func (g *grants) lock(ctx context.Context, u dispatch.UserID) (unlock func(), err error) {
 	release, err := g.turns.enter(ctx, string(u))
 	if err != nil {
@@ -338,7 +341,7 @@ func (g *grants) lock(ctx context.Context, u dispatch.UserID) (unlock func(), er
 	return func() { others(); release() }, nil
 }
 
-// form sends a form to the token endpoint in the client's name.
+// form sends a form to the token endpoint with the client's authentication.
 func (c exchangeClient) form(ctx context.Context, form url.Values) (answer, error) {
 	address, err := tokenEndpoint(ctx, c.provider)
 	if err != nil {
@@ -347,10 +350,10 @@ func (c exchangeClient) form(ctx context.Context, form url.Values) (answer, erro
 	return c.post(ctx, address, form)
 }
 
-// keyed lets one after the other do something about the same key.
+// keyed runs callers with the same key one after the other.
 type keyed struct {
 	mu   sync.Mutex
-	busy map[string]chan struct{} // closed when it is free
+	busy map[string]chan struct{} // closed when the key is free
 }
 
 func (k *keyed) enter(ctx context.Context, key string) (release func(), err error) {

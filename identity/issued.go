@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	maxLife     = time.Hour   // a token is asked for anew after this, whatever it says
-	defaultLife = time.Minute // of a token whose end is not told
+	maxLife     = time.Hour   // a token is renewed after this, whatever its expiry
+	defaultLife = time.Minute // of a token without a known expiry
 )
 
-// issued is a token that a provider gave us, with what is known about it.
+// issued is a token from a provider, with its issuer and expiry.
 type issued struct {
 	token   dispatch.Secret
-	issuer  string // "" where the token does not say
+	issuer  string // "" if it is not known
 	expires time.Time
 }
 
-// readIssued reads the success answer of a token endpoint (RFC 6749, section 5.1).
+// readIssued reads the success response of a token endpoint (RFC 6749, section 5.1).
 func (c *client) readIssued(a answer) (issued, error) {
 	var m struct {
 		Token    dispatch.Secret `json:"access_token"`
 		Type     string          `json:"token_type"`
 		Lifetime json.RawMessage `json:"expires_in"`
 	}
-	// The error of a decoder can quote what it read, so it is not passed on.
+	// A decoder's error can quote the response, so it is not passed on.
 	if a.status != http.StatusOK || json.Unmarshal(a.body, &m) != nil {
 		return issued{}, unavailable(errors.New("the token answer cannot be read"))
 	}
@@ -52,7 +52,7 @@ func (c *client) readIssued(a answer) (issued, error) {
 	return issued{m.Token, issuer, expires}, nil
 }
 
-// sendable reports whether a text can stand in a header.
+// sendable reports whether a token can be sent in a header.
 func sendable(token string) bool {
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
@@ -62,8 +62,7 @@ func sendable(token string) bool {
 	return token != ""
 }
 
-// lifetime reads expires_in. Providers were seen that send none, 0, a string, or the time of day of the end: then the
-// default holds.
+// lifetime reads expires_in. Some providers send none, 0, a string, or a point in time; then it returns defaultLife.
 func lifetime(raw json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || !(seconds >= 1 && seconds <= (365*24*time.Hour).Seconds()) {
@@ -72,7 +71,8 @@ func lifetime(raw json.RawMessage) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// selfDescription reads issuer and end out of a token that is a JWT. The signature is the platform's matter.
+// selfDescription reads the issuer and the expiry of a token that is a JWT. It does not verify the signature, which is
+// up to the platform.
 func selfDescription(token string) (issuer string, expires time.Time) {
 	m, err := payload(token)
 	if err != nil {
@@ -83,7 +83,7 @@ func selfDescription(token string) (issuer string, expires time.Time) {
 	return issuer, expires
 }
 
-// payload reads what a JWT says, without a look at its signature.
+// payload reads the payload of a JWT without verifying its signature.
 func payload(token string) (object, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// jwtGrant chains two providers: the broker's gives a token for the platform's provider, which takes it for an assertion of
-// who the user is (RFC 7523, section 2.1). Nothing is stored anywhere that could be lost.
+// jwtGrant uses two providers: the broker's provider issues a token that the platform's provider accepts as an
+// assertion of the user's identity (RFC 7523, section 2.1). No provider stores a link that could be lost.
 type jwtGrant struct {
 	Assertion *tokenExchange
 	Client    exchangeClient // at the platform's provider
@@ -32,8 +32,8 @@ func newJWTGrant(own exchangeClient, p Platform) (exchanger, error) {
 	}, nil
 }
 
-// jwtGrantRefusals as Keycloak 26 writes them. An assertion is asked for anew each time, so the next may be taken where
-// one is not active or not for the first time there.
+// jwtGrantRefusals are the refusals of Keycloak 26. Each exchange uses a new assertion, so an assertion that is not yet
+// active or was used before may be accepted next time.
 var jwtGrantRefusals = refusals{
 	{"invalid_grant", "User not found"}:       errNotLinked,
 	{"invalid_grant", "Token is not active"}:  errPassing,
@@ -59,7 +59,8 @@ func (j *jwtGrant) redeem(ctx context.Context, assertion dispatch.Secret, means 
 	}, means, assertion)
 }
 
-// check asks both providers: what is no assertion at all is refused for that by one that knows us.
+// check asks both providers. One that knows the broker's client refuses a text that is no assertion only for that
+// reason.
 func (j *jwtGrant) check(ctx context.Context) (string, error) {
 	if err := refusesNobody(ctx, func(ctx context.Context, assertion dispatch.Secret) (issued, error) {
 		return j.redeem(ctx, assertion, refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})

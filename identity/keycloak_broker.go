@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// keycloakBroker is Keycloak's Identity Brokering API, version 2: Keycloak keeps a token of the user's linked account and
-// gives it out to clients that may have it, for users' tokens that are meant for them.
+// keycloakBroker is Keycloak's Identity Brokering API, version 2: Keycloak stores a token of the user's linked account
+// and returns it to clients that may have it, in exchange for a user's token that is issued for them.
 type keycloakBroker struct {
 	Client exchangeClient
 	Alias  string
@@ -23,11 +23,11 @@ func newKeycloakBroker(c exchangeClient, p Platform) (exchanger, error) {
 	return &keycloakBroker{c, p.Exchange.Alias}, nil
 }
 
-// keycloakBrokerRefusals as Keycloak 26 writes them.
+// keycloakBrokerRefusals are the refusals of Keycloak 26.
 var keycloakBrokerRefusals = refusals{
 	{"invalid_request", "User not associated to identity provider"}: errNotLinked,
 	{"not_linked", ""}:                           errNotLinked,
-	{"token_expired", "linked token is expired"}: errLinkEnded, // "No token stored.": it is not told to store any
+	{"token_expired", "linked token is expired"}: errLinkEnded, // "No token stored.": Keycloak is not configured to store tokens
 	{"invalid_token", ""}:                        errSubjectEnded,
 	{"invalid_request", "Failed to retrieve token from identity provider"}: errPassing,
 }
@@ -37,7 +37,7 @@ func (k *keycloakBroker) exchange(ctx context.Context, subject dispatch.Secret) 
 	return k.Client.ask(ctx, address, url.Values{"token": {subject.Reveal()}}, keycloakBrokerRefusals, subject)
 }
 
-// check: whether the client may ask is looked at before the token.
+// check uses that Keycloak checks whether the client may ask before it checks the token.
 func (k *keycloakBroker) check(ctx context.Context) (string, error) {
 	return "", refusesNobody(ctx, k.exchange)
 }

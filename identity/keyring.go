@@ -17,11 +17,11 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// keyBytes is the length of a key, for AES-256.
+// keyBytes is the length of an AES-256 key.
 const keyBytes = 32
 
-// Keyring seals texts with its first key, and opens what was sealed with any of them: AES-256-GCM with random nonces.
-// A text is bound to its place, so that it opens nowhere else.
+// Keyring encrypts texts with its first key and decrypts texts that any of its keys encrypted (AES-256-GCM with random
+// nonces). Each text is bound to the place where it is stored, so that it cannot be decrypted elsewhere.
 type Keyring struct {
 	first string
 	raw   map[string][]byte
@@ -30,8 +30,8 @@ type Keyring struct {
 
 var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// ParseKeyring reads keys, each NAME:BASE64 of 32 bytes, with commas or line breaks between them, the newest first. The
-// error repeats nothing of a key.
+// ParseKeyring reads keys NAME:BASE64 of 32 bytes each, separated by commas or line breaks, the newest first. Errors
+// contain no part of a key.
 func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 	r := &Keyring{raw: map[string][]byte{}, keys: map[string]cipher.AEAD{}}
 	for i, entry := range strings.FieldsFunc(text.Reveal(), func(c rune) bool { return strings.ContainsRune(", \t\r\n", c) }) {
@@ -57,8 +57,8 @@ func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 	return r, nil
 }
 
-// derived returns the keyring for a use of its own (HKDF, RFC 5869): what strangers have sealed by visiting a page takes no
-// nonces from the keys that seal what users entrust.
+// derived returns a keyring with keys derived for a separate use (HKDF, RFC 5869). What strangers have encrypted by
+// visiting a page then uses up no nonces of the keys that protect permissions.
 func (r *Keyring) derived(use string) *Keyring {
 	d := &Keyring{first: r.first, raw: map[string][]byte{}, keys: map[string]cipher.AEAD{}}
 	for name, key := range r.raw {
@@ -68,13 +68,13 @@ func (r *Keyring) derived(use string) *Keyring {
 			d.keys[name], err = sealing(own)
 		}
 		if err != nil {
-			panic(err) // of a key whose length is right
+			panic(err) // the key has the right length
 		}
 	}
 	return d
 }
 
-// NewKey makes a key for a keyring.
+// NewKey returns a random key as text for a keyring. Its name is the date of now.
 func NewKey(now time.Time) dispatch.Secret {
 	key := make([]byte, keyBytes)
 	rand.Read(key)
@@ -89,7 +89,7 @@ func sealing(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// bound is the additional data of what is sealed with a key for a place.
+// bound returns the additional data that binds a text to a key and a place.
 func bound(key string, place []string) []byte {
 	return fmt.Appendf(nil, "%q", append(place[:len(place):len(place)], key))
 }
@@ -109,18 +109,18 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 		sealed, err = key.Open(nil, nil, sealed, bound(s.Key, place))
 	}
 	if err != nil {
-		return "", misconfigured(fmt.Errorf("the vault's key %q does not open what was sealed under its name: put the one that did into vault.keys", s.Key))
+		return "", misconfigured(fmt.Errorf("the vault's key %q is not the one that encrypted the entry under this name: put that key back into vault.keys", s.Key))
 	}
 	return dispatch.Secret(sealed), nil
 }
 
-// placeOf is where a grant's secret belongs.
+// placeOf returns the place that a grant's secret is bound to.
 func placeOf(g dispatch.Grant) []string { return []string{"grants", g.ID, string(g.Owner), g.Issuer} }
 
-// sample is how many grants are tried to see whether keys are right.
+// sample is the number of grants that Readable decrypts.
 const sample = 100
 
-// Readable is nil if the keys open what a vault holds, as far as some of its grants tell; else Misconfigured.
+// Readable returns nil if the keys decrypt a sample of the vault's grants, else Misconfigured.
 func Readable(ctx context.Context, v dispatch.Vault, r *Keyring) error {
 	grants, err := v.ForeignGrants(ctx, "", sample) // of any key
 	for _, g := range grants {
@@ -131,8 +131,8 @@ func Readable(ctx context.Context, v dispatch.Vault, r *Keyring) error {
 	return err
 }
 
-// Rotate seals with the first key all that was sealed with others, and says how much that was. Keys that a failed run
-// leaves in use are still needed.
+// Rotate encrypts with the first key all grants that other keys encrypted, and returns their number. After a failure
+// the other keys are still needed.
 func Rotate(ctx context.Context, v dispatch.Vault, r *Keyring) (rotated int, err error) {
 	for {
 		grants, err := v.ForeignGrants(ctx, r.first, 100)
@@ -149,24 +149,23 @@ func Rotate(ctx context.Context, v dispatch.Vault, r *Keyring) (rotated int, err
 			switch {
 			case err == nil:
 				rotated++
-			case !dispatch.Is(err, dispatch.Conflict): // one that has changed comes again if it must
+			case !dispatch.Is(err, dispatch.Conflict): // a grant that has changed is listed again if it still needs rotation
 				return rotated, err
 			}
 		}
 	}
 }
 
-// SealedTokens is what replicas share of the vault: tokens, sealed, while they last.
+// SealedTokens is the [TokenStore] in the vault. It encrypts the tokens.
 type SealedTokens struct {
 	vault dispatch.Vault
 	ring  *Keyring
 }
 
-// NewTokenStore makes a place where the processes that serve together leave platform tokens for each other.
+// NewTokenStore returns a store in v whose tokens are encrypted with r.
 func NewTokenStore(v dispatch.Vault, r *Keyring) *SealedTokens { return &SealedTokens{v, r} }
 
-// Find gives the token that was put under a name last, "" if there is none. One that was sealed with a key that is not
-// here any more is as none: it is asked for again.
+// Find implements [TokenStore]. A token encrypted with a key that is no longer in the keyring counts as absent.
 func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error) {
 	sealed, expires, err := s.vault.FindToken(ctx, name)
 	switch {
@@ -182,7 +181,7 @@ func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, 
 	return token, expires, nil
 }
 
-// Put leaves a token until it ends.
+// Put implements [TokenStore].
 func (s *SealedTokens) Put(ctx context.Context, name string, token dispatch.Secret, expires time.Time) error {
 	return s.vault.KeepToken(ctx, name, s.ring.seal(token, "tokens", name), expires)
 }

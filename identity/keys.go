@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	minFetch     = 10 * time.Second // between two fetches, whatever is asked
-	renewKeys    = 5 * time.Minute  // from this age on keys are renewed, while they serve
-	maxKeyAge    = 10 * time.Minute // a withdrawn key serves no longer while the provider answers
-	maxKeyStale  = time.Hour        // nor any key when it does not
-	missingFor   = time.Minute      // a kid that was not found is not looked for again
+	minFetch     = 10 * time.Second // minimum time between two fetches, whatever causes them
+	renewKeys    = 5 * time.Minute  // keys older than this are renewed while they are used
+	maxKeyAge    = 10 * time.Minute // a withdrawn key is not accepted longer, if the provider responds
+	maxKeyStale  = time.Hour        // no key is accepted longer, even if the provider does not respond
+	missingFor   = time.Minute      // before an unknown kid is looked for again
 	maxMissing   = 1000
-	fetchTimeout = 2 * readTimeout // of discovery and keys
+	fetchTimeout = 2 * readTimeout // for discovery and keys
 )
 
 var errNoSuchKey = errors.New("no such key")
 
-// keySet holds the public keys of one issuer. Whoever sends tokens can cause at most one fetch in minFetch.
+// keySet holds the public keys of one issuer. Requests can cause at most one fetch in minFetch.
 type keySet struct {
 	source *provider
 	now    func() time.Time
 
 	mu      sync.Mutex
-	keys    []jose.JSONWebKey // nil: there were never any
-	raw     []byte            // what keys was read from
+	keys    []jose.JSONWebKey // nil: no keys were fetched yet
+	raw     []byte            // the document that keys was parsed from
 	version int               // changes with keys
-	fetched time.Time         // when keys was last what the provider says
+	fetched time.Time         // when the provider last confirmed keys
 	tried   time.Time         // when a fetch last began
 	failure error             // of the last fetch
-	fetch   chan struct{}     // closed when the fetch that runs has ended; nil: none runs
+	fetch   chan struct{}     // closed when the running fetch has ended; nil: none runs
 	missing map[string]time.Time
 }
 
@@ -50,8 +50,8 @@ func newKeySet(source *provider, now func() time.Time) *keySet {
 	return &keySet{source: source, now: now, missing: map[string]time.Time{}}
 }
 
-// find gives the key for a token, and the version of the set that it is from. A kid that is not known is looked for once
-// at the provider, as far as the bounds allow: then errNoSuchKey.
+// find returns the key for a token and the version of the key set. It fetches the keys once for an unknown kid, within
+// the bounds above; then it returns errNoSuchKey.
 func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, int, error) {
 	if _, err := s.fresh(ctx); err != nil {
 		return nil, 0, err
@@ -74,8 +74,8 @@ func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, i
 	return key, version, nil
 }
 
-// fresh sees to it that the keys are not too old, and gives their version. The caller waits only where the keys may
-// not serve any more, or where they should not and the provider answered last time.
+// fresh renews old keys and returns their version. It waits for the fetch only if the keys are too old to be used, or
+// if they should be renewed and the provider responded last time.
 func (s *keySet) fresh(ctx context.Context) (int, error) {
 	s.mu.Lock()
 	age, usable := s.age()
@@ -94,18 +94,18 @@ func (s *keySet) fresh(ctx context.Context) (int, error) {
 	defer s.mu.Unlock()
 	if _, usable := s.age(); !usable {
 		return 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Verify", RetryAfter: minFetch,
-			Text: "The identity provider cannot be reached, so tokens cannot be checked.", Err: s.failure}
+			Text: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.", Err: s.failure}
 	}
 	return s.version, nil
 }
 
-// age tells how long ago the keys were right, and whether they may serve. The caller holds the lock.
+// age returns the age of the keys and whether they may be used. s.mu is held.
 func (s *keySet) age() (time.Duration, bool) {
 	age := s.now().Sub(s.fetched)
 	return age, s.keys != nil && age < maxKeyStale
 }
 
-// search begins a fetch for a kid that is not in the set; nil where it is not worth one.
+// search starts a fetch for a kid that is not in the set; nil if none is allowed now.
 func (s *keySet) search(kid string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *keySet) search(kid string) <-chan struct{} {
 	return s.refresh()
 }
 
-// miss notes a kid that the provider does not have, unless it did not answer.
+// miss remembers a kid that the provider does not have, unless the fetch failed.
 func (s *keySet) miss(kid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,8 @@ func (s *keySet) miss(kid string) {
 	s.missing[kid] = s.now()
 }
 
-// refresh begins a fetch, or joins the one that runs; nil when one began less than minFetch ago. The caller holds the
-// lock. A fetch does not end with the request that caused it: others wait for it too.
+// refresh starts a fetch or joins the running one; nil if one began less than minFetch ago. s.mu is held. A fetch does
+// not end with the request that caused it, because others wait for it.
 func (s *keySet) refresh() <-chan struct{} {
 	if s.fetch != nil {
 		return s.fetch
@@ -161,7 +161,7 @@ func (s *keySet) update() {
 	}
 }
 
-// loadSafely is load, of which a panic is an error: requests that wait for keys are answered.
+// loadSafely is load with a panic turned into an error, so that waiting requests are answered.
 func (s *keySet) loadSafely(ctx context.Context) (raw json.RawMessage, keys []jose.JSONWebKey, err error) {
 	defer recovered(&err)
 	return s.load(ctx)
@@ -182,7 +182,7 @@ func (s *keySet) load(ctx context.Context) (json.RawMessage, []jose.JSONWebKey, 
 	return set.Keys, keys, err
 }
 
-// parseKeys takes the keys that verify signatures. Others, also such as are not understood, are left out (RFC 7517,
+// parseKeys returns the keys that verify signatures. It skips others, including those of unknown types (RFC 7517,
 // section 5).
 func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	var all []json.RawMessage
@@ -215,7 +215,7 @@ func verifies(key jose.JSONWebKey) bool {
 	return false
 }
 
-// lookup finds a key by its id. A token that names none is taken where there is only one.
+// lookup returns the key with an id. For a token without a kid it returns the key if there is only one.
 func (s *keySet) lookup(kid, alg string) (crypto.PublicKey, int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *keySet) lookup(kid, alg string) (crypto.PublicKey, int, bool) {
 	return nil, 0, false
 }
 
-// await waits for an event; nil has happened.
+// await waits for an event. A nil event has already happened.
 func await(ctx context.Context, event <-chan struct{}) error {
 	if event == nil {
 		return nil
@@ -238,6 +238,6 @@ func await(ctx context.Context, event <-chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity",
-			Text: "The identity provider did not answer in time.", Err: ctx.Err()}
+			Text: "The identity provider did not respond in time. Try again in a few seconds.", Err: ctx.Err()}
 	}
 }

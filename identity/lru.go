@@ -2,10 +2,10 @@ package identity
 
 import "container/list"
 
-// lru keeps the max values used last. It is not safe for concurrent use.
+// lru keeps the max most recently used values. It is not safe for concurrent use.
 type lru[K comparable, V any] struct {
 	max   int
-	order *list.List // of entry, used last in front
+	order *list.List // of entry, most recently used first
 	items map[K]*list.Element
 }
 

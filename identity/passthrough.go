@@ -7,8 +7,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// passthrough gives the platform the user's own token, which is only right where the platform's tokens come from the
-// issuer of the broker's users.
+// passthrough sends the user's own token to the platform. It is only permitted for platforms that use the issuer of the
+// broker's users.
 type passthrough struct{}
 
 func newPassthrough(c exchangeClient, p Platform) (exchanger, error) {

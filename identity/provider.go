@@ -10,18 +10,18 @@ import (
 	"sync"
 )
 
-// provider is an identity provider, known by its issuer. It is asked for its endpoints when they are first needed, so
-// that a provider that is down delays no start.
+// provider is an identity provider. Its endpoints are discovered when they are first needed, so that a provider that is
+// down does not delay the start.
 type provider struct {
 	client   *client
 	issuer   string
-	insecure bool // http is allowed
+	insecure bool // allows http
 
 	mu    sync.Mutex
 	known *endpoints
 }
 
-// endpoints is what we use of a discovery document (OpenID Connect Discovery 1.0, section 3).
+// endpoints is the part of a discovery document that the broker uses (OpenID Connect Discovery 1.0, section 3).
 type endpoints struct {
 	Issuer string `json:"issuer"`
 	Keys   string `json:"jwks_uri"`
@@ -32,7 +32,7 @@ type endpoints struct {
 	NamesItself   bool   `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 }
 
-// endpoints gives the provider's endpoints. Only a good answer is kept.
+// endpoints returns the provider's endpoints. Failures are not cached.
 func (p *provider) endpoints(ctx context.Context) (endpoints, error) {
 	p.mu.Lock()
 	known := p.known
@@ -50,15 +50,15 @@ func (p *provider) endpoints(ctx context.Context) (endpoints, error) {
 	return found, nil
 }
 
-// forget makes the next call of endpoints ask again, for an address that has moved.
+// forget discards the endpoints, because one may have moved.
 func (p *provider) forget() {
 	p.mu.Lock()
 	p.known = nil
 	p.mu.Unlock()
 }
 
-// alive is nil when the token endpoint does its work, which a request shows that it must refuse (RFC 6749, section 5.2).
-// What stands before a server that is down answers otherwise.
+// alive returns nil if the token endpoint works: it must refuse an empty request (RFC 6749, section 5.2). A proxy in
+// front of a server that is down responds differently.
 func (p *provider) alive(ctx context.Context) error {
 	at, err := p.endpoints(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *provider) discover(ctx context.Context) (endpoints, error) {
 	}
 	for _, endpoint := range []string{found.Keys, found.Token, found.Authorization, found.Revocation} {
 		if endpoint == "" {
-			continue // not every use needs both; an empty address fails where it is used
+			continue // not every use needs all endpoints; an empty address fails when it is used
 		}
 		if err := checkAddress(endpoint, p.insecure); err != nil {
 			return endpoints{}, fmt.Errorf("an endpoint %w", err)
@@ -96,7 +96,7 @@ func (p *provider) discover(ctx context.Context) (endpoints, error) {
 	return found, nil
 }
 
-// checkAddress says what is wrong with the address of a provider, which is to be absolute and, unless insecure, https.
+// checkAddress returns an error unless address is an absolute URL with https, or also http if insecure.
 func checkAddress(address string, insecure bool) error {
 	u, err := url.Parse(address)
 	switch {
@@ -110,7 +110,7 @@ func checkAddress(address string, insecure bool) error {
 	return nil
 }
 
-// checkIssuer is checkAddress for an issuer, which has no query either (OpenID Connect Core 1.0, section 2).
+// checkIssuer is checkAddress for an issuer, which must not have a query (OpenID Connect Core 1.0, section 2).
 func checkIssuer(issuer string, insecure bool) error {
 	if strings.Contains(issuer, "?") {
 		return errors.New("must have no query")

@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// requestedIssuer is Keycloak's legacy token exchange: Keycloak keeps a token of the user's linked account and gives it
-// out. It does not ask whom the user's token is for, so only verified ones are sent.
+// requestedIssuer is Keycloak's legacy token exchange: Keycloak stores a token of the user's linked account and returns
+// it. Keycloak does not check the audience of the user's token, so the broker only sends tokens that it has verified.
 type requestedIssuer struct {
 	Client exchangeClient
 	Alias  string
@@ -22,7 +22,7 @@ func newRequestedIssuer(c exchangeClient, p Platform) (exchanger, error) {
 	return &requestedIssuer{c, p.Exchange.Alias}, nil
 }
 
-// requestedIssuerRefusals as Keycloak 26 writes them.
+// requestedIssuerRefusals are the refusals of Keycloak 26.
 var requestedIssuerRefusals = refusals{
 	{"not_linked", ""}:                   errNotLinked,
 	{"token_expired", ""}:                errLinkEnded,

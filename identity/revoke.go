@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	revocationsAtOnce = 100                 // that one round of revoking takes up
-	revocationLasts   = 30 * 24 * time.Hour // after which a revocation that the provider refuses is given up
+	revocationsAtOnce = 100                 // grants that one run of revokeAll revokes
+	revocationLasts   = 30 * 24 * time.Hour // after this a revocation that the provider refuses is given up
 )
 
-// withdraw takes a grant out of use, and has it revoked at the provider (RFC 7009): now, or by a later round.
+// withdraw takes a grant out of use and revokes it at the provider (RFC 7009). If that fails, a later run of revokeAll
+// repeats it.
 func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) error {
 	unlock, err := g.lock(ctx, u)
 	if err != nil {
@@ -37,7 +38,7 @@ func (g *grants) withdraw(ctx context.Context, u dispatch.UserID, id string) err
 	return nil
 }
 
-// revokeAll revokes at the provider what is yet to be revoked. It stops at the first failure that may pass.
+// revokeAll revokes withdrawn grants at the provider. It stops at the first failure that may pass.
 func (g *grants) revokeAll(ctx context.Context) error {
 	rows, err := g.vault.Revocations(ctx, revocationsAtOnce)
 	if err != nil {
@@ -48,7 +49,7 @@ func (g *grants) revokeAll(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case g.now().Sub(row.Created) > revocationLasts:
-			g.log.ErrorContext(ctx, "revoking a permission at the identity provider was given up", "user", string(row.Owner), "grant", row.ID, "error", err)
+			g.log.ErrorContext(ctx, "revocation of a permission at the identity provider abandoned", "user", string(row.Owner), "grant", row.ID, "error", err)
 			if err := g.vault.EraseRevocation(ctx, row.ID); err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ func (g *grants) revokeAll(ctx context.Context) error {
 	return nil
 }
 
-// revokeLater is revoke for a grant that was withdrawn a while ago, unless its owner gave the permission again since.
+// revokeLater revokes a grant that was withdrawn earlier, unless its owner has given the permission again since.
 func (g *grants) revokeLater(ctx context.Context, row dispatch.Grant) error {
 	unlock, err := g.lock(ctx, row.Owner)
 	if err != nil {
@@ -76,7 +77,7 @@ func (g *grants) revokeLater(ctx context.Context, row dispatch.Grant) error {
 	return err
 }
 
-// revoke has the provider take a grant no more, and forgets it.
+// revoke revokes a grant at the provider and erases it.
 func (g *grants) revoke(ctx context.Context, row dispatch.Grant) error {
 	l, err := g.open(row)
 	if err != nil {
@@ -88,7 +89,7 @@ func (g *grants) revoke(ctx context.Context, row dispatch.Grant) error {
 	return g.vault.EraseRevocation(context.WithoutCancel(ctx), row.ID)
 }
 
-// revoke asks the provider to take a refresh token no more (RFC 7009).
+// revoke revokes a refresh token at the provider (RFC 7009).
 func (c exchangeClient) revoke(ctx context.Context, token dispatch.Secret) error {
 	at, err := c.provider.endpoints(ctx)
 	switch {

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	signInWithin = 15 * time.Minute // from the way to the provider to the way back
+	signInWithin = 15 * time.Minute // from the redirect to the provider until the user returns
 	inviteLasts  = 15 * time.Minute
 )
 
-// SignIns sign users in by their browsers at the broker's own client: OAuth's authorization code (RFC 6749, section 4.1)
-// with PKCE (RFC 7636) and a nonce. What must be remembered between the way there and the way back is given to the
-// browser, sealed, so that any of the processes that serve together may take the way back.
+// SignIns signs users in by their browsers with the broker's own client: OAuth's authorization code (RFC 6749, section
+// 4.1) with PKCE (RFC 7636) and a nonce. The browser keeps the encrypted state of the sign-in, so that any process that
+// shares the database can finish it.
 type SignIns struct {
 	tokens   *Tokens
 	client   *exchangeClient
@@ -40,28 +40,28 @@ type SignIns struct {
 	used     states
 }
 
-// Purpose is what a user signs in for: to link an account, or to let the broker act while they are away.
+// Purpose is why a user signs in: to link an account, or to give permission to run jobs after they have signed out.
 type Purpose struct {
-	Platform string          // whose account is to be linked
+	Platform string          // platform whose account is to be linked
 	Away     bool            // permission is to be given
-	User     dispatch.UserID // who must come; "": anybody
+	User     dispatch.UserID // the user who must sign in; "": any
 }
 
-// Arrival is a user who came back.
+// Arrival is the outcome of a completed sign-in redirect.
 type Arrival struct {
 	Purpose
 	User dispatch.UserID
-	Name string // to be shown; may be any text
+	Name string // display name; may be any text
 }
 
-// memo is what is remembered meanwhile.
+// memo is the state of a sign-in that the browser keeps.
 type memo struct {
 	Purpose
 	State, Nonce, Verifier string
 	Until                  time.Time
 }
 
-// SignIns makes the sign-ins whose way back is redirect, a page of ours. ring seals what the browser keeps meanwhile.
+// SignIns returns sign-ins that end on the page redirect of this service. ring encrypts the state that browsers keep.
 func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
 	s := &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring.derived("sign-in"), redirect: redirect, now: t.now}
 	if t.grants != nil {
@@ -70,8 +70,8 @@ func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
 	return s
 }
 
-// Begin gives the provider's page to send the browser to, and what the browser must bring back. NotFound: there is
-// nothing to link; Unsupported: no permission can be kept.
+// Begin returns the provider's page to which the browser must be redirected, and the state that it must bring back.
+// NotFound: no such platform has accounts to link. Unsupported: permissions cannot be stored.
 func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remember dispatch.Secret, err error) {
 	action, err := s.tokens.linking(p)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 	}
 	if p.Away {
 		query.Set("scope", "openid offline_access")
-		query.Set("prompt", "consent") // it is never given without a question (OpenID Connect Core 1.0, section 11)
+		query.Set("prompt", "consent") // the provider must ask the user (OpenID Connect Core 1.0, section 11)
 	}
 	sealed := s.ring.seal(dispatch.Secret(text), "sign-in")
 	separator := "?"
@@ -108,9 +108,9 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 	return at.Authorization + separator + query.Encode(), dispatch.Secret(sealed.Key + ":" + sealed.Text), nil
 }
 
-// Finish takes a user who came back with a query, and does what they came for. Its errors may be shown: Invalid when the
-// browser does not bring back what it was given, Forbidden when the user or the provider refused, or another user came.
-// Arrival tells as much as is known then.
+// Finish completes the sign-in of a user whose browser returned with a query, and acts on its purpose. Its errors may
+// be shown: Invalid if the browser does not bring back its state, Forbidden if the user or the provider refused or
+// another user signed in. Arrival contains what is known by then.
 func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispatch.Secret) (Arrival, error) {
 	m, err := s.recall(query, remembered)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 	return arrived, s.act(ctx, arrived, a)
 }
 
-// recall opens what the browser was given, and compares the state, before anything else is believed.
+// recall decrypts the browser's state and compares it with the query, before the query is used.
 func (s *SignIns) recall(query url.Values, remembered dispatch.Secret) (memo, error) {
 	key, text, _ := strings.Cut(remembered.Reveal(), ":")
 	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "sign-in")
@@ -159,8 +159,8 @@ func (s *SignIns) recall(query url.Values, remembered dispatch.Secret) (memo, er
 	return m, nil
 }
 
-// once is nil the first time that a state comes back, in whichever process: so nobody can have the provider asked again
-// and again by one way there.
+// once returns nil the first time that a state returns to any process, so that one sign-in cannot cause repeated
+// requests to the provider.
 func (s *SignIns) once(ctx context.Context, m memo) error {
 	first := true
 	var err error
@@ -173,18 +173,18 @@ func (s *SignIns) once(ctx context.Context, m memo) error {
 	case err != nil:
 		return err
 	case !first:
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Text: "This way back from signing in was used before. Begin again."}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Text: "This sign-in was already completed. Start again."}
 	}
 	return nil
 }
 
-// states are those that came back, until they would be too old. The zero value is ready.
+// states remembers states that have returned until they expire. The zero value is ready to use.
 type states struct {
 	mu   sync.Mutex
 	ends map[string]time.Time
 }
 
-// add reports whether a state comes back for the first time.
+// add reports whether a state returns for the first time.
 func (s *states) add(state string, now, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +199,9 @@ func (s *states) add(state string, now, until time.Time) bool {
 	return true
 }
 
-// fromOurs is nil for an answer of the provider that was asked. One that says that it names itself must, and no other may
-// (RFC 9207, section 2.4): else a second provider could be given the code that is for the first.
+// fromOurs returns nil if the response comes from the provider that was asked. A provider that announces to name itself
+// must do so, and no other may (RFC 9207, section 2.4); otherwise a second provider could receive the code of the
+// first.
 func (s *SignIns) fromOurs(ctx context.Context, query url.Values) error {
 	at, err := s.client.provider.endpoints(ctx)
 	if err != nil {
@@ -215,10 +216,10 @@ func (s *SignIns) fromOurs(ctx context.Context, query url.Values) error {
 
 func noWayBack(err error) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: err,
-		Text: "This page is only for the way back from signing in, once and within a few minutes. Begin again."}
+		Text: "This page completes a sign-in, once and within 15 minutes. Start the sign-in again."}
 }
 
-// refusedBy says whether the user or the provider refused.
+// refusedBy returns the error for a user or a provider that refused.
 func refusedBy(query url.Values, m memo) error {
 	refused := func(text string) error {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn", Text: text,
@@ -227,31 +228,32 @@ func refusedBy(query url.Values, m memo) error {
 	status := query.Get("kc_action_status")
 	switch {
 	case query.Get("error") == "access_denied", status == "cancelled":
-		return refused("You did not agree. Nothing was changed.")
+		return refused("You did not give permission. Nothing was changed.")
 	case query.Get("error") != "" || query.Get("code") == "":
-		return refused("The identity provider did not let you in. Nothing was changed.")
+		return refused("The identity provider refused the sign-in. Nothing was changed.")
 	case m.Platform != "" && status != "" && status != "success":
-		return refused("The identity provider could not link your account. The operator of this service may have to mend it.")
+		return refused("The identity provider could not link your account. Try again; if it fails again, tell the operator of this service.")
 	}
 	return nil
 }
 
-// codeRefused is why a code was not taken: it was used before, or is too old; else the operator must mend something.
+// codeRefused returns the error for a code that was not accepted: it was used before or is too old, else the operator
+// must act.
 func codeRefused(a answer, r refusal) error {
 	if a.status == http.StatusBadRequest && r.Code == "invalid_grant" {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: errors.New(r.Description),
-			Text: "This way back from signing in was used before, or took too long. Begin again."}
+			Text: "This sign-in was already completed, or took too long. Start again."}
 	}
 	return a.failed("identity.SignIn", r)
 }
 
-// who reads the ID token in an answer (OpenID Connect Core 1.0, section 3.1.3.7).
+// who reads the ID token in a response (OpenID Connect Core 1.0, section 3.1.3.7).
 func (s *SignIns) who(ctx context.Context, a answer, nonce string) (dispatch.UserID, string, error) {
 	var m struct {
 		ID string `json:"id_token"`
 	}
 	bad := func(err error) error {
-		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err, Text: "The identity provider did not say who you are."}
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err, Text: "The identity provider did not return a valid identity. Try again; if it fails again, tell the operator of this service."}
 	}
 	if json.Unmarshal(a.body, &m) != nil || m.ID == "" || len(m.ID) > 2*maxToken {
 		return "", "", bad(errors.New("no ID token"))
@@ -285,7 +287,8 @@ func (s *SignIns) who(ctx context.Context, a answer, nonce string) (dispatch.Use
 	return dispatch.UserID(c.issuer + " " + c.subject), c.name, nil
 }
 
-// act does what the user came for. The access token proves a link by an exchange: that a link is listed proves nothing.
+// act carries out the purpose of a sign-in. A link is proven by exchanging the access token, because a listed link
+// proves nothing.
 func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
 	g := s.tokens.grants
 	if arrived.Away {
@@ -312,13 +315,13 @@ func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
 	return err
 }
 
-// Invite gives a text that Invited reads for a while, to open a page for one user only. It opens nothing else.
+// Invite returns a text that opens a page for one user, for 15 minutes. It grants nothing else.
 func (s *SignIns) Invite(u dispatch.UserID) string {
 	sealed := s.ring.seal(dispatch.Secret(s.now().Add(inviteLasts).UTC().Format(time.RFC3339)+" "+string(u)), "invite")
 	return base64.RawURLEncoding.EncodeToString([]byte(sealed.Key + ":" + sealed.Text))
 }
 
-// Invited gives the user of an invitation. Invalid: it is none, or too old.
+// Invited returns the user of an invitation. Invalid if it is malformed or too old.
 func (s *SignIns) Invited(invitation string) (dispatch.UserID, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(invitation)
 	key, text, _ := strings.Cut(string(raw), ":")
@@ -327,11 +330,11 @@ func (s *SignIns) Invited(invitation string) (dispatch.UserID, error) {
 	until, timeErr := time.Parse(time.RFC3339, end)
 	if err = cmp.Or(err, openErr, timeErr); err != nil || !s.now().Before(until) {
 		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Invited", Err: err,
-			Text: "This link is not complete, or too old. Ask for a new one."}
+			Text: "This link is incomplete or has expired. Request a new one."}
 	}
 	return dispatch.UserID(user), nil
 }
 
 func noProvider(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.SignIn", Err: err, Text: "The identity provider does not answer. Try again in a while."}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.SignIn", Err: err, Text: "The identity provider does not respond. Try again in a few minutes."}
 }

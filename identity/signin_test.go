@@ -26,7 +26,7 @@ func TestLinking(t *testing.T) {
 	}
 	signIns := s.signIns(tokens)
 	got, err := s.signIn(signIns, Purpose{Platform: "p"}, "as=bob&deny=1")
-	if !dispatch.Is(err, dispatch.Forbidden) || dispatch.TextFor(err) != "You did not agree. Nothing was changed." || got.Platform != "p" {
+	if !dispatch.Is(err, dispatch.Forbidden) || dispatch.TextFor(err) != "You did not give permission. Nothing was changed." || got.Platform != "p" {
 		t.Errorf("refused: %+v %v", got, err)
 	}
 	got, err = s.signIn(signIns, Purpose{Platform: "p"}, "as=bob")
@@ -324,7 +324,7 @@ func TestFinish_TakesAStateOnce(t *testing.T) {
 		before := s.idp.Oracle.Requests(token)
 		for i, signIns := range []*SignIns{first, second, first, second} {
 			_, err := signIns.Finish(t.Context(), back, remember)
-			if !dispatch.Is(err, dispatch.Invalid) || strings.Contains(dispatch.TextFor(err), "was used before. Begin") != (i > 0) {
+			if !dispatch.Is(err, dispatch.Invalid) || strings.Contains(dispatch.TextFor(err), "was already completed. Start") != (i > 0) {
 				t.Errorf("way back %d: %v", i, err)
 			}
 		}

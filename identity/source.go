@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	maxHeld       = 10_000           // tokens of one source
-	renewBefore   = 15 * time.Second // a token ends; a quarter of its life if that is less
-	onTheWay      = 3 * time.Second  // a token is given out no later than this before its end, or half its life: a visit uses it for two more
-	spare         = time.Second      // a token that comes with less is as good as over
-	failurePause  = 2 * time.Second  // nobody is asked again sooner
-	refusedPause  = time.Minute      // nor later, for a token that the platform refused
-	refreshAtLeft = 4 * time.Second  // Keycloak gives another token when less than 5 s are left
+	maxHeld       = 10_000           // tokens that one source caches
+	renewBefore   = 15 * time.Second // before its end, or a quarter of its life if that is less, a token is renewed
+	onTheWay      = 3 * time.Second  // before its end, or half its life if that is less, a token is no longer given out: a visit uses it for 2 s more
+	spare         = time.Second      // a token that arrives with less time left counts as expired
+	failurePause  = 2 * time.Second  // minimum time between two attempts
+	refusedPause  = time.Minute      // maximum time between two attempts after the provider returned a refused token again
+	refreshAtLeft = 4 * time.Second  // Keycloak issues a new token when less than 5 s are left
 	obtainTimeout = 3*postTimeout + readTimeout
 )
 
-// source gets tokens of one kind, and keeps one for each identity. It never asks twice at once for one identity:
-// Keycloak loses the link when two refreshes race.
+// source obtains tokens of one kind and caches one for each identity. It never obtains two at once for one identity,
+// because Keycloak loses the link when two refreshes race.
 type source struct {
 	now      func() time.Time
 	subjects *subjects // nil: obtain needs no user's token
@@ -31,27 +31,27 @@ type source struct {
 
 	mu      sync.Mutex
 	held    *lru[dispatch.UserID, *holding]
-	pending map[dispatch.UserID]chan struct{} // closed when what is being obtained has come, or failed
+	pending map[dispatch.UserID]chan struct{} // closed when the running request has ended
 }
 
-// wanted says whose token is to be obtained.
+// wanted describes the token to obtain.
 type wanted struct {
 	id            dispatch.UserID
-	subject       dispatch.Secret // the user's own
-	held, refused dispatch.Secret // those that another is to follow
+	subject       dispatch.Secret // the user's own token
+	held, refused dispatch.Secret // the tokens that the new one must replace
 }
 
-// holding is what is known about one identity's token.
+// holding is the cached token of one identity, or the last failure.
 type holding struct {
 	issued
 	got     time.Time
-	renew   time.Time // when to get the next one
+	renew   time.Time // when to obtain the next one
 	last    time.Time // until when this one is given out
 	refused dispatch.Secret
 
-	failure error // why there is no next one
+	failure error // of the last attempt to obtain the next one
 	subject dispatch.Secret
-	pause   time.Time // until when the failure holds for subject
+	pause   time.Time // until when the failure is returned for subject
 }
 
 func newSource(now func() time.Time, subjects *subjects,
@@ -60,7 +60,7 @@ func newSource(now func() time.Time, subjects *subjects,
 		held: newLRU[dispatch.UserID, *holding](maxHeld), pending: map[dispatch.UserID]chan struct{}{}}
 }
 
-// token gives the identity's token. One that will end soon is renewed meanwhile, and given out while it lasts.
+// token returns the identity's token. A token that expires soon is renewed in the background and given out meanwhile.
 func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) {
 	for {
 		got, done, err := s.current(ctx, id)
@@ -73,7 +73,8 @@ func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) 
 	}
 }
 
-// current returns the token at hand, or the done that will bring one, or why there is none.
+// current returns the cached token, or a channel that is closed when the running request has ended, or why there is
+// none.
 func (s *source) current(ctx context.Context, id dispatch.UserID) (issued, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,8 @@ func (s *source) current(ctx context.Context, id dispatch.UserID) (issued, <-cha
 	return issued{}, done, nil
 }
 
-// begin joins the done for an identity or begins one, unless it is known to fail. The caller holds the lock.
+// begin starts to obtain a token for an identity, or joins the running request. While the last failure is valid, it
+// returns that. s.mu is held.
 func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now time.Time) (<-chan struct{}, error) {
 	if done, ok := s.pending[id]; ok {
 		return done, nil
@@ -114,8 +116,7 @@ func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now 
 	s.pending[id] = done
 	w := wanted{id, subject, h.token, h.refused}
 	go func() {
-		// What is asked for is not taken back when the one who asked is gone: others wait, and a broken refresh may
-		// cost the link.
+		// The request continues if its caller goes: others wait for it, and an interrupted refresh may cost the link.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), obtainTimeout)
 		defer cancel()
 		got, err := s.obtainSafely(ctx, w)
@@ -125,21 +126,21 @@ func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now 
 	return done, nil
 }
 
-// obtainSafely is obtainFor, of which a panic is an error: those who wait are answered, and the process goes on.
+// obtainSafely is obtainFor with a panic turned into an error, so that waiting callers are answered.
 func (s *source) obtainSafely(ctx context.Context, w wanted) (got issued, err error) {
 	defer recovered(&err)
 	return s.obtainFor(ctx, w)
 }
 
-// recovered makes an error of a panic, with the stack, for the log. Call it deferred.
+// recovered turns a panic into an error with the stack, for the log. Call it deferred.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 	}
 }
 
-// obtainFor obtains a token, for a user who is away by their grant. A user's own token may end on its way; then their grant is
-// used.
+// obtainFor obtains a token; for a user who is not connected, with their grant. If the user's own token expires
+// meanwhile, it uses their grant.
 func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error) {
 	if s.subjects == nil {
 		return s.obtain(ctx, w)
@@ -156,7 +157,7 @@ func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error
 	return got, err
 }
 
-// receive keeps what a done brought.
+// receive stores the outcome of a request.
 func (s *source) receive(id dispatch.UserID, subject dispatch.Secret, got issued, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,7 @@ func (s *source) receive(id dispatch.UserID, subject dispatch.Secret, got issued
 	h.take(s.now(), subject, got, err)
 }
 
-// take notes the outcome of one attempt.
+// take stores the outcome of an attempt.
 func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err error) {
 	pause := failurePause
 	switch {
@@ -182,18 +183,19 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	case got.token == h.refused:
 		pause = max(pause, min(got.expires.Add(-refreshAtLeft).Sub(now), refusedPause))
 		err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", RetryAfter: pause,
-			Text: "The platform does not take the token that the identity provider has for you. It is tried again with the next one.",
+			Text: "The platform refuses the token that the identity provider issues for you. The broker tries again with the next one.",
 			Err:  fmt.Errorf("the same refused token again, which ends %s", got.expires.UTC().Format(time.RFC3339))}
 	default:
 		left := got.expires.Sub(now)
-		// A provider that has no newer token yet gives the same again, with less of its life left: so this is no storm.
+		// A provider without a newer token returns the same one with less time left; the renewals do not become
+		// frequent.
 		*h = holding{issued: got, got: now, renew: now.Add(left - min(renewBefore, left/4)), last: now.Add(left - min(onTheWay, left/2))}
 		return
 	}
 	h.failure, h.subject, h.pause = err, subject, now.Add(pause)
 }
 
-// forget makes the next token be asked for, though there is one, or a failure that still holds.
+// forget makes the next call obtain a token, even if one is cached or a failure is still valid.
 func (s *source) forget(id dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,14 +204,14 @@ func (s *source) forget(id dispatch.UserID) {
 	}
 }
 
-// drop forgets all about an identity.
+// drop removes an identity from the cache.
 func (s *source) drop(id dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held.drop(id)
 }
 
-// older reports whether the token was got longer than d ago, or there is none.
+// older reports whether the token was obtained longer than d ago, or there is none.
 func (s *source) older(id dispatch.UserID, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +219,7 @@ func (s *source) older(id dispatch.UserID, d time.Duration) bool {
 	return !ok || s.now().Sub(h.got) >= d
 }
 
-// refuse drops a token that was not taken, if it is the one that is held.
+// refuse removes a token that the platform refused, if it is still the cached one.
 func (s *source) refuse(id dispatch.UserID, token dispatch.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

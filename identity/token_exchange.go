@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// tokenExchange asks the broker's own provider for a token for another audience (RFC 8693): for platforms that take its
-// tokens.
+// tokenExchange asks the broker's own provider for a token with another audience (RFC 8693), for platforms that accept
+// that provider's tokens.
 type tokenExchange struct {
 	Client   exchangeClient
 	Audience string
@@ -22,7 +22,7 @@ func newTokenExchange(c exchangeClient, p Platform) (exchanger, error) {
 	return &tokenExchange{c, p.Exchange.Audience}, nil
 }
 
-// tokenExchangeRefusals as Keycloak 26 writes them, and as others may who take the subject's token for a grant.
+// tokenExchangeRefusals are the refusals of Keycloak 26, and of providers that treat the subject's token as a grant.
 var tokenExchangeRefusals = refusals{
 	{"invalid_request", "Invalid token"}: errSubjectEnded,
 	{"invalid_grant", ""}:                errSubjectEnded,

@@ -14,48 +14,48 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TokensConfig says how tokens for platforms are had.
+// TokensConfig configures how tokens for platforms are obtained.
 type TokensConfig struct {
-	// The broker's own client at the issuer of its users, with which their tokens are exchanged. Not needed where no
-	// platform is of access user.
+	// The broker's own client at the issuer of its users, which exchanges their tokens. Not needed if no platform has
+	// access user.
 	Issuer       string
 	ClientID     string
 	ClientSecret dispatch.Secret
-	ClientKey    dispatch.Secret // in place of the secret: a private key in PEM, with which the client signs who it is
+	ClientKey    dispatch.Secret // used instead of the secret: a private key in PEM with which the client signs assertions
 
 	Platforms   []Platform
-	Client      *upstream.Client // for identity providers
+	Client      *upstream.Client // for requests to identity providers
 	Now         func() time.Time // nil: time.Now
 	Log         *slog.Logger     // nil: nothing is logged
 	Development bool             // allows http
 
-	// What the processes share that serve together; nil: there is one only.
+	// Shared by the processes that share a database; nil: there is only one process.
 	Locker       Locker
 	SharedTokens TokenStore
 
-	// Where permissions to act for users who are away are kept, sealed; nil: they are not.
+	// Vault stores users' permissions, encrypted; nil: there are none.
 	Vault dispatch.Vault
 	Keys  *Keyring
-	// SessionGrants takes such permission from the sessions of users who have work, where the provider gives it.
+	// SessionGrants takes permissions from the sessions of users who have jobs, if the provider permits it.
 	SessionGrants bool
 }
 
-// Platform says how tokens for one platform are had.
+// Platform configures how tokens for one platform are obtained.
 type Platform struct {
 	Name     string
 	Access   dispatch.Access
 	Account  ServiceAccount // for access shared
 	Exchange Exchange       // for access user
-	Issuer   string         // of the platform's tokens; "": not known. A token of another is never given out
-	Link     string         // where users link their account at the platform; "": nowhere
-	LinkLife time.Duration  // how long a link lasts that is not used; 0: not known, nothing is done to keep it
+	Issuer   string         // of the platform's tokens; "": not known. Tokens of another issuer are never used
+	Link     string         // page where users link their account at the platform; "": none
+	LinkLife time.Duration  // how long an unused link lasts; 0: not known, unused links are not kept alive
 }
 
-// Tokens gives the tokens for platforms. It is safe for concurrent use, and keeps everything in memory.
+// Tokens obtains tokens for platforms. It is safe for concurrent use and caches tokens in memory only.
 type Tokens struct {
 	platforms map[string]*platform
 	subjects  *subjects
-	grants    *grants // nil: none are kept
+	grants    *grants // nil: permissions are not stored
 	own       *exchangeClient
 	log       *slog.Logger
 	now       func() time.Time
@@ -64,12 +64,13 @@ type Tokens struct {
 type platform struct {
 	Platform
 	source *source                                            // nil: no token is needed
-	check  func(context.Context) (unproven string, err error) // whether the settings are good
+	check  func(context.Context) (unproven string, err error) // checks whether the settings are correct
 }
 
 var _ dispatch.Tokens = (*Tokens)(nil)
 
-// NewTokens checks the configuration; what is wrong is Misconfigured, all at once. It asks nobody.
+// NewTokens returns Tokens for a configuration. It checks the configuration without any request; the error is
+// Misconfigured and lists all faults.
 func NewTokens(c TokensConfig) (*Tokens, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -101,31 +102,31 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	}
 	if err := errors.Join(b.faults...); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "identity.NewTokens", Err: err,
-			Text: "The settings of a platform's access are not complete."}
+			Text: "The settings of a platform's access are not valid."}
 	}
 	return t, nil
 }
 
-// tokensBuilder collects what is wrong in a configuration.
+// tokensBuilder collects the faults of a configuration.
 type tokensBuilder struct {
 	TokensConfig
 	client    *client
 	own       *provider
 	auth      clientAuth
-	authFault error // matters only where the client is needed
+	authFault error // only reported if the client is needed
 	subjects  *subjects
 	grants    *grants
 	exchanges map[exchangeKey]*sharedExchange
 	faults    []error
 }
 
-// exchangeKey tells exchanges apart.
+// exchangeKey identifies exchanges that platforms can share.
 type exchangeKey struct {
 	Exchange
-	issuer string // where it is asked
+	issuer string // whose provider is asked
 }
 
-// sharedExchange is what platforms of one exchange share.
+// sharedExchange is an exchange and its cached tokens, which platforms with equal settings share.
 type sharedExchange struct {
 	*exchange
 	source *source
@@ -185,7 +186,7 @@ func (b *tokensBuilder) user(p Platform) *platform {
 	return &platform{p, shared.source, e.check}
 }
 
-// exchange finds or makes what the platform shares with others.
+// exchange returns the exchange of a platform, which it may share with others.
 func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExchange {
 	key := exchangeKey{Exchange: p.Exchange}
 	if d.asks {
@@ -206,7 +207,7 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	return s
 }
 
-// keeping tells the operator of each exchange, and takes permission to act for a user from the session in which they have a token
+// keeping logs each exchange for the operator, and stores a permission taken from the session of a user whose token was
 // exchanged.
 func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
@@ -219,12 +220,12 @@ func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wa
 	}
 }
 
-// Offer keeps a caller's verified token, to act with it for the user until it expires.
+// Offer stores a caller's verified token, so that the broker can act for the user until it expires.
 func (t *Tokens) Offer(user dispatch.UserID, token dispatch.Secret, expires time.Time) {
 	t.subjects.offer(user, subject{token, expires})
 }
 
-// Token gives the token with which to act for an account.
+// Token returns the token with which to act for an account. Errors: SignInRequired, Misconfigured, Unavailable.
 func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token, error) {
 	p := t.platforms[a.Platform()]
 	if p == nil {
@@ -244,9 +245,9 @@ func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token,
 	return dispatch.Token{Secret: got.token, Issuer: cmp.Or(got.issuer, p.Issuer)}, nil
 }
 
-// Check tries the settings of a platform's access, as far as that is possible without a user: the providers are asked for
-// something that they must refuse, and for something that helps nobody. The error says who can mend it, as that of Token;
-// unproven is what could not be tried, "" for nothing.
+// Check tries the settings of a platform's access as far as that is possible without a user, by requests that the
+// providers must refuse or that give no access. Its error has the kind that Token would return; unproven describes what
+// could not be tried.
 func (t *Tokens) Check(ctx context.Context, platform string) (unproven string, err error) {
 	p := t.platforms[platform]
 	if p == nil {
@@ -261,15 +262,15 @@ func (t *Tokens) Check(ctx context.Context, platform string) (unproven string, e
 	return unproven, nil
 }
 
-// Refused drops a token that the platform did not take. Where the identity provider goes on giving the same one, Token
-// is Unavailable until it gives another; it is asked now and then.
+// Refused discards a token that the platform refused. If the identity provider returns the same token again, Token is
+// Unavailable until it returns another; the provider is asked from time to time.
 func (t *Tokens) Refused(a dispatch.Account, refused dispatch.Token) {
 	if p := t.platforms[a.Platform()]; p != nil && p.source != nil {
 		p.source.refuse(p.identity(a), refused.Secret)
 	}
 }
 
-// Grants gives a user's permissions to act while they are away.
+// Grants returns a user's permissions to act for them after they have signed out.
 func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant, error) {
 	if t.grants == nil {
 		return nil, nil
@@ -277,10 +278,10 @@ func (t *Tokens) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Gran
 	return t.grants.vault.Grants(ctx, u)
 }
 
-// Revoke takes a permission back, at the provider and here, and forgets what was had by it. NotFound.
+// Revoke withdraws a permission at the provider and here, and discards the tokens that were obtained with it. NotFound.
 func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error {
 	if t.grants == nil {
-		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such grant."}
+		return &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.Revoke", Text: "There is no such permission."}
 	}
 	if err := t.grants.withdraw(ctx, u, id); err != nil {
 		return err
@@ -294,7 +295,7 @@ func (t *Tokens) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 	return nil
 }
 
-// RevokeAll revokes at the identity provider what users took back while that could not be done.
+// RevokeAll revokes at the identity provider the permissions that users withdrew while it did not respond.
 func (t *Tokens) RevokeAll(ctx context.Context) error {
 	if t.grants == nil {
 		return nil
@@ -302,8 +303,7 @@ func (t *Tokens) RevokeAll(ctx context.Context) error {
 	return t.grants.revokeAll(ctx)
 }
 
-// Keep uses what would end if it were not used: the grant of an account's user, and where the provider keeps a link to
-// their account, that, by an exchange.
+// Keep uses what would expire unused: the grant of an account's user, and the link to their account, by an exchange.
 func (t *Tokens) Keep(ctx context.Context, a dispatch.Account) error {
 	p := t.platforms[a.Platform()]
 	if p == nil || p.Access != dispatch.AccessUser {
@@ -325,22 +325,22 @@ func (t *Tokens) Keep(ctx context.Context, a dispatch.Account) error {
 	return nil
 }
 
-// linking is what a provider is asked to do for a purpose.
+// linking returns the action of the provider for a purpose.
 func (t *Tokens) linking(p Purpose) (action string, err error) {
 	if p.Away {
 		if t.grants == nil {
-			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service keeps nothing for users who are away."}
+			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 		}
 		return "", nil
 	}
 	at := t.platforms[p.Platform]
 	if at == nil || at.Access != dispatch.AccessUser || !drivers[at.Exchange.Driver].linked {
-		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.SignIn", Text: "There is no platform of this name to which accounts are linked."}
+		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: "identity.SignIn", Text: "No platform of this name uses linked accounts."}
 	}
 	return "idp_link:" + at.Exchange.Alias, nil
 }
 
-// prove has a user's token exchanged anew.
+// prove exchanges a user's token without using cached tokens.
 func (t *Tokens) prove(ctx context.Context, platform string, u dispatch.UserID) error {
 	p := t.platforms[platform]
 	p.source.forget(u)
@@ -351,7 +351,7 @@ func (t *Tokens) prove(ctx context.Context, platform string, u dispatch.UserID) 
 	return nil
 }
 
-// identity is whose token the account needs. All share that of a service account.
+// identity returns whose token the account needs. All users share the token of a service account.
 func (p *platform) identity(a dispatch.Account) dispatch.UserID {
 	if p.Access == dispatch.AccessShared {
 		return ""
@@ -359,32 +359,33 @@ func (p *platform) identity(a dispatch.Account) dispatch.UserID {
 	return dispatch.UserID(a.Identity())
 }
 
-// explain gives an error the words for the user, who knows the platform by its name.
+// explain adds the text for the user, with the name of the platform, to an error.
 func (p *platform) explain(err error) error {
 	e := &dispatch.Error{Kind: dispatch.SignInRequired, Op: "identity.Token", Err: err}
 	switch {
 	case errors.Is(err, errNotLinked):
-		e.Text, e.Link = fmt.Sprintf("Link your account at %s to your sign-in here.", p.Name), p.Link
+		e.Text, e.Link = fmt.Sprintf("Link your account at %s to continue.", p.Name), p.Link
 	case errors.Is(err, errLinkEnded):
 		e.Text, e.Link = fmt.Sprintf("The link to your account at %s has ended. Link it again.", p.Name), p.Link
 	case errors.Is(err, errSubjectEnded):
-		e.Text = fmt.Sprintf("Sign in again, so that %s can be used in your name.", p.Name)
+		e.Text = fmt.Sprintf("Sign in again, so that the broker can use %s on your behalf.", p.Name)
 	default:
 		return p.excuse(err)
 	}
 	return e
 }
 
-// excuse is for what the user cannot mend. An error of the database stays one: no provider is to blame.
+// excuse returns the error for what the user cannot resolve. An error of the database stays one, because no provider
+// caused it.
 func (p *platform) excuse(err error) error {
 	if e := dispatch.OfDatabase(err); e != nil {
 		return e
 	}
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Err: err,
-		Text: fmt.Sprintf("The identity provider for %s gives no token at the moment.", p.Name)}
+		Text: fmt.Sprintf("The identity provider for %s issues no token at the moment. The broker keeps trying.", p.Name)}
 	if dispatch.Is(err, dispatch.Misconfigured) {
 		e.Kind = dispatch.Misconfigured
-		e.Text = fmt.Sprintf("The access to %s is not set up correctly here. The operator of this service must mend it.", p.Name)
+		e.Text = fmt.Sprintf("The access to %s is not configured correctly. The operator of this service must correct it.", p.Name)
 	}
 	if cause, ok := errors.AsType[*dispatch.Error](err); ok {
 		e.Text, e.RetryAfter = cmp.Or(cause.Text, e.Text), cause.RetryAfter
@@ -402,16 +403,16 @@ func unavailable(err error) error {
 
 const maxSubjects = 10_000
 
-// subject is a user's own token.
+// subject is a user's own token and its expiry.
 type subject struct {
 	token   dispatch.Secret
 	expires time.Time
 }
 
-// subjects keeps one token for each user, those users' that came last.
+// subjects keeps the last token of each of the users who sent requests most recently.
 type subjects struct {
 	now    func() time.Time
-	grants *grants // of users who are away; nil: there are none
+	grants *grants // of users who are not connected; nil: there are none
 	mu     sync.Mutex
 	held   *lru[dispatch.UserID, *subject]
 }
@@ -420,7 +421,7 @@ func newSubjects(now func() time.Time) *subjects {
 	return &subjects{now: now, held: newLRU[dispatch.UserID, *subject](maxSubjects)}
 }
 
-// offer keeps s unless a token is known that lasts longer.
+// offer stores a token unless a known one lasts longer.
 func (s *subjects) offer(user dispatch.UserID, offered subject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -431,7 +432,7 @@ func (s *subjects) offer(user dispatch.UserID, offered subject) {
 	s.held.put(user, &offered)
 }
 
-// get gives a user's token, by their grant if they are away. Errors: errSubjectEnded.
+// get returns a user's token, or obtains one with their grant. Errors: errSubjectEnded.
 func (s *subjects) get(ctx context.Context, user dispatch.UserID) (dispatch.Secret, error) {
 	own := s.of(user)
 	switch {
@@ -443,7 +444,7 @@ func (s *subjects) get(ctx context.Context, user dispatch.UserID) (dispatch.Secr
 	return s.grants.obtain(ctx, user, s)
 }
 
-// of gives a user's token, "" when there is none that has not expired.
+// of returns a user's token; "" if there is none that has not expired.
 func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -458,14 +459,14 @@ func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 	return held.token
 }
 
-// forget drops whatever there is of a user's.
+// forget discards a user's token.
 func (s *subjects) forget(user dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held.drop(user)
 }
 
-// drop forgets a token that its issuer takes no more.
+// drop discards a token that its issuer no longer accepts.
 func (s *subjects) drop(user dispatch.UserID, token dispatch.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -216,11 +216,11 @@ func TestAnswers(t *testing.T) {
 		return func() (*http.Response, error) { return reply(status, body), nil }
 	}
 	const (
-		link  = "Link your account at cdse to your sign-in here."
+		link  = "Link your account at cdse to continue."
 		again = "The link to your account at cdse has ended. Link it again."
-		enter = "Sign in again, so that cdse can be used in your name."
-		setup = "The access to cdse is not set up correctly here. The operator of this service must mend it."
-		later = "The identity provider for cdse gives no token at the moment."
+		enter = "Sign in again, so that the broker can use cdse on your behalf."
+		setup = "The access to cdse is not configured correctly. The operator of this service must correct it."
+		later = "The identity provider for cdse issues no token at the moment. The broker keeps trying."
 	)
 	for _, test := range []struct {
 		name   string

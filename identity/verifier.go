@@ -18,50 +18,50 @@ import (
 )
 
 const (
-	maxToken    = 8 << 10          // bytes; what is longer is refused unread
-	skew        = 60 * time.Second // that clocks may differ
+	maxToken    = 8 << 10          // bytes; longer tokens are refused unread
+	skew        = 60 * time.Second // tolerated difference between clocks
 	maxVerified = 10_000           // tokens remembered as verified
 )
 
-// algorithms that a token may be signed with.
+// algorithms are the accepted signature algorithms.
 var algorithms = []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA}
 
-// Config says whose tokens are taken.
+// Config configures which tokens are accepted.
 type Config struct {
 	Issuer string
-	// Audience lists the names of the broker at its issuer. A token is for us when its aud contains one; where it has
-	// no aud at all, when its azp is one.
+	// Audience lists the names of the broker at its issuer. A token is accepted if its aud contains one of them, or if
+	// it has no aud and its azp is one.
 	Audience []string
-	// Clients lists clients (azp, or client_id) whose tokens are for us also where aud does not say so.
+	// Clients lists clients (azp or client_id) whose tokens are accepted whatever their aud.
 	Clients []string
-	// Parties lists the clients that may have got the token (azp, or client_id); none: any.
+	// Parties lists the clients to which accepted tokens may have been issued (azp or client_id); empty: any.
 	Parties []string
 
-	Client      *upstream.Client // for the provider's keys
+	Client      *upstream.Client // for requests for the provider's keys
 	Now         func() time.Time // nil: time.Now
 	Development bool             // allows http
 }
 
-// Caller is who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
 	User    dispatch.UserID // issuer and subject
 	Issuer  string
 	Subject string
-	Name    string // to be shown; may be any text, and another's
+	Name    string // display name; may be any text, even another user's name
 	Expires time.Time
 	Token   dispatch.Secret
 }
 
-// ErrUnauthenticated is in the chain of every error about a token that does not verify.
+// ErrUnauthenticated is wrapped by every error about a token that is not valid.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
-// unauthenticated is the same error for every cause, but for the log.
+// unauthenticated returns the same text for every cause; the cause is only logged.
 func unauthenticated(cause error) error {
 	return &dispatch.Error{Kind: dispatch.SignInRequired, Op: "identity.Verify",
 		Text: "The request carries no valid token.", Err: fmt.Errorf("%w: %w", ErrUnauthenticated, cause)}
 }
 
-// ErrExpired is wrapped by the error for a token that is good but for its end.
+// ErrExpired is wrapped by the error for a token whose only fault is that it has expired.
 var ErrExpired = errors.New("the token has expired")
 
 // Verifier verifies access tokens of one issuer. It is safe for concurrent use.
@@ -73,17 +73,18 @@ type Verifier struct {
 	verified *lru[[sha256.Size]byte, verified]
 }
 
-// verified is what a token said that was found good under the keys of one version.
+// verified is a token that was verified with one version of the keys.
 type verified struct {
 	claims  claims
 	version int
 }
 
-// NewVerifier checks the configuration; what is wrong is Misconfigured, all at once. It asks nobody.
+// NewVerifier returns a verifier for a configuration. It checks the configuration without any request; the error is
+// Misconfigured and lists all faults.
 func NewVerifier(c Config) (*Verifier, error) {
 	if err := c.check(); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "identity.NewVerifier", Err: err,
-			Text: "The settings of the identity provider are not complete."}
+			Text: "The settings of the identity provider are not valid."}
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -111,8 +112,8 @@ func (c Config) check() error {
 	return errors.Join(faults...)
 }
 
-// Verify says who the bearer of the token is. The error for a token that is not good wraps [ErrUnauthenticated], and
-// [ErrExpired] for one that was good; when the issuer's keys cannot be had, the error is Unavailable.
+// Verify returns the caller who sent the token. The error for a token that is not valid wraps [ErrUnauthenticated], and
+// also [ErrExpired] if it has only expired. The error is Unavailable if the issuer's keys cannot be fetched.
 func (v *Verifier) Verify(ctx context.Context, token dispatch.Secret) (Caller, error) {
 	if len(token) > maxToken {
 		return Caller{}, unauthenticated(errors.New("the token is too long"))
@@ -140,17 +141,17 @@ func (v *Verifier) Verify(ctx context.Context, token dispatch.Secret) (Caller, e
 	return v.caller(c, token)
 }
 
-// Probe says whether tokens can be verified: nil, or Unavailable when the issuer's keys cannot be had.
+// Probe returns nil if tokens can be verified, and Unavailable if the issuer's keys cannot be fetched.
 func (v *Verifier) Probe(ctx context.Context) error {
 	_, err := v.keys.fresh(ctx)
 	return err
 }
 
-// open verifies the signature and what never changes about a token.
+// open verifies the signature and the claims that do not depend on time.
 func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header, key crypto.PublicKey) (claims, error) {
 	signed := oidc.NewVerifier(v.config.Issuer, staticKey(key), &oidc.Config{
 		SupportedSigningAlgs: algorithms,
-		SkipClientIDCheck:    true, // audience and times are checked by claims, more strictly
+		SkipClientIDCheck:    true, // claims checks audience and times, more strictly
 		SkipExpiryCheck:      true,
 	})
 	good, err := signed.Verify(ctx, token.Reveal())
@@ -172,7 +173,7 @@ func staticKey(key crypto.PublicKey) oidc.KeySet {
 	return &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}
 }
 
-// caller checks the times, at every use of a token.
+// caller checks the times of a token, which is done at every use.
 func (v *Verifier) caller(c claims, token dispatch.Secret) (Caller, error) {
 	if err := c.checkTimes(v.config.Now()); err != nil {
 		return Caller{}, unauthenticated(err)
@@ -181,7 +182,7 @@ func (v *Verifier) caller(c claims, token dispatch.Secret) (Caller, error) {
 		Name: c.name, Expires: c.expires, Token: token}, nil
 }
 
-// remembered finds a token that was verified under the keys that hold now.
+// remembered returns a token that was verified with the current keys.
 func (v *Verifier) remembered(ctx context.Context, sum [sha256.Size]byte) (claims, bool) {
 	v.mu.Lock()
 	known, ok := v.verified.get(sum)

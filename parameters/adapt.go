@@ -12,12 +12,12 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// adapter makes JSON Schema draft-07 of a schema as openEO or OpenAPI 3.0 has it: alternatives in an array, nullable,
-// exclusive bounds that are true or false, and subtypes that ask for more than their keywords. What has not the form that
-// its keyword needs is left out and becomes a fault, so that the rest can still be checked.
+// adapter converts a schema as openEO or OpenAPI 3.0 writes it to JSON Schema draft-07: arrays of alternatives,
+// nullable, boolean exclusive bounds, and subtypes that imply more than their keywords. A keyword whose value has the
+// wrong form is left out and becomes a fault, so that the rest can still be checked.
 //
-// References into the document lead to definitions of the new one, one for each target, since the places that they name
-// move. References elsewhere say nothing: nothing is fetched.
+// References into the document become references to definitions of the new one, one for each target, because positions
+// change. References to other documents are ignored: nothing is fetched.
 type adapter struct {
 	doc         *document
 	targets     map[*node]string // the name of each target's definition
@@ -64,7 +64,7 @@ func (a *adapter) each(n *node) []any {
 	return out
 }
 
-// visitSteps is what it costs to look at one schema for one value.
+// visitSteps is the cost of visiting one schema for one value.
 const visitSteps = 10
 
 func cost(n int) json.Number { return json.Number(strconv.Itoa(visitSteps + n)) }
@@ -96,7 +96,7 @@ func (n *node) rawOrNil() json.RawMessage {
 	return n.raw
 }
 
-// weight is how much more than its keywords it costs to look at a schema.
+// weight is the cost of visiting a schema beyond that of its keywords.
 func weight(out map[string]any) (n int) {
 	for _, keyword := range []string{"enum", "required", "anyOf", "oneOf", "allOf"} {
 		list, _ := out[keyword].([]any)
@@ -139,8 +139,8 @@ func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *no
 	}
 }
 
-// enumWord is the keyword for these values: many, and those that are costly to compare, are looked up, not compared one after the
-// other.
+// enumWord returns the keyword for a list of values. Long lists, and values that are expensive to compare, are looked
+// up instead of compared one by one.
 func enumWord(list []any) string {
 	const few = 16
 	if len(list) > few || slices.ContainsFunc(list, costly) {
@@ -149,7 +149,7 @@ func enumWord(list []any) string {
 	return "enum"
 }
 
-// constWord is likewise the keyword for one value.
+// constWord returns the keyword for one value, likewise.
 func constWord(v any) string {
 	if costly(v) {
 		return valueWord
@@ -157,8 +157,8 @@ func constWord(v any) string {
 	return "const"
 }
 
-// costly reports whether comparing with a value takes more than a step. The library leaves a schema at the first value that differs,
-// before the steps are counted.
+// costly reports whether comparing with a value costs more than one step. The library stops at the first difference
+// before steps are counted.
 func costly(v any) bool {
 	switch v.(type) {
 	case json.Number, []any, map[string]any:
@@ -167,7 +167,7 @@ func costly(v any) bool {
 	return false
 }
 
-// value decodes a node, with its numbers as they are.
+// value decodes a node and keeps its numbers as written.
 func (n *node) value() any {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(n.raw))
 	if err != nil {
@@ -176,10 +176,10 @@ func (n *node) value() any {
 	return v
 }
 
-// reference leads to the definition of a target, which is made when it is named first.
+// reference returns a reference to the definition of a target. It creates the definition at the first use.
 func (a *adapter) reference(ref string) any {
 	if ref == "" || ref[0] != '#' {
-		return true // of another document
+		return true // into another document
 	}
 	n := a.doc.target(ref)
 	if n == nil {
@@ -190,14 +190,14 @@ func (a *adapter) reference(ref string) any {
 	if !known {
 		name = strconv.Itoa(len(a.targets))
 		a.targets[n] = name
-		a.definitions[name] = true // for references to it from within
+		a.definitions[name] = true // set before its content, which may refer to it
 		a.definitions[name] = a.adapt(n)
 	}
 	return map[string]any{"$ref": "#/definitions/" + name}
 }
 
-// visits is how many schemas have to be looked at for one value at most: itself, its alternatives, and what they refer to.
-// It is greater than [budget.SchemaVisits] where references lead in a circle.
+// visits returns how many schemas are visited at most for one value: the schema, its alternatives, and what they refer
+// to. The result exceeds [budget.SchemaVisits] for circular references.
 func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 	m, ok := schema.(map[string]any)
 	if !ok {
@@ -206,7 +206,7 @@ func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 	if ref, ok := m["$ref"].(string); ok {
 		name := ref[len("#/definitions/"):]
 		if _, ok := known[name]; !ok {
-			known[name] = budget.SchemaVisits.Most // while it is counted: a circle
+			known[name] = budget.SchemaVisits.Most // while it is counted, which detects circles
 			known[name] = a.visits(a.definitions[name], known)
 		}
 		return known[name] + 1
@@ -225,7 +225,7 @@ func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 	return n + 1
 }
 
-// form is what a keyword's value must be.
+// form is the required form of a keyword's value.
 type form struct {
 	what string
 	of   func(*node) bool
@@ -246,7 +246,7 @@ var (
 	typeForm   = form{"a type, or a list of types", isType}
 )
 
-// keywords are those that are understood; others say nothing about values.
+// keywords are the supported keywords; others do not restrict values.
 var keywords = map[string]form{
 	"type": typeForm, "enum": {"a list of values", func(n *node) bool { return len(n.list) > 0 }}, "const": anyForm,
 	"minimum": numberForm, "maximum": numberForm, "exclusiveMinimum": limit, "exclusiveMaximum": limit, "multipleOf": positive,
@@ -338,8 +338,8 @@ func isType(n *node) bool {
 
 var types = map[string]bool{"null": true, "boolean": true, "integer": true, "number": true, "string": true, "array": true, "object": true}
 
-// demand adds what a subtype or format means where the schema leaves it out (openeo-processes, meta/subtype-schemas.json;
-// OGC 18-062r2, 7.11.2.3).
+// demand adds what a subtype or format implies and the schema does not state (openeo-processes,
+// meta/subtype-schemas.json; OGC 18-062r2, section 7.11.2.3).
 func demand(out map[string]any) {
 	number := map[string]any{"type": "number"}
 	missing := func(keyword string, value any) {

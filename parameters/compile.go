@@ -18,26 +18,27 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// compiled is a schema that values can be checked against, by many at once.
+// compiled is a schema that several goroutines can check values against.
 type compiled struct {
-	doc any       // draft-07, bounded and checked for its form
+	doc any       // draft-07, bounded and with keywords of the right form
 	own sync.Pool // of *validator
 }
 
-// validator is one compiled schema and what its checks cost. It is for one goroutine at a time.
+// validator is a compiled schema that counts the cost of its checks. It is for one goroutine at a time.
 type validator struct {
 	schema *jsonschema.Schema
 	meter  *budget.Meter
 }
 
 const (
-	schemaURL  = "https://schema.invalid/parameter" // never fetched: references must be resolved against an absolute URL
+	schemaURL  = "https://schema.invalid/parameter" // never fetched; references need an absolute base URL
 	costWord   = "x-cost"
 	valuesWord = "x-values"
 	valueWord  = "x-value"
 )
 
-// compile gives nil where nothing can be checked. faults say what is not understood of the schema; the rest is checked.
+// compile returns the compiled schema; nil if nothing can be checked. faults describes what of the schema is not
+// understood; the rest is checked.
 func (r *Reader) compile(raw json.RawMessage) (*compiled, []string) {
 	d := r.document(raw)
 	if !d.compiled {
@@ -82,7 +83,7 @@ func (a *adapter) visitable(doc any) error {
 	return nil
 }
 
-// validator gives one that nobody else uses.
+// validator returns a validator for the exclusive use of the caller.
 func (c *compiled) validator() (*validator, error) {
 	if v, ok := c.own.Get().(*validator); ok {
 		return v, nil
@@ -111,13 +112,13 @@ var anything = sync.OnceValue(func() *jsonschema.Schema {
 	return compiler.MustCompile(schemaURL)
 })
 
-// nothing is fetched.
+// nothing is a loader that fetches nothing.
 type nothing struct{}
 
 func (nothing) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
 
-// validate checks a value; its error is an [*jsonschema.ValidationError], or why the meter stopped. A panic of the library is not
-// held for an answer.
+// validate checks a value. Its error is an [*jsonschema.ValidationError] or the reason why the meter stopped. A panic
+// of the library does not count as a result.
 func (c *compiled) validate(v any, m *budget.Meter) (err error) {
 	own, err := c.validator()
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *compiled) validate(v any, m *budget.Meter) (err error) {
 			own.meter = nil
 			c.own.Put(own)
 		case stopped:
-			err = r.reason // the validator is left as it is: it may have been in the middle of something
+			err = r.reason // the validator is not reused, because its state is unknown
 		default:
 			panic(r)
 		}
@@ -138,7 +139,7 @@ func (c *compiled) validate(v any, m *budget.Meter) (err error) {
 	return own.schema.Validate(v)
 }
 
-// stopped ends a check from within the library, which has no other way out.
+// stopped is the panic that ends a check from within the library, which has no other way to stop.
 type stopped struct{ reason error }
 
 func (v *validator) spend(n int) {
@@ -147,7 +148,7 @@ func (v *validator) spend(n int) {
 	}
 }
 
-// extend compiles the words that adapt adds.
+// extend compiles the keywords that adapt adds.
 func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
 	e := extension{of: v}
 	if n, ok := obj[costWord].(json.Number); ok {
@@ -170,11 +171,11 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 	return e, nil
 }
 
-// extension counts what looking at a schema costs, and looks up the values of a long enumeration.
+// extension counts the cost of visiting a schema, and looks up the values of a long enumeration.
 type extension struct {
 	of       *validator
 	cost     int
-	whole    bool // all of a value is read, not only its first level
+	whole    bool // the whole value is read, not only its first level
 	values   map[string]bool
 	examples []any
 	constant string // canonical; "": none
@@ -204,12 +205,12 @@ func sizeOf(v any) int {
 	case string:
 		return len(v) / 64
 	case json.Number:
-		return len(v)/16 + len(v)*len(v)/40_000 // exact arithmetic is more than linear
+		return len(v)/16 + len(v)*len(v)/40_000 // exact arithmetic is more expensive than linear
 	}
 	return 0
 }
 
-// effort is what it costs to compare all of a value, at any depth, with another.
+// effort returns the cost of comparing a value with another at all depths.
 func effort(v any) int {
 	n := 4 + sizeOf(v)
 	switch v := v.(type) {
@@ -225,7 +226,7 @@ func effort(v any) int {
 	return n
 }
 
-// canonical is a text that is the same for equal JSON values.
+// canonical returns a text that is the same for equal JSON values.
 func canonical(v any) string {
 	var b bytes.Buffer
 	writeCanonical(&b, v)
@@ -279,7 +280,7 @@ func (v *validator) pattern(text string) (jsonschema.Regexp, error) {
 	return &pattern{re, v, size}, err
 }
 
-// patternSize is the number of instructions of a regular expression.
+// patternSize returns the number of instructions of a regular expression.
 func patternSize(text string) (int, error) {
 	if err := budget.SchemaPattern.Check(int64(len(text))); err != nil {
 		return 0, err
@@ -301,7 +302,7 @@ type pattern struct {
 	size int
 }
 
-// perStep is how many instructions of a regular expression are tried in one step, at one byte each.
+// perStep is how many instructions of a regular expression cost one step, for each byte.
 const perStep = 16
 
 func (p *pattern) MatchString(s string) bool {
@@ -311,10 +312,10 @@ func (p *pattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// tooMuch is the error for a request that costs more to check than is allowed, or whose time is over.
+// tooMuch returns the error for a request that is too expensive to check, or whose time has ended.
 func tooMuch(err error) error {
 	if _, over := err.(*budget.Exceeded); !over {
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check", Text: "The request was given up while its parameters were checked.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check", Text: "Checking the parameters was stopped because the request had ended.", Err: err}
 	}
 	return dispatch.InvalidBody("parameters.Check", "The parameters cost too much to check: "+err.Error()+
 		". Send fewer or smaller values.", "parameters")

@@ -15,26 +15,26 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Reader reads the schemas of one service. They share the bounds SchemaNodes and SchemaSteps. It is for one goroutine.
+// Reader reads the schemas of one service, which share the bounds SchemaNodes and SchemaSteps. It is for one goroutine.
 type Reader struct {
 	nodes, steps *budget.Meter
 	read         map[string]*document // by the text of the schema
 }
 
-// NewReader starts to read schemas; the work stops when ctx ends.
+// NewReader returns a reader whose work stops when ctx ends.
 func NewReader(ctx context.Context) *Reader {
 	return &Reader{budget.SchemaNodes.Meter(ctx), budget.SchemaSteps.Meter(ctx), map[string]*document{}}
 }
 
-// Steps is the work so far: JSON values read, and alternatives and references followed.
+// Steps returns the work so far: JSON values read, and alternatives and references followed.
 func (r *Reader) Steps() int64 { return r.nodes.Spent() + r.steps.Spent() }
 
-// document is a schema that was parsed, and where its references lead.
+// document is a parsed schema with its resolved references.
 type document struct {
 	root    *node
 	reader  *Reader
 	schemas map[*node]*schema
-	fault   error // why it cannot be read; nil: it can
+	fault   error // why the schema cannot be read; nil: it can
 
 	compiled bool // check and faults are known
 	check    *compiled
@@ -54,7 +54,7 @@ func (r *Reader) document(raw json.RawMessage) *document {
 	return d
 }
 
-// node is a JSON value with what it holds, parsed once.
+// node is a parsed JSON value.
 type node struct {
 	raw     json.RawMessage
 	members map[string]*node // of an object
@@ -156,8 +156,8 @@ func (p *parser) end() error {
 	return nil
 }
 
-// at follows a reference into the same document, a JSON pointer (RFC 6901) behind "#". It gives nil where that leads
-// nowhere.
+// at resolves a reference within the document: a JSON pointer (RFC 6901) after "#". It returns nil if the target does
+// not exist.
 func (d *document) at(ref string) *node {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if pointer, err := url.PathUnescape(pointer); err != nil || !local || pointer != "" && pointer[0] != '/' {
@@ -189,10 +189,10 @@ func (n *node) below(path []string) *node {
 	return n
 }
 
-// mostHops is how many references may follow each other directly.
+// mostHops bounds how many references may refer to references.
 const mostHops = 16
 
-// target follows a reference to what is no reference itself; nil where it leads nowhere.
+// target resolves a reference to a schema that is not a reference itself; nil if there is none.
 func (d *document) target(ref string) *node {
 	for range mostHops {
 		n := d.at(ref)
@@ -231,8 +231,7 @@ func (n *node) number() *json.Number {
 	return &number
 }
 
-// schema reads the schema that a node is. What has another form than its keyword should is passed over: one odd keyword
-// does not make the others useless.
+// schema decodes the schema in a node. Keywords of a wrong form are ignored, so that the other keywords stay useful.
 func (d *document) schema(n *node) *schema {
 	if s := d.schemas[n]; s != nil {
 		return s
@@ -323,7 +322,7 @@ func (n *node) raws() (all []json.RawMessage) {
 	return all
 }
 
-// warning says why a schema cannot be understood as a whole; "": it can.
+// warning describes what of a schema is not understood; "": nothing.
 func warning(name string, faults []string) string {
 	if len(faults) == 0 {
 		return ""
@@ -334,13 +333,13 @@ func warning(name string, faults []string) string {
 	if len(faults) > most {
 		text += "; and more"
 	}
-	return "The schema of the parameter " + strconv.Quote(short(name)) + " is not understood in full, so its values are not checked in full: " + text + "."
+	return "The schema of the parameter " + strconv.Quote(short(name)) + " is not understood completely, so its values are not checked completely: " + text + "."
 }
 
-// short bounds a name that is repeated to a user.
+// short limits the length of a name in a message.
 func short(s string) string { return cut(s, 100) }
 
-// shorter bounds a sentence.
+// shorter limits the length of a sentence in a message.
 func shorter(s string) string { return cut(s, 1_000) }
 
 func cut(s string, most int) string {
@@ -350,12 +349,12 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// Describe fills in what a parameter's schema says, by a [Reader] of its own.
+// Describe is [Reader.Describe] with a reader of its own.
 func Describe(p dispatch.Parameter) dispatch.Parameter {
 	return NewReader(context.Background()).Describe(p)
 }
 
-// NewSet prepares described parameters, by a [Reader] of its own.
+// NewSet is [Reader.NewSet] with a reader of its own.
 func NewSet(described []dispatch.Parameter) *Set {
 	return NewReader(context.Background()).NewSet(described)
 }

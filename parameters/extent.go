@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// extent is the bounding box of GeoJSON of any kind, in the digits in which it was given. crosses tells that the area lies on
-// both sides of the antimeridian and touches it, or jumps over it: then west is greater than east. There is none for an
-// area of which it is not clear whether it does.
+// extent is the bounding box of any GeoJSON, with the digits of its coordinates. crosses reports whether the area lies
+// on both sides of the antimeridian and touches or crosses it: then west is greater than east. There is no extent if
+// that is ambiguous.
 func extent(value json.RawMessage) (b box, crosses, ok bool) {
 	var e bounds
 	if !e.geoJSON(value, 0) || len(e.spans) == 0 || e.unclear {
@@ -19,16 +19,16 @@ func extent(value json.RawMessage) (b box, crosses, ok bool) {
 	return box{west.text, e.south.text, east.text, e.north.text, nil}, crosses, true
 }
 
-// ordinate is a coordinate, and how it was written.
+// ordinate is a coordinate with its original text.
 type ordinate struct {
 	value float64
 	text  json.Number
 }
 
-// span is the longitudes from one to another, of which the first is the greater where it crosses the antimeridian.
+// span is a range of longitudes. Its first longitude is greater than its second if it crosses the antimeridian.
 type span struct{ west, east ordinate }
 
-// bounds takes in positions.
+// bounds collects the positions of a geometry.
 type bounds struct {
 	spans        []span // of each border, line and point
 	south, north ordinate
@@ -59,7 +59,8 @@ func (e *bounds) geoJSON(raw json.RawMessage, depth int) bool {
 
 type line = [][]json.Number
 
-// coordinates takes in those of one geometry: points each for itself, of a polygon the border and not the holes.
+// coordinates adds the positions of one geometry: single points, lines, and the borders of polygons without their
+// holes.
 func (e *bounds) coordinates(kind string, raw json.RawMessage) bool {
 	var lines []line
 	var polygons [][]line
@@ -91,9 +92,9 @@ func (e *bounds) coordinates(kind string, raw json.RawMessage) bool {
 	return err == nil && !slices.ContainsFunc(lines, func(l line) bool { return !e.line(l, polygons != nil) })
 }
 
-// line takes in positions that hang together. A step of more than half the globe, and less than all of it, is one over
-// the antimeridian, if that makes the line narrower. A border must then also go round as RFC 7946, 3.1.6 has it, or it can
-// be read in two ways.
+// line adds positions that are connected. A step of more than half the globe and less than all of it crosses the
+// antimeridian if that makes the line narrower. A border must then also be oriented as RFC 7946, section 3.1.6,
+// requires; otherwise it can be read in two ways.
 func (e *bounds) line(l line, border bool) bool {
 	var written, jumping span
 	var before, turn, area float64
@@ -143,7 +144,7 @@ func (e *bounds) latitude(o ordinate, first bool) {
 
 func (s span) width() float64 { return s.east.value - s.west.value }
 
-// written is the value as it was before it was turned round the globe.
+// written is the value before it was shifted by 360 degrees.
 func (o ordinate) written() ordinate {
 	o.value, _ = o.text.Float64()
 	return o
@@ -167,8 +168,9 @@ func greatest(a, b ordinate, first bool) ordinate {
 	return a
 }
 
-// longitudes gives the border of all spans. They cross the antimeridian where one does, or where one ends at it and
-// another begins there, as areas are cut (RFC 7946, 3.1.9); then the border leaves out the widest gap between them.
+// longitudes returns the range that contains all spans. The range crosses the antimeridian if a span does, or if one
+// span ends there and another begins there, as cut areas do (RFC 7946, section 3.1.9); then it leaves out the widest
+// gap between them.
 func (e *bounds) longitudes() (west, east ordinate, crosses bool) {
 	var flat []span
 	var ends, begins bool
@@ -183,7 +185,7 @@ func (e *bounds) longitudes() (west, east ordinate, crosses bool) {
 	}
 	slices.SortFunc(flat, func(a, b span) int { return cmp.Compare(a.west.value, b.west.value) })
 	west, east = flat[0].west, flat[0].east
-	var gap span // from where it begins in the west
+	var gap span // beginning at its western end
 	for _, s := range flat {
 		if s.west.value-east.value > gap.width() {
 			gap = span{east, s.west}

@@ -8,12 +8,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// mostFaults are told at once.
+// mostFaults bounds the faults that are reported at once.
 const mostFaults = 100
 
-// Check says what is wrong with the parameters of a request, and with the values of a dimension if there is one: an error
-// of kind Invalid that names every place, or nil. It is Invalid as well where checking costs more than budget.CheckSteps,
-// and Unavailable where ctx ended.
+// Check checks the parameters of a request, and the values of its dimension if there is one. It returns nil or an error
+// of kind Invalid that lists every fault. The error is also Invalid if the check costs more than budget.CheckSteps, and
+// Unavailable if ctx ends.
 func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) error {
 	m := meter(ctx, r, d)
 	except := ""
@@ -44,8 +44,8 @@ func (s *Set) dimension(m *budget.Meter, d dispatch.Dimension) (faults []dispatc
 	return faults
 }
 
-// Shape gives the parameters of a request in the form that is asked for. What is wrong with them is an error, unless the
-// client wants them submitted as they are.
+// Shape returns the parameters of a request in the form that the service asks for. Faults are an error, unless the
+// client wants the parameters submitted unchecked.
 func (s *Set) Shape(ctx context.Context, r dispatch.Request) (json.RawMessage, error) {
 	m := meter(ctx, r, nil)
 	shaped, faults := s.Arguments(m, r.Parameters, "")
@@ -62,6 +62,6 @@ func invalid(faults []dispatch.Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "parameters.Check", Text: "The parameters are not what the service takes: " + faults[0].Msg,
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "parameters.Check", Text: "The parameters do not fit the service: " + faults[0].Msg,
 		Faults: faults[:min(len(faults), mostFaults)]}
 }

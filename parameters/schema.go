@@ -1,5 +1,5 @@
-// Package parameters reads the schemas of a service's parameters: what type of value each takes, whether a value is right,
-// and how a value that says the same in another form is put into the form that is asked for.
+// Package parameters reads the schemas of a service's parameters. It derives the type of each parameter, checks values,
+// and converts values that mean the same in another form.
 //
 // Schemas are JSON Schema as the openEO API has it (draft-07 with subtypes, or an array of alternatives), or that of
 // OpenAPI 3.0 as OGC API - Processes has it (nullable, formats and references of its own).
@@ -13,14 +13,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Describe fills in what a parameter's schema says: type, options, bounds, whether null is a value, and the default if
-// the parameter has none yet. It finds something for every schema; what it does not understand is the parameter's Warning.
+// Describe fills in what a parameter's schema tells: type, options, bounds, whether null is allowed, and the default if
+// the parameter has none yet. It accepts every schema and reports what it does not understand in the parameter's
+// Warning.
 func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {
 	d := r.document(p.Schema)
-	leaves := d.schema(d.root).leaves(0)
-	p.Type = mostSpecific(leaves)
+	alternatives := d.schema(d.root).alternatives(0)
+	p.Type = mostSpecific(alternatives)
 	o := newOptions(p.Options)
-	for _, l := range leaves {
+	for _, l := range alternatives {
 		p.Nullable = p.Nullable || l.null()
 		if p.Default == nil {
 			p.Default = l.Default
@@ -35,7 +36,7 @@ func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {
 	return p
 }
 
-// options are values in their order, each once.
+// options collects values in their order without duplicates.
 type options struct {
 	all  []json.RawMessage
 	seen map[string]bool
@@ -67,7 +68,7 @@ func bounded(p dispatch.Parameter, l schema, o *options) dispatch.Parameter {
 	return p
 }
 
-// schema is what matters here of a JSON Schema.
+// schema is the part of a JSON Schema that this package uses for descriptions.
 type schema struct {
 	Type             typeNames
 	Subtype          string // openEO
@@ -87,23 +88,23 @@ type schema struct {
 	Nullable         bool // OpenAPI 3.0
 	ContentMediaType string
 
-	list []*schema // of an array of schemas: alternatives
+	list []*schema // alternatives of an array of schemas
 	doc  *document
 }
 
 // typeNames is one type, or several.
 type typeNames []string
 
-// deepest bounds how far alternatives are followed into each other.
+// deepest bounds how deep alternatives may nest.
 const deepest = 8
 
-// leaves gives the alternatives of a schema, each with one type at most. Each schema that is looked at costs a step.
-func (s schema) leaves(depth int) (all []schema) {
+// alternatives returns the alternatives of a schema, each with at most one type. Each visited schema costs a step.
+func (s schema) alternatives(depth int) (all []schema) {
 	if depth > deepest || !s.doc.reader.steps.Spend(1) {
 		return nil
 	}
 	if target := s.doc.target(s.Ref); s.Ref != "" && target != nil {
-		return s.doc.schema(target).leaves(depth + 1)
+		return s.doc.schema(target).alternatives(depth + 1)
 	}
 	s = s.merged(depth)
 	alternatives := slices.Concat(s.list, s.AnyOf, s.OneOf)
@@ -116,17 +117,17 @@ func (s schema) leaves(depth int) (all []schema) {
 			one.Default = s.Default
 		}
 		one.Nullable = one.Nullable || s.Nullable
-		all = append(all, one.leaves(depth+1)...)
+		all = append(all, one.alternatives(depth+1)...)
 	}
 	return all
 }
 
-// known reports whether a schema says by itself what it is, so that its alternatives only say it closer.
+// known reports whether a schema has a type of its own, so that its alternatives only refine it.
 func (s schema) known() bool {
 	return s.Subtype != "" || s.isBoundingBox() || s.isGeoJSON() || len(s.Type) == 1 && s.Type[0] != "object" && s.Type[0] != "array"
 }
 
-// byType parts a schema with several types.
+// byType splits a schema with several types.
 func (s schema) byType() (all []schema) {
 	if len(s.Type) < 2 {
 		return []schema{s}
@@ -139,10 +140,10 @@ func (s schema) byType() (all []schema) {
 	return all
 }
 
-// merged takes in what must hold as well.
+// merged returns the schema combined with those of allOf.
 func (s schema) merged(depth int) schema {
 	for _, part := range s.AllOf {
-		for _, l := range part.leaves(depth + 1) {
+		for _, l := range part.alternatives(depth + 1) {
 			if !s.doc.reader.steps.Spend(len(l.Required)) {
 				return s
 			}
@@ -197,10 +198,10 @@ func (s schema) null() bool {
 
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
-// optionsPerStep is how many values of an enumeration are passed over in one step.
+// optionsPerStep is how many values of an enumeration cost one step.
 const optionsPerStep = 16
 
-// options gives the values that are allowed, of an array those of its elements.
+// options returns the values that are allowed; for an array those of its elements.
 func (s schema) options() []json.RawMessage {
 	if s.doc != nil && !s.doc.reader.steps.Spend(len(s.Enum)/optionsPerStep) {
 		return nil

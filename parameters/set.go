@@ -17,10 +17,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Set is the parameters of one service, ready to check and shape many values.
+// Set is the parameters of one service, prepared for checking and converting many values.
 type Set struct {
-	// Unwrap, if not nil, tells values that stand for others, which stay as they are: what is to be checked of them, or
-	// nil where nobody here can check anything.
+	// Unwrap, if not nil, recognizes values that stand for others and are not converted. It returns the value to check
+	// instead, or nil if it cannot be checked here.
 	Unwrap func(json.RawMessage) (inner json.RawMessage, wrapped bool)
 
 	parameters map[string]parameter
@@ -29,8 +29,8 @@ type Set struct {
 
 type parameter struct {
 	dispatch.Parameter
-	leaves []schema
-	schema *compiled // nil when the document's schema is none: then every value will do, and the parameter has a Warning
+	alternatives []schema
+	schema       *compiled // nil if the schema cannot be used: then every value is accepted, and the parameter has a Warning
 }
 
 // NewSet prepares described parameters.
@@ -40,15 +40,15 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 		d := r.document(p.Schema)
 		check, faults := r.compile(p.Schema)
 		p.Warning = warning(p.Name, faults)
-		s.parameters[p.Name] = parameter{p, d.schema(d.root).leaves(0), check}
+		s.parameters[p.Name] = parameter{p, d.schema(d.root).alternatives(0), check}
 		s.names = append(s.names, p.Name)
 	}
 	return s
 }
 
-// Arguments checks the arguments of a request, a JSON object, against the parameters, and gives them in the shape that is
-// asked for. It names all faults at once, each below "body", "parameters". The parameter except, if not "", is given
-// elsewhere and must be missing here. It stops with [mostFaults] faults, and when the meter does.
+// Arguments checks the arguments of a request, a JSON object, and returns them in the form that the service asks for.
+// It reports all faults, up to mostFaults, each with a location below "body", "parameters". The parameter except, if
+// not "", must be absent because its value is given elsewhere. It also stops when the meter does.
 func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, except string) (json.RawMessage, []dispatch.Fault) {
 	arguments := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &arguments); err != nil {
@@ -81,7 +81,7 @@ func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, except string) (js
 	return shaped, nil
 }
 
-// Argument checks and shapes one value. Faults are placed below loc.
+// Argument checks and converts one value. The locations of faults begin with loc.
 func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc ...any) (json.RawMessage, []dispatch.Fault) {
 	p, known := s.parameters[name]
 	if !known {
@@ -98,7 +98,7 @@ func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc 
 	return p.take(m, value, loc)
 }
 
-// list names the parameters, the first of them where they are many.
+// list returns the names of the parameters for a message, shortened if there are many.
 func (s *Set) list() string {
 	const most = 50
 	text := strings.Join(s.names[:min(len(s.names), most)], ", ")
@@ -117,7 +117,7 @@ func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
 
 func (p parameter) take(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
-		return value, nil // what the document itself gives is right, whatever its schema says
+		return value, nil // the document's own values are accepted whatever its schema says
 	}
 	var faults []dispatch.Fault
 	for _, candidate := range p.shapes(value) {
@@ -130,7 +130,7 @@ func (p parameter) take(m *budget.Meter, value json.RawMessage, loc []any) (json
 		}
 	}
 	if _, crosses, _ := extent(value); crosses && p.Type == dispatch.BoundingBox {
-		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q is a %s, which cannot say an area "+
+		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q is a %s, which cannot describe an area "+
 			"across the antimeridian, or with a side longer than half the globe: cut it there, and submit each part.", p.Name, p.Type)}}
 	}
 	return value, faults
@@ -145,7 +145,7 @@ func equal(a, b json.RawMessage) bool {
 	return json.Compact(&ca, a) == nil && json.Compact(&cb, b) == nil && bytes.Equal(ca.Bytes(), cb.Bytes())
 }
 
-// marshal writes JSON without escaping what only HTML needs escaped.
+// marshal returns v in JSON without HTML escapes.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -173,7 +173,7 @@ func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (fau
 	err = p.schema.validate(v, m)
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return nil // also where the meter stopped, which its owner sees
+		return nil // also if the meter stopped, which its owner checks
 	}
 	for _, leaf := range innermost(invalid, mostFaults) {
 		faults = append(faults, dispatch.Fault{
@@ -185,11 +185,11 @@ func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (fau
 	return faults
 }
 
-// bytesPerStep is how many bytes of a value are decoded in one step.
+// bytesPerStep is how many bytes of a value cost one step to decode.
 const bytesPerStep = 32
 
-// innermost gives the causes that say something. Of alternatives that all fail, it gives those of the one that came
-// furthest, or a user would be told to be null. It gives as many as most at most.
+// innermost returns up to most causes that explain a failure. Of several alternatives it returns those of the one that
+// matched furthest; otherwise a user might be told to send null.
 func innermost(e *jsonschema.ValidationError, most int) (all []*jsonschema.ValidationError) {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -207,7 +207,7 @@ func innermost(e *jsonschema.ValidationError, most int) (all []*jsonschema.Valid
 	return all
 }
 
-// deepestOf gives the cause that came furthest, the first of several.
+// deepestOf returns the cause that matched furthest, the first one of equals.
 func deepestOf(causes []*jsonschema.ValidationError) *jsonschema.ValidationError {
 	best, most := causes[0], -1
 	for _, c := range causes {

@@ -9,8 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// shapes gives the forms in which a value may be meant, the likeliest first. The value itself is always one of them, and
-// the only one where nothing else says the same.
+// shapes returns the forms that a value may have, the most likely first. The value itself is always among them.
 func (p parameter) shapes(value json.RawMessage) []json.RawMessage {
 	var others []json.RawMessage
 	switch p.Type {
@@ -34,11 +33,11 @@ type box struct {
 	crs                      json.RawMessage
 }
 
-// boxes turns GeoJSON into a bounding box unless GeoJSON is asked for as well, and one form of bounding box into another.
+// boxes converts GeoJSON to a bounding box, unless GeoJSON is accepted too, and one form of bounding box to another.
 //
-// An area across the antimeridian has a box whose west is greater than its east, in OGC API as in RFC 7946, 5.2. openEO
-// says nothing of such boxes, and its west and east are the least and greatest of what back-ends compare: there the area
-// is not turned into one, rather than into a box round the globe.
+// An area across the antimeridian has a box whose west is greater than its east, in OGC API as in RFC 7946, section
+// 5.2. openEO does not define such boxes, and back-ends compare west and east as least and greatest; there the area is
+// not converted, because the box would span the globe.
 func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
 	leaf := p.leaf(schema.isBoundingBox)
 	b, corners, ok := boxOf(value)
@@ -58,23 +57,24 @@ func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
 	return []json.RawMessage{b.ogc()}
 }
 
-// geometries turns a bounding box into a polygon.
+// geometries converts a bounding box to a polygon.
 func (p parameter) geometries(value json.RawMessage) []json.RawMessage {
 	b, _, ok := boxOf(value)
-	if !ok || b.crs != nil { // a polygon of GeoJSON has degrees only
+	if !ok || b.crs != nil { // a GeoJSON polygon is always in degrees
 		return []json.RawMessage{value}
 	}
 	return []json.RawMessage{b.polygon(), b.feature(), b.collection()}
 }
 
 func (p parameter) leaf(is func(schema) bool) *schema {
-	if i := slices.IndexFunc(p.leaves, is); i >= 0 {
-		return &p.leaves[i]
+	if i := slices.IndexFunc(p.alternatives, is); i >= 0 {
+		return &p.alternatives[i]
 	}
 	return nil
 }
 
-// asksForCorners reports whether west, south, east and north are asked for and not an array, as OGC API - Processes does.
+// asksForCorners reports whether the parameter takes an object with west, south, east and north and not an array, as in
+// OGC API - Processes.
 func (s *schema) asksForCorners() bool {
 	if s == nil {
 		return true
@@ -83,7 +83,7 @@ func (s *schema) asksForCorners() bool {
 	return s.Subtype == "bounding-box" || west
 }
 
-// boxOf reads a bounding box in any of its forms. corners tells that it has west, south, east and north.
+// boxOf reads a bounding box in any form. corners reports whether it has west, south, east and north.
 func boxOf(value json.RawMessage) (b box, corners, ok bool) {
 	var c struct {
 		West, South, East, North *json.Number
@@ -95,7 +95,7 @@ func boxOf(value json.RawMessage) (b box, corners, ok bool) {
 		if json.Unmarshal(value, &c.BBox) != nil {
 			return b, false, false
 		}
-	} else if json.Unmarshal(value, &c) != nil || c.Type != "" { // GeoJSON may have a bbox as well
+	} else if json.Unmarshal(value, &c) != nil || c.Type != "" { // GeoJSON may have a bbox too
 		return b, false, false
 	}
 	switch {
@@ -117,7 +117,7 @@ func (b box) corners() json.RawMessage {
 	return text(m)
 }
 
-// ogc is the form of OGC 18-062r2, 7.11.2.3; without crs it is CRS84.
+// ogc returns the form of OGC 18-062r2, section 7.11.2.3; without crs it is CRS84.
 func (b box) ogc() json.RawMessage {
 	m := map[string]any{"bbox": []json.Number{b.West, b.South, b.East, b.North}}
 	if b.crs != nil {
@@ -126,7 +126,7 @@ func (b box) ogc() json.RawMessage {
 	return text(m)
 }
 
-// polygon is cut in two where the box crosses the antimeridian (RFC 7946, 3.1.9).
+// polygon returns the box as GeoJSON, cut in two if it crosses the antimeridian (RFC 7946, section 3.1.9).
 func (b box) polygon() json.RawMessage {
 	if !b.crosses() {
 		return text(map[string]any{"type": "Polygon", "coordinates": b.rings()})
@@ -164,7 +164,7 @@ func text(v any) json.RawMessage {
 	return raw
 }
 
-// dates gives the other forms of a date or a date with a time: UTC where no zone is given.
+// dates returns the other forms of a date or of a date with a time; UTC if no zone is given.
 func dates(value json.RawMessage) []json.RawMessage {
 	var s string
 	if json.Unmarshal(value, &s) != nil {
@@ -182,7 +182,8 @@ func dates(value json.RawMessage) []json.RawMessage {
 	return nil
 }
 
-// intervals reads an interval written as one text (ISO 8601, "..": open), and dates that lack a zone.
+// intervals returns the other forms of an interval that is written as one text (ISO 8601, "..": open), or whose dates
+// lack a zone.
 func intervals(value json.RawMessage) (all []json.RawMessage) {
 	var s string
 	ends := []json.RawMessage{}
@@ -209,7 +210,7 @@ func end(s string) json.RawMessage {
 	return text(s)
 }
 
-// nth gives the n-th other form of a date, or the date.
+// nth returns the n-th other form of a date, or the date.
 func nth(value json.RawMessage, n int) json.RawMessage {
 	if forms := dates(value); n < len(forms) {
 		return forms[n]
@@ -217,7 +218,7 @@ func nth(value json.RawMessage, n int) json.RawMessage {
 	return value
 }
 
-// joined writes an interval given as two dates as one text, which is how OGC services take it.
+// joined returns an interval of two dates as one text, which OGC services expect.
 func joined(value json.RawMessage) []json.RawMessage {
 	var ends []*string
 	if json.Unmarshal(value, &ends) != nil || len(ends) != 2 {

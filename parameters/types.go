@@ -8,15 +8,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// bySpecificity orders the types: of several that a parameter takes, the first is what a form should ask for.
+// bySpecificity orders the types: of several types of a parameter, the first one is shown.
 var bySpecificity = []dispatch.ParamType{
 	dispatch.BoundingBox, dispatch.Polygon, dispatch.DateInterval, dispatch.DateTime, dispatch.Boolean, dispatch.Integer,
 	dispatch.Double, dispatch.ArrayString, dispatch.String, dispatch.Array, dispatch.Object,
 }
 
-func mostSpecific(leaves []schema) dispatch.ParamType {
+func mostSpecific(alternatives []schema) dispatch.ParamType {
 	var found []dispatch.ParamType
-	for _, l := range leaves {
+	for _, l := range alternatives {
 		if !l.is("null") {
 			found = append(found, l.paramType())
 		}
@@ -30,7 +30,7 @@ func mostSpecific(leaves []schema) dispatch.ParamType {
 	return dispatch.Object
 }
 
-// bySubtype are openEO's subtypes (openeo-processes 2.0.0-rc.1, meta/subtype-schemas.json) that say more than their type.
+// bySubtype maps openEO's subtypes (openeo-processes 2.0.0-rc.1, meta/subtype-schemas.json) to more specific types.
 var bySubtype = map[string]dispatch.ParamType{
 	"bounding-box": dispatch.BoundingBox, "geojson": dispatch.Polygon, "temporal-interval": dispatch.DateInterval,
 	"date": dispatch.DateTime, "date-time": dispatch.DateTime, "epsg-code": dispatch.Integer, "year": dispatch.Integer,
@@ -38,7 +38,7 @@ var bySubtype = map[string]dispatch.ParamType{
 	"labeled-array": dispatch.Array,
 }
 
-// paramType classifies a schema without alternatives.
+// paramType returns the type of a schema without alternatives.
 func (s schema) paramType() dispatch.ParamType {
 	if t, ok := bySubtype[s.Subtype]; ok {
 		return t
@@ -77,10 +77,10 @@ func (s schema) array() dispatch.ParamType {
 	if s.Items == nil {
 		return dispatch.Array
 	}
-	items := s.Items.leaves(0)
+	items := s.Items.alternatives(0)
 	for _, l := range items {
 		if l.is("array") || len(l.Type) == 0 && l.Items != nil {
-			return dispatch.Array // whatever these hold
+			return dispatch.Array // whatever the elements are
 		}
 	}
 	if mostSpecific(items) == dispatch.String {
@@ -89,7 +89,7 @@ func (s schema) array() dispatch.ParamType {
 	return dispatch.Array
 }
 
-// untyped looks at the keywords that only one type has, and at the values.
+// untyped derives the type of a schema without the keyword type, from keywords of one type and from its values.
 func (s schema) untyped() dispatch.ParamType {
 	switch {
 	case s.Format == "date" || s.Format == "date-time":
@@ -135,8 +135,8 @@ func typeOf(raw json.RawMessage) (dispatch.ParamType, bool) {
 	return "", false
 }
 
-// isBoundingBox knows the ways in which a bounding box is asked for: by subtype (openEO), by the format or the schema of
-// OGC API - Processes 1.0 (7.11.2.3), by its members.
+// isBoundingBox recognizes a bounding box by the subtype (openEO), by the format or schema of OGC API - Processes 1.0
+// (section 7.11.2.3), or by its members.
 func (s schema) isBoundingBox() bool {
 	_, bbox := s.Properties["bbox"]
 	_, feature := s.Properties["geometry"]
@@ -153,7 +153,7 @@ func (s schema) isBoundingBox() bool {
 var geometries = []string{"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon",
 	"GeometryCollection", "Feature", "FeatureCollection"}
 
-// isGeoJSON knows GeoJSON by subtype, format, media type, reference, or the words its type member allows.
+// isGeoJSON recognizes GeoJSON by subtype, format, media type, reference, or the permitted values of its member type.
 func (s schema) isGeoJSON() bool {
 	reference := strings.ToLower(s.Ref)
 	if s.Subtype == "geojson" || strings.HasPrefix(s.Format, "geojson") || s.ContentMediaType == "application/geo+json" ||

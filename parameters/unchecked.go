@@ -11,11 +11,11 @@ import (
 // mostUnchecked bounds the list of names in a warning, in bytes.
 const mostUnchecked = 300
 
-// Warning says what of a parameter's schema is not understood; "": all is, or there is no such parameter.
+// Warning returns what of a parameter's schema is not understood; "" if nothing, or if there is no such parameter.
 func (s *Set) Warning(name string) string { return s.parameters[name].Warning }
 
-// Unchecked names those parameters of a request, and of a dimension if there is one, whose schemas are not understood in full, in
-// plain text of at most 500 bytes; "": there are none.
+// Unchecked returns a plain text of at most 500 bytes that names the parameters of a request, and of its dimension,
+// whose schemas are not understood completely; "" if there are none.
 func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 	var odd []string
 	for _, name := range s.names {
@@ -27,7 +27,7 @@ func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 		return ""
 	}
 	var given map[string]json.RawMessage
-	_ = json.Unmarshal(r.Parameters, &given) // what is no object is a fault, see Check
+	_ = json.Unmarshal(r.Parameters, &given) // Check reports a value that is not an object
 	var names []string
 	for _, name := range odd {
 		if _, is := given[name]; is || d != nil && d.Name == name {
@@ -37,6 +37,6 @@ func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "Not checked in full, because the service's schemas of them are not understood in full: " + cut(strings.Join(names, ", "), mostUnchecked) +
+	return "Not checked completely, because the broker does not understand their schemas completely: " + cut(strings.Join(names, ", "), mostUnchecked) +
 		". POST /params says what is not understood."
 }

@@ -1,5 +1,5 @@
-// Package stac makes valid STAC objects (1.0.0 and 1.1.0) of what platforms give: what is required is there, what has
-// another shape than the specification's is left out, links are absolute. All else stays, to the byte.
+// Package stac completes STAC objects (1.0.0 and 1.1.0) that platforms return: it adds what is required, removes what
+// has the wrong form, and makes links absolute. Everything else stays byte for byte.
 package stac
 
 import (
@@ -14,8 +14,8 @@ import (
 // Object is a JSON object.
 type Object = map[string]json.RawMessage
 
-// Complete makes a valid Collection of c, whose links are absolute already: see [Anchor]. It takes identifier and extent
-// from id and e where c has none.
+// Complete makes c a valid Collection. Its links must be absolute already, see [Anchor]. id and e provide the
+// identifier and the extent if c has none.
 func Complete(c Object, id string, e Extent) {
 	complete(c, "stac_version", slices.Contains(versions, Text(c["stac_version"])), versions[0])
 	c["type"] = marshal("Collection")
@@ -35,8 +35,7 @@ func Complete(c Object, id string, e Extent) {
 	}
 }
 
-// versions are those that are told apart; what says another is taken for the first, which asks for no less than its
-// drafts did.
+// versions are the known STAC versions. A Collection of another version is treated as 1.0.0.
 var versions = []string{"1.0.0", "1.1.0"}
 
 func complete(c Object, name string, there bool, fallback any) {
@@ -45,10 +44,10 @@ func complete(c Object, name string, there bool, fallback any) {
 	}
 }
 
-// license is what STAC takes for one: an SPDX identifier, or a word.
+// license matches what STAC accepts as a license: an SPDX identifier or a word.
 var license = regexp.MustCompile(`^[\w\-.+]+$`)
 
-// unknownLicense is the word for a licence that is not known, which 1.1.0 changed.
+// unknownLicense is the word for an unknown license, which 1.1.0 changed.
 func unknownLicense(c Object) string {
 	if Text(c["stac_version"]) == "1.1.0" {
 		return "other"
@@ -56,7 +55,7 @@ func unknownLicense(c Object) string {
 	return "proprietary"
 }
 
-// members are those that a Collection may have, and what they must be.
+// members are the members of a Collection with their required forms.
 var members = map[string]func(json.RawMessage) bool{
 	"title":     is[string],
 	"keywords":  each(is[string]),
@@ -74,7 +73,8 @@ func is[T any](raw json.RawMessage) bool {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(bytes.TrimSpace(raw)) != "null" }
 
-// extensions are the schemas that are named by their address, each once. Before 1.0 there were also short names.
+// extensions returns the extensions that are named by a URL, without duplicates. Versions before 1.0 also had short
+// names.
 func extensions(raw json.RawMessage) []string {
 	var named []string
 	_ = json.Unmarshal(raw, &named)
@@ -121,7 +121,7 @@ func provider(raw json.RawMessage) bool {
 		!slices.ContainsFunc(p.Roles, func(r string) bool { return !slices.Contains([]string{"producer", "licensor", "processor", "host"}, r) })
 }
 
-// summary is a set of values, a range, or a JSON Schema; of that, only that it says something.
+// summary accepts a set of values, a range, or a non-empty JSON Schema.
 func summary(raw json.RawMessage) bool {
 	var set []json.RawMessage
 	var object Object
@@ -134,14 +134,14 @@ func isTime(raw json.RawMessage) bool {
 	return err == nil && (strings.HasSuffix(s, "Z") || strings.HasSuffix(s, "+00:00"))
 }
 
-// Text is the value of a JSON string; "" for all else.
+// Text returns the value of a JSON string; "" for any other value.
 func Text(v json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(v, &s)
 	return s
 }
 
-// marshal writes JSON that cannot fail.
+// marshal encodes values that cannot fail to encode.
 func marshal(v any) json.RawMessage {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Extent is where and when something is, as far as that is known. The zero Extent knows nothing.
+// Extent is the known spatial and temporal extent of something. The zero Extent knows nothing.
 type Extent struct {
-	box         []float64 // west, south, east, north in degrees; nil: not known. West of 180 and east of it: west > east
+	box         []float64 // west, south, east, north in degrees; nil: not known; west > east crosses the antimeridian
 	first, last time.Time
 }
 
 var world = []float64{-180, -90, 180, 90}
 
-// Box is west, south, east and north in degrees; nil if that is not known.
+// Box returns west, south, east and north in degrees; nil if that is not known.
 func (e Extent) Box() []float64 { return e.box }
 
-// Times are when it begins and ends, each zero if that is not known.
+// Times returns begin and end, each zero if it is not known.
 func (e Extent) Times() (first, last time.Time) { return e.first, e.last }
 
-// MarshalJSON writes the extent of a Collection: the whole earth and an open interval where nothing is known.
+// MarshalJSON writes the extent of a Collection. Without knowledge it is the whole Earth and an open interval.
 func (e Extent) MarshalJSON() ([]byte, error) {
 	box := e.box
 	if box == nil {
@@ -74,7 +74,7 @@ func (e *Extent) GeoJSON(raw json.RawMessage) {
 	}
 }
 
-// Collection widens e by the extent of a Collection. The whole earth and open intervals say nothing.
+// Collection widens e by the extent of a Collection. It ignores the whole Earth and open intervals.
 func (e *Extent) Collection(c Object) {
 	var x struct {
 		Spatial  struct{ Bbox [][]float64 }
@@ -84,7 +84,7 @@ func (e *Extent) Collection(c Object) {
 		return
 	}
 	for i, b := range x.Spatial.Bbox {
-		if i == 0 && (len(b) == 4 || len(b) == 6) && !global(b) { // the first is around all others
+		if i == 0 && (len(b) == 4 || len(b) == 6) && !global(b) { // the first box contains all others
 			e.AddBox(b)
 		}
 	}
@@ -102,7 +102,7 @@ func global(b []float64) bool {
 	return b[0] <= -180 && b[1] <= -90 && b[n] >= 180 && b[n+1] >= 90
 }
 
-// positions walks a geometry of any kind.
+// positions calls f for each position of a geometry of any type.
 func (e *Extent) positions(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -123,8 +123,8 @@ func (e *Extent) positions(v any) {
 	}
 }
 
-// AddBox widens e by a bounding box of four or six numbers. What is not on earth is ignored: coordinates in metres say
-// nothing about where they are.
+// AddBox widens e by a bounding box of four or six numbers. It ignores boxes outside the Earth, such as coordinates in
+// metres.
 func (e *Extent) AddBox(b []float64) {
 	n := len(b) / 2
 	west, south, east, north := b[0], b[1], b[n], b[n+1]
@@ -139,7 +139,7 @@ func (e *Extent) AddBox(b []float64) {
 	e.box[0], e.box[2] = around(e.box[0], e.box[2], west, east)
 }
 
-// around is the longitudes from west to east that hold both ranges: where one goes over the antimeridian, the narrowest.
+// around returns the range of longitudes that contains both ranges; the narrower one if there are two.
 func around(west, east, w, e float64) (float64, float64) {
 	if west <= east && w <= e {
 		return min(west, w), max(east, e)
@@ -157,7 +157,7 @@ func holds(c [2]float64, west, east float64) bool {
 	return width(c[0], west)+width(west, east) <= width(c[0], c[1])
 }
 
-// width is how far it is to go east.
+// width returns the eastward distance in degrees.
 func width(west, east float64) float64 {
 	if west > east {
 		return east - west + 360
@@ -165,14 +165,14 @@ func width(west, east float64) float64 {
 	return east - west
 }
 
-// AddTime widens e by a time in RFC 3339, or a day. Another text says nothing.
+// AddTime widens e by a time in RFC 3339 or a date. It ignores other texts.
 func (e *Extent) AddTime(s string) {
 	if t, ok := parseTime(s); ok {
 		e.AddTimes(t, t)
 	}
 }
 
-// AddTimes widens e by a range of time; zero times say nothing.
+// AddTimes widens e by a time range. It ignores zero times.
 func (e *Extent) AddTimes(first, last time.Time) {
 	for _, t := range []time.Time{first, last} {
 		if !t.IsZero() {
@@ -199,7 +199,7 @@ func parseTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// merge gives an extent as it is, but for what is no extent of STAC: that is mended, or replaced by what e knows.
+// merge returns an extent in which everything that is not valid in STAC is corrected or replaced by what e knows.
 func merge(raw json.RawMessage, e Extent) Object {
 	var x Object
 	if json.Unmarshal(raw, &x) != nil || x == nil {
@@ -213,7 +213,7 @@ func merge(raw json.RawMessage, e Extent) Object {
 	return x
 }
 
-// spatial gives bounding boxes as 1.1.0 wants them: one, or one around all and at least two more.
+// spatial returns bounding boxes as 1.1.0 requires them: one, or one around at least two others.
 func spatial(raw, fallback json.RawMessage) json.RawMessage {
 	var s Object
 	var boxes [][]float64
@@ -235,7 +235,7 @@ func spatial(raw, fallback json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// temporal writes the times of intervals in UTC, as STAC wants them. A time that is none is open.
+// temporal returns intervals in UTC, as STAC requires. A malformed time becomes open.
 func temporal(raw, fallback json.RawMessage) json.RawMessage {
 	var t Object
 	var intervals [][]*string

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Anchor makes the links and assets of a STAC object absolute, and leaves out those that have no address. Assets get a
-// media type, where their name tells one, and a role.
+// Anchor makes the links and assets of a STAC object absolute and removes those without an address. It adds a role to
+// assets, and a media type if their name tells it.
 func Anchor(o Object, at *url.URL) {
 	if links, there := o["links"]; there {
 		o["links"] = marshal(anchored(links, at))
@@ -47,7 +47,7 @@ func anchored(raw json.RawMessage, at *url.URL) []Object {
 	return kept
 }
 
-// drop leaves out members that are there and do not fit.
+// drop removes members that have the wrong form.
 func drop(o Object, fits func(json.RawMessage) bool, names ...string) {
 	for _, name := range names {
 		if v, there := o[name]; there && !fits(v) {
@@ -56,7 +56,7 @@ func drop(o Object, fits func(json.RawMessage) bool, names ...string) {
 	}
 }
 
-// Links are the links of a STAC object; what is no link is left out.
+// Links returns the links of a STAC object without malformed ones.
 func Links(o Object) []Object {
 	var raw []json.RawMessage
 	_ = json.Unmarshal(o["links"], &raw)
@@ -70,7 +70,7 @@ func Links(o Object) []Object {
 	return all
 }
 
-// Self is the absolute address that a STAC object says it has; "" if it says none.
+// Self returns the absolute address that a STAC object names as its own; "" if there is none.
 func Self(o Object) string {
 	for _, l := range Links(o) {
 		if href := Text(l["href"]); Text(l["rel"]) == "self" && IsAddress(href) {
@@ -80,7 +80,7 @@ func Self(o Object) string {
 	return ""
 }
 
-// Describe gives an asset its media type, where its name tells one, and the role "data", unless it has others.
+// Describe adds to an asset its media type, if its name tells it, and the role "data" if it has no role.
 func Describe(a Object) {
 	drop(a, is[string], "type", "title", "description")
 	if media := mediaType(Text(a["href"])); Text(a["type"]) == "" && media != "" {
@@ -91,7 +91,7 @@ func Describe(a Object) {
 	}
 }
 
-// mediaType is what an address tells of what is there: a data URI (RFC 2397) all, others the ending of their name.
+// mediaType returns the media type that an address tells: that of a data URI (RFC 2397), or by the ending of the name.
 func mediaType(href string) string {
 	if data, ok := strings.CutPrefix(href, "data:"); ok {
 		media, _, _ := strings.Cut(data, ",")
@@ -117,7 +117,7 @@ var mediaTypes = map[string]string{
 	".zip": "application/zip", ".gz": "application/gzip", ".tgz": "application/gzip", ".tar": "application/x-tar",
 }
 
-// Resolve makes a link absolute. at may be nil, if it is not known what the link is relative to.
+// Resolve makes a link absolute. at is its base; nil if that is not known.
 func Resolve(at *url.URL, href string) string {
 	if at == nil || IsAddress(href) {
 		return href

@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	errTooLong = errors.New("body longer than the limit")
-	errNoPlace = errors.New("too many large answers of this server are in memory")
+	errTooLong = errors.New("the response is longer than the limit")
+	errNoPlace = errors.New("too many large responses of this server are in memory")
 )
 
-// smallBody is the size in bytes up to which an answer needs no place of a [Share].
+// smallBody is the size in bytes up to which a response needs no place of a [Share].
 const smallBody = 256 << 10
 
-// readBody reads at most limit bytes, as they were sent and unpacked, and closes the body.
+// readBody reads at most limit bytes of a body, as sent and as unpacked, and closes it.
 func readBody(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
 	defer resp.Body.Close()
 	sent := &io.LimitedReader{R: resp.Body, N: limit + 1}
@@ -40,8 +40,8 @@ func readBody(ctx context.Context, resp *http.Response, limit int64) ([]byte, er
 	return data.Bytes(), err
 }
 
-// unpacked reads what was sent as the server meant it. We ask for gzip ourselves, and not by the transport, so that what was
-// sent is bounded, too: members of gzip may be empty.
+// unpacked returns the uncompressed body. This package requests gzip itself, so that the compressed size is bounded
+// too: members of gzip may be empty.
 func unpacked(resp *http.Response, sent io.Reader) io.Reader {
 	if resp.Header.Get("Content-Encoding") != "gzip" {
 		return sent
@@ -51,10 +51,10 @@ func unpacked(resp *http.Response, sent io.Reader) io.Reader {
 	return &gunzip{sent: &io.LimitedReader{R: sent}}
 }
 
-// emptyMembers is how many bytes may be sent that unpack to none.
+// emptyMembers bounds the bytes that may arrive without any unpacked byte.
 const emptyMembers = 1 << 20
 
-// gunzip reads the head of the packed data when it is first read, so that an answer without a body is one.
+// gunzip reads the gzip header at the first read, so that an empty body is not an error.
 type gunzip struct {
 	sent *io.LimitedReader
 	from *gzip.Reader
@@ -75,15 +75,15 @@ func (g *gunzip) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Share bounds how many operations hold large answers of one server in memory at once (answers_held). Answers of up to
-// 256 KiB do not count.
+// Share bounds how many operations hold large responses of one server in memory at once (bound answers_held). Responses
+// of up to 256 KiB do not count.
 type Share struct{ places chan struct{} }
 
-// NewShare makes a share for one server.
+// NewShare returns a share for one server.
 func NewShare() *Share { return &Share{make(chan struct{}, budget.AnswersHeld.Most)} }
 
-// Begin begins an operation: the first large answer that is read under the context that it gives waits for a place, which
-// the operation has until end.
+// Begin begins an operation. The first large response that is read with the returned context waits for a place; the
+// operation keeps the place until end is called.
 func (s *Share) Begin(ctx context.Context) (operation context.Context, end func()) {
 	o := &holding{places: s.places, claimed: make(chan struct{}, 1)}
 	return context.WithValue(ctx, holdingKey{}, o), o.end
@@ -91,10 +91,10 @@ func (s *Share) Begin(ctx context.Context) (operation context.Context, end func(
 
 type holdingKey struct{}
 
-// holding is what an operation holds: a place, once claimed has an element.
+// holding is the place of an operation; claimed has an element if it is taken.
 type holding struct{ places, claimed chan struct{} }
 
-// claim takes a place for the operation of ctx, unless it has one, or there is no operation.
+// claim takes a place for the operation of ctx, unless it has one or there is no operation.
 func claim(ctx context.Context) error {
 	o, there := ctx.Value(holdingKey{}).(*holding)
 	if !there {

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	firstPause   = 5 * time.Second        // after a failure, so that a thousand jobs of one bad address ask once in that time
-	refusalPause = time.Minute            // longest pause after an answer that is wrong: its author may be mending it
-	staleLife    = 24 * time.Hour         // how long a value is used while its source does not answer
-	staleRetry   = 30 * time.Second       // until such a source is asked again
-	staleAfter   = 750 * time.Millisecond // how long callers wait for a newer value while there is an older one
+	firstPause   = 5 * time.Second        // after a failure; a thousand jobs with one bad address cause one request in this time
+	refusalPause = time.Minute            // maximum pause after a faulty response, whose author may correct it soon
+	staleLife    = 24 * time.Hour         // how long a value is used while its source does not respond
+	staleRetry   = 30 * time.Second       // before a source that did not respond is asked again
+	staleAfter   = 750 * time.Millisecond // how long callers wait for a newer value if there is an older one
 	cacheEntries = 4096
 	cacheBytes   = 64 << 20
-	entryBytes   = 512 // of bookkeeping
+	entryBytes   = 512 // overhead of an entry
 )
 
-// CacheConfig says how long a [Cache] keeps what, and how much.
+// CacheConfig configures how long and how much a [Cache] stores.
 type CacheConfig[T any] struct {
 	Now      func() time.Time // default time.Now
-	Fresh    time.Duration    // how long a value is used without asking again
-	MaxPause time.Duration    // longest pause after failures in a row; default 5 s
-	Size     func(T) int      // bytes that a value takes; nil: nothing worth counting
+	Fresh    time.Duration    // how long a value is used without a new request
+	MaxPause time.Duration    // maximum pause after consecutive failures; default 5 s
+	Size     func(T) int      // size of a value in bytes; nil: not counted
 }
 
-// Cache keeps what servers answered, by key. Callers that miss the same key at once share one request. After a failure
-// the source is left alone for a pause, which doubles with each further failure. A value that is not fresh any more is
-// used while its source does not answer, for a day at most. The number of entries and their bytes are bounded.
+// Cache stores the responses of servers by key. Callers that miss the same key at once share one request. After a
+// failure there is a pause, which doubles with each further failure. A value that is no longer fresh is used while its
+// source does not respond, for a day at most. The number of entries and their bytes are bounded.
 type Cache[T any] struct {
 	CacheConfig[T]
 	requests singleflight.Group
@@ -42,26 +42,26 @@ type Cache[T any] struct {
 	mu    sync.Mutex
 	items map[string]cached[T]
 	bytes int
-	uses  int // counts calls, to tell what was used last
+	uses  int // counts calls, to find the entries that were not used for longest
 }
 
 type cached[T any] struct {
 	value    T
-	told     time.Time // when the source gave value; zero: never
+	told     time.Time // when the source returned value; zero: never
 	err      error
-	until    time.Time // until then nobody asks again
+	until    time.Time // the source is not asked before
 	failures int       // in a row
 	used     int
 }
 
-// Entry is what a [Cache] has under a key.
+// Entry is the content of a [Cache] under a key.
 type Entry[T any] struct {
 	Value T
-	Err   error     // of the last request, if there is no value that may be used instead
-	Until time.Time // until when the source is not asked again
+	Err   error     // error of the last request; nil if there is a value that may be used instead
+	Until time.Time // the source is not asked before
 }
 
-// NewCache makes an empty cache.
+// NewCache returns an empty cache.
 func NewCache[T any](c CacheConfig[T]) *Cache[T] {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -69,14 +69,14 @@ func NewCache[T any](c CacheConfig[T]) *Cache[T] {
 	return &Cache[T]{CacheConfig: c, items: map[string]cached[T]{}}
 }
 
-// Get gives the value under a key, or the error of the last request for it while its pause lasts. Otherwise it asks; ask is
-// given the last value, or the zero value, and outlives ctx, since others may wait for it. If there is an older value and
-// the answer takes longer than 0.75 s, Get gives the older one.
+// Get returns the value under a key, or while its pause lasts the error of the last request. Otherwise it calls ask
+// with the last value, or the zero value. The request outlives ctx, because others may wait for it. If there is an
+// older value and the request takes longer than 0.75 s, Get returns the older value.
 func (c *Cache[T]) Get(ctx context.Context, key string, ask func(ctx context.Context, last T) (T, error)) (T, error) {
 	return c.get(ctx, key, ask, false)
 }
 
-// Refresh is Get, but waits for the request to end even if there is an older value.
+// Refresh is Get, but waits for the request even if there is an older value.
 func (c *Cache[T]) Refresh(ctx context.Context, key string, ask func(ctx context.Context, last T) (T, error)) (T, error) {
 	return c.get(ctx, key, ask, true)
 }
@@ -100,11 +100,11 @@ func (c *Cache[T]) get(ctx context.Context, key string, ask func(context.Context
 	case <-late:
 		return item.value, nil
 	case <-ctx.Done():
-		return item.value, &dispatch.Error{Kind: dispatch.Unavailable, Op: "upstream.Cache", Text: "The server did not answer in time.", Err: ctx.Err()}
+		return item.value, &dispatch.Error{Kind: dispatch.Unavailable, Op: "upstream.Cache", Text: "The server did not respond in time.", Err: ctx.Err()}
 	}
 }
 
-// request asks the source, unless another request has just ended, and keeps the answer.
+// request asks the source, unless another request has just ended, and stores the result.
 func (c *Cache[T]) request(ctx context.Context, key string, ask func(context.Context, T) (T, error)) cached[T] {
 	item := c.item(key)
 	if c.Now().Before(item.until) {
@@ -118,7 +118,7 @@ func (c *Cache[T]) request(ctx context.Context, key string, ask func(context.Con
 	return c.put(key, item, value, err)
 }
 
-// guarded turns a panic into an error: the request runs in a goroutine of its own, where it would end the process.
+// guarded turns a panic into an error, because a panic in the request's own goroutine would end the process.
 func guarded[T any](ctx context.Context, last T, ask func(context.Context, T) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -128,7 +128,7 @@ func guarded[T any](ctx context.Context, last T, ask func(context.Context, T) (T
 	return ask(ctx, last)
 }
 
-// Peek gives what is kept under a key without asking; the zero Entry if that is nothing.
+// Peek returns the content under a key without a request; the zero Entry if there is none.
 func (c *Cache[T]) Peek(key string) Entry[T] {
 	item := c.item(key)
 	return Entry[T]{item.value, item.err, item.until}
@@ -151,7 +151,7 @@ func (c *Cache[T]) usable(item cached[T]) bool {
 	return !item.told.IsZero() && c.Now().Sub(item.told) < staleLife
 }
 
-// extend lets an older value be used for a while longer, because the request for a newer one takes long.
+// extend prolongs the use of an older value while the request for a newer one runs.
 func (c *Cache[T]) extend(key string, was cached[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,13 +161,13 @@ func (c *Cache[T]) extend(key string, was cached[T]) {
 	}
 }
 
-// put keeps an answer. A source that does not answer leaves the value before it in use.
+// put stores a result. If the source did not respond, the last value remains in use.
 func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T] {
 	now := c.Now()
 	item := cached[T]{value: value, told: now, until: now.Add(c.Fresh)}
 	if err != nil {
 		item = cached[T]{err: err, failures: 1}
-		if now.Sub(last.until) < max(c.MaxPause, time.Minute) { // else they are not in a row
+		if now.Sub(last.until) < max(c.MaxPause, time.Minute) { // otherwise the failures are not consecutive
 			item.failures += last.failures
 		}
 		pause := c.pause(item.failures, err)
@@ -190,7 +190,7 @@ func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T]
 	return item
 }
 
-// pause is how long a source is left alone after so many failures in a row.
+// pause returns how long a source is not asked after consecutive failures.
 func (c *Cache[T]) pause(failures int, err error) time.Duration {
 	longest := cmp.Or(c.MaxPause, firstPause)
 	if !Silent(err) {
@@ -218,7 +218,8 @@ func (c *Cache[T]) remove(key string) {
 	}
 }
 
-// evict forgets one entry, but not the one under key: failures before values, then what was not used for longest.
+// evict removes one entry, but not the one under key: failures before values, then the entry that was not used for
+// longest.
 func (c *Cache[T]) evict(key string) {
 	victim, found := "", false
 	for k, item := range c.items {
@@ -229,7 +230,7 @@ func (c *Cache[T]) evict(key string) {
 	c.remove(victim)
 }
 
-// outranks reports whether i is worth more than other.
+// outranks reports whether i should be kept longer than other.
 func (i cached[T]) outranks(other cached[T]) bool {
 	if (i.err == nil) != (other.err == nil) {
 		return i.err == nil
@@ -237,7 +238,7 @@ func (i cached[T]) outranks(other cached[T]) bool {
 	return i.used > other.used
 }
 
-// Silent reports whether an error means that a source did not answer, and says nothing about what it would answer.
+// Silent reports whether an error means that a source did not respond, which says nothing about what it would respond.
 func Silent(err error) bool {
 	return dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.Busy) || dispatch.Is(err, dispatch.DocumentUnreachable)
 }

@@ -1,7 +1,7 @@
-// Package upstream speaks HTTP to servers that are not ours: platforms, identity providers, and hosts that users name.
+// Package upstream sends HTTP requests to servers of others: platforms, identity providers, and hosts that users name.
 //
-// It is the one place that decides what may be connected to, where a token may go, how much may come back, and which
-// [dispatch.Kind] a failure is. It never repeats a request that has an effect.
+// It is the only place that decides which servers may be contacted, which server receives a token, how large a response
+// may be, and which [dispatch.Kind] a failure has. It never repeats a request that has an effect.
 package upstream
 
 import (
@@ -23,24 +23,24 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Config says how a [Client] behaves. The zero value is the strict one.
+// Config configures a [Client]. The zero value is the strictest.
 type Config struct {
-	UserAgent string // names us to those who run the servers; default "eodispatch"
+	UserAgent string // value of the User-Agent header; default "eodispatch"
 
 	// Development allows http, any port, and private addresses.
 	Development bool
 
-	// Transport replaces our own, which checks addresses when it connects. For tests and simulators.
+	// Transport replaces the default transport, which checks addresses when it connects. For tests and simulators.
 	Transport http.RoundTripper
 
-	// Dial replaces the connections of our own transport; addresses are not checked then. For tests.
+	// Dial replaces how the default transport connects; addresses are not checked then. For tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Timeout bounds a call whose context has no deadline; default 30 s.
 	Timeout time.Duration
 
-	// Trust lists what the operator configured: URLs, of which the origin counts ("http://10.0.0.5:8080"), or hosts
-	// ("idp.example.org"), which are trusted over https. They may have private addresses.
+	// Trust lists the servers that the operator configured: URLs, of which the origin counts ("http://10.0.0.5:8080"),
+	// or hosts ("idp.example.org"), which are trusted with https. They may have private addresses.
 	Trust []string
 }
 
@@ -49,17 +49,17 @@ const (
 	maxHops        = 3
 )
 
-// Client is safe for concurrent use.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
 	agent   string
 	timeout time.Duration
 	rules   rules
-	known   http.RoundTripper // to what the operator configured; all else it connects to is guarded
-	once    http.RoundTripper // the same, with a connection for each request
-	strange http.RoundTripper // to what users name: it shares no connection with the others, so none is unguarded
+	known   http.RoundTripper // for servers that the operator configured; other connections are guarded
+	once    http.RoundTripper // the same, with a new connection for each request
+	strange http.RoundTripper // for servers that users name: it shares no connections with the others, so all are guarded
 }
 
-// New makes a client.
+// New returns a client.
 func New(c Config) *Client {
 	r := newRules(c)
 	client := &Client{
@@ -79,33 +79,34 @@ func New(c Config) *Client {
 	return client
 }
 
-// Call is one request to a server that the operator configured.
+// Call is a request to a server that the operator configured.
 type Call struct {
-	Op     string // what is being done, for errors: "openeo.create"
+	Op     string // the operation, for errors: "openeo.create"
 	Method string
 	URL    string
-	Token  dispatch.Secret // all that follows "Bearer "; sent only if URL has the origin of Origin
+	Token  dispatch.Secret // text after "Bearer "; only sent if URL has the origin of Origin
 	Origin string          // a URL of the server that the token is for
 	Header http.Header
 	Body   []byte
-	Effect bool  // it may change something there: a failure that leaves open whether it did is Uncertain
-	Limit  int64 // bytes of the answer's body; default and, for one that is an error, most: see budget.AnswerBytes and AnswerError
+	Effect bool  // the request may change something: a failure that does not tell whether it did is Uncertain
+	Limit  int64 // bytes of the response body; default, and maximum for an error response: see budget.AnswerBytes and AnswerError
 
-	Timeout time.Duration // when the context has no deadline; default the client's
+	Timeout time.Duration // if the context has no deadline; default Config.Timeout
 }
 
-// Answer is what came back.
+// Answer is the response to a [Call] or [Fetch].
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	Stream io.ReadCloser // instead of Body, from [Client.Stream]; the caller closes it
-	URL    *url.URL      // where it came from, after redirects
+	Stream io.ReadCloser // used instead of Body by [Client.Stream]; the caller closes it
+	URL    *url.URL      // the address that responded, after redirects
 }
 
-// Do makes the call and reads the answer. Redirects are followed only within the origin, and never with a token or an
-// effect. A status of 300 and above is a [*dispatch.Error], and so is a body that is cut off or longer than the limit;
-// the Answer is returned too as far as it came, so that a protocol's own codes can say more.
+// Do sends the request and reads the response. Redirects are followed only within the origin, and never with a token or
+// an effect. A status of 300 or above is a [*dispatch.Error], and so is a body that is cut off or longer than the
+// limit. The Answer is also returned with an error, as far as it arrived, so that a protocol's own error codes can be
+// read.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	ctx, cancel := c.bounded(ctx, call.Timeout)
 	defer cancel()
@@ -116,8 +117,8 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	return read(ctx, resp, call)
 }
 
-// Stream makes the call and leaves the body of an answer below 300 to the caller, as Answer.Stream, without a limit but
-// the time that bounds the whole call: ctx must be alive until the body is read. All else is as for [Client.Do].
+// Stream sends the request and returns the body of a response below 300 as Answer.Stream, without a limit on its size.
+// ctx bounds the time of the whole call and must stay valid until the body is read. Otherwise it is like [Client.Do].
 func (c *Client) Stream(ctx context.Context, call Call) (*Answer, error) {
 	ctx, cancel := c.bounded(ctx, call.Timeout)
 	resp, err := c.call(ctx, call)
@@ -134,7 +135,7 @@ func (c *Client) Stream(ctx context.Context, call Call) (*Answer, error) {
 	return a, nil
 }
 
-// stream is a body on its way, whose failure is told as every other.
+// stream is a response body whose read errors are [*dispatch.Error].
 type stream struct {
 	io.Reader
 	body io.Closer
@@ -162,12 +163,12 @@ func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Co
 	return context.WithTimeout(ctx, cmp.Or(timeout, c.timeout))
 }
 
-// call sends the request, and follows redirects where that is harmless. A request with an effect has a connection of its
-// own: one that was idle may be closing, and what was written to it would be in doubt.
+// call sends the request and follows harmless redirects. A request with an effect uses a new connection, because an
+// idle one may just be closing and then it would be uncertain whether the request arrived.
 func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	u, err := c.rules.server(call.URL)
 	if err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op, Text: "This address may not be called: " + err.Error() + "."}
+		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op, Text: "This address is not permitted: " + err.Error() + "."}
 	}
 	token := call.Token
 	if !SameOrigin(call.URL, call.Origin) {
@@ -196,7 +197,7 @@ func (call Call) request(u *url.URL, token dispatch.Secret) *http.Request {
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
-	// Credentials come as Token alone, and a request that names a key is one that Go's transport may send twice.
+	// Credentials are only sent as Token. Go's transport may send requests with an idempotency key twice.
 	for _, name := range []string{"Authorization", "Cookie", "Idempotency-Key", "X-Idempotency-Key"} {
 		req.Header.Del(name)
 	}
@@ -204,7 +205,7 @@ func (call Call) request(u *url.URL, token dispatch.Secret) *http.Request {
 		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	if len(call.Body) > 0 {
-		req.Body = io.NopCloser(bytes.NewReader(call.Body)) // without GetBody it cannot be sent twice
+		req.Body = io.NopCloser(bytes.NewReader(call.Body)) // without GetBody the transport cannot send it twice
 		req.ContentLength = int64(len(call.Body))
 		if req.Header.Get("Content-Type") == "" {
 			req.Header.Set("Content-Type", "application/json")
@@ -213,9 +214,9 @@ func (call Call) request(u *url.URL, token dispatch.Secret) *http.Request {
 	return req
 }
 
-var errNotSent = errors.New("not sent: the time for it was over")
+var errNotSent = errors.New("not sent: the deadline had passed")
 
-// send makes one exchange. sent is false when it is certain that the server got nothing.
+// send sends one request. sent is false if it is certain that the server received nothing.
 func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Request) (resp *http.Response, sent bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
@@ -231,11 +232,11 @@ func (c *Client) send(ctx context.Context, by http.RoundTripper, req *http.Reque
 		resp.Request = req
 		return resp, true, nil
 	}
-	// A transport of somebody else may tell nothing: then only the failure itself can prove that nothing was sent.
+	// Another transport may not report what it sent; then only the error itself can prove that nothing was sent.
 	return nil, wrote.Load() || !traced.Load() && !beforeSending(err), err
 }
 
-// redirect is where resp sends us, nil if it does not.
+// redirect returns the target of a redirect; nil if resp is none.
 func redirect(resp *http.Response, from *url.URL) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -250,7 +251,8 @@ func answer(resp *http.Response) *Answer {
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL}
 }
 
-// read reads the body and judges the answer. When the status says all, it does not matter how the body ended.
+// read reads the body and returns the error that the response means. If the status is enough for that, a body that was
+// cut off does not matter.
 func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) {
 	a := answer(resp)
 	limit := cmp.Or(call.Limit, budget.AnswerBytes.Most)
@@ -263,9 +265,9 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 	case a.Status >= 300:
 		return a, statusError(call.Op, a, call.Effect)
 	case errors.Is(err, errTooLong):
-		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op, Text: "The server's answer is too long.", Err: err}
+		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op, Text: "The server's response is too long.", Err: err}
 	case errors.Is(err, errNoPlace):
-		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op, Text: "Too many large answers of the server are read at once.", Err: err}
+		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op, Text: "Too many large responses of the server are being read. Try again later.", Err: err}
 	case err != nil:
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op, Text: textCutOff, Err: err}
 	}
@@ -278,7 +280,7 @@ func SameOrigin(a, b string) bool {
 	return x != "" && x == y
 }
 
-// origin is the scheme, host and port of a URL, in one spelling; "" if it has none.
+// origin returns scheme, host and port of a URL in one spelling; "" if it has none.
 func origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {

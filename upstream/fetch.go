@@ -13,19 +13,20 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Fetch is a document to be read at a URL that a user, or a result, gave.
+// Fetch is the request for a document at a URL that a user, or a result, named.
 type Fetch struct {
 	Op         string
 	URL        string
-	AllowHosts []string // hosts, with a port or without; empty: any that is public
+	AllowHosts []string // hosts with or without a port; empty: any public host
 	Limit      int64    // bytes; default 10 MiB
-	ETag       string   // of what is known already: then the answer may be 304
-	Accept     string   // default: JSON is preferred
+	ETag       string   // of the known version: the response may then be 304
+	Accept     string   // media types; by default JSON is preferred
 }
 
-// Fetch reads a document without any token: over https, from an allowed host with a public address, through at most
-// three redirects that keep to the same rules. What breaks them is Invalid, and so is a document that is too long. One
-// that does not end in time is Unavailable. A host that the operator trusts and f.AllowHosts lists may be private, and http.
+// Fetch reads a document without a token: with https, from an allowed host with a public address, and through at most
+// three redirects under the same rules. A URL that breaks the rules is Invalid, and so is a document that is too long.
+// A response that does not arrive in time is Unavailable. A host that the operator trusts and f.AllowHosts lists may be
+// private and use http.
 func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
@@ -50,7 +51,7 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 		resp.Body.Close()
 		next = to.String()
 	}
-	return nil, refused(f.Op, errors.New("it redirects too often"))
+	return nil, refused(f.Op, errors.New("it redirects more than three times"))
 }
 
 func (f Fetch) request(u *url.URL) *http.Request {
@@ -77,20 +78,20 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 	case errors.Is(err, errTooLong):
 		return a, refused(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
 	case errors.Is(err, errNoPlace):
-		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op, Text: "Too many large documents are read at once.", Err: err}
+		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op, Text: "Too many large documents are being read. Try again later.", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: "The server did not send the document to its end in time.", Err: err}
+		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: "The server did not send the whole document in time.", Err: err}
 	case err != nil:
 		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: textCutOff, Err: err}
 	}
 	return a, nil
 }
 
-// unfetched is the error for a document whose server did not answer.
+// unfetched returns the error for a document whose server did not respond.
 func unfetched(op string, err error, sent bool) error {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	switch {
-	case prohibited(err), ok && dns.IsNotFound: // one text for both, so that it does not tell which internal names there are
+	case prohibited(err), ok && dns.IsNotFound: // one text for both, so that it does not disclose which internal names exist
 		return refused(op, errPrivate)
 	}
 	return failure(op, err, sent, false)

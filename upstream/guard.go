@@ -18,7 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// rules say which URLs may be called, and which addresses connected to.
+// rules decide which URLs may be called and which addresses may be connected to.
 type rules struct {
 	development bool
 	trusted     []string // origins
@@ -39,7 +39,7 @@ func newRules(c Config) rules {
 
 func (r rules) trusts(u *url.URL) bool { return slices.Contains(r.trusted, origin(u.String())) }
 
-// trustsAddress is trusts for host:port, which is all that is known when connecting.
+// trustsAddress is trusts for host:port, all that is known when connecting.
 func (r rules) trustsAddress(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	at := strings.ToLower(host) + ":" + port
@@ -51,14 +51,14 @@ func (r rules) trustsAddress(address string) bool {
 
 func nobody(string) bool { return false }
 
-// server checks the URL of a call: one with a host, and https unless the operator configured it otherwise.
+// server checks the URL of a call: it must have a host, and https unless the operator configured it otherwise.
 func (r rules) server(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil, u.Hostname() == "":
 		return nil, errors.New("it is not an absolute URL")
 	case u.User != nil:
-		return nil, errors.New("it has a user name in it")
+		return nil, errors.New("it contains a user name")
 	case u.Scheme == "http" && !r.development && !r.trusts(u):
 		return nil, errors.New("it is not https")
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -67,11 +67,11 @@ func (r rules) server(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// hostName is a name of letters, digits and hyphens whose last label is not a number.
+// hostName matches names of letters, digits and hyphens whose last label is not a number.
 var hostName = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z](?:[a-z0-9-]*[a-z0-9])?$`)
 
-// stranger checks a URL that a user, or a user's result, gave. allow lists hosts, with a port or without; empty: any.
-// What the operator trusts and allows is exempt from being public and https.
+// stranger checks a URL that a user, or a user's result, named. allow lists hosts with or without a port; empty: any. A
+// host that the operator trusts and allows need not be public or use https.
 func (r rules) stranger(raw string, allow []string) (u *url.URL, exempt bool, err error) {
 	u, err = url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" {
@@ -84,15 +84,15 @@ func (r rules) stranger(raw string, allow []string) (u *url.URL, exempt bool, er
 	case u.Scheme != "https" && (u.Scheme != "http" || !exempt):
 		return nil, false, errors.New("only https is allowed")
 	case u.User != nil:
-		return nil, false, errors.New("it has a user name in it")
+		return nil, false, errors.New("it contains a user name")
 	case strings.Contains(raw, "#"):
 		return nil, false, errors.New("it has a fragment")
 	case strings.ContainsAny(raw, "\\\t\r\n "):
-		return nil, false, errors.New("it has a backslash or a space in it")
+		return nil, false, errors.New("it contains a backslash or a space")
 	case numeric != nil && !hostName.MatchString(host):
 		return nil, false, errors.New("its host is not a plain name")
 	case len(allow) > 0 && !listed(u, allow):
-		return nil, false, errors.New("its host is not one of those allowed")
+		return nil, false, errors.New("its host is not in applications.allow_hosts")
 	case exempt:
 		return u, exempt, nil
 	case cmp.Or(u.Port(), "443") != "443":
@@ -103,7 +103,7 @@ func (r rules) stranger(raw string, allow []string) (u *url.URL, exempt bool, er
 	return u, exempt, nil
 }
 
-var errPrivate = errors.New("its host has no public address")
+var errPrivate = errors.New("the host resolves to a non-public address")
 
 func listed(u *url.URL, allow []string) bool {
 	return slices.ContainsFunc(allow, func(a string) bool {
@@ -111,7 +111,7 @@ func listed(u *url.URL, allow []string) bool {
 	})
 }
 
-// prohibited reports whether err is the guard's.
+// prohibited reports whether err comes from this guard.
 func prohibited(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
 		errors.Is(err, ssrf.ErrProhibitedNetwork) || errors.Is(err, ssrf.ErrInvalidHostPort)
@@ -119,8 +119,8 @@ func prohibited(err error) bool {
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer connects to public addresses only, but where the address, host:port, is exempt. The address is checked after
-// its name was looked up, at each connection.
+// dialer returns a dialer that connects to public addresses only, or to host:port addresses that are exempt. It checks
+// the resolved address at each connection.
 func (r rules) dialer(exempt func(address string) bool) dialer {
 	plain := net.Dialer{Timeout: 10 * time.Second, Resolver: r.resolver}
 	guarded := plain
@@ -133,7 +133,8 @@ func (r rules) dialer(exempt func(address string) bool) dialer {
 	}
 }
 
-// transport is ours. It knows no proxy, which would connect for us and so past the guard.
+// transport returns the default transport. It uses no proxy, because a proxy would connect to addresses that the guard
+// forbids.
 func transport(dial dialer) *http.Transport {
 	return &http.Transport{
 		DialContext:            dial,
@@ -146,7 +147,7 @@ func transport(dial dialer) *http.Transport {
 	}
 }
 
-// Allowed says why a user's URL must not be fetched, as Invalid; nil if it may. It asks nobody.
+// Allowed returns an error of kind Invalid if a user's URL must not be fetched. It sends no request.
 func (c *Client) Allowed(op, raw string, hosts []string) error {
 	if _, _, err := c.rules.stranger(raw, hosts); err != nil {
 		return refused(op, err)

@@ -17,10 +17,10 @@ import (
 
 const (
 	maxPause   = time.Hour
-	textCutOff = "The connection was lost before the answer was complete."
+	textCutOff = "The connection was lost before the response was complete."
 )
 
-// uncertainIf is the kind of a failure after which it is open whether the request had its effect.
+// uncertainIf returns the kind of a failure that does not tell whether the request had its effect.
 func uncertainIf(effect bool, otherwise dispatch.Kind) dispatch.Kind {
 	if effect {
 		return dispatch.Uncertain
@@ -28,25 +28,25 @@ func uncertainIf(effect bool, otherwise dispatch.Kind) dispatch.Kind {
 	return otherwise
 }
 
-// failure is the error for a request that got no answer.
+// failure returns the error for a request without a response.
 func failure(op string, err error, sent, effect bool) error {
 	e := &dispatch.Error{Kind: uncertainIf(sent && effect, dispatch.Unavailable), Op: op, Err: err}
 	switch {
 	case errors.Is(err, errNotSent):
-		e.Text = "There was no time left to ask the server."
+		e.Text = "There was no time left to send the request to the server."
 	case prohibited(err):
-		e.Kind, e.Text = dispatch.Misconfigured, "The server's address is not a public one."
+		e.Kind, e.Text = dispatch.Misconfigured, "The server's host resolves to a non-public address."
 	case !sent:
-		e.Text = "The server could not be reached."
+		e.Text = "The server cannot be reached."
 	case effect:
-		e.Text = "The server did not answer, and may have received the request."
+		e.Text = "The server did not respond, but may have received the request."
 	default:
-		e.Text = "The server did not answer."
+		e.Text = "The server did not respond."
 	}
 	return e
 }
 
-// beforeSending reports whether err itself shows that no connection was made.
+// beforeSending reports whether err itself proves that no connection was made.
 func beforeSending(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return true
@@ -55,19 +55,19 @@ func beforeSending(err error) bool {
 	return dns || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errNotSent)
 }
 
-// statusError is the error that an answer's status means, with what the server said.
+// statusError returns the error that a response's status means, with the server's message.
 func statusError(op string, a *Answer, effect bool) error {
 	pause, told := retryAfter(a.Header, time.Now())
 	e := &dispatch.Error{Kind: statusKind(a.Status, effect, told), Op: op, Text: Text(Said(a)), RetryAfter: pause, Err: fmt.Errorf("HTTP %d", a.Status)}
-	e.Answered = a.Status == http.StatusInternalServerError // a proxy says so of itself at most, not of what it waits for
+	e.Answered = a.Status == http.StatusInternalServerError // a proxy sends 500 for its own faults at most, not for those of the server behind it
 	if e.Text == "" {
-		e.Text = fmt.Sprintf("The server answered %d %s.", a.Status, http.StatusText(a.Status))
+		e.Text = fmt.Sprintf("The server responded with HTTP status %d %s.", a.Status, http.StatusText(a.Status))
 	}
 	return e
 }
 
-// statusKind is what a status means. told: the answer has a Retry-After. A proxy says 502 and 504, and without a
-// Retry-After 503, also of requests that were taken.
+// statusKind returns the kind that a status means. told reports whether the response has a Retry-After. Proxies send
+// 502, 504, and 503 without Retry-After, also for requests that the server behind them accepted.
 func statusKind(status int, effect, told bool) dispatch.Kind {
 	switch status {
 	case http.StatusUnauthorized:
@@ -93,11 +93,11 @@ func statusKind(status int, effect, told bool) dispatch.Kind {
 	case status >= 400:
 		return dispatch.Invalid
 	}
-	return dispatch.BadUpstream // a redirect that may not be followed
+	return dispatch.BadUpstream // a redirect that must not be followed
 }
 
-// retryAfter is the pause that an answer asks for, at most an hour; told is false when it asks for none. A date is
-// read by the server's own clock where the answer has it.
+// retryAfter returns the pause that a response asks for, at most one hour. told is false if it asks for none. A date is
+// compared with the Date header of the response if there is one.
 func retryAfter(h http.Header, now time.Time) (pause time.Duration, told bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if s, err := strconv.ParseUint(v, 10, 64); err == nil {
@@ -113,8 +113,8 @@ func retryAfter(h http.Header, now time.Time) (pause time.Duration, told bool) {
 	return min(max(at.Sub(now), 0), maxPause), true
 }
 
-// Said picks out what a server says about an error: the message of an openEO error, the detail or title of a problem
-// document (RFC 9457), or a body of plain text. It is not yet fit to be shown, see [Text].
+// Said returns a server's message about an error: the message of an openEO error, the detail or title of a problem
+// document (RFC 9457), or a plain text body. Call [Text] before showing it.
 func Said(a *Answer) string {
 	media, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if media == "text/plain" {

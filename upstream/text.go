@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxText = 500  // runes that are shown
-	maxRaw  = 8000 // bytes that are looked at
+	maxText = 500  // runes of a message that is shown
+	maxRaw  = 8000 // bytes that are searched for a message
 )
 
-// JSON reads the answer's body into a value. What is not JSON, or not of the value's shape, is BadUpstream.
+// JSON decodes the response body into v. A body that is not JSON, or does not fit v, is BadUpstream.
 func JSON(a *Answer, op string, into any) error {
 	err := cmp.Or(budget.Numbers(a.Body), budget.AnswerValues.Check(budget.Values(a.Body)))
 	if err == nil {
@@ -28,7 +28,7 @@ func JSON(a *Answer, op string, into any) error {
 	if err == nil {
 		return nil
 	}
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The server's answer makes no sense: " + unexpected(a, err), Err: err}
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The server's response cannot be read: " + unexpected(a, err), Err: err}
 }
 
 func unexpected(a *Answer, err error) string {
@@ -48,7 +48,7 @@ func unexpected(a *Answer, err error) string {
 	return "it is not JSON."
 }
 
-// isBound reports whether a bound is exceeded whose name has the prefix.
+// isBound reports whether the exceeded bound has a name with the prefix.
 func isBound(err error, prefix string) bool {
 	e, is := errors.AsType[*budget.Exceeded](err)
 	return is && strings.HasPrefix(e.Bound.Name, prefix)
@@ -56,8 +56,8 @@ func isBound(err error, prefix string) bool {
 
 var tag = regexp.MustCompile(`<[A-Za-z/!?][^<>]*>?`)
 
-// Text makes a server's message fit to be shown: plain text in one line of at most 500 runes, without markup or
-// control characters.
+// Text makes a server's message safe to show: plain text in one line of at most 500 runes, without markup or control
+// characters.
 func Text(s string) string {
 	s = strings.Map(visible, strings.ToValidUTF8(s[:min(len(s), maxRaw)], ""))
 	for stripped := tag.ReplaceAllString(s, " "); stripped != s; stripped = tag.ReplaceAllString(s, " ") {
@@ -70,7 +70,7 @@ func Text(s string) string {
 	return s
 }
 
-// visible turns a control character into a space and drops what only changes how its neighbours are shown.
+// visible turns control characters into spaces and drops characters that only change how others are displayed.
 func visible(r rune) rune {
 	switch {
 	case unicode.IsControl(r), r == '\u2028', r == '\u2029':

@@ -87,11 +87,11 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 func (a *access) serve(c *api.Config) error {
 	c.Grants, c.AsUser, c.Away = a, a.asUser, a.ring != nil && a.comeTo != ""
 	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
-	c.SignedIn = func(ctx context.Context, caller identity.Caller) {
+	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
 		a.Offer(caller.User, caller.Token, caller.Expires)
 		a.broker.SignedIn(ctx, caller.User)
 	}
-	c.Mended = a.broker.Mended
+	c.OnAccessChanged = a.broker.Mended
 	if a.comeTo == "" {
 		return nil
 	}

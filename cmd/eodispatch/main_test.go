@@ -94,7 +94,7 @@ func TestArguments(t *testing.T) {
 		{"dance", exitUsage, "unexpected argument dance"},
 		{"serve --loudly", exitUsage, "unknown flag --loudly"},
 		{"serve", exitUsage, "identity.issuer: is missing"},
-		{"doctor --config /no/such.yaml", exitUsage, "/no/such.yaml: cannot read the configuration"},
+		{"doctor --config /no/such.yaml", exitUsage, "/no/such.yaml: the configuration cannot be read"},
 		{"demo --application /no/such.json", exitFailed, "no such file"},
 	} {
 		code, printed := try(t, nil, strings.Fields(row.args)...)

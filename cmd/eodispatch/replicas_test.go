@@ -72,7 +72,7 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 		asks, tokens int    // of the platform, and of the provider
 		attention    string // "": refused for good
 	}{
-		"the provider has the same only": {false, 401, 1, 2, "The platform does not take the token that the identity provider has for you."},
+		"the provider has the same only": {false, 401, 1, 2, "The platform refuses the token that the identity provider issues for you."},
 		"the provider has another":       {true, 401, 2, 2, "The platform does not take the broker's own sign-in."},
 		"forbidden":                      {false, 403, 1, 1, ""},
 		"forbidden to all":               {true, 403, 1, 1, ""},

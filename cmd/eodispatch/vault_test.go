@@ -80,7 +80,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 			}
 			p := startProgram(t, with(first)...)
 			alice := signedIn(t, w, p.address)
-			if page := agree(t, alice, "alice"); !strings.Contains(page, "Your jobs run on while you are away") {
+			if page := agree(t, alice, "alice"); !strings.Contains(page, "Your jobs keep running after you sign out") {
 				t.Fatalf("no leave:\n%s", page)
 			}
 			job, span := openEORequest(w), json.RawMessage(demoSpan)

@@ -179,7 +179,7 @@ func (th *theater) ends(dsn string) {
 			th.t.Errorf("platform %d: %+v of %d jobs", i, sum, held)
 		}
 	}
-	if lost := strings.Count(th.p.said.String(), "the database is lost"); lost != 1 {
+	if lost := strings.Count(th.p.said.String(), "database unavailable; further failures"); lost != 1 {
 		th.t.Errorf("the outage is logged as lost %d times", lost)
 	}
 	th.p.stop(th.t)

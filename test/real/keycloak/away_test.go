@@ -326,13 +326,13 @@ func TestLinksAreRefused(t *testing.T) {
 	must(t, err)
 	query.Del("iss") // Keycloak says that it names itself (RFC 9207)
 	_, err = signIns.Finish(t.Context(), query, remember)
-	wants(t, err, dispatch.Invalid, "This page is only for the way back")
+	wants(t, err, dispatch.Invalid, "This page completes a sign-in")
 	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(), identity.Purpose{Platform: "P"})
 	must(t, err)
 	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest || !strings.Contains(at.Text, "redirect_uri") {
 		t.Errorf("an address that is not registered: %+v %v", at, err)
 	}
-	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden, "You did not agree. Nothing was changed.")
+	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden, "You did not give permission. Nothing was changed.")
 	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden, "You signed in as another user")
 }
 

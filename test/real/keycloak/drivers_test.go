@@ -132,8 +132,8 @@ const (
 	linkIt   = "Link your account at P"
 	linkLost = "The link to your account at P has ended."
 	again    = "Sign in again"
-	mendIt   = "The access to P is not set up correctly here."
-	later    = "The identity provider for P gives no token at the moment."
+	mendIt   = "The access to P is not configured correctly."
+	later    = "The identity provider for P issues no token at the moment."
 )
 
 // renewing makes Keycloak renew the stored token at every exchange, until the test ends.

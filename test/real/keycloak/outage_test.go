@@ -167,7 +167,7 @@ func TestDeadTokenAgain(t *testing.T) {
 	must(t, s.LogOut("platform", "carol-p"))
 	tokens.Refused("P/u", dead)
 	_, err = tokens.Token(t.Context(), "P/u")
-	wants(t, err, dispatch.Unavailable, "The platform does not take the token that the identity provider has for you.")
+	wants(t, err, dispatch.Unavailable, "The platform refuses the token that the identity provider issues for you.")
 	err = until(t, func() error {
 		got, err := tokens.Token(t.Context(), "P/u")
 		if err == nil {

@@ -27,7 +27,7 @@ func TestPagesInABrowser(t *testing.T) {
 	c.open(hugo.broker + "/link/P")
 	c.signsIn("apex", "hugo")
 	c.presses("[name=cancel-aia]")
-	c.shows("refused", "Your account at P is not linked", "You did not agree. Nothing was changed.")
+	c.shows("refused", "Your account at P is not linked", "You did not give permission. Nothing was changed.")
 
 	c.presses("a.button")
 	c.presses("[type=submit]:not([name=cancel-aia])")
@@ -35,11 +35,11 @@ func TestPagesInABrowser(t *testing.T) {
 	c.shows("linked", "Your account at P is linked", "You are signed in as hugo X.")
 
 	c.presses("a.button")
-	c.shows("away", "Let jobs run while you are away?", "If you do not want this, close this page.")
+	c.shows("away", "Keep running your jobs after you sign out?", "If you do not want this, close this page.")
 	c.presses("button.button")
-	c.shows("leave", "Your jobs run on while you are away", "You can close this page.")
+	c.shows("leave", "Your jobs keep running after you sign out", "You can close this page.")
 	c.call("Page.reload", Object{}, nil)
-	c.shows("again", "That did not work", "Begin again.")
+	c.shows("again", "Sign-in failed", "Start again.")
 
 	var grants []struct{ Kind string }
 	a, err := ask(t.Context(), "GET", hugo.broker+"/grants", hugo.token, nil)

@@ -257,7 +257,7 @@ func (p *person) givesLeave(t *testing.T) {
 	must(t, errors.Join(err, a.into(http.StatusCreated, &grant)))
 	link, err := url.Parse(grant.Link)
 	must(t, err)
-	p.opens(t, "/away?"+link.RawQuery, "Your jobs run on while you are away")
+	p.opens(t, "/away?"+link.RawQuery, "Your jobs keep running after you sign out")
 }
 
 // endsSession ends the user's sessions as time does. A logout by an administrator would also make all tokens stale that were
