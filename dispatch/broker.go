@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -25,12 +24,10 @@ type Broker struct {
 	Backends     []*Backend
 	Installation string // see Store.Installation
 	Log          *slog.Logger
-	UserJobs     int           // how many jobs a user may have that have not ended; 0: any number
-	UserDaily    int           // how many jobs a user may submit in a day; 0: any number
-	UserBytes    int64         // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
-	SignInWithin time.Duration // how long waiting jobs wait for their user; 0: 14 days
-	GiveUpAfter  time.Duration // how long a job is tried for that the platform turns away, or that stays unknown; 0: a day
-	StalledAfter time.Duration // how long a job may stay as it is until its owner is told, and Limits.FreeStalled frees its slot; 0: six hours
+	UserJobs     int   // how many jobs a user may have that have not ended; 0: any number
+	UserDaily    int   // how many jobs a user may submit in a day; 0: any number
+	UserBytes    int64 // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
+	Timing       Timing
 
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
 	Nonce func(Job) string
@@ -110,7 +107,7 @@ func (b *Broker) freesAfter(backend *Backend) time.Duration {
 	if !backend.Limits.FreeStalled {
 		return 0
 	}
-	return cmp.Or(b.StalledAfter, stalledAfter)
+	return b.Timing.complete().StalledAfter
 }
 
 // named is the backend of that name, nil if there is none.

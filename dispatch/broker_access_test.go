@@ -46,7 +46,7 @@ func TestAUserWhoDoesNotComeBackToStart(t *testing.T) {
 		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}}, nil
 	}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
-		h.SignInWithin = 48 * time.Hour
+		h.Timing.SignInWithin = 48 * time.Hour
 		id := h.accept(t).ID
 		time.Sleep(time.Second)
 		h.purse.set(failure(dispatch.SignInRequired))

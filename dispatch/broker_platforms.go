@@ -81,7 +81,7 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overa
 	for i, backend := range b.Backends {
 		p := Prospect{Backend: backend, Standing: standings[i+1], State: standings[i+1].State()}
 		if backend.Platform.TwoStep() {
-			p.Settles = backend.SettlesAfter(p.Starts)
+			p.Settles = backend.settlesAfter(b.Timing.complete(), p.Starts)
 		}
 		if backend.admit(ctx) != nil {
 			p.State = NotEntitled

@@ -302,7 +302,7 @@ func (h *house) lasts(t *testing.T, u dispatch.UserID) time.Duration {
 
 // TestADocumentThatStaysAway: the job fails after as long as a job is tried for, and says so.
 func TestADocumentThatStaysAway(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.GiveUpAfter = time.Hour }, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Timing.GiveUpAfter = time.Hour }, func(t *testing.T, h *house, p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentUnreachable))
 		r := h.one(t, "ann", "https://x.example/a")
 		time.Sleep(59 * time.Minute)
@@ -482,7 +482,7 @@ func TestADocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 // A document that stays away while no slot is free fails its jobs after give_up_after, and one that turns out to define nothing fails them
 // at once.
 func TestADocumentThatStaysAwayWhileNoSlotIsFree(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.GiveUpAfter = 1, time.Hour }, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.Timing.GiveUpAfter = 1, time.Hour }, func(t *testing.T, h *house, p *defined) {
 		for i, k := range []dispatch.Kind{dispatch.DocumentUnreachable, dispatch.DocumentUnreachable} {
 			p.set(fmt.Sprintf("https://x%d.example/a", i), fails(k))
 		}

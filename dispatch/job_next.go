@@ -11,18 +11,11 @@ import (
 const (
 	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
 
-	lookEvery    = minute      // between two looks at what is in doubt
-	startLooks   = 20          // pauses between looks in a row that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
-	searchLooks  = 3           // complete listings without the tag before a one-step submission is given up as unknown
-	lostLooks    = 6           // reads in a row that do not find a job before it is lost; the first two may be close together
-	searchRarer  = 60 * minute // between two looks for what is unknown
-	giveUpAfter  = 24 * 60 * minute
-	stalledAfter = 6 * 60 * minute
-	confirm      = 5 * time.Second // until a report of failure is read again
-	firstPoll    = 5 * time.Second
-	lastPoll     = minute
-	lastPause    = 10 * minute
-	strandedFor  = 10 * minute // between two looks whether a platform that is gone is configured again
+	startLooks  = 20              // pauses between looks in a row that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
+	searchLooks = 3               // complete listings without the tag before a one-step submission is given up as unknown
+	lostLooks   = 6               // reads in a row that do not find a job before it is lost; the first two may be close together
+	confirm     = 5 * time.Second // until a report of failure is read again
+	firstPoll   = 5 * time.Second
 )
 
 // Question is what the platform was asked.
@@ -53,10 +46,9 @@ type Outcome struct {
 	Lease    int64 // with Unsent: the generation of the lease under which the intent was to be committed; 0: it was
 	Panicked bool  // the adapter panicked, or the process may end before the answer: Err says so
 	Err      error
-	At       time.Time     // when the platform was asked, in the store's time; zero: just now
-	GiveUp   time.Duration // how long a job may be turned away, or stay unknown; 0: a day
-	Stalled  time.Duration // how long a job may stay as it is until its owner is told; 0: six hours
-	Settles  time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known
+	At       time.Time // when the platform was asked, in the store's time; zero: just now
+	Timing   Timing
+	Settles  time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known of the platform
 }
 
 // full reports whether the platform takes no more because it has the account's other jobs: waiting for their end is no
@@ -76,6 +68,7 @@ func (o Outcome) why() Attention {
 // An answer has two parts. Facts (an identifier, that it has started, a result) stay true and are kept however late they
 // come. Verdicts (refused, not found, still queued) were true of the turn they were asked in, and are dropped in any other.
 func next(j Job, o Outcome, now time.Time) Job {
+	o.Timing = o.Timing.complete()
 	if o.Asked == AskStray {
 		return strayed(j, o, now)
 	}
@@ -87,7 +80,7 @@ func next(j Job, o Outcome, now time.Time) Job {
 	if o.Turn == was.Turn && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
 		j = verdict(j, o, now)
 	}
-	j = settled(was, j, now)
+	j = settled(was, j, o.Timing, now)
 	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
 	return j
 }
@@ -142,7 +135,7 @@ func stray(j Job, o Outcome) Job {
 
 func verdict(j Job, o Outcome, now time.Time) Job {
 	if o.Panicked && o.Asked != AskSubmit {
-		return crashed(j, now)
+		return crashed(j, o.Timing, now)
 	}
 	switch o.Asked {
 	case AskPrepare:
@@ -167,7 +160,7 @@ func verdict(j Job, o Outcome, now time.Time) Job {
 // submitted is what follows from the answer to a create or a start.
 func submitted(j Job, o Outcome, now time.Time) Job {
 	if o.Unsent {
-		return unsent(j, now)
+		return unsent(j, o.Timing, now)
 	}
 	if o.Err == nil {
 		j.Tries, j.Refused, j.Checked, j.Due = 0, time.Time{}, now, now
@@ -195,10 +188,10 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 }
 
 // unsent takes back an intent whose request was not sent. The platform was not asked, so nothing is said of it.
-func unsent(j Job, now time.Time) Job {
+func unsent(j Job, t Timing, now time.Time) Job {
 	j = j.back()
 	j.Begun = max(0, j.Begun-1)
-	j.Due = now.Add(min(repair<<min(j.Tries, 10), lastPoll))
+	j.Due = now.Add(min(repair<<min(j.Tries, 10), t.Poll))
 	j.Tries++
 	if j.Attention == InDoubt || j.Attention == SubmissionUnknown {
 		j = j.attend(None, "")
@@ -247,10 +240,10 @@ func turnedAway(j Job, o Outcome, now time.Time) Job {
 	if j.Refused.IsZero() {
 		j.Refused = now
 	}
-	if now.Sub(j.Refused) >= o.patience() {
-		return ended(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s", o.patience(), TextFor(o.Err)))
+	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
+		return ended(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
-	j.Due = now.Add(pause(j.Tries-1, o.Err))
+	j.Due = now.Add(o.Timing.pause(j.Tries-1, o.Err))
 	return j
 }
 
@@ -267,16 +260,13 @@ func unprepared(j Job, o Outcome, now time.Time) Job {
 	if j = j.waited(j.Due, now); j.Refused.IsZero() {
 		j.Refused = now
 	}
-	if now.Sub(j.Refused) >= o.patience() {
-		return ended(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s", o.patience(), TextFor(o.Err)))
+	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
+		return ended(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
-	j.Due = now.Add(cmp.Or(retryAfter(o.Err), pause(j.Tries, nil)))
+	j.Due = now.Add(cmp.Or(retryAfter(o.Err), o.Timing.pause(j.Tries, nil)))
 	j.Tries++
 	return j.attend(ApplicationUnreachable, TextFor(o.Err))
 }
-
-// patience is how long a job is tried for, or asked after.
-func (o Outcome) patience() time.Duration { return cmp.Or(o.GiveUp, giveUpAfter) }
 
 // denied is a request that was not taken because of who asks. The job stays due: its account waits if another token is
 // not taken either, see visit.deny, and shows that on what is waiting.
@@ -305,9 +295,9 @@ func reason(err error) Attention {
 func reported(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case Is(o.Err, NotFound):
-		return missed(j, now)
+		return missed(j, o.Timing, now)
 	case o.Err != nil:
-		return unanswered(j, o.Err, now)
+		return unanswered(j, o, now)
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
 	if since := o.asked(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // asked too soon
@@ -320,7 +310,7 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	case j.Phase == Starting && s == Accepted:
 		return unmoved(j, o, seen, now)
 	case j.Phase == Starting: // a word that says neither that it runs nor that it does not
-		j.Due = now.Add(lookEvery)
+		j.Due = now.Add(o.Timing.Check)
 		return j.attend(InDoubt, "")
 	case s == Failed && seen != Failed: // platforms take errors back: believe the second
 		j.Due = now.Add(confirm)
@@ -336,13 +326,13 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	case s == Queued, s == Running:
 		j.Status = s
 	}
-	j.Looks, j.Due = 0, now.Add(poll(now.Sub(j.Moved)))
+	j.Looks, j.Due = 0, now.Add(o.Timing.poll(now.Sub(j.Moved)))
 	if j.overdue() && !was.overdue() {
 		j.Due = now // to be canceled
 	}
 	switch {
 	case j.Attention == CancelUnsupported:
-	case stalled(was, j, cmp.Or(o.Stalled, stalledAfter), now):
+	case stalled(was, j, o.Timing.StalledAfter, now):
 		j = j.attend(Stalled, "")
 	default:
 		j = j.attend(None, "")
@@ -359,31 +349,28 @@ func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 
 // unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once. It is asked again
 // within a minute, so that a platform that is back is soon seen to be.
-func unanswered(j Job, err error, now time.Time) Job {
+func unanswered(j Job, o Outcome, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
 		j = j.attend(InDoubt, "")
 	}
-	switch kind := KindOf(err); {
+	switch kind := KindOf(o.Err); {
 	case kind == SignInRequired, kind == Misconfigured:
-		return denied(j, err, now)
+		return denied(j, o.Err, now)
 	case j.Tries > 0:
-		j = j.hint(Unreachable, TextFor(err))
+		j = j.hint(Unreachable, TextFor(o.Err))
 	}
-	j.Due = now.Add(max(retryAfter(err), min(pause(j.Tries, err), lastPoll)))
+	j.Due = now.Add(max(retryAfter(o.Err), min(o.Timing.pause(j.Tries, o.Err), o.Timing.Poll)))
 	j.Tries++
 	return j
 }
-
-// crashPauses are the pauses after questions in a row at which the adapter panicked or the process ended.
-var crashPauses = []time.Duration{firstPoll, minute, lastPause, searchRarer}
 
 const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status is the last known one; the " +
 	"broker asks again once an hour. You may delete the job. Tell the operator of this service."
 
 // crashed is a question at which the adapter panicked or the process ended. It is repeated ever more rarely, so that the account's
 // other jobs are served.
-func crashed(j Job, now time.Time) Job {
-	j.Due = now.Add(crashPauses[min(j.Tries, len(crashPauses)-1)])
+func crashed(j Job, t Timing, now time.Time) Job {
+	j.Due = now.Add(t.crashPause(j.Tries))
 	j.Tries++
 	switch {
 	case j.Phase.InDoubt() && j.Attention == None:
@@ -402,19 +389,19 @@ func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
 		j.Looks, j.Unmoved = 0, 0
 	}
 	j.Looks++
-	settles := cmp.Or(o.Settles, Promptness{}.SettlesAfter())
+	settles := cmp.Or(o.Settles, o.Timing.settlesAfter(Promptness{}))
 	if j.Unmoved >= settles {
 		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform was asked to start this job, and did not."}
 		return turnedAway(j, o, now)
 	}
-	pause := lookAgain(settles)
+	pause := o.Timing.startCheck(settles)
 	j.Unmoved += pause
 	j.Due = now.Add(pause)
 	return j.attend(InDoubt, "")
 }
 
 // clockSetBack is how much sooner than the last a question may have been asked; more means that the clock was set back.
-const clockSetBack = 2 * minute
+const clockSetBack = 2 * time.Minute
 
 // asked is when the platform was asked.
 func (o Outcome) asked(now time.Time) time.Time {
@@ -426,13 +413,13 @@ func (o Outcome) asked(now time.Time) time.Time {
 
 // missed counts a look that did not find the job. It counts as a question that brought no answer, too: who waits for one
 // does not have a job that is late to appear called lost the sooner.
-func missed(j Job, now time.Time) Job {
+func missed(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
 		j.Seen, j.Looks = "", 0
 	}
 	j.Looks++
 	j.Tries++
-	j.Due = now.Add(lookEvery)
+	j.Due = now.Add(t.Check)
 	switch {
 	case j.Looks >= lostLooks:
 		return ended(j, Failed, Lost, "The platform does not know this job any more.")
@@ -446,7 +433,7 @@ func missed(j Job, now time.Time) Job {
 func searched(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err != nil:
-		return unanswered(j, o.Err, now)
+		return unanswered(j, o, now)
 	case o.Ref != Ref{}:
 		j.Tries, j.Due = 0, now
 		return j.attend(None, "")
@@ -459,7 +446,7 @@ func searched(j Job, o Outcome, now time.Time) Job {
 		j.Phase, j.Due = Waiting, now
 		return j.attend(None, "")
 	case j.Looks < searchLooks:
-		j.Due = now.Add(lookEvery)
+		j.Due = now.Add(o.Timing.Check)
 		return j.attend(InDoubt, "")
 	}
 	return unknown(j, o, now)
@@ -470,10 +457,10 @@ func unknown(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
 		return ended(j, Canceled, SubmissionUnknown, "")
-	case j.Status == Unknown && now.Sub(j.Moved) >= o.patience():
+	case j.Status == Unknown && now.Sub(j.Moved) >= o.Timing.GiveUpAfter:
 		return ended(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
 	}
-	j.Status, j.Due = Unknown, now.Add(searchRarer)
+	j.Status, j.Due = Unknown, now.Add(o.Timing.UnknownCheck)
 	return j.attend(SubmissionUnknown, "")
 }
 
@@ -488,7 +475,7 @@ func canceled(j Job, o Outcome, now time.Time) Job {
 		j.Due = now.Add(firstPoll)
 		return j.attend(CancelUnsupported, TextFor(o.Err))
 	}
-	return unanswered(j, o.Err, now)
+	return unanswered(j, o, now)
 }
 
 // strayed is what follows from canceling a stray. One that cannot be canceled is past, and not forgotten.
@@ -502,14 +489,14 @@ func strayed(j Job, o Outcome, now time.Time) Job {
 		j.Tries, j.Past = 0, append(slices.Clone(j.Past), o.Ref)
 		return j
 	}
-	j.Due = now.Add(pause(j.Tries, o.Err))
+	j.Due = now.Add(o.Timing.pause(j.Tries, o.Err))
 	j.Tries++
 	return j
 }
 
 // stranded is a job whose platform is not configured any more.
-func stranded(j Job, now time.Time) Job {
-	j.Due, j.Awaited = now.Add(strandedFor), false
+func stranded(j Job, t Timing, now time.Time) Job {
+	j.Due, j.Awaited = now.Add(t.Recheck), false
 	if j.Phase != Ended && j.Attention != NoPlatform {
 		j.Updated = now
 		return j.attend(NoPlatform, noPlatformText)
@@ -525,7 +512,7 @@ func ended(j Job, s Status, a Attention, failure string) Job {
 }
 
 // settled keeps what follows from every change in one place.
-func settled(was, j Job, now time.Time) Job {
+func settled(was, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
 	if j.Phase == Waiting && j.Desired == WantCancel { // nowhere, and wanted no more
 		j = ended(j, Canceled, None, "")
@@ -540,7 +527,7 @@ func settled(was, j Job, now time.Time) Job {
 		}
 	}
 	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
-		j.Due = later(j.Due, now.Add(lookEvery)) // suspects of one crash go before those of two
+		j.Due = later(j.Due, now.Add(t.Check)) // suspects of one crash go before those of two
 	}
 	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
@@ -578,12 +565,4 @@ func value(f *float64) float64 {
 		return -1
 	}
 	return *f
-}
-
-// poll is the pause between two status reads of a job that has not moved for age.
-func poll(age time.Duration) time.Duration { return min(max(firstPoll, age/10), lastPoll) }
-
-// pause grows with the tries; what the platform asks for is obeyed.
-func pause(tries int, err error) time.Duration {
-	return max(retryAfter(err), min(firstPoll<<min(max(tries, 0), 10), lastPause))
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// usual is the timing of a broker of which nothing is set.
+var usual = Timing{}.complete()
+
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func kind(k Kind) error                   { return &Error{Kind: k, Text: "why"} }
@@ -37,7 +40,7 @@ func TestNext(t *testing.T) {
 	timed := func(j Job, left time.Duration) Job { j.MaxDuration, j.Deadline = time.Hour, t0.Add(left); return j }
 	looked := func(j Job, n int) Job { j.Looks = n; return j }
 	sawCreated := func(n int) Job {
-		return with(starting, func(j *Job) { j.Seen, j.Looks, j.Unmoved = Accepted, n, time.Duration(n)*lookEvery })
+		return with(starting, func(j *Job) { j.Seen, j.Looks, j.Unmoved = Accepted, n, time.Duration(n)*usual.Check })
 	}
 	tried := func(j Job, n int) Job { j.Tries = n; return j }
 	late := func(o Outcome) Outcome { o.Turn = 0; return o }
@@ -94,8 +97,8 @@ func TestNext(t *testing.T) {
 		{"search: found", creating, found(p, 1), Created, Submitted, None, 0},
 		{"search: not there, inert", creating, absent(true), Waiting, Accepted, None, 0},
 		{"search: not there, inert, unwanted", unwanted(creating), absent(true), Ended, Canceled, None, 0},
-		{"search: not there, may run", creating, absent(false), Creating, Accepted, InDoubt, lookEvery},
-		{"search: still not there", looked(creating, searchLooks-1), absent(false), Creating, Unknown, SubmissionUnknown, searchRarer},
+		{"search: not there, may run", creating, absent(false), Creating, Accepted, InDoubt, usual.Check},
+		{"search: still not there", looked(creating, searchLooks-1), absent(false), Creating, Unknown, SubmissionUnknown, usual.UnknownCheck},
 		{"search: unknown and given up by the owner", unwanted(looked(creating, searchLooks-1)), absent(false), Ended, Canceled, SubmissionUnknown, 0},
 		{"search: broke off", creating, ask(AskSearch, func(o *Outcome) { o.Err = kind(Unavailable) }), Creating, Accepted, InDoubt, firstPoll},
 		{"search: no token", creating, listed(kind(SignInRequired)), Creating, Accepted, InDoubt, 0},
@@ -104,20 +107,20 @@ func TestNext(t *testing.T) {
 
 		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, firstPoll},
 		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
-		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
+		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
+		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
 		{"start in doubt: no effect after all", sawCreated(startLooks), status1(Accepted), Created, Submitted, NotTaken, firstPoll},
-		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }), status1(Accepted), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: not found after it was created", attending(sawCreated(startLooks), InDoubt), unread(kind(NotFound)), Starting, Submitted, InDoubt, lookEvery},
-		{"start in doubt: no effect for too long", with(sawCreated(startLooks), func(j *Job) { j.Refused = t0.Add(-giveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
+		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted, InDoubt, usual.Check},
+		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }), status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
+		{"start in doubt: not found after it was created", attending(sawCreated(startLooks), InDoubt), unread(kind(NotFound)), Starting, Submitted, InDoubt, usual.Check},
+		{"start in doubt: no effect for too long", with(sawCreated(startLooks), func(j *Job) { j.Refused = t0.Add(-usual.GiveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
 		{"started is not started again", started, status1(Accepted), Started, Submitted, None, firstPoll},
 		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
-		{"a job that has not moved for long is asked each minute", with(started, func(j *Job) { j.Moved = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, lastPoll},
+		{"a job that has not moved for long is asked each minute", with(started, func(j *Job) { j.Moved = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, usual.Poll},
 		{"a job that moved is asked soon", with(started, func(j *Job) { j.Moved, j.Status = t0.Add(-time.Hour), Queued }), status1(Running), Started, Running, None, firstPoll},
 		{"a job that waited here is asked soon", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, firstPoll},
 		{"the first failure is not believed", started, status1(Failed), Started, Running, None, confirm},
-		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-stalledAfter) }), status1(Running), Started, Running, Stalled, firstPoll},
+		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-usual.StalledAfter) }), status1(Running), Started, Running, Stalled, firstPoll},
 		{"it stays so", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Running, t0, Stalled }), status1(Running), Started, Running, Stalled, firstPoll},
 		{"until it moves", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Queued, t0, Stalled }), status1(Running), Started, Running, None, firstPoll},
 		{"the second is", with(started, func(j *Job) { j.Seen = Failed }), status1(Failed), Ended, Failed, None, 0},
@@ -139,8 +142,8 @@ func TestNext(t *testing.T) {
 		{"ours is not taken for a status", started, unread(kind(Misconfigured)), Started, Running, NeedsOperator, 0},
 		{"no token while a cancel is not possible", attending(started, CancelUnsupported), unread(kind(SignInRequired)), Started, Running, CancelUnsupported, 0},
 		{"a report without a status", started, status1(""), Started, Running, None, firstPoll},
-		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None, lookEvery},
-		{"another 404", looked(started, 1), unread(kind(NotFound)), Started, Running, Missing, lookEvery},
+		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None, usual.Check},
+		{"another 404", looked(started, 1), unread(kind(NotFound)), Started, Running, Missing, usual.Check},
 		{"the last 404", looked(started, lostLooks-1), ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Ended, Failed, Lost, 0},
 
 		{"canceled", unwanted(started), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
@@ -238,19 +241,19 @@ func TestWhatIsTurnedAwayForTooLong(t *testing.T) {
 	if !j.Refused.Equal(t0) || j.Phase != Created || j.Attention != NotTaken {
 		t.Fatalf("turned away: %+v", j)
 	}
-	if j = next(again(j), busy, t0.Add(giveUpAfter-1)); j.Phase != Created || !j.Refused.Equal(t0) {
+	if j = next(again(j), busy, t0.Add(usual.GiveUpAfter-1)); j.Phase != Created || !j.Refused.Equal(t0) {
 		t.Fatalf("just before it is given up: %+v", j)
 	}
-	last := next(again(j), busy, t0.Add(giveUpAfter))
+	last := next(again(j), busy, t0.Add(usual.GiveUpAfter))
 	if last.Phase != Ended || last.Status != Failed || last.Attention != GivenUp || !strings.Contains(last.Failure, "24h0m0s") || last.Ref != p {
 		t.Errorf("given up: %+v", last)
 	}
-	sooner := with2(busy, func(o *Outcome) { o.GiveUp = time.Hour })
+	sooner := with2(busy, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
 	if j := next(again(j), sooner, t0.Add(time.Hour)); j.Status != Failed || !strings.Contains(j.Failure, "1h0m0s") {
 		t.Errorf("when the operator says so: %s %q", j.Status, j.Failure)
 	}
-	j = next(again(j), full, t0.Add(giveUpAfter))
-	if j.Phase != Created || !j.Refused.IsZero() || j.Attention != Full || !j.Due.Equal(t0.Add(giveUpAfter)) {
+	j = next(again(j), full, t0.Add(usual.GiveUpAfter))
+	if j.Phase != Created || !j.Refused.IsZero() || j.Attention != Full || !j.Due.Equal(t0.Add(usual.GiveUpAfter)) {
 		t.Errorf("full: %+v", j)
 	}
 	if j := next(again(last), busy, t0); j.Phase == Ended {
@@ -260,7 +263,7 @@ func TestWhatIsTurnedAwayForTooLong(t *testing.T) {
 		t.Errorf("taken, and turned away since %v", j.Refused)
 	}
 	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Turn: 1, Moved: t0, Looks: searchLooks}
-	absent := ask(AskSearch, func(o *Outcome) { o.GiveUp = time.Hour })
+	absent := ask(AskSearch, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
 	if j := next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
 		t.Errorf("unknown for an hour: %s %s", j.Status, j.Attention)
 	}
@@ -312,14 +315,14 @@ func TestRetry(t *testing.T) {
 }
 
 func TestAJobWithoutItsPlatform(t *testing.T) {
-	j := stranded(Job{Phase: Started, Status: Running, Awaited: true}, t0)
+	j := stranded(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
 	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) || !j.Updated.Equal(t0) {
 		t.Errorf("%+v", j)
 	}
-	if again := stranded(j, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
+	if again := stranded(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
 		t.Errorf("again: %+v", again)
 	}
-	if j := stranded(Job{Phase: Ended, Strays: []Ref{p}}, t0); j.Attention != None || !j.Due.After(t0) {
+	if j := stranded(Job{Phase: Ended, Strays: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
 		t.Errorf("ended, with a stray: %+v", j)
 	}
 }

@@ -9,16 +9,8 @@ import (
 // PromptStarts is after how many confirmed starts in a row, of which the first status told, a platform counts as prompt.
 const PromptStarts = 25
 
-const (
-	promptWithin = 2 * minute  // least time after which a start in doubt is repeated where the platform is prompt
-	lagSafety    = 4           // times the worst lag seen
-	longestLag   = 15 * minute // a lag beyond counts as this long: none longer was ever seen
-	firstSight   = 5 * minute  // a first status later than that after the start shows nothing
-)
-
-// atOnce is within what time after a start the first status must come to show that there is no lag to speak of. It is not
-// below the pause until the first look, also where a minute is shortened.
-const atOnce = max(minute/2, 2*firstPoll)
+// lagSafety is how many times the worst lag seen a start in doubt is given to show.
+const lagSafety = 4
 
 // Promptness is what the statuses of a platform have shown after starts that it confirmed.
 type Promptness struct {
@@ -26,19 +18,10 @@ type Promptness struct {
 	Lag    time.Duration // the longest time seen from a start until a status told of it
 }
 
-// SettlesAfter is for how long the statuses of a job must not tell of a start in doubt until it is taken for lost.
-func (p Promptness) SettlesAfter() time.Duration {
-	least := startLooks * lookEvery
-	if p.Starts >= PromptStarts {
-		least = promptWithin
-	}
-	return max(least, lagSafety*min(p.Lag, longestLag))
-}
-
-// SettlesAfter is for how long the statuses of a job must not tell of a start in doubt until it is taken for lost: what the
-// operator chose, or what the platform has shown.
-func (b *Backend) SettlesAfter(p Promptness) time.Duration {
-	return cmp.Or(b.StartSettlesAfter, p.SettlesAfter())
+// settlesAfter returns how long the statuses of a job must not tell of a start in doubt until the start counts as lost: the time that the
+// operator set, or what the platform has shown.
+func (b *Backend) settlesAfter(t Timing, p Promptness) time.Duration {
+	return cmp.Or(b.StartSettlesAfter, t.settlesAfter(p))
 }
 
 // StartsSeen is what statuses have just shown of starts, for [Store.NoteStarts].
@@ -49,7 +32,7 @@ type StartsSeen struct {
 }
 
 // add notes what a status shows: how the job was before it was read and is since, and how long its start request could take.
-func (s *StartsSeen) add(was, is Job, send time.Duration) {
+func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
 	if is.Checked.Equal(was.Checked) || was.Phase != Started && was.Phase != Starting {
 		return
 	}
@@ -57,9 +40,9 @@ func (s *StartsSeen) add(was, is Job, send time.Duration) {
 	started := was.Phase == Started
 	switch told := is.Seen.running(); {
 	case started && is.Seen == Accepted, told && was.Seen == Accepted:
-		s.Lagged, s.Prompt, s.Lag = true, 0, max(s.Lag, min(since, longestLag))
-	case !started || !told || was.Seen != "" || since > max(firstSight, atOnce):
-	case since > atOnce:
+		s.Lagged, s.Prompt, s.Lag = true, 0, max(s.Lag, min(since, t.LongestLag))
+	case !started || !told || was.Seen != "" || since > max(t.FirstStatus, t.atOnce()):
+	case since > t.atOnce():
 		s.Lag = max(s.Lag, since)
 		s.Prompt++
 	default:
@@ -86,12 +69,6 @@ func (v *visit) noteStarts(ctx context.Context) error {
 // sawStart notes what a saved answer shows of a start. Where one request creates and starts there is none to settle.
 func (v *visit) sawStart(was, is Job) {
 	if v.backend.Platform.TwoStep() {
-		v.starts.add(was, is, v.backend.Limits.Send)
+		v.starts.add(was, is, v.backend.Limits.Send, v.timing)
 	}
-}
-
-// lookAgain is the pause until the status of a start in doubt is read again that settles after so long: a twelfth of it, ten
-// seconds at least and a minute at most.
-func lookAgain(settlesAfter time.Duration) time.Duration {
-	return min(max(settlesAfter/12, lookEvery/6), lookEvery)
 }

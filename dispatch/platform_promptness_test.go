@@ -11,20 +11,20 @@ func TestWhenAStartSettles(t *testing.T) {
 		starts    int
 		lag, want time.Duration
 	}{
-		{0, 0, 20 * minute},
-		{PromptStarts - 1, 0, 20 * minute},
-		{PromptStarts, 0, 2 * minute},
-		{PromptStarts, 20 * time.Second, max(2*minute, 80*time.Second)},
-		{PromptStarts + 100, 3 * minute, 12 * minute},
-		{3, 3 * minute, 20 * minute},
-		{3, 10 * minute, 40 * minute},
-		{PromptStarts, 100 * minute, 60 * minute},
+		{0, 0, 20 * time.Minute},
+		{PromptStarts - 1, 0, 20 * time.Minute},
+		{PromptStarts, 0, 2 * time.Minute},
+		{PromptStarts, 20 * time.Second, max(2*time.Minute, 80*time.Second)},
+		{PromptStarts + 100, 3 * time.Minute, 12 * time.Minute},
+		{3, 3 * time.Minute, 20 * time.Minute},
+		{3, 10 * time.Minute, 40 * time.Minute},
+		{PromptStarts, 100 * time.Minute, 60 * time.Minute},
 	} {
 		p := Promptness{c.starts, c.lag}
-		if got := new(Backend).SettlesAfter(p); got != c.want {
+		if got := new(Backend).settlesAfter(usual, p); got != c.want {
 			t.Errorf("%+v: %v, want %v", p, got, c.want)
 		}
-		if got := byHand.SettlesAfter(p); got != 30*time.Second {
+		if got := byHand.settlesAfter(usual, p); got != 30*time.Second {
 			t.Errorf("%+v, set by hand: %v", p, got)
 		}
 	}
@@ -33,12 +33,12 @@ func TestWhenAStartSettles(t *testing.T) {
 // Looks at a start in doubt are between ten seconds and a minute apart, twelve or more until it settles.
 func TestLooksAtAStartInDoubt(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
-	for settles, want := range map[time.Duration]int{2 * minute: 13, 6 * minute: 13, 20 * minute: 21, 40 * minute: 41} {
+	for settles, want := range map[time.Duration]int{2 * time.Minute: 13, 6 * time.Minute: 13, 20 * time.Minute: 21, 40 * time.Minute: 41} {
 		j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
 		now, looks := t0, 0
 		for ; j.Phase == Starting && looks < 100; looks++ {
 			if looks > 0 {
-				if pause := j.Due.Sub(now); pause < minute/6 || pause > minute {
+				if pause := j.Due.Sub(now); pause < time.Minute/6 || pause > time.Minute {
 					t.Fatalf("%v: looks are %v apart", settles, pause)
 				}
 				now = j.Due
@@ -57,16 +57,16 @@ func TestABoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
 	now := t0
 	for looks := 0; j.Phase == Starting && looks < 100; looks++ {
-		settles := 2 * minute
+		settles := 2 * time.Minute
 		if looks >= 10 {
-			settles = 20 * minute
+			settles = 20 * time.Minute
 		}
 		j = next(j, Outcome{Asked: AskStatus, Turn: j.Turn, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
 		if j.Phase == Starting {
 			now = j.Due
 		}
 	}
-	if now.Sub(t0) < 20*minute {
+	if now.Sub(t0) < 20*time.Minute {
 		t.Errorf("settled after %v", now.Sub(t0))
 	}
 }
@@ -107,22 +107,22 @@ func TestWhatStatusesShowOfStarts(t *testing.T) {
 	}{
 		{"told at once", at(Started, "", 0), at(Started, Queued, 5*time.Second), StartsSeen{Prompt: 1}},
 		{"ended at once", at(Started, "", 0), at(Ended, Finished, 5*time.Second), StartsSeen{Prompt: 1}},
-		{"first looked at late", at(Started, "", 0), at(Started, Running, 2*minute), StartsSeen{Prompt: 1, Lag: 2 * minute}},
-		{"first looked at too late", at(Started, "", 0), at(Started, Running, 6*minute), StartsSeen{}},
+		{"first looked at late", at(Started, "", 0), at(Started, Running, 2*time.Minute), StartsSeen{Prompt: 1, Lag: 2 * time.Minute}},
+		{"first looked at too late", at(Started, "", 0), at(Started, Running, 6*time.Minute), StartsSeen{}},
 		{"not told", at(Started, "", 0), at(Started, Accepted, 5*time.Second), StartsSeen{Lagged: true, Lag: 5 * time.Second}},
-		{"still not told", at(Started, Accepted, 5*time.Second), at(Started, Accepted, 3*minute), StartsSeen{Lagged: true, Lag: 3 * minute}},
-		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*minute), StartsSeen{Lagged: true, Lag: 4 * minute}},
-		{"told, and then not", at(Started, Running, minute), at(Started, Accepted, 5*minute), StartsSeen{Lagged: true, Lag: 5 * minute}},
-		{"not told for hours", at(Started, Accepted, minute), at(Started, Running, 300*minute), StartsSeen{Lagged: true, Lag: longestLag}},
-		{"a second look", at(Started, Queued, minute), at(Started, Running, 2*minute), StartsSeen{}},
+		{"still not told", at(Started, Accepted, 5*time.Second), at(Started, Accepted, 3*time.Minute), StartsSeen{Lagged: true, Lag: 3 * time.Minute}},
+		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*time.Minute), StartsSeen{Lagged: true, Lag: 4 * time.Minute}},
+		{"told, and then not", at(Started, Running, time.Minute), at(Started, Accepted, 5*time.Minute), StartsSeen{Lagged: true, Lag: 5 * time.Minute}},
+		{"not told for hours", at(Started, Accepted, time.Minute), at(Started, Running, 300*time.Minute), StartsSeen{Lagged: true, Lag: usual.LongestLag}},
+		{"a second look", at(Started, Queued, time.Minute), at(Started, Running, 2*time.Minute), StartsSeen{}},
 		{"a word that nobody knows", at(Started, "", 0), at(Started, Unknown, 5*time.Second), StartsSeen{}},
 		{"no status", at(Started, "", 0), at(Started, "", 0), StartsSeen{}},
-		{"in doubt, and not told", at(Starting, "", 0), at(Starting, Accepted, minute), StartsSeen{}},
-		{"in doubt, and told at first", at(Starting, "", 0), at(Started, Running, minute), StartsSeen{}},
-		{"in doubt, and told late", at(Starting, Accepted, 40*time.Second), at(Started, Running, minute), StartsSeen{Lagged: true, Lag: minute}},
+		{"in doubt, and not told", at(Starting, "", 0), at(Starting, Accepted, time.Minute), StartsSeen{}},
+		{"in doubt, and told at first", at(Starting, "", 0), at(Started, Running, time.Minute), StartsSeen{}},
+		{"in doubt, and told late", at(Starting, Accepted, 40*time.Second), at(Started, Running, time.Minute), StartsSeen{Lagged: true, Lag: time.Minute}},
 	} {
 		var got StartsSeen
-		if got.add(c.was, c.is, send); got != c.want {
+		if got.add(c.was, c.is, send, usual); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

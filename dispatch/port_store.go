@@ -265,7 +265,7 @@ type Lease struct {
 }
 
 // LapsesCount is how long a lease that ran out counts in [Lease].Lapses.
-const LapsesCount = 2 * 60 * minute
+const LapsesCount = 2 * time.Hour
 
 // Agenda is what is due for an account, oldest first within each kind, at most n of each.
 type Agenda struct {

@@ -19,6 +19,7 @@ const (
 type visit struct {
 	broker  *Broker
 	backend *Backend
+	timing  Timing // of the broker, complete
 	account Account
 	held    Lease
 
@@ -67,7 +68,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 		return b.strand(context.WithoutCancel(ctx), l)
 	}
 	v := &visit{
-		broker: b, backend: backend, account: l.Account, held: l,
+		broker: b, backend: backend, timing: b.Timing.complete(), account: l.Account, held: l,
 		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
 		until: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= mostBegun,
 	}
@@ -356,7 +357,7 @@ func (v *visit) landed(f flown) {
 // strand is the visit of an account whose platform is not configured any more: its jobs say so, and it is looked at
 // again after a while.
 func (b *Broker) strand(ctx context.Context, l Lease) error {
-	if err := b.Store.Hold(ctx, l.Account, strandedFor, NoPlatform, noPlatformText); err != nil {
+	if err := b.Store.Hold(ctx, l.Account, b.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {
 		return err
 	}
 	for {
@@ -366,7 +367,7 @@ func (b *Broker) strand(ctx context.Context, l Lease) error {
 		}
 		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Learn)
 		if len(jobs) == 0 {
-			return b.Store.Release(ctx, l, g.Wakes, g.strandedDue())
+			return b.Store.Release(ctx, l, g.Wakes, g.strandedDue(b.Timing.complete()))
 		}
 		if err := b.strandAll(ctx, jobs, g.Now); err != nil {
 			return err
@@ -377,7 +378,7 @@ func (b *Broker) strand(ctx context.Context, l Lease) error {
 func (b *Broker) strandAll(ctx context.Context, jobs []Job, now time.Time) error {
 	was := map[JobID]Job{}
 	for i, j := range jobs {
-		was[j.ID], jobs[i] = j, stranded(j, now)
+		was[j.ID], jobs[i] = j, stranded(j, b.Timing.complete(), now)
 	}
 	saved, err := b.Store.Save(ctx, jobs)
 	for _, j := range saved {
@@ -387,9 +388,9 @@ func (b *Broker) strandAll(ctx context.Context, jobs []Job, now time.Time) error
 }
 
 // strandedDue is when a stranded account is looked at again; zero: it has nothing left.
-func (g Agenda) strandedDue() time.Time {
+func (g Agenda) strandedDue(t Timing) time.Time {
 	if g.done() {
 		return time.Time{}
 	}
-	return g.Now.Add(strandedFor)
+	return g.Now.Add(t.Recheck)
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,13 +9,7 @@ import (
 	"time"
 )
 
-const (
-	untilSignIn  = 60 * minute         // until something is submitted again, if the user is not seen before
-	untilMended  = 5 * minute          // likewise, if the operator must mend something
-	untilAsked   = minute              // until a token is tried for again, for what is or may be at the platform
-	signInWithin = 14 * 24 * time.Hour // until waiting jobs whose user is needed are given up
-	signInTakes  = 5 * time.Second     // who is seen sooner than this after a denial has not done anything about it
-)
+const signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
 
 // authorize gets the token for the steps that are due. Without one nothing is asked, and whoever waits is told why.
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
@@ -83,7 +76,7 @@ func (v *visit) deny(ctx context.Context) error {
 	if v.denial == nil {
 		return nil
 	}
-	d := v.broker.denials.begin(v.account, v.denial, v.empty)
+	d := v.broker.denials.begin(v.account, v.denial, v.empty, v.timing)
 	if err := v.broker.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
 		return err
 	}
@@ -100,14 +93,14 @@ func (v *visit) deny(ctx context.Context) error {
 		level = slog.LevelError
 	}
 	v.broker.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.denial)
-	v.resume, v.refusals, v.denial, v.empty = time.Now().Add(min(d, untilAsked)), 0, nil, false
+	v.resume, v.refusals, v.denial, v.empty = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
 	return nil
 }
 
 // giveUp lets the jobs fail whose user was needed for too long. What was created for them at the platform is inert: it is
 // removed if there is ever a token again.
 func (v *visit) giveUp(ctx context.Context) error {
-	patience := cmp.Or(v.broker.SignInWithin, signInWithin)
+	patience := v.timing.SignInWithin
 	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,
 		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.denial)))
 	var created []Job
@@ -158,7 +151,7 @@ func (b *Broker) Pause(ctx context.Context, u UserID) error {
 		g, err := b.agendaOf(ctx, a, 1)
 		if err == nil && !g.done() {
 			b.denials.pause(a)
-			err = b.Store.Hold(ctx, a, untilSignIn, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
+			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
 			b.show(u)
 		}
 		if !Is(err, NotFound) { // they never had anything there
@@ -208,21 +201,21 @@ type denial struct {
 }
 
 // begin notes a denial and says for how long.
-func (d *denials) begin(a Account, err error, empty bool) time.Duration {
+func (d *denials) begin(a Account, err error, empty bool, t Timing) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	kind := KindOf(err)
 	if kind != SignInRequired && kind != Misconfigured {
 		set(&d.tries, a, d.tries[a]+1)
-		return min(pause(d.tries[a]-1, err), untilAsked)
+		return min(t.pause(d.tries[a]-1, err), t.TokenRetry)
 	}
 	if _, denied := d.since[a]; !denied {
 		set(&d.since, a, denial{time.Now(), empty})
 	}
 	if kind == Misconfigured {
-		return untilMended
+		return t.OperatorHold
 	}
-	return untilSignIn
+	return t.SignInHold
 }
 
 // end forgets a denial, unless it has just begun, and reports whether it did.

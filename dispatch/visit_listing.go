@@ -9,9 +9,6 @@ import (
 // listingPays is how many due statuses make one listing cheaper than reading each.
 const listingPays = 4
 
-// unlistedFor is how long statuses are read singly where a listing fails and single reads do not.
-const unlistedFor = 10 * minute
-
 // listings is what is known of the listings of bases whose platform is able to list.
 type listings struct {
 	mu sync.Mutex
@@ -52,14 +49,14 @@ func (l *listings) ended(b baseOf, err error) {
 	}
 }
 
-// read notes how a single read went.
-func (l *listings) read(b baseOf, err error, now time.Time) {
+// read notes how a single read went. If a listing failed and a single read does not, statuses are read singly for the given time.
+func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration) {
 	if !l.of(b).failed {
 		return
 	}
 	is := listed{}
 	if err == nil || Is(err, NotFound) {
-		is.singleBy = now.Add(unlistedFor)
+		is.singleBy = now.Add(single)
 	}
 	l.set(b, is)
 }

@@ -30,7 +30,6 @@ type Unrecognized struct {
 const (
 	restoredText = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
 		"is submitted until the operator allows it."
-	restoredHold = 10 * minute // between two attempts to compare
 )
 
 // comparesNow reports whether the account is to be compared with its platform's list, and nothing hinders that.
@@ -60,7 +59,7 @@ func (v *visit) compare(ctx context.Context) error {
 		}
 		err = v.backend.blame(err)
 		v.broker.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
-		return v.broker.Store.Hold(ctx, v.account, max(minute, retryAfter(err)), reason(err), TextFor(err))
+		return v.broker.Store.Hold(ctx, v.account, max(v.timing.Check, retryAfter(err)), reason(err), TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
 	if err != nil {
@@ -81,7 +80,7 @@ func (v *visit) withoutList(ctx context.Context) error {
 		return v.broker.Store.Compared(ctx, v.account, nil)
 	}
 	v.broker.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
-	return v.broker.Store.Hold(ctx, v.account, restoredHold, NeedsOperator, restoredText)
+	return v.broker.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, restoredText)
 }
 
 // listAll lists the account's jobs below the platform's endpoint and below every other base that its jobs have.
@@ -135,7 +134,7 @@ func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecog
 		}
 		known := err == nil && j.Account == v.account
 		if known {
-			if err := v.put(ctx, j, compared(j, t, l, v.now())); err != nil {
+			if err := v.put(ctx, j, compared(j, t, l, v.timing, v.now())); err != nil {
 				return nil, err
 			}
 		}
@@ -164,19 +163,19 @@ func (v *visit) put(ctx context.Context, was, is Job) error {
 // compared returns a job of a restored database after its platform listed an attempt of it. An attempt that the database
 // knows is adopted, and may have been started since: its status is read before anything else. One that it does not know was
 // made later: whether the job ran is left to its owner, and it is not sent again.
-func compared(j Job, t tag, l Listed, now time.Time) Job {
+func compared(j Job, t tag, l Listed, timing Timing, now time.Time) Job {
 	was := j
 	switch {
 	case j.Phase != Waiting && j.Phase != Creating:
 		return j
 	case !t.marks(j):
-		j.Phase, j.Status, j.Due = Creating, Unknown, now.Add(searchRarer)
-		j = settled(was, j.attend(SubmissionUnknown, ""), now)
+		j.Phase, j.Status, j.Due = Creating, Unknown, now.Add(timing.UnknownCheck)
+		j = settled(was, j.attend(SubmissionUnknown, ""), timing, now)
 		j.Turn = was.Turn + 1 // also where the phase stays: what was asked before says nothing now
 		return j
 	case t.attempt == j.Attempt && j.Phase == Creating && j.Status != Unknown:
 		j.Phase, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, l.Ref, Submitted, "", now, now
-		return settled(was, j.attend(InDoubt, ""), now)
+		return settled(was, j.attend(InDoubt, ""), timing, now)
 	}
 	return j
 }

@@ -27,7 +27,7 @@ func TestWhatAListMeansForARestoredJob(t *testing.T) {
 		"ended, and was carried out again": {Job{Phase: Ended, Attempt: 1, Nonces: nonces, Status: Failed}, later, Ended, Failed, None, Ref{}},
 	} {
 		c.job.ID, c.job.Desired = 7, WantRun
-		got := compared(c.job, c.tag, Listed{Ref: ref}, now)
+		got := compared(c.job, c.tag, Listed{Ref: ref}, usual, now)
 		if got.Phase != c.phase || got.Status != c.status || got.Attention != c.why || got.Ref != c.ref {
 			t.Errorf("%s: %s %s %q %v", name, got.Phase, got.Status, got.Attention, got.Ref)
 		}

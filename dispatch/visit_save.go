@@ -58,8 +58,8 @@ func (v *visit) said() (all []saying) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, saying{job: a.job})
 			}
-			a.Err, a.At, a.GiveUp, a.Stalled = v.backend.blame(a.Err), f.asked, v.broker.GiveUpAfter, v.broker.StalledAfter
-			a.Settles = v.backend.SettlesAfter(v.agenda.Starts)
+			a.Err, a.At, a.Timing = v.backend.blame(a.Err), f.asked, v.timing
+			a.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
 	}
@@ -201,7 +201,7 @@ func (v *visit) heed(ctx context.Context, a answer) error {
 		v.broker.refused.end(v.account)
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
 	case a.Asked == AskSubmit:
-		d := pause(v.broker.refused.count(v.account), a.Err)
+		d := v.timing.pause(v.broker.refused.count(v.account), a.Err)
 		return v.broker.Store.Hold(ctx, v.account, d, a.why(), TextFor(a.Err))
 	case retryAfter(a.Err) > 0:
 		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))

@@ -121,6 +121,7 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 	for _, f := range flights {
 		for _, a := range f.failed(err) {
 			if !f.submits() {
+				a.Timing = v.timing
 				asked = append(asked, next(a.job, a.Outcome, v.now()))
 			}
 		}

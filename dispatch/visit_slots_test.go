@@ -106,7 +106,7 @@ func TestLimitsHoldForDays(t *testing.T) {
 				one, two := open(s, b), open(s, b)
 				defer one.stop()
 				defer two.stop()
-				one.StalledAfter, two.StalledAfter = c.stalled, c.stalled
+				one.Timing.StalledAfter, two.Timing.StalledAfter = c.stalled, c.stalled
 				one.task(t, c.jobs)
 				time.Sleep(c.watched)
 				if taken, most := p.counts(); most != 2 || taken < c.taken {
@@ -138,7 +138,7 @@ func TestStalledJobsKeepTheirSlotsByDefault(t *testing.T) {
 				b.Limits.Jobs, b.Limits.FreeStalled = 1, c.frees
 				h := open(s, b)
 				defer h.stop()
-				h.StalledAfter = time.Hour
+				h.Timing.StalledAfter = time.Hour
 				first, second := h.accept(t), h.accept(t)
 				time.Sleep(59 * time.Minute)
 				if j := h.now(t, second.ID); j.Phase != dispatch.Waiting || h.now(t, first.ID).Attention != dispatch.None {

@@ -25,7 +25,7 @@ func TestWaitingForASlotIsNotBeingTurnedAway(t *testing.T) {
 		b.Limits.Jobs = 1
 		h := open(conformance.NewMemStore(clock{}), b)
 		defer h.stop()
-		h.GiveUpAfter = time.Hour
+		h.Timing.GiveUpAfter = time.Hour
 		id := h.task(t, 2)
 		time.Sleep(4 * time.Hour)
 		if counts := h.standing(t, id).Counts; counts[dispatch.Failed] > 0 || counts[dispatch.Finished] != 1 {
@@ -47,7 +47,7 @@ func late(context.Context) error {
 // The same holds for a document that was slow twice.
 func TestWaitingForASlotIsNotWaitingForADocument(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) {
-		b.GiveUpAfter = time.Hour
+		b.Timing.GiveUpAfter = time.Hour
 		b.Backends[0].Limits.Jobs = 1
 	}, func(t *testing.T, h *house, p *defined) {
 		const slow = "https://slow.example/a"

@@ -44,6 +44,7 @@ func (wallClock) Now() time.Time { return time.Now() }
 var seams = struct {
 	store     func(dispatch.Store) dispatch.Store
 	transport http.RoundTripper // nil: the default of package upstream
+	timing    dispatch.Timing   // waiting times that have no setting
 }{store: func(s dispatch.Store) dispatch.Store { return s }}
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
@@ -76,7 +77,8 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	}
 	jobs := seams.store(kept)
 	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
-		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), SignInWithin: settings.Identity.GiveUpAfter, GiveUpAfter: settings.GiveUpAfter, StalledAfter: settings.StalledAfter}
+		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
+	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
 		Notifier: hints(settings, log), Woken: b.Woken, Heard: b.Heard, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b

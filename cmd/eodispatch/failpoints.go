@@ -33,6 +33,15 @@ func init() {
 	}
 	seams.store = func(s dispatch.Store) dispatch.Store { return mortalStore{s, d} }
 	seams.transport = newTransport(d)
+	seams.timing = quick
+}
+
+// quick has the program wait a second where it waits a minute, so that tests see in seconds what comes of a request in doubt. What a request
+// and a lease take stays as it is.
+var quick = dispatch.Timing{
+	Poll: time.Second, Pause: 10 * time.Second, Check: time.Second, UnknownCheck: time.Minute, Recheck: 10 * time.Second,
+	SignInHold: time.Minute, OperatorHold: 5 * time.Second, TokenRetry: time.Second,
+	PromptSettle: 2 * time.Second, FirstStatus: 5 * time.Second, LongestLag: 15 * time.Second,
 }
 
 // death is the point at which the process kills itself, and how many passes are left before it does.

@@ -43,7 +43,7 @@ type stage struct {
 	oracle      *simulator.Oracle
 	inMemory    bool          // without SQLite
 	atLeastOnce bool          // see dispatch.Backend
-	giveUp      time.Duration // see dispatch.Broker.GiveUpAfter
+	giveUp      time.Duration // see dispatch.Timing.GiveUpAfter
 	job         int64         // that is watched, if it is not the task
 	task        int64
 }
@@ -88,7 +88,7 @@ func (s *stage) open() (end func()) {
 	kept, forget := s.keep()
 	limits := dispatch.Limits{Jobs: 100, Requests: 4, Send: 30 * time.Second}
 	log := slog.New(slog.DiscardHandler)
-	s.broker = &dispatch.Broker{Store: kept, Tokens: noTokens{}, Installation: "truth", Log: log, GiveUpAfter: s.giveUp, StalledAfter: 30 * time.Minute, Backends: []*dispatch.Backend{
+	s.broker = &dispatch.Broker{Store: kept, Tokens: noTokens{}, Installation: "truth", Log: log, Timing: dispatch.Timing{GiveUpAfter: s.giveUp, StalledAfter: 30 * time.Minute}, Backends: []*dispatch.Backend{
 		{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example", Access: dispatch.AccessOpen, Limits: limits,
 			Platform: openeo.New(openeo.Config{Name: "openeo", Endpoint: "http://openeo.example", Client: client})},
 		{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example", Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce,

@@ -1,8 +1,0 @@
-//go:build failpoints
-
-package dispatch
-
-import "time"
-
-// minute in a build that dies on demand.
-const minute = time.Second

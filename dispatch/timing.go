@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"cmp"
+	"time"
+)
+
+// Timing is how long the broker waits before it asks again, and when it gives up. Requests, leases and safety margins do not depend on
+// it. A field that is 0 has its default.
+type Timing struct {
+	Poll         time.Duration // longest pause between two status reads of a job; 1 min
+	Pause        time.Duration // longest pause before a request that failed is repeated; 10 min
+	Check        time.Duration // between two checks of a request in doubt; 1 min
+	UnknownCheck time.Duration // between two searches for a job whose submission stays unknown; 1 h
+	Recheck      time.Duration // between two checks of what an operator must change: a platform without a list, or without configuration; 10 min
+
+	SignInHold   time.Duration // an account whose user must sign in is tried again after; 1 h
+	OperatorHold time.Duration // an account that an operator must repair is tried again after; 5 min
+	TokenRetry   time.Duration // longest pause before a token is requested again; 1 min
+
+	PromptSettle time.Duration // a start in doubt is repeated no sooner than this at a prompt platform, see Promptness; 2 min
+	FirstStatus  time.Duration // a first status later than this after a start shows nothing about the platform's lag; 5 min
+	LongestLag   time.Duration // a longer lag counts as this long; 15 min: none longer was ever seen
+
+	SignInWithin time.Duration // jobs that wait for their user to sign in fail after; 14 days
+	GiveUpAfter  time.Duration // a job that the platform turns away, or that stays unknown, fails after; 24 h
+	StalledAfter time.Duration // a job that has not changed shows Stalled after, and Limits.FreeStalled frees its slot; 6 h
+}
+
+// complete returns t with the defaults of the fields that are 0.
+func (t Timing) complete() Timing {
+	for _, field := range []struct {
+		of    *time.Duration
+		value time.Duration
+	}{
+		{&t.Poll, time.Minute},
+		{&t.Pause, 10 * time.Minute},
+		{&t.Check, time.Minute},
+		{&t.UnknownCheck, time.Hour},
+		{&t.Recheck, 10 * time.Minute},
+		{&t.SignInHold, time.Hour},
+		{&t.OperatorHold, 5 * time.Minute},
+		{&t.TokenRetry, time.Minute},
+		{&t.PromptSettle, 2 * time.Minute},
+		{&t.FirstStatus, 5 * time.Minute},
+		{&t.LongestLag, 15 * time.Minute},
+		{&t.SignInWithin, 14 * 24 * time.Hour},
+		{&t.GiveUpAfter, 24 * time.Hour},
+		{&t.StalledAfter, 6 * time.Hour},
+	} {
+		*field.of = cmp.Or(*field.of, field.value)
+	}
+	return t
+}
+
+// poll returns the pause between two status reads of a job that has not moved for age.
+func (t Timing) poll(age time.Duration) time.Duration { return min(max(firstPoll, age/10), t.Poll) }
+
+// pause returns the pause after a number of failed tries in a row, the last with err. It is at least the Retry-After of err.
+func (t Timing) pause(tries int, err error) time.Duration {
+	return max(retryAfter(err), min(firstPoll<<min(max(tries, 0), 10), t.Pause))
+}
+
+// crashPause returns the pause after a number of requests in a row at which the adapter panicked or the process ended.
+func (t Timing) crashPause(tries int) time.Duration {
+	pauses := [...]time.Duration{firstPoll, t.Check, t.Pause, t.UnknownCheck}
+	return pauses[min(tries, len(pauses)-1)]
+}
+
+// atOnce returns within what time after a start the first status must come to show that there is no lag to speak of. It is not below
+// the pause until the first status read.
+func (t Timing) atOnce() time.Duration { return max(t.Check/2, 2*firstPoll) }
+
+// settlesAfter returns how long the statuses of a job must not tell of a start in doubt until the start counts as lost.
+func (t Timing) settlesAfter(p Promptness) time.Duration {
+	least := startLooks * t.Check
+	if p.Starts >= PromptStarts {
+		least = t.PromptSettle
+	}
+	return max(least, lagSafety*min(p.Lag, t.LongestLag))
+}
+
+// startCheck returns the pause between two status reads of a start in doubt that settles after so long: a twelfth of it, but between a
+// sixth of Check and Check.
+func (t Timing) startCheck(settlesAfter time.Duration) time.Duration {
+	return min(max(settlesAfter/12, t.Check/6), t.Check)
+}
