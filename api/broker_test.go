@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // platform runs jobs until it is told that they have finished. A process called unknown it refuses.
@@ -69,33 +69,21 @@ func (*platform) Token(context.Context, dispatch.Account) (dispatch.Token, error
 }
 func (*platform) Refused(dispatch.Account, dispatch.Token) {}
 
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
-
 // house gives an API over the real broker, store and engine, with p as the only platform.
 func house(t *testing.T, p *platform) http.Handler {
 	t.Helper()
 	w := newWorld()
 	c := w.config()
-	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", wallClock{})
+	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", conformance.WallClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	installation, err := s.Installation(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &dispatch.Broker{Store: s, Tokens: p, Installation: installation, Log: c.Log, Backends: []*dispatch.Backend{{
+	b := conformance.NewBroker(s, p, &dispatch.Backend{
 		Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen, Platform: p,
 		Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second, MinPoll: time.Millisecond},
-	}}}
-	e := engine.New(engine.Config{Store: s, Visit: b.Visit, Log: c.Log})
-	b.Engine = e
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { e.Run(ctx); close(ended) }()
-	t.Cleanup(func() { stop(); <-ended; s.Close() })
+	})
+	stop := conformance.RunBroker(b)
+	t.Cleanup(func() { stop(); s.Close() })
 	c.Broker, c.Health, c.Freshness = b, s.Ping, time.Nanosecond
 	return New(c)
 }

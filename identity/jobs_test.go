@@ -1,12 +1,10 @@
 package identity
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -40,10 +37,6 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
-
 // brokerOf gives a broker with one openEO platform P, used as its users, whose provider is n's.
 func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 	definition := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -53,20 +46,14 @@ func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 	net := byHost{"docs.test": definition}
 	eo := &simulator.OpenEO{Check: n.idp.Check("platform"), Life: simulator.Life{Run: 4 * time.Minute}, Namespaces: &http.Client{Transport: net}}
 	net["eo.test"] = eo
-	store := conformance.NewMemStore(wallClock{})
-	quiet := slog.New(slog.DiscardHandler)
-	b := &dispatch.Broker{Store: store, Tokens: tokens, Installation: "outage", Log: quiet, Backends: []*dispatch.Backend{{
+	store := conformance.NewMemStore(conformance.WallClock{})
+	b := conformance.NewBroker(store, tokens, &dispatch.Backend{
 		Name: "P", Label: dispatch.OpenEO, Endpoint: "https://eo.test", Access: dispatch.AccessUser,
 		Platform: openeo.New(openeo.Config{Name: "P", Endpoint: "https://eo.test", TokenPrefix: "oidc/sim",
 			Client: upstream.New(upstream.Config{Transport: net, Trust: []string{"https://eo.test", "docs.test"}})}),
 		Limits: dispatch.Limits{Jobs: 1, Requests: 8, Send: 30 * time.Second, MinPoll: 2 * time.Second},
-	}}}
-	e := engine.New(engine.Config{Store: store, Visit: b.Visit, Log: quiet})
-	b.Engine = e
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); e.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
+	})
+	t.Cleanup(conformance.RunBroker(b))
 	return b
 }
 

@@ -4,18 +4,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
-
-type wall struct{}
-
-func (wall) Now() time.Time { return time.Now() }
 
 // TestSQLite_FilesAreTheOwnersOnly: also those that an earlier version made for everybody to read.
 func TestSQLite_FilesAreTheOwnersOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.db")
 	for _, made := range []string{"new", "open to all"} {
-		s, err := Open(t.Context(), "sqlite:"+file, wall{})
+		s, err := Open(t.Context(), "sqlite:"+file, conformance.WallClock{})
 		if err != nil {
 			t.Fatal(err)
 		}

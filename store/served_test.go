@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
@@ -82,29 +80,19 @@ func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
 // replica is a broker at one slot of a platform. It visits accounts once it runs.
 type replica struct {
 	*dispatch.Broker
-	engine *engine.Engine
-	cancel context.CancelFunc
-	ended  chan struct{}
+	stop func()
 }
 
 func newReplica(s dispatch.Store, p dispatch.Platform) *replica {
-	r := &replica{ended: make(chan struct{})}
-	r.Broker = &dispatch.Broker{Store: s, Tokens: noTokens{}, Installation: "turns", Log: slog.New(slog.DiscardHandler), Backends: []*dispatch.Backend{{
+	return &replica{Broker: conformance.NewBroker(s, noTokens{}, &dispatch.Backend{
 		Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessShared, Platform: p,
-		Limits: dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second}}}}
-	r.engine = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: r.Log})
-	r.Broker.Engine = r.engine
-	return r
+		Limits: dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second}})}
 }
 
 func (r *replica) run() *replica {
-	var ctx context.Context
-	ctx, r.cancel = context.WithCancel(context.Background())
-	go func() { defer close(r.ended); r.engine.Run(ctx) }()
+	r.stop = conformance.RunBroker(r.Broker)
 	return r
 }
-
-func (r *replica) stop() { r.cancel(); <-r.ended }
 
 // submit keeps a task and gives the places in the queue that its jobs are told.
 func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int) dispatch.TaskID {
@@ -136,17 +124,17 @@ func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (p
 
 func TestUsersAreServedInTurn(t *testing.T) {
 	t.Run("model", func(t *testing.T) {
-		s := conformance.NewMemStore(wall{})
+		s := conformance.NewMemStore(conformance.WallClock{})
 		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store { return s }})
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
-		s := open(t, dsn, wall{})
+		s := open(t, dsn, conformance.WallClock{})
 		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return open(t, dsn, wall{})
+			return open(t, dsn, conformance.WallClock{})
 		}})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
@@ -185,7 +173,8 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 	one.run()
 	two.run()
 	p.reached(t)
-	go one.stop()
+	oneEnded := make(chan struct{})
+	go func() { defer close(oneEnded); one.stop() }()
 	p.stop <- struct{}{}
 	p.reached(t)
 	two.submit(t, "newcomer", "newcomer", 1)
@@ -193,7 +182,7 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 	p.reached(t)
 	time.AfterFunc(10*time.Millisecond, func() { p.stop <- struct{}{} })
 	two.stop()
-	<-one.ended
+	<-oneEnded
 	three := newReplica(db.Restart(), p).run()
 	defer three.stop()
 	p.reached(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -12,8 +11,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -71,15 +70,11 @@ func TestAStartedJobIsCheap(t *testing.T) {
 
 func perJob(t testing.TB, dsn string, requests, jobs int) (queries, transactions float64) {
 	t.Helper()
-	s := open(t, dsn, wall{})
+	s := open(t, dsn, conformance.WallClock{})
 	q, x := store.Count(s)
-	log := slog.New(slog.DiscardHandler)
 	p := &prompt{jobs: int64(jobs), ending: make(chan struct{})}
 	limits := dispatch.Limits{Jobs: 10_000, Requests: requests, Send: 30 * time.Second}
-	b := &dispatch.Broker{Store: s, Tokens: p, Log: log, Installation: "bench",
-		Backends: []*dispatch.Backend{{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: limits}}}
-	e := engine.New(engine.Config{Store: s, Visit: b.Visit, Log: log})
-	b.Engine = e
+	b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
 	task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
 	kept := make([]dispatch.Draft, jobs)
 	for i := range kept {
@@ -91,19 +86,8 @@ func perJob(t testing.TB, dsn string, requests, jobs int) (queries, transactions
 	}
 	q.Store(0)
 	x.Store(0)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e.Run(ctx)
-	}()
+	stop := conformance.RunBroker(b)
 	<-p.ending
 	stop()
-	<-done
 	return float64(q.Load()) / float64(jobs), float64(x.Load()) / float64(jobs)
 }
-
-// wall is the time of day.
-type wall struct{}
-
-func (wall) Now() time.Time { return time.Now() }

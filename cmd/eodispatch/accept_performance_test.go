@@ -14,6 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // BenchmarkPerformanceOfAccepting fills the real program with 100,000 waiting jobs of one account, on both databases, and
@@ -51,7 +52,7 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 // filling is a program on one database, and what was measured of it.
 type filling struct {
 	database string
-	program  *program
+	program  *executable.Program
 	client   fast
 
 	accept, read, list, steps time.Duration
@@ -66,7 +67,7 @@ func fill(b *testing.B, w *simulator.World, database string) *filling {
 	})
 	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
-	f := &filling{database: database, program: p, client: fast{signedIn(b, w, p.address)}}
+	f := &filling{database: database, program: p, client: fast{signedIn(b, w, p.Address)}}
 	f.client.must(b, http.MethodGet, "/jobs_status", nil, nil)
 	f.idle = resident(b, p)
 	body := manyTiles(w, 10_000)
@@ -82,7 +83,7 @@ func (f *filling) measure(b *testing.B) {
 	f.full = resident(b, f.program)
 	f.read = took(func() { f.client.must(b, http.MethodGet, "/upscale_tasks/1", nil, nil) })
 	f.list = took(func() { f.client.must(b, http.MethodGet, "/jobs_status", nil, nil) })
-	f.program.stop(b)
+	f.program.Stop(b)
 	f.steps = nextSteps(b, f.database)
 }
 
@@ -108,7 +109,7 @@ func manyTiles(w *simulator.World, n int) []byte {
 }
 
 // resident is a program's memory in MB.
-func resident(b *testing.B, p *program) (mb float64) {
+func resident(b *testing.B, p *executable.Program) (mb float64) {
 	if _, err := fmt.Sscanf(memory(b, p), "%f MB", &mb); err != nil {
 		b.Fatal(err)
 	}

@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,70 +17,23 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
-
-// binary is the program, built once as `make build` does.
-var binary = sync.OnceValues(func() (path string, err error) {
-	if buildFolder, err = os.MkdirTemp("", "eodispatch-test-"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(buildFolder, "eodispatch")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
-var buildFolder string // "" while no test needed the program
 
 func TestMain(m *testing.M) {
 	code := postgres.Run(m)
-	if buildFolder != "" {
-		os.RemoveAll(buildFolder)
-	}
+	executable.CleanUp()
 	os.Exit(code)
 }
 
-// program is a running broker.
-type program struct {
-	*exec.Cmd
-	said    *screen
-	address string
-}
-
-// startProgram starts `eodispatch serve` with an environment alone, in an empty folder, and waits until it serves.
-func startProgram(t testing.TB, environ ...string) *program {
+// startProgram starts the command serve with only the given environment and waits until it serves.
+func startProgram(t testing.TB, environ ...string) *executable.Program {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
+	p := executable.Start(t, executable.Released, environ...)
+	if p.Address == "" {
+		t.Fatalf("it does not serve:\n%s", p.Log)
 	}
-	p := &program{exec.Command(path, "serve"), &screen{}, ""}
-	p.Dir, p.Stdout, p.Stderr = t.TempDir(), p.said, p.said
-	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0"}, environ...)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Process.Kill() }) // an error: it has ended already
-	select {
-	case <-p.said.shows(`"msg":"serving"`):
-	case <-time.After(30 * time.Second):
-		t.Fatalf("it does not serve:\n%s", p.said)
-	}
-	p.address = "http://" + between(p.said.String(), `"address":"`, `"`)
 	return p
-}
-
-// stop tells it to end, and gives its exit code.
-func (p *program) stop(t testing.TB) int {
-	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.Wait() // its exit code says it
-	return p.ProcessState.ExitCode()
 }
 
 // deployed is the environment of the service that this one replaces, for a simulated world. Its tables are in the file
@@ -104,7 +55,7 @@ const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simul
 func TestTheDeployedServicesEnvironmentIsEnough(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, deployed(w, asUser, asUser)...)
-	c := signedIn(t, w, p.address)
+	c := signedIn(t, w, p.Address)
 	runBoth(t, w, c)
 	var document struct {
 		Info struct{ Title, Description string }
@@ -115,8 +66,8 @@ func TestTheDeployedServicesEnvironmentIsEnough(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(p.Dir, "apex.db")); err != nil {
 		t.Error(err)
 	}
-	if code := p.stop(t); code != exitDone {
-		t.Errorf("exit %d:\n%s", code, p.said)
+	if code := p.Stop(t); code != exitDone {
+		t.Errorf("exit %d:\n%s", code, p.Log)
 	}
 	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.BrokerSecret, w.Credentials.Password, c.token)
 }
@@ -126,8 +77,8 @@ func TestTheDeployedServicesSharedAccount(t *testing.T) {
 	w := startWorld(t)
 	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`, w.Credentials.ServiceID, w.Credentials.ServiceSecret)
 	p := startProgram(t, deployed(w, shared, asUser)...)
-	runBoth(t, w, signedIn(t, w, p.address))
-	p.stop(t)
+	runBoth(t, w, signedIn(t, w, p.Address))
+	p.Stop(t)
 	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.ServiceSecret, w.Credentials.BrokerSecret)
 }
 
@@ -137,9 +88,9 @@ func TestTheDeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, append(deployed(w, asUser, asUser), "DATABASE_URL=postgresql+psycopg2:"+address,
 		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal())...)
-	runBoth(t, w, signedIn(t, w, p.address))
-	if code := p.stop(t); code != exitDone {
-		t.Errorf("exit %d:\n%s", code, p.said)
+	runBoth(t, w, signedIn(t, w, p.Address))
+	if code := p.Stop(t); code != exitDone {
+		t.Errorf("exit %d:\n%s", code, p.Log)
 	}
 }
 
@@ -180,7 +131,7 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	const execution = "POST /processes/{id}/execution"
 	w.OGC.Faults.Add(simulator.Fault{Route: execution, Latency: time.Hour})
 	p := startProgram(t, deployed(w, asUser, asUser)...)
-	c := signedIn(t, w, p.address)
+	c := signedIn(t, w, p.Address)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	body, err := json.Marshal(ogcRequest(w))
@@ -194,9 +145,9 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		<-p.said.shows(`"msg":"stopping"`)
+		<-p.Log.Shows(`"msg":"stopping"`)
 	}
-	_ = p.Wait()
+	<-p.Ended
 	if p.ProcessState.Success() {
 		t.Error("it ended well")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 const (
@@ -74,7 +75,7 @@ type race struct {
 	faults   *simulator.Faults
 	label    dispatch.Label
 	requests int
-	programs []*program
+	programs []*executable.Program
 	client   fast
 	url      string
 
@@ -107,7 +108,7 @@ func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, r
 	for range replicas {
 		r.programs = append(r.programs, startProgram(b, environ...))
 	}
-	r.client = fast{signedIn(b, w, r.programs[0].address)}
+	r.client = fast{signedIn(b, w, r.programs[0].Address)}
 	return r
 }
 
@@ -273,6 +274,6 @@ func (r *race) wakes(b *testing.B, n int) (p50, p99 time.Duration) {
 
 func (r *race) stop(b *testing.B) {
 	for _, p := range r.programs {
-		p.stop(b)
+		p.Stop(b)
 	}
 }

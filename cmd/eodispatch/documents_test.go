@@ -58,7 +58,7 @@ func TestBadDocumentsHoldUpNobody(t *testing.T) {
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
 	host, refuses := documentHost(t), deadURL(t)
 	p := startProgram(t, sharing(w, `{"jobs": 1000, "jobs_per_day": 1000}`)...)
-	alice, bob := as(w, p.address, "alice", nil), as(w, p.address, "bob", nil)
+	alice, bob := as(w, p.Address, "alice", nil), as(w, p.Address, "bob", nil)
 	good := openEORequest(w)
 	good.Service.Application, good.Parameters = host.URL+"/good", []byte(`{}`)
 	alone := bob.lasts(t, good)
@@ -127,5 +127,5 @@ func TestBadDocumentsHoldUpNobody(t *testing.T) {
 	if len(list.Jobs) < 12 {
 		t.Errorf("%d jobs are left", len(list.Jobs))
 	}
-	p.stop(t)
+	p.Stop(t)
 }

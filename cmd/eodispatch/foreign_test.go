@@ -14,13 +14,14 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // twoUsers is the real program with Alice, who has a leave, a job and a task that run, and Bob, who has nothing.
 type twoUsers struct {
 	*testing.T
 	w          *simulator.World
-	p          *program
+	p          *executable.Program
 	alice, bob client
 	job, task  job
 	grant      string
@@ -39,8 +40,8 @@ func withTwoUsers(t *testing.T) *twoUsers {
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	w.IdP.Link("bob", "bob-p")
 	p := startProgram(t, acting(t, w, freeAddress(t), databases["SQLite"](t), named("k"))...)
-	u := &twoUsers{T: t, w: w, p: p, alice: signedIn(t, w, p.address), bob: as(w, p.address, "bob", nil)}
-	t.Cleanup(func() { p.stop(t) })
+	u := &twoUsers{T: t, w: w, p: p, alice: signedIn(t, w, p.Address), bob: as(w, p.Address, "bob", nil)}
+	t.Cleanup(func() { p.Stop(t) })
 	return u
 }
 
@@ -152,7 +153,7 @@ func TestAnothersIsAsIfItWereNot(t *testing.T) {
 	}
 	var refused []shown
 	for _, id := range []int64{u.task.ID, nobodys} {
-		address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?token=%s", strings.TrimPrefix(u.p.address, "http"), id, u.bob.token)
+		address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?token=%s", strings.TrimPrefix(u.p.Address, "http"), id, u.bob.token)
 		s, r, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"X-Correlation-Id": {"same"}}})
 		if err == nil {
 			s.CloseNow()
@@ -197,7 +198,7 @@ func TestListsTellNothingOfOthers(t *testing.T) {
 		}
 	}
 	page := u.ask(u.alice, http.MethodGet, "/jobs_status?limit=1", "")
-	next := strings.TrimPrefix(between(page.Header.Get("Link"), "<", ">"), u.p.address)
+	next := strings.TrimPrefix(between(page.Header.Get("Link"), "<", ">"), u.p.Address)
 	if hers := u.ask(u.alice, http.MethodGet, next, ""); hers.Status != http.StatusOK {
 		t.Fatalf("her own next page %q: %+v", next, hers)
 	}
@@ -273,11 +274,11 @@ func (u *twoUsers) atPlatform(user string) int {
 // TestNothingIsServedForOperators: what an operator may want to see is not on the listener that clients reach, whoever asks.
 func TestNothingIsServedForOperators(t *testing.T) {
 	u := withTwoUsers(t)
-	nothing := u.ask(client{u.p.address, ""}, http.MethodGet, "/nothing", "")
+	nothing := u.ask(client{u.p.Address, ""}, http.MethodGet, "/nothing", "")
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/vars", "/debug/requests",
 		"/admin", "/admin/", "/config", "/env", "/actuator", "/actuator/env", "/status", "/stats", "/healthz", "/readyz", "/livez", "/-/reload", "/shutdown", "/vault", "/audit",
 		"/users", "/accounts", "/jobs", "/tokens", "/.git/config", "/.env", "/server-status", "/_oracle", "/_faults", "/swagger", "/redoc"} {
-		for _, c := range []client{{u.p.address, ""}, u.alice} {
+		for _, c := range []client{{u.p.Address, ""}, u.alice} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				if a := u.ask(c, method, path, ""); !reflect.DeepEqual(a, nothing) {
 					t.Errorf("%s %s: %+v", method, path, a)

@@ -67,7 +67,7 @@ func TestAHostilePlatformHoldsUpNobody(t *testing.T) {
 			{"name": "good", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}},
 			{"name": "bad", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}, "limits": {"send": "5s"}}]`,
 			w.OpenEOURL, account, bad, account))
-	alice, bob := as(w, p.address, "alice", nil), as(w, p.address, "bob", nil)
+	alice, bob := as(w, p.Address, "alice", nil), as(w, p.Address, "bob", nil)
 	good := openEORequest(w)
 	good.Service.Application, good.Parameters = documentHost(t).URL+"/good", []byte(`{}`)
 	alone := bob.lasts(t, good)
@@ -122,7 +122,7 @@ func TestAHostilePlatformHoldsUpNobody(t *testing.T) {
 	if len(list.Jobs) != jobs || said == 0 {
 		t.Errorf("%d of %d jobs say what is the matter", said, len(list.Jobs))
 	}
-	if code := p.stop(t); code != exitDone {
+	if code := p.Stop(t); code != exitDone {
 		t.Errorf("exit %d", code)
 	}
 }

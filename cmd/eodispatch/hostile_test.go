@@ -22,6 +22,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // realm is an identity provider and an openEO back-end behind TLS, and documents beside the back-end, for a program in production mode.
@@ -72,7 +73,7 @@ func (r *realm) token(user string) string {
 // start runs the program in production mode, after its first request, which fetches keys.
 func (r *realm) start(t *testing.T, more ...string) *attacked {
 	t.Helper()
-	a := &attacked{program: startProgram(t, append(r.environ, more...)...), token: r.token("mallory")}
+	a := &attacked{Program: startProgram(t, append(r.environ, more...)...), token: r.token("mallory")}
 	if code, text := a.ask(t, http.MethodGet, "/jobs_status", ""); code != http.StatusOK {
 		t.Fatalf("%d %s", code, text)
 	}
@@ -91,7 +92,7 @@ func (r *realm) owner(t *testing.T, user string) dispatch.UserID {
 
 // attacked is a running program whose costs are looked at.
 type attacked struct {
-	*program
+	*executable.Program
 	token string
 }
 
@@ -107,7 +108,7 @@ func (a *attacked) ask(t *testing.T, method, path, body string) (int, string) {
 
 // send gives the status and the beginning of an answer, which it reads to its end.
 func (a *attacked) send(method, path, token string, body io.Reader) (int, string, error) {
-	request, err := http.NewRequest(method, a.address+path, body)
+	request, err := http.NewRequest(method, a.Address+path, body)
 	if err != nil {
 		return 0, "", err
 	}
@@ -223,7 +224,7 @@ func TestHostile_Documents(t *testing.T) {
 			wants(t, code, http.StatusUnprocessableEntity, text, "graph_bytes")
 		})
 	})
-	if code := a.stop(t); code != exitDone {
+	if code := a.Stop(t); code != exitDone {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -257,7 +258,7 @@ func TestHostile_Tiles(t *testing.T) {
 			wants(t, code, http.StatusUnprocessableEntity, text, "(bound tiles_")
 		})
 	})
-	a.stop(t)
+	a.Stop(t)
 }
 
 // comb is an area with so many teeth, each of which crosses 120 degrees of latitude.
@@ -290,7 +291,7 @@ func TestHostile_Lists(t *testing.T) {
 			r.keep(t, "mallory", jobs, size)
 			a := r.start(t)
 			a.costs(t, noBound, 500*mib, func() { a.readLists(t, int64(jobs*size)) })
-			a.stop(t)
+			a.Stop(t)
 		})
 	}
 }
@@ -301,7 +302,7 @@ func (a *attacked) readLists(t *testing.T, least int64) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			request, err := http.NewRequest(http.MethodGet, a.address+"/jobs_status", nil)
+			request, err := http.NewRequest(http.MethodGet, a.Address+"/jobs_status", nil)
 			if err != nil {
 				t.Error(err)
 				return

@@ -54,8 +54,8 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	known := w.Credentials
 	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
-	defer p.stop(b)
-	c := fast{signedIn(b, w, p.address)}
+	defer p.Stop(b)
+	c := fast{signedIn(b, w, p.Address)}
 	c.must(b, http.MethodPost, "/upscale_tasks", manyTiles(w, 10_000), nil)
 
 	often := func(what, path string) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 const (
@@ -49,7 +50,7 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), fmt.Sprint("EODISPATCH_FRESHNESS=", shortFreshness),
 		"EODISPATCH_DATABASE="+database)
 	p := startProgram(b, environ...)
-	c := fast{signedIn(b, w, p.address)}
+	c := fast{signedIn(b, w, p.Address)}
 	body, _ := json.Marshal(openEORequest(w)) // of texts and numbers
 	inParallel(active, 32, func(int) { c.mustPost(b, body, nil) })
 	w.OpenEO.Faults.Set(simulator.Fault{Latency: 50 * time.Millisecond})
@@ -72,13 +73,13 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 	note(fmt.Sprintf("%d readers at once, fresh", readers), took.Round(time.Millisecond).String(), "")
 	note(fmt.Sprintf("%d readers at once, stale, one listing; median and longest of 3", readers), spread(stale(b, w, 3, func() {}, everybody)), "")
 	again := func() {
-		p.stop(b)
+		p.Stop(b)
 		p = startProgram(b, environ...)
-		c = fast{signedIn(b, w, p.address)}
+		c = fast{signedIn(b, w, p.Address)}
 		c.must(b, http.MethodGet, "/unit_jobs/1", nil, nil)
 	}
 	note("the first list of a program that knows the platform; median and longest of 3", spread(stale(b, w, 3, again, list)), "pages + 1 round trips of 50 ms, + 100 ms")
-	p.stop(b)
+	p.Stop(b)
 	return all
 }
 
@@ -145,7 +146,7 @@ func watched(b *testing.B, w *simulator.World, do func()) (time.Duration, string
 }
 
 // memoryOf is the resident size of a program, in kB.
-func memoryOf(b *testing.B, p *program) (kilobytes float64) {
+func memoryOf(b *testing.B, p *executable.Program) (kilobytes float64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err == nil {
 		_, err = fmt.Sscan(between(string(text), "VmRSS:", "kB"), &kilobytes)

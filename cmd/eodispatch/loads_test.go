@@ -48,7 +48,7 @@ func TestLoads(t *testing.T) {
 				t.Errorf("%d MiB more, above %d", used>>20, loadMemory>>20)
 			}
 			end()
-			a.stop(t)
+			a.Stop(t)
 		})
 	}
 }
@@ -85,7 +85,7 @@ func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
 			opened := sync.OnceFunc(open.Done)
 			defer opened()
 			for ctx.Err() == nil {
-				connection, err := net.Dial("tcp", strings.TrimPrefix(a.address, "http://"))
+				connection, err := net.Dial("tcp", strings.TrimPrefix(a.Address, "http://"))
 				if err != nil {
 					return
 				}
@@ -111,7 +111,7 @@ func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 			first := sync.OnceFunc(begun.Done)
 			defer first()
 			for ctx.Err() == nil {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.address+"/jobs_status", nil)
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Address+"/jobs_status", nil)
 				if err != nil {
 					return
 				}
@@ -137,7 +137,7 @@ func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 func idleStreams(ctx context.Context, t *testing.T, a *attacked) {
 	header := http.Header{"Authorization": {"Bearer " + a.token}}
 	for range 100 {
-		socket, _, err := websocket.Dial(ctx, a.address+"/job_status", &websocket.DialOptions{HTTPHeader: header})
+		socket, _, err := websocket.Dial(ctx, a.Address+"/job_status", &websocket.DialOptions{HTTPHeader: header})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // terminal opens a pseudo-terminal: what is written to screen can be read from keyboard, as by somebody who sits before it.
@@ -37,7 +39,7 @@ func terminal(t *testing.T) (keyboard, screen *os.File) {
 
 // On a terminal the log is text unless log.format says json.
 func TestServe_LogsAsTextOnATerminal(t *testing.T) {
-	path, err := binary()
+	path, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)
 	}

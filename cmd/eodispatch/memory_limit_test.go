@@ -54,8 +54,8 @@ func TestMemoryLimit(t *testing.T) {
 func TestMemoryLimitIsSaidAtTheStart(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_LIMITS_MEMORY=1GiB")...)
-	if said := p.said.String(); !strings.Contains(said, `"msg":"memory limit","source":"limits.memory","bytes":1073741824`) {
+	if said := p.Log.String(); !strings.Contains(said, `"msg":"memory limit","source":"limits.memory","bytes":1073741824`) {
 		t.Errorf("the limit is not in:\n%s", said)
 	}
-	p.stop(t)
+	p.Stop(t)
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 type anyToken struct{}
@@ -66,8 +66,7 @@ func withLargeJobs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	b := &dispatch.Broker{Store: kept, Tokens: noTokens{}, Backends: platforms(&config.Config{}), Installation: "w", Log: log}
-	b.Engine = engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log})
+	b := conformance.NewBroker(kept, noTokens{}, platforms(&config.Config{})...)
 	handler := api.New(api.Config{Broker: b, Verifier: anyToken{}, Log: log, Health: kept.Ping})
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() { server.Close(); handler.Close() })

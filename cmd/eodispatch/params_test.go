@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,9 +15,9 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // shapes are the forms of parameter schemas that occur in the field, and what a form builder is told of each: type, options,
@@ -110,15 +109,10 @@ func brokerOf(t *testing.T, s *httptest.Server) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	b := &dispatch.Broker{Store: kept, Tokens: anybody{}, Backends: backends, Installation: "test", Log: log}
-	e := engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log})
-	b.Engine = e
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); e.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done; kept.Close() })
-	return api.New(api.Config{Broker: b, Verifier: anybody{}, Health: kept.Ping, Log: log})
+	b := conformance.NewBroker(kept, anybody{}, backends...)
+	stop := conformance.RunBroker(b)
+	t.Cleanup(func() { stop(); kept.Close() })
+	return api.New(api.Config{Broker: b, Verifier: anybody{}, Health: kept.Ping, Log: b.Log})
 }
 
 func post(t *testing.T, h http.Handler, path, body string, status int, into any) {

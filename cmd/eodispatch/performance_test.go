@@ -19,6 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // BenchmarkPerformance measures the real program against a simulated platform in this process and prints a table. Both
@@ -36,9 +37,9 @@ func BenchmarkPerformance(b *testing.B) {
 
 	row("start to first /health, median of 9", startTime(b, w).Round(time.Millisecond/10).String(), "< 200 ms")
 	p := startProgram(b, benchmarked(w)...)
-	c := fast{signedIn(b, w, p.address)}
+	c := fast{signedIn(b, w, p.Address)}
 	row("memory after the start", memory(b, p), "< 40 MB")
-	path, err := binary()
+	path, err := executable.Released()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -125,13 +126,13 @@ func startTime(b *testing.B, w *simulator.World) time.Duration {
 	for range 9 {
 		begin := time.Now()
 		p := startProgram(b, benchmarked(w)...)
-		response, err := http.Get(p.address + "/health")
+		response, err := http.Get(p.Address + "/health")
 		if err != nil {
 			b.Fatal(err)
 		}
 		response.Body.Close()
 		times = append(times, time.Since(begin))
-		p.stop(b)
+		p.Stop(b)
 	}
 	return median(times)
 }
@@ -142,7 +143,7 @@ func median(times []time.Duration) time.Duration {
 }
 
 // memory is the resident size of a program, from the kernel.
-func memory(b *testing.B, p *program) string {
+func memory(b *testing.B, p *executable.Program) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil {
 		return "not known on this system"

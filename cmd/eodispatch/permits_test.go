@@ -29,7 +29,7 @@ func TestASharedAccountPassesOnWhatTheOperatorAllows(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	p := startProgram(t, permitting(w, `[]`)...)
-	alice := as(w, p.address, "alice", nil)
+	alice := as(w, p.Address, "alice", nil)
 	plan, subscriber, stored := openEORequest(w), ogcRequest(w), openEORequest(w)
 	plan.Options = json.RawMessage(`{"plan": "premium", "validate": false}`)
 	subscriber.Options = json.RawMessage(`{"subscriber": {"successUri": "https://third.example/hook"}}`)
@@ -57,14 +57,14 @@ func TestASharedAccountPassesOnWhatTheOperatorAllows(t *testing.T) {
 	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil || len(list.Tasks)+len(list.Jobs) != 0 {
 		t.Errorf("kept %+v, %v", list, err)
 	}
-	p.stop(t)
+	p.Stop(t)
 
 	p = startProgram(t, permitting(w, `["plan", "subscriber", "load_result"]`)...)
-	alice = as(w, p.address, "alice", nil)
+	alice = as(w, p.Address, "alice", nil)
 	for name, r := range map[string]dispatch.Request{"plan": plan, "subscriber": subscriber} {
 		if _, err := alice.submit(t.Context(), r); err != nil {
 			t.Errorf("%s that is allowed: %v", name, err)
 		}
 	}
-	p.stop(t)
+	p.Stop(t)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 const (
@@ -57,7 +58,7 @@ func newPlatform(b *testing.B, life simulator.Life) *platform {
 // audience is a broker with platforms, and users.
 type audience struct {
 	*simulator.World
-	program   *program
+	program   *executable.Program
 	platforms []*platform
 }
 
@@ -89,7 +90,7 @@ func (a *audience) request(p *platform) dispatch.Request {
 }
 
 func (a *audience) client(user string) fast {
-	return fast{client{a.program.address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client, simulator.Odd{})}}
+	return fast{client{a.program.Address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client, simulator.Odd{})}}
 }
 
 // stream is one WebSocket as it comes over the wire. What it is told costs its reader little, for there are many.

@@ -23,8 +23,8 @@ func TestReplicasExchangeOnce(t *testing.T) {
 	var clients []client
 	for range 2 {
 		p := startProgram(t, acting(t, w, freeAddress(t), tables, key)...)
-		t.Cleanup(func() { p.stop(t) })
-		clients = append(clients, client{p.address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.Odd{})})
+		t.Cleanup(func() { p.Stop(t) })
+		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.Odd{})})
 	}
 	w.IdP.Behave(simulator.Conduct{Rotates: true, Slow: 500 * time.Millisecond})
 	body, err := json.Marshal(openEORequest(w))
@@ -80,14 +80,14 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := startWorld(t)
 			p := startProgram(t, acting(t, w, freeAddress(t), databases["SQLite"](t), named("k"))...)
-			defer p.stop(t)
+			defer p.Stop(t)
 			request, at, route, from := openEORequest(w), &w.OpenEO.Oracle, create, exchange
 			w.OpenEO.Faults.Add(simulator.Fault{Route: create, Status: row.status, Code: map[int]string{401: "AuthenticationRequired", 403: "PermissionsInsufficient"}[row.status], Message: "Not you."})
 			if row.ogc {
 				request, at, route, from = ogcRequest(w), &w.OGC.Oracle, execute, tokens
 				w.OGC.Faults.Add(simulator.Fault{Route: execute, Status: row.status, Message: "Not you."})
 			}
-			made, err := as(w, p.address, "alice", nil).submit(t.Context(), request)
+			made, err := as(w, p.Address, "alice", nil).submit(t.Context(), request)
 			switch {
 			case row.attention == "" && (err == nil || !strings.Contains(err.Error(), "FORBIDDEN")):
 				t.Errorf("%+v, %v", made, err)
@@ -108,8 +108,8 @@ func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []c
 	for range 2 {
 		p := startProgram(t, append(more, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
 			"EODISPATCH_DATABASE="+tables, fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, w.OpenEOURL))...)
-		t.Cleanup(func() { p.stop(t) })
-		clients = append(clients, as(w, p.address, "alice", nil))
+		t.Cleanup(func() { p.Stop(t) })
+		clients = append(clients, as(w, p.Address, "alice", nil))
 	}
 	return clients
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // TestNoSecretLeaves runs the real program on each database, at its most talkative, through all that has to do with secrets,
@@ -40,9 +41,9 @@ func TestNoSecretLeaves(t *testing.T) {
 			environ := acting(t, w, freeAddress(t), tables, key)
 			secrets := []string{w.Credentials.BrokerSecret, w.Credentials.ServiceSecret, w.Credentials.Password, key.Reveal()[len("canary:"):], password}
 			p := startProgram(t, environ...)
-			heard := listenTo(t, p.address)
+			heard := listenTo(t, p.Address)
 			live(t, w, p, heard)
-			p.stop(t)
+			p.Stop(t)
 			told := heard.all()
 			for where, text := range map[string]string{"a page": "is linked", "a stream": `"type":"status"`, "the answer to POST /sync_jobs": "200 OK",
 				"the answer to GET /jobs_status": "401 Unauthorized", "the answer to GET /nothing": "404 Not Found"} {
@@ -55,12 +56,12 @@ func TestNoSecretLeaves(t *testing.T) {
 			}
 			keepsSecrets(t, p, tables, secrets...)
 			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`} {
-				if !strings.Contains(p.said.String(), `"msg":"audit","action":`+line) {
+				if !strings.Contains(p.Log.String(), `"msg":"audit","action":`+line) {
 					t.Errorf("no audit line of %s", line)
 				}
 			}
 			for _, outcome := range []string{"true", "false"} {
-				if !regexp.MustCompile(`"msg":"audit","action":"exchange",.*"ok":` + outcome).MatchString(p.said.String()) {
+				if !regexp.MustCompile(`"msg":"audit","action":"exchange",.*"ok":` + outcome).MatchString(p.Log.String()) {
 					t.Errorf("no audit line of an exchange with ok %s", outcome)
 				}
 			}
@@ -85,7 +86,7 @@ func TestADatabaseThatIsGoneIsNotDescribed(t *testing.T) {
 	w := startWorld(t)
 	tables := databases["PostgreSQL"](t)
 	p := startProgram(t, acting(t, w, freeAddress(t), tables, named("k"))...)
-	c := signedIn(t, w, p.address)
+	c := signedIn(t, w, p.Address)
 	u, err := url.Parse(tables)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func TestADatabaseThatIsGoneIsNotDescribed(t *testing.T) {
 		}
 	}
 	_ = p.Process.Kill() // it would wait for its database
-	_ = p.Wait()
+	<-p.Ended
 }
 
 // withPassword puts a password into the address of a server that asks for none.
@@ -137,7 +138,7 @@ func withPassword(t *testing.T, database string) (address, password string) {
 }
 
 // live lets users do all there is to do.
-func live(t *testing.T, w *simulator.World, p *program, heard *witness) {
+func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witness) {
 	t.Helper()
 	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol", w.Credentials.Client, simulator.Odd{})}
 	must := func(err error) {
@@ -152,8 +153,8 @@ func live(t *testing.T, w *simulator.World, p *program, heard *witness) {
 	if must(err); waits.Attention == nil {
 		t.Errorf("without a link: %+v", waits)
 	}
-	heard.add("a page", browse(t, p.address+"/link/eo", "carol"))
-	heard.add("a page", browse(t, p.address+"/signed-in?code=code-00000000&state=x", "carol"))
+	heard.add("a page", browse(t, p.Address+"/link/eo", "carol"))
+	heard.add("a page", browse(t, p.Address+"/signed-in?code=code-00000000&state=x", "carol"))
 
 	heard.stream(t, p, alice)
 	var said screen
@@ -229,9 +230,9 @@ func (h *witness) all() map[string]string {
 }
 
 // stream keeps what a stream tells a client until the test ends.
-func (h *witness) stream(t *testing.T, p *program, c client) {
+func (h *witness) stream(t *testing.T, p *executable.Program, c client) {
 	t.Helper()
-	s, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.address, "http")+"/job_status?interval=1&token="+c.token, nil)
+	s, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.Address, "http")+"/job_status?interval=1&token="+c.token, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +257,13 @@ var anybodys = regexp.MustCompile(`eyJ[\w-]+\.eyJ[\w-]*|refresh-\d{8}|code-\d{8}
 
 // keepsSecrets looks for secrets, and for tokens of anybody, in what a program that has ended said and left behind: its log,
 // its folder, and its database.
-func keepsSecrets(t *testing.T, p *program, database string, secrets ...string) {
+func keepsSecrets(t *testing.T, p *executable.Program, database string, secrets ...string) {
 	t.Helper()
 	left := dump(t, database)
 	if all := fmt.Sprint(left); !strings.Contains(all, "spatial_extent") && !strings.Contains(all, "bbox") {
 		t.Error("the database was not looked into")
 	}
-	left["the log"] = p.said.String()
+	left["the log"] = p.Log.String()
 	files, err := filepath.Glob(filepath.Join(p.Dir, "*"))
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestASharedAccountIsForWhomTheOperatorSays(t *testing.T) {
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	p := startProgram(t, sharing(w, `{"jobs": 2, "jobs_per_day": 3, "claim": "realm_access.roles", "any_of": ["eo-users"]}`)...)
 	role := map[string]any{"realm_access": map[string]any{"roles": []string{"eo-users"}}}
-	alice, carol, bob := as(w, p.address, "alice", role), as(w, p.address, "carol", role), as(w, p.address, "bob", nil)
+	alice, carol, bob := as(w, p.Address, "alice", role), as(w, p.Address, "carol", role), as(w, p.Address, "bob", nil)
 	refused := func(err error, texts ...string) {
 		t.Helper()
 		for _, text := range texts {
@@ -77,5 +77,5 @@ func TestASharedAccountIsForWhomTheOperatorSays(t *testing.T) {
 		use[0].Live != 2 || use[0].Limit != 2 || use[0].Day != 2 || use[0].DayLimit != 3 {
 		t.Errorf("usage %+v, %v", use, err)
 	}
-	p.stop(t)
+	p.Stop(t)
 }

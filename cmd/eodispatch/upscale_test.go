@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -48,14 +46,9 @@ func newWorkshop(t *testing.T, p config.Protocol, life simulator.Life, limits st
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	b := &dispatch.Broker{Store: kept, Tokens: noTokens{}, Backends: platforms(settings), Installation: "w", Log: log}
-	e := engine.New(engine.Config{Store: kept, Visit: b.Visit, Log: log})
-	b.Engine = e
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); e.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended; kept.Close(); w.Close() })
+	b := conformance.NewBroker(kept, noTokens{}, platforms(settings)...)
+	stop := conformance.RunBroker(b)
+	t.Cleanup(func() { stop(); kept.Close(); w.Close() })
 	return workshop{b, w}
 }
 

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // runProgram runs the built program with an environment alone, and gives its exit code and what it wrote to its two outputs.
 func runProgram(t *testing.T, environ []string, args ...string) (code int, out, errors string) {
 	t.Helper()
-	path, err := binary()
+	path, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)
 	}

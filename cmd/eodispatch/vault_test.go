@@ -79,7 +79,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 				return append(acting(t, w, address, tables, keys...), "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=1")
 			}
 			p := startProgram(t, with(first)...)
-			alice := signedIn(t, w, p.address)
+			alice := signedIn(t, w, p.Address)
 			if page := agree(t, alice, "alice"); !strings.Contains(page, "Your jobs keep running after you sign out") {
 				t.Fatalf("no leave:\n%s", page)
 			}
@@ -90,7 +90,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			started(t, w, 1)
-			p.stop(t)
+			p.Stop(t)
 			w.IdP.Logout(simulator.BrokerRealm, "alice")
 
 			if code, printed := try(t, with(second, first), "vault", "rotate"); code != exitDone || printed != "encrypted 1 grants with the first key\n" {
@@ -101,7 +101,7 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 			}
 			p = startProgram(t, with(second)...)
 			started(t, w, 2)
-			p.stop(t)
+			p.Stop(t)
 			keepsSecrets(t, p, tables, first.Reveal(), second.Reveal(), w.Credentials.BrokerSecret, w.Credentials.ServiceSecret)
 
 			closedVault(t, with(wrong))
@@ -109,10 +109,10 @@ func TestAVaultInUseChangesItsKeys(t *testing.T) {
 				t.Errorf("%d jobs were started with a wrong key", n)
 			}
 			p = startProgram(t, with(second)...)
-			if task, err = signedIn(t, w, p.address).task(t.Context(), task.ID); err != nil || task.Counts["failed"]+task.Counts["canceled"] > 0 {
+			if task, err = signedIn(t, w, p.Address).task(t.Context(), task.ID); err != nil || task.Counts["failed"]+task.Counts["canceled"] > 0 {
 				t.Errorf("%+v, %v", task, err)
 			}
-			p.stop(t)
+			p.Stop(t)
 			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone || printed != "encrypted 1 grants with the first key\n" {
 				t.Errorf("the leave was lost: exit %d:\n%s", code, printed)
 			}
@@ -126,13 +126,13 @@ func closedVault(t *testing.T, environ []string) {
 	p := startProgram(t, environ...)
 	for _, text := range []string{"stored permissions cannot be decrypted", `"msg":"account stopped"`} {
 		select {
-		case <-p.said.shows(text):
+		case <-p.Log.Shows(text):
 		case <-time.After(20 * time.Second):
-			t.Fatalf("it does not say %s:\n%s", text, p.said)
+			t.Fatalf("it does not say %s:\n%s", text, p.Log)
 		}
 	}
-	p.stop(t)
-	for what, said := range map[string]string{"the log": strings.ReplaceAll(p.said.String(), `\"`, `"`), "doctor": doctorSays(t, environ)} {
+	p.Stop(t)
+	for what, said := range map[string]string{"the log": strings.ReplaceAll(p.Log.String(), `\"`, `"`), "doctor": doctorSays(t, environ)} {
 		if !strings.Contains(said, `the vault's key "second"`) || !strings.Contains(said, "into vault.keys") {
 			t.Errorf("%s does not say what to do:\n%s", what, said)
 		}

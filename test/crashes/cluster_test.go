@@ -110,7 +110,7 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 		add(accounts, "ogc-api-processes", c.processes)
 	}
 	p := launch(c.t, binary, environment(c.t, c.dsn, configured))
-	if p.address == "" {
+	if p.Address == "" {
 		c.t.Fatalf("replica %d does not serve", n)
 	}
 	return replica{p, n}
@@ -340,14 +340,14 @@ func TestReplicasFail(t *testing.T) {
 	frozen := c.holding(rest...)
 	rest = without(frozen, rest...)
 	since, lost, left := time.Now(), c.heldBy(killed.number), c.heldBy(frozen.number)
-	killed.signal(t, syscall.SIGKILL)
-	frozen.signal(t, syscall.SIGSTOP)
+	killed.Send(t, syscall.SIGKILL)
+	frozen.Send(t, syscall.SIGSTOP)
 	woken := time.After(c.frozen)
 	rest = append(rest, c.launch())
 	c.takenOver(lost, killed.number, since, time.Minute)
 	c.takenOver(left, frozen.number, since, time.Minute)
 	<-woken
-	frozen.signal(t, syscall.SIGCONT)
+	frozen.Send(t, syscall.SIGCONT)
 
 	stopped := c.holding(rest...)
 	rest = append(without(stopped, rest...), frozen)

@@ -263,7 +263,7 @@ type owner struct {
 
 // submit reports whether the broker said that it keeps the job.
 func (o *owner) submit(p *program) bool {
-	if o.id != 0 || p.address == "" {
+	if o.id != 0 || p.Address == "" {
 		return o.id != 0
 	}
 	var kept struct{ ID int64 }

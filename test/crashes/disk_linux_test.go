@@ -40,7 +40,7 @@ func TestWhatIsAnsweredIsOnTheDisk(t *testing.T) {
 	notes := filepath.Join(folder, "calls")
 	p := launch(t, traced(t, notes), environment(t, "sqlite:"+filepath.Join(folder, "fire.db"), []map[string]any{
 		{"name": "p", "protocol": "openeo", "endpoint": platform.URL, "access": "open"}}))
-	if p.address == "" {
+	if p.Address == "" {
 		t.Fatal("it does not serve")
 	}
 	began := len(read(t, notes))

@@ -72,7 +72,7 @@ func (d *disk) free(p *program) {
 func (d *disk) limit(p *program, size uint64) {
 	d.t.Helper()
 	soft := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &soft, nil); err != nil {
+	if err := unix.Prlimit(p.Process.Pid, unix.RLIMIT_FSIZE, &soft, nil); err != nil {
 		d.t.Fatal(err)
 	}
 }

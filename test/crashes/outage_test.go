@@ -96,7 +96,7 @@ func newTheater(t *testing.T, o outage, dsn string) *theater {
 			"limits": map[string]any{"send": o.send}})
 	}
 	t.Cleanup(th.release) // before the servers are closed, which waits for requests
-	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.address == "" {
+	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.Address == "" {
 		t.Fatal("it does not serve")
 	}
 	return th
@@ -179,7 +179,7 @@ func (th *theater) ends(dsn string) {
 			th.t.Errorf("platform %d: %+v of %d jobs", i, sum, held)
 		}
 	}
-	if lost := strings.Count(th.p.said.String(), "database unavailable; further failures"); lost != 1 {
+	if lost := strings.Count(th.p.Log.String(), "database unavailable; further failures"); lost != 1 {
 		th.t.Errorf("the outage is logged as lost %d times", lost)
 	}
 	th.p.stop(th.t)

@@ -10,8 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 var full = flag.Bool("full", false, "play everything, not only what fits into a minute and a half")
@@ -27,148 +27,38 @@ var full = flag.Bool("full", false, "play everything, not only what fits into a 
 // Programs mostly wait, so many can share a core.
 const atOnce = "64"
 
-var folder string // of what was built
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", atOnce)
 	code := postgres.Run(m)
-	if folder != "" {
-		os.RemoveAll(folder)
-	}
+	executable.CleanUp()
 	os.Exit(code)
 }
 
-// The program as it is delivered, and one that dies on demand and in which a minute is a second.
-var (
-	released = sync.OnceValues(func() (string, error) { return build("eodispatch") })
-	mortal   = sync.OnceValues(func() (string, error) { return build("mortal", "-tags", "failpoints") })
-)
-
-var making sync.Mutex
-
-func build(name string, flags ...string) (path string, err error) {
-	making.Lock()
-	defer making.Unlock()
-	if err := prepareFolder(); err != nil {
-		return "", err
-	}
-	return compile("../..", filepath.Join(folder, name), flags...)
-}
-
-// prepareFolder makes the folder of what is built. The caller holds making.
-func prepareFolder() (err error) {
-	if folder == "" {
-		folder, err = os.MkdirTemp("", "eodispatch-fire-")
-	}
-	return err
-}
-
-// compile builds the program whose source is in a folder.
-func compile(source, path string, flags ...string) (string, error) {
-	build := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), "./cmd/eodispatch")...)
-	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-}
+// The program as it is released, and one that kills itself on demand and in which a minute lasts a second.
+var released, mortal = executable.Released, executable.Mortal
 
 // program is a broker that was started.
-type program struct {
-	cmd     *exec.Cmd
-	said    lines
-	address string // "" if it ended before it served
-	ended   chan struct{}
-}
+type program struct{ *executable.Program }
 
-// launch starts `serve` with an environment and returns when it serves or has ended.
-func launch(t testing.TB, binary func() (string, error), environ []string, more ...string) *program {
+// launch starts the command serve with an environment and returns when it serves or has ended.
+func launch(t testing.TB, binary executable.Binary, environ []string, more ...string) *program {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &program{cmd: exec.Command(path, "serve"), ended: make(chan struct{})}
-	p.said.heard = make(chan struct{}, 1)
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = &p.said, &p.said, t.TempDir()
-	p.cmd.Env = append(append([]string{"EODISPATCH_LISTEN=127.0.0.1:0"}, environ...), more...)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = p.cmd.Wait() // its state says it
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // an error: it has ended already
-		<-p.ended
-		if t.Failed() {
-			t.Logf("%v said:\n%s", p.cmd.Env[1:], p.said.String())
-		}
-	})
-	for {
-		select {
-		case <-p.said.heard:
-		case <-p.ended:
-			return p
-		case <-time.After(time.Minute):
-			t.Fatal("it does not serve")
-		}
-		if _, after, ok := strings.Cut(p.said.String(), `"msg":"serving","address":"`); ok {
-			host, _, _ := strings.Cut(after, `"`)
-			p.address = "http://" + host
-			return p
-		}
-	}
-}
-
-// lines is what a program printed.
-type lines struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	heard chan struct{} // there is more
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Write(p)
-	select {
-	case l.heard <- struct{}{}:
-	default:
-	}
-	return len(p), nil
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	return &program{executable.Start(t, binary, slices.Concat(environ, more)...)}
 }
 
 // dies waits until the program has ended, and reports whether a signal killed it.
 func (p *program) dies(t testing.TB, within time.Duration) bool {
 	t.Helper()
-	if !p.hasEnded(within) {
-		t.Fatalf("it did not end within %v", within)
-	}
-	return p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+	p.AwaitEnd(t, within)
+	return p.ProcessState.Sys().(syscall.WaitStatus).Signaled()
 }
 
-func (p *program) signal(t testing.TB, s os.Signal) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// stop tells it to end, which it must do well and soon.
+// stop stops the program, which must end with exit code 0 and soon.
 func (p *program) stop(t testing.TB) {
 	t.Helper()
-	p.signal(t, syscall.SIGTERM)
-	if p.dies(t, time.Minute); p.cmd.ProcessState.ExitCode() != 0 {
-		t.Errorf("it ended with %v", p.cmd.ProcessState)
+	if p.Stop(t) != 0 {
+		t.Errorf("it ended with %v", p.ProcessState)
 	}
 }
 
@@ -213,7 +103,7 @@ func (p *program) askAs(ctx context.Context, token, method, path, key string, bo
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, p.address+path, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, method, p.Address+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -259,7 +149,7 @@ func until(within time.Duration, ok func() bool) bool {
 // hasEnded reports whether the process ends within a time.
 func (p *program) hasEnded(within time.Duration) bool {
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 		return true
 	case <-time.After(within):
 		return false
@@ -267,4 +157,4 @@ func (p *program) hasEnded(within time.Duration) bool {
 }
 
 // stopping reports whether the program has said that it heeds a signal.
-func (p *program) stopping() bool { return strings.Contains(p.said.String(), `"msg":"stopping"`) }
+func (p *program) stopping() bool { return strings.Contains(p.Log.String(), `"msg":"stopping"`) }

@@ -98,10 +98,10 @@ func TestWaitingClientsHoldUpNoEnd(t *testing.T) {
 		t.Fatalf("one was answered too early: %+v", <-replies)
 	}
 	began := time.Now()
-	p.signal(t, syscall.SIGTERM)
+	p.Send(t, syscall.SIGTERM)
 	p.dies(t, time.Minute)
-	if took := time.Since(began); took > 5*time.Second || p.cmd.ProcessState.ExitCode() != 0 {
-		t.Errorf("it ended with %v after %v", p.cmd.ProcessState, took)
+	if took := time.Since(began); took > 5*time.Second || p.ProcessState.ExitCode() != 0 {
+		t.Errorf("it ended with %v after %v", p.ProcessState, took)
 	} else {
 		t.Logf("ended after %v", took.Round(time.Millisecond))
 	}
@@ -139,7 +139,7 @@ func (p *program) wait(ctx context.Context, path, tag string) (int, error) {
 }
 
 func (p *program) get(ctx context.Context, path, tag string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.address+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Address+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +158,14 @@ func (p *program) get(ctx context.Context, path, tag string) (*http.Response, er
 func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _, dsn, _ := atWork(t, time.Hour)
-	p.signal(t, syscall.SIGTERM)
+	p.Send(t, syscall.SIGTERM)
 	if !until(10*time.Second, p.stopping) {
 		t.Fatal("it does not heed the first signal")
 	}
 	began := time.Now()
-	p.signal(t, syscall.SIGTERM)
+	p.Send(t, syscall.SIGTERM)
 	if !p.dies(t, 10*time.Second) || time.Since(began) > 5*time.Second {
-		t.Errorf("it ended with %v after %v", p.cmd.ProcessState, time.Since(began))
+		t.Errorf("it ended with %v after %v", p.ProcessState, time.Since(began))
 	}
 	if rows := rowsOf(t, database(t, dsn)); len(rows) != 1 || rows[0].phase != dispatch.Creating {
 		t.Errorf("what may be at the platform is forgotten: %+v", rows)

@@ -123,7 +123,7 @@ func (s *soak) dsn() string { return strings.TrimPrefix(s.environ[0], "EODISPATC
 // launch starts a replica that clients find.
 func (s *soak) launch() *program {
 	p := launch(s.t, released, s.environ)
-	if p.address == "" {
+	if p.Address == "" {
 		s.t.Fatal("a replica does not serve")
 	}
 	s.mu.Lock()
@@ -142,7 +142,7 @@ func (s *soak) kill(p *program) {
 		}
 	}
 	s.mu.Unlock()
-	p.signal(s.t, syscall.SIGKILL)
+	p.Send(s.t, syscall.SIGKILL)
 }
 
 // any is a replica that lives, by chance.
@@ -530,7 +530,7 @@ var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, \d+ MB goal, (\d
 func (s *soak) alive(p *program) (heap, stacks int) {
 	s.t.Helper()
 	const round = "\ngc "
-	for before := strings.Count(p.said.String(), round); strings.Count(p.said.String(), round) < before+3; {
+	for before := strings.Count(p.Log.String(), round); strings.Count(p.Log.String(), round) < before+3; {
 		s.each(func(u *user) {
 			token, err := u.signIn()
 			for i := 0; i < 10 && err == nil; i++ {
@@ -544,7 +544,7 @@ func (s *soak) alive(p *program) (heap, stacks int) {
 			s.t.FailNow()
 		}
 	}
-	all := collection.FindAllStringSubmatch(p.said.String(), -1)
+	all := collection.FindAllStringSubmatch(p.Log.String(), -1)
 	last := all[len(all)-1]
 	heap, _ = strconv.Atoi(last[1]) // of digits
 	stacks, _ = strconv.Atoi(last[2])
@@ -557,9 +557,9 @@ var created = regexp.MustCompile(`(?m)^created by (\S+) in goroutine`)
 // goroutines ends a program, which tells its goroutines then, and counts them by who began them.
 func (s *soak) goroutines(p *program) map[string]int {
 	s.t.Helper()
-	p.signal(s.t, syscall.SIGQUIT)
+	p.Send(s.t, syscall.SIGQUIT)
 	p.dies(s.t, time.Minute)
-	_, dump, found := strings.Cut(p.said.String(), "SIGQUIT: quit")
+	_, dump, found := strings.Cut(p.Log.String(), "SIGQUIT: quit")
 	if !found {
 		s.t.Fatal("it told nothing")
 	}

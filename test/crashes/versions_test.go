@@ -19,6 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // versionHeading matches the heading of a version in CHANGELOG.md, as in "## 0.1.0 (719ccb8)".
@@ -30,16 +31,15 @@ var previous = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	making.Lock()
-	defer making.Unlock()
-	if err := prepareFolder(); err != nil {
+	folder, err := executable.Folder()
+	if err != nil {
 		return "", err
 	}
 	source := filepath.Join(folder, "previous-source")
 	if err := checkOut(commit, source); err != nil {
 		return "", err
 	}
-	return compile(source, filepath.Join(folder, "previous"))
+	return executable.Build(source, "previous")()
 })
 
 func lastVersion() (commit string, err error) {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
@@ -87,22 +85,16 @@ func (s *stage) open() (end func()) {
 	client := upstream.New(upstream.Config{Development: true, Transport: network})
 	kept, forget := s.keep()
 	limits := dispatch.Limits{Jobs: 100, Requests: 4, Send: 30 * time.Second}
-	log := slog.New(slog.DiscardHandler)
-	s.broker = &dispatch.Broker{Store: kept, Tokens: noTokens{}, Installation: "truth", Log: log, Timing: dispatch.Timing{GiveUpAfter: s.giveUp, StalledAfter: 30 * time.Minute}, Backends: []*dispatch.Backend{
-		{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example", Access: dispatch.AccessOpen, Limits: limits,
+	s.broker = conformance.NewBroker(kept, noTokens{},
+		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example", Access: dispatch.AccessOpen, Limits: limits,
 			Platform: openeo.New(openeo.Config{Name: "openeo", Endpoint: "http://openeo.example", Client: client})},
-		{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example", Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce,
-			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: "http://ogc.example", Client: client})},
-	}}
-	e := engine.New(engine.Config{Store: kept, Visit: s.broker.Visit, Log: log})
-	s.broker.Engine = e
-	s.handler = api.New(api.Config{Broker: s.broker, Verifier: anybody{}, Health: kept.Ping, Log: log})
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); e.Run(ctx) }()
+		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example", Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce,
+			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: "http://ogc.example", Client: client})})
+	s.broker.Timing = dispatch.Timing{GiveUpAfter: s.giveUp, StalledAfter: 30 * time.Minute}
+	s.handler = api.New(api.Config{Broker: s.broker, Verifier: anybody{}, Health: kept.Ping, Log: s.broker.Log})
+	stop := conformance.RunBroker(s.broker)
 	return func() {
 		stop()
-		<-ended
 		s.handler.Close()
 		forget()
 		for _, l := range lines {
@@ -115,18 +107,14 @@ func (s *stage) open() (end func()) {
 // keep gives the database: SQLite, or what is agreed to be its equal and takes less time.
 func (s *stage) keep() (kept dispatch.Store, forget func()) {
 	if s.inMemory {
-		return conformance.NewMemStore(wallClock{}), func() {}
+		return conformance.NewMemStore(conformance.WallClock{}), func() {}
 	}
-	sqlite, err := store.Open(s.Context(), "sqlite::memory:", wallClock{})
+	sqlite, err := store.Open(s.Context(), "sqlite::memory:", conformance.WallClock{})
 	if err != nil {
 		s.Fatal(err)
 	}
 	return sqlite, func() { sqlite.Close() }
 }
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
 
 type noTokens struct{}
 

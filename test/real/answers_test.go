@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -16,12 +15,12 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // process is what the simulated back-end runs for an area.
@@ -34,10 +33,6 @@ type stack struct {
 	backend                   *simulator.OpenEO
 	server                    *simulator.OGC
 }
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
 
 // ann is whoever asks; platforms ask for no token.
 type ann struct{}
@@ -60,27 +55,18 @@ func newStack(t *testing.T) *stack {
 	w := &stack{backend: &simulator.OpenEO{Open: true, Namespaces: http.DefaultClient}, server: &simulator.OGC{}}
 	w.openEO, w.ogc = serve(w.backend), serve(w.server)
 	w.process = serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, process) })) + "/ndvi.json"
-	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", wallClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	installation, err := s.Installation(t.Context())
+	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", conformance.WallClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	limits := dispatch.Limits{Jobs: 20, Requests: 4, Send: 10 * time.Second, MinPoll: 10 * time.Millisecond}
-	b := &dispatch.Broker{Store: s, Tokens: ann{}, Installation: installation, Log: slog.New(slog.DiscardHandler), Backends: []*dispatch.Backend{
-		{Name: "openeo", Label: dispatch.OpenEO, Endpoint: w.openEO, Access: dispatch.AccessOpen, Limits: limits,
+	b := conformance.NewBroker(s, ann{},
+		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: w.openEO, Access: dispatch.AccessOpen, Limits: limits,
 			Platform: openeo.New(openeo.Config{Name: "openeo", Endpoint: w.openEO, Client: client()})},
-		{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: w.ogc, Access: dispatch.AccessOpen, Limits: limits,
-			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: w.ogc, Client: client()})},
-	}}
-	e := engine.New(engine.Config{Store: s, Visit: b.Visit, Log: b.Log})
-	b.Engine = e
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); e.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended; s.Close() })
+		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: w.ogc, Access: dispatch.AccessOpen, Limits: limits,
+			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: w.ogc, Client: client()})})
+	stop := conformance.RunBroker(b)
+	t.Cleanup(func() { stop(); s.Close() })
 	w.url = serve(api.New(api.Config{Broker: b, Verifier: ann{}, Health: s.Ping, Log: b.Log, Freshness: time.Millisecond}))
 	return w
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -162,7 +163,7 @@ func TestTasksOfThoseWhoAreAway(t *testing.T) {
 	began := time.Now()
 	doras, emils := dora.posts(t, hers.URL), emil.posts(t, his.URL)
 	dora.endsSession(t, s)
-	first.stop(t)
+	mustStop(t, first)
 
 	second := serve(t, environ...)
 	told := emil.watches(t, emils.ID)
@@ -214,9 +215,9 @@ func TestTasksOfThoseWhoAreAway(t *testing.T) {
 		}
 	}
 	dora.takesLeaveBack(t, s)
-	second.stop(t)
+	mustStop(t, second)
 	for _, secret := range []string{"eyJ", "eodispatch-api-secret", "-password"} {
-		if strings.Contains(first.diary.String()+second.diary.String(), secret) {
+		if strings.Contains(first.Log.String()+second.Log.String(), secret) {
 			t.Errorf("the log shows %s", secret)
 		}
 	}
@@ -296,7 +297,7 @@ func vaulted(t *testing.T, c identity.TokensConfig) identity.TokensConfig {
 	t.Helper()
 	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
 	must(t, err)
-	kept, err := store.Open(t.Context(), "sqlite::memory:", wallClock{})
+	kept, err := store.Open(t.Context(), "sqlite::memory:", conformance.WallClock{})
 	must(t, err)
 	t.Cleanup(func() { must(t, kept.Close()) })
 	c.Vault, c.Keys = kept, ring

@@ -117,7 +117,7 @@ func TestTheDeployedServicesEnvironment(t *testing.T) {
 	real := Platform + "/protocol/openid-connect/token"
 	must(t, s.Provider("platform", Object{"tokenUrl": broken["down"](t)}))
 	t.Cleanup(func() { must(t, s.Provider("platform", Object{"tokenUrl": real})) })
-	p.stop(t) // it has a token
+	mustStop(t, p) // it has a token
 	serve(t, environ...)
 	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" || said.Details["link"] != "" {
 		t.Errorf("the platform's provider is down: %+v", said)
@@ -129,7 +129,7 @@ func TestTheDeployedServicesEnvironment(t *testing.T) {
 		t.Errorf("wrong secret: %+v", said)
 	}
 	for _, secret := range []string{"eyJ", "-secret", "-password"} {
-		if strings.Contains(p.diary.String(), secret) {
+		if strings.Contains(p.Log.String(), secret) {
 			t.Errorf("the log shows %s", secret)
 		}
 	}

@@ -24,14 +24,13 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/test/executable"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
 func TestMain(m *testing.M) {
 	code := Run(m)
-	if binaryFolder != "" {
-		os.RemoveAll(binaryFolder)
-	}
+	executable.CleanUp()
 	os.Exit(code)
 }
 

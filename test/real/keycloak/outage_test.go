@@ -18,6 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -230,7 +231,7 @@ func TestOutage(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		c := settings(driver)
 		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true}) // for the question whether it lives
-		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), wallClock{})
+		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.WallClock{})
 		must(t, err)
 		t.Cleanup(func() { _ = kept.Close() })
 		c.Locker = kept
@@ -276,10 +277,6 @@ func TestOutage(t *testing.T) {
 		}
 	}
 }
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
 
 func firstOf(errs ...error) error {
 	for _, err := range errs {

@@ -10,109 +10,26 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-var binaryFolder string // "" while no test needed the program
-
-// binary is the program as it is delivered.
-var binary = sync.OnceValues(func() (path string, err error) {
-	if binaryFolder, err = os.MkdirTemp("", "eodispatch-keycloak-"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(binaryFolder, "eodispatch")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "../../../cmd/eodispatch")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// diary is what a program says.
-type diary struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	news chan struct{} // there is more
-}
-
-func (d *diary) Write(p []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.text.Write(p)
-	select {
-	case d.news <- struct{}{}:
-	default:
-	}
-	return len(p), nil
-}
-
-func (d *diary) String() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.text.String()
-}
-
-// program is a broker that runs.
-type program struct {
-	*exec.Cmd
-	diary *diary
-	ended chan struct{}
-}
-
-// serve starts the program with an environment alone, in an empty folder, and waits until it serves.
-func serve(t *testing.T, environ ...string) *program {
+// serve starts the command serve with only the given environment and waits until it serves.
+func serve(t *testing.T, environ ...string) *executable.Program {
 	t.Helper()
-	path, err := binary()
-	must(t, err)
-	p := &program{exec.Command(path, "serve"), &diary{news: make(chan struct{}, 1)}, make(chan struct{})}
-	p.Dir, p.Stdout, p.Stderr, p.Env = t.TempDir(), p.diary, p.diary, environ
-	p.SysProcAttr = dyingWithUs()
-	must(t, p.Start())
-	go func() {
-		defer close(p.ended)
-		_ = p.Wait() // its state says it
-	}()
-	t.Cleanup(func() {
-		_ = p.Process.Kill() // an error: it has ended already
-		<-p.ended
-		if t.Failed() {
-			said := p.diary.String()
-			t.Logf("the program said in the end:\n%s", said[max(0, len(said)-2000):])
-		}
-	})
-	for !strings.Contains(p.diary.String(), `"msg":"serving"`) {
-		select {
-		case <-p.diary.news:
-		case <-p.ended:
-			t.Fatal("it does not serve")
-		case <-time.After(ready):
-			t.Fatal("it neither serves nor ends")
-		}
+	p := executable.Start(t, executable.Released, environ...)
+	if p.Address == "" {
+		t.Fatalf("it does not serve:\n%s", p.Log)
 	}
 	return p
-}
-
-// stop tells it to end, which it must do well.
-func (p *program) stop(t *testing.T) {
-	t.Helper()
-	must(t, p.Process.Signal(syscall.SIGTERM))
-	<-p.ended
-	if p.ProcessState.ExitCode() != 0 {
-		t.Errorf("it ended with %v", p.ProcessState)
-	}
 }
 
 // freeAddress is one where nobody listens: a program that is to be found by the same one again must be told it.
@@ -270,5 +187,13 @@ func (p *person) endsSession(t *testing.T, s *Server) {
 	must(t, s.Admin("GET", "apex/users/"+id+"/sessions", nil, &sessions))
 	for _, session := range sessions {
 		must(t, s.Admin("DELETE", "apex/sessions/"+session["id"].(string), nil, nil))
+	}
+}
+
+// mustStop stops a program, which must end with exit code 0.
+func mustStop(t *testing.T, p *executable.Program) {
+	t.Helper()
+	if p.Stop(t) != 0 {
+		t.Errorf("it ended with %v", p.ProcessState)
 	}
 }

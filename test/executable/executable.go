@@ -1,0 +1,194 @@
+// Package executable builds the real program once for each test package, and starts it.
+package executable
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Time limits of a program, for busy machines.
+const (
+	serveWithin = 2 * time.Minute
+	stopWithin  = time.Minute
+)
+
+// Binary returns the path of a program, which it builds at the first call.
+type Binary func() (path string, err error)
+
+var (
+	// Released is the program as `make build` builds it.
+	Released = Build("", "eodispatch")
+	// Mortal is a program that kills itself at the point named by EODISPATCH_DIE, and in which a minute lasts a second.
+	Mortal = Build("", "mortal", "-tags", "failpoints")
+)
+
+// Build returns the program whose source is in a folder, or in this module if source is "". name is its file name.
+func Build(source, name string, flags ...string) Binary {
+	return sync.OnceValues(func() (string, error) {
+		folder, err := Folder()
+		if err != nil {
+			return "", err
+		}
+		path, main := filepath.Join(folder, name), "github.com/eodispatch/eodispatch/cmd/eodispatch"
+		build := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", path}, flags...), main)...)
+		build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return path, nil
+	})
+}
+
+var made struct {
+	sync.Mutex
+	folder string
+}
+
+// Folder returns the folder of the built programs and creates it at the first call. CleanUp removes it.
+func Folder() (string, error) {
+	made.Lock()
+	defer made.Unlock()
+	if made.folder != "" {
+		return made.folder, nil
+	}
+	folder, err := os.MkdirTemp("", "eodispatch-test-")
+	made.folder = folder
+	return folder, err
+}
+
+// CleanUp removes the built programs. Call it at the end of TestMain.
+func CleanUp() {
+	made.Lock()
+	defer made.Unlock()
+	if made.folder != "" {
+		_ = os.RemoveAll(made.folder) // at worst a temporary folder stays
+	}
+}
+
+// Program is a running broker, or one that has ended.
+type Program struct {
+	*exec.Cmd
+	Log     *Log          // standard output and standard error
+	Address string        // base URL of its interface; "" if it ended before it served
+	Ended   chan struct{} // closed when the process has ended; then ProcessState is set
+}
+
+// Start starts the command serve with only the given environment, in an empty folder, and returns when the program serves or has
+// ended. Without EODISPATCH_LISTEN it listens on a free port of the loopback interface. The process is killed after the test.
+func Start(t testing.TB, binary Binary, environ ...string) *Program {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{Cmd: exec.Command(path, "serve"), Log: &Log{}, Ended: make(chan struct{})}
+	p.Dir, p.Stdout, p.Stderr = t.TempDir(), p.Log, p.Log
+	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0"}, environ...)
+	serving := p.Log.Shows(`"msg":"serving"`)
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.Wait() // ProcessState holds the result
+		close(p.Ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.Process.Kill() // fails if it has ended
+		<-p.Ended
+		if t.Failed() {
+			text := p.Log.String()
+			t.Logf("the end of the program's log:\n%s", text[max(0, len(text)-20_000):])
+		}
+	})
+	select {
+	case <-serving:
+		_, after, _ := strings.Cut(p.Log.String(), `"msg":"serving","address":"`)
+		host, _, _ := strings.Cut(after, `"`)
+		p.Address = "http://" + host
+	case <-p.Ended:
+	case <-time.After(serveWithin):
+		t.Fatalf("it does not serve after %v:\n%s", serveWithin, p.Log)
+	}
+	return p
+}
+
+// Stop stops the program by SIGTERM, waits until it has ended, and returns its exit code.
+func (p *Program) Stop(t testing.TB) int {
+	t.Helper()
+	p.Send(t, syscall.SIGTERM)
+	p.AwaitEnd(t, stopWithin)
+	return p.ProcessState.ExitCode()
+}
+
+// Send sends a signal to the program.
+func (p *Program) Send(t testing.TB, s os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AwaitEnd fails the test if the program does not end in time.
+func (p *Program) AwaitEnd(t testing.TB, within time.Duration) {
+	t.Helper()
+	select {
+	case <-p.Ended:
+	case <-time.After(within):
+		t.Fatalf("it did not end within %v", within)
+	}
+}
+
+// Log holds the output of a program. The zero value is ready to use.
+type Log struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	wanted map[string]chan struct{}
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	for text, seen := range l.wanted {
+		if bytes.Contains(l.text.Bytes(), []byte(text)) {
+			close(seen)
+			delete(l.wanted, text)
+		}
+	}
+	return len(p), nil
+}
+
+// String returns the output so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Shows returns a channel that is closed when the text appears in the output.
+func (l *Log) Shows(text string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if seen := l.wanted[text]; seen != nil {
+		return seen
+	}
+	seen := make(chan struct{})
+	if bytes.Contains(l.text.Bytes(), []byte(text)) {
+		close(seen)
+		return seen
+	}
+	if l.wanted == nil {
+		l.wanted = map[string]chan struct{}{}
+	}
+	l.wanted[text] = seen
+	return seen
+}
