@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"iter"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -22,63 +20,18 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// Broker is the part of the domain that the API uses; [*dispatch.Broker] implements it. Each file of the package
-// declares the methods that it needs. Errors are [*dispatch.Error]. The jobs and tasks of other users are NotFound.
+// Broker is the part of the domain that the API uses; [*dispatch.Broker] implements it. Each file declares the methods
+// that it needs. Errors are [*dispatch.Error]. The jobs and tasks of other users are NotFound.
 type Broker interface {
-	// Accept keeps a job and returns when its platform has decided, or after a bounded wait.
-	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
-	// Read gives a job whose status is no older than fresh, or the last known one where the platform does not answer.
-	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
-	// AcceptTask keeps a task with a job for each value of the dimension, all or none.
-	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
-	// Task gives a task as it is known.
-	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// Tasks reads the user's tasks that fit a page, newest first, as they are known.
-	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
-	// Jobs reads the user's jobs that belong to no task and fit a page, newest first, as they are known.
-	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
-	// TaskJobs reads the jobs of a task that fit a page, by their numbers, as they are known.
-	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
-	// Request gives the whole request of a record that was read with a part of it.
-	Request(context.Context, dispatch.Record) (dispatch.Request, error)
-	// TaskOutline gives all finished jobs of a task, and what is known of their results.
-	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.Gathered, error)
-	// TaskResults gives the results of finished jobs of a task behind a mark, n at most, in the order in which they finished.
-	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.Mark, n int) (dispatch.Gathered, error)
-	// TaskResult gives those of one.
-	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.Gathered, error)
-	// DeleteTask cancels what has not ended of a task, and hides it with its jobs.
-	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
-	// RetryTask has the failed jobs of a task carried out anew.
-	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// Cancel has a job canceled that stays visible.
-	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
-	// Freshen waits a moment until these statuses are no older than fresh.
-	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
-	// Watch tells when something looks different to the user.
-	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
-	// WatchJob tells when one of the user's jobs may look different.
-	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
-	// Answers tells when anything about the user's jobs was saved; before Watch does.
-	Answers(dispatch.UserID) (saved <-chan struct{}, stop func())
-	// Results gives the STAC Collection of a finished job; nil, nil while there is none.
-	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-	// Document gives the document that defined a job's service when it was accepted; nil if none was kept.
-	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
-	// Delete cancels a job that has not ended, and hides it.
-	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
-	// Usage counts the user's jobs at each account.
-	Usage(context.Context, dispatch.UserID) ([]dispatch.Usage, error)
-	// Platforms gives all platforms as they stand for the user, and the user's jobs at all of them with their limits.
-	Platforms(context.Context, dispatch.UserID) ([]dispatch.Prospect, dispatch.Standing, dispatch.Quota, error)
-	// SyncRuns returns the user's synchronous runs, newest first.
-	SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error)
-	// RunSync runs a request while the client waits. The caller closes the result's Body.
-	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
-	// Parameters tells what a service takes, in the order of its document.
-	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
-	// Logs gives what the platform logged about a job, oldest first.
-	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
+	jobBroker
+	taskBroker
+	taskResultBroker
+	listBroker
+	syncBroker
+	serviceBroker
+	platformBroker
+	logBroker
+	usageBroker
 }
 
 // Config is what an API is made of. Limits and durations that are zero get the defaults named in their comments.

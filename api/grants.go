@@ -11,6 +11,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// usageBroker counts what a user uses.
+type usageBroker interface {
+	// Usage counts the user's jobs at each account.
+	Usage(context.Context, dispatch.UserID) ([]dispatch.Usage, error)
+}
+
 // Grants lists and revokes users' permissions.
 type Grants interface {
 	Grants(context.Context, dispatch.UserID) ([]dispatch.Grant, error)

@@ -2,17 +2,33 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
+
+// jobBroker accepts jobs, reads them and ends them.
+type jobBroker interface {
+	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
+	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
+	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
+	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
+	// Cancel cancels a job, which stays visible.
+	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
+	// Delete cancels a job that has not ended, and hides it.
+	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
+	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
+	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
+	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
+}
 
 const revalidate = "private, no-cache" // for responses that change without a request
 
@@ -202,32 +218,6 @@ func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus,
 	}
 	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.digest),
 		Body: a.body(func(ctx context.Context, w io.Writer) error { return a.writeSnapshot(ctx, w, p) })}, nil
-}
-
-// jobID reads the job id from the path. An integer that no job can have is answered as an id of no job.
-func (r *request) jobID() (dispatch.JobID, error) {
-	text := r.http.Param("job_id")
-	id, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil && !integer(text):
-		return 0, invalid([]dispatch.Fault{{Loc: []any{"path", "job_id"}, Type: "int_parsing",
-			Msg: "Input should be a valid integer, unable to parse string as an integer"}})
-	case err != nil || id <= 0:
-		return 0, errNoJob
-	}
-	return dispatch.JobID(id), nil
-}
-
-func integer(s string) bool {
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		s = s[1:]
-	}
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // filter is which kinds of jobs a list shows.

@@ -10,6 +10,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// logBroker reads the logs of jobs.
+type logBroker interface {
+	// Logs returns what the platform logged about a job, oldest entry first.
+	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
+}
+
 const (
 	manyLogs = 1_000 // entries of a page by default
 	mostLogs = 10_000

@@ -1,22 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// encoded returns v in JSON. It does not escape HTML, so that parameters keep their characters.
-func encoded(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
 
 // message returns a message of a stream. Without data or text, these members are null.
 func message(kind string, task dispatch.TaskID, data []byte, text string) []byte {

@@ -9,6 +9,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// serviceBroker describes services.
+type serviceBroker interface {
+	// Parameters returns the parameters of a service in the order of its document.
+	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
+}
+
 // ParamRequest names the service whose parameters are asked for.
 type ParamRequest struct {
 	Label   string         `json:"label" enum:"openeo,ogc_api_process"`

@@ -7,6 +7,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// platformBroker describes platforms.
+type platformBroker interface {
+	// Platforms returns all platforms with their state for the user, and the user's totals over all of them with their limits.
+	Platforms(context.Context, dispatch.UserID) ([]dispatch.Prospect, dispatch.Standing, dispatch.Quota, error)
+}
+
 // Platform is a platform and its state for the user who asks.
 type Platform struct {
 	Name     string `json:"name"`

@@ -88,7 +88,7 @@ func (r *renderer) text(s string) error {
 
 // element writes an element of the current array.
 func (r *renderer) element(v any) error {
-	text, err := encoded(v)
+	text, err := dispatch.Encode(v)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (r *renderer) summarized(j ProcessingJobSummary) error {
 		return r.element(j)
 	}
 	j.Parameters = Object{json.RawMessage("{}")}
-	text, err := encoded(j)
+	text, err := dispatch.Encode(j)
 	if err != nil {
 		return err
 	}

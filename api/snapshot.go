@@ -5,10 +5,32 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
+	"iter"
 	"sync"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
+
+// listBroker reads lists as they are stored, and reports changes.
+type listBroker interface {
+	// Tasks reads a page of the user's tasks as they are stored, newest first.
+	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
+	// Jobs reads a page of the user's jobs that belong to no task as they are stored, newest first.
+	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	// TaskJobs reads a page of the jobs of a task as they are stored, ordered by number.
+	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	// Request returns the whole request of a record that was read with a part of it.
+	Request(context.Context, dispatch.Record) (dispatch.Request, error)
+	// Freshen waits a bounded time until the statuses in the scope are no older than fresh.
+	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
+	// Watch signals when something visible to the user may have changed.
+	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
+	// WatchJob signals when one of the user's jobs may have changed.
+	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
+	// Answers signals when anything about the user's jobs was saved, before Watch does.
+	Answers(dispatch.UserID) (saved <-chan struct{}, stop func())
+}
 
 // topic is what a client watches or reads as one: a user's list, or one task.
 type topic struct {

@@ -81,7 +81,7 @@ func (c *snapshotBuilder) readTask(t topic) error {
 	(*c.snapshot.items)[itemID{true, int64(task.ID)}] = item{digest: taskDigest(counted)}
 	counted.Request.Parameters, counted.Request.Options = nil, nil
 	c.snapshot.task = &counted
-	c.snapshot.summary, err = encoded(c.taskSummary(counted))
+	c.snapshot.summary, err = dispatch.Encode(c.taskSummary(counted))
 	return err
 }
 

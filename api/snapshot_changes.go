@@ -35,7 +35,7 @@ func (p *snapshot) since(was *items) (difference, error) {
 		if p.task != nil && len(d.tasks) > 0 {
 			tasks = []json.RawMessage{p.summary}
 		}
-		data, err := encoded(StatusChanges{UpscalingTasks: tasks, ProcessingJobs: p.shown(false, d.jobs),
+		data, err := dispatch.Encode(StatusChanges{UpscalingTasks: tasks, ProcessingJobs: p.shown(false, d.jobs),
 			RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
 		if err != nil {
 			return d, err
@@ -116,7 +116,7 @@ func (r *renderer) changes(p *snapshot, d difference) error {
 	if err := r.changedJobs(p, d.jobs); err != nil {
 		return err
 	}
-	removed, err := encoded(StatusChanges{RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
+	removed, err := dispatch.Encode(StatusChanges{RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (a *api) frame(p *snapshot) (before, after string, err error) {
 	if p.task == nil {
 		return beforeLists, afterLists, nil
 	}
-	text, err := encoded(a.task(*p.task))
+	text, err := dispatch.Encode(a.task(*p.task))
 	return strings.TrimSuffix(string(text), "]}"), "]}", err
 }
 

@@ -359,7 +359,10 @@ func (s *stream) tell(ctx context.Context) (err error) {
 		default:
 			pending = s.wait(ctx, changed, pending, earliest(next, ping, s.expires)) || pending
 		}
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -514,9 +517,11 @@ func (s *stream) sayInPieces(ctx context.Context, kind string, write func(contex
 	head, tail := enclosing(kind, s.topic.task)
 	out := bufio.NewWriterSize(&frames{message, cancel}, pieceSize)
 	_, _ = out.WriteString(head) // out keeps the first error
-	err = write(ctx, out)
-	_, _ = out.WriteString(tail)
-	if err = cmp.Or(err, out.Flush()); err != nil {
+	if err = write(ctx, out); err == nil {
+		_, _ = out.WriteString(tail)
+		err = out.Flush()
+	}
+	if err != nil {
 		_ = s.socket.Close(websocket.StatusInternalError, internalText)
 		return err
 	}

@@ -13,6 +13,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// syncBroker runs jobs while the client waits, and lists these runs.
+type syncBroker interface {
+	// RunSync runs a request while the client waits. The caller must close the result's Body.
+	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
+	// SyncRuns returns a page of the user's synchronous runs, newest first.
+	SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error)
+}
+
 // chunkTime is the time in which a client must receive one piece of a stream.
 const chunkTime = time.Minute
 

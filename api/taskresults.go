@@ -15,6 +15,16 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
+// taskResultBroker reads the results of tasks.
+type taskResultBroker interface {
+	// TaskOutline returns all finished jobs of a task with what is known of their results.
+	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.Gathered, error)
+	// TaskResults returns the results of up to n finished jobs of a task after a mark, in the order in which they finished.
+	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.Mark, n int) (dispatch.Gathered, error)
+	// TaskResult returns the results of one finished job of a task.
+	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.Gathered, error)
+}
+
 const (
 	manyItems = 10 // items of a page by default, as in STAC API
 	mostItems = 100
@@ -103,7 +113,7 @@ type geoJSON struct {
 }
 
 func (a *api) writeGeoJSON(v any) (*geoJSON, error) {
-	text, err := encoded(v)
+	text, err := dispatch.Encode(v)
 	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(text)
 		return err

@@ -6,11 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
+
+// taskBroker accepts tasks, reads them and ends them.
+type taskBroker interface {
+	// AcceptTask stores a task with a job for each value of the dimension, or nothing.
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
+	// Task returns a task as it is stored.
+	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
+	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
+	// RetryTask submits the failed jobs of a task again.
+	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+}
 
 type acceptedTask struct {
 	Location string `header:"Location" doc:"Address of the task"`
@@ -79,21 +90,6 @@ func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTask
 		return nil, aboutTask(err)
 	}
 	return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
-}
-
-// taskID reads the task id from the path. An integer that no task can have is answered as an id of no task.
-func (r *request) taskID() (dispatch.TaskID, error) { return parseTaskID(r.http.Param("task_id")) }
-
-func parseTaskID(text string) (dispatch.TaskID, error) {
-	id, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil && !integer(text):
-		return 0, invalid([]dispatch.Fault{{Loc: []any{"path", "task_id"}, Type: "int_parsing",
-			Msg: "Input should be a valid integer, unable to parse string as an integer"}})
-	case err != nil || id <= 0:
-		return 0, errNoTask
-	}
-	return dispatch.TaskID(id), nil
 }
 
 var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}

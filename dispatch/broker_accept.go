@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 )
@@ -125,13 +124,11 @@ func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Requ
 
 // encode leaves the characters of parameters and options as they are.
 func (r Request) encode() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	text, err := Encode(r)
+	if err != nil {
 		return nil, &Error{Kind: Invalid, Op: "dispatch.Accept", Text: "The request cannot be kept as JSON.", Err: err}
 	}
-	return b.Bytes(), nil
+	return text, nil
 }
 
 // complete is r with parameters, if only none.

@@ -185,7 +185,10 @@ func (s *strip) pair(axis, line int, rising bool) {
 		if !rising {
 			by = -by
 		}
-		return cmp.Or(by, orient(p.at, p.inner, q.inner)) // edges of one point, in their order a little inside the strip
+		if by != 0 {
+			return by
+		}
+		return orient(p.at, p.inner, q.inner) // edges of one point, in their order a little inside the strip
 	}
 	slices.SortFunc(ends, along)
 	slices.SortFunc(starts, along)

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -323,16 +322,28 @@ func (s *SignIns) Invite(u dispatch.UserID) string {
 
 // Invited returns the user of an invitation. Invalid if it is malformed or too old.
 func (s *SignIns) Invited(invitation string) (dispatch.UserID, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(invitation)
-	key, text, _ := strings.Cut(string(raw), ":")
-	opened, openErr := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "invite")
-	end, user, _ := strings.Cut(opened.Reveal(), " ")
-	until, timeErr := time.Parse(time.RFC3339, end)
-	if err = cmp.Or(err, openErr, timeErr); err != nil || !s.now().Before(until) {
+	user, until, err := s.openInvitation(invitation)
+	if err != nil || !s.now().Before(until) {
 		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Invited", Err: err,
 			Text: "This link is incomplete or has expired. Request a new one."}
 	}
-	return dispatch.UserID(user), nil
+	return user, nil
+}
+
+// openInvitation decrypts an invitation.
+func (s *SignIns) openInvitation(invitation string) (u dispatch.UserID, until time.Time, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(invitation)
+	if err != nil {
+		return "", until, err
+	}
+	key, text, _ := strings.Cut(string(raw), ":")
+	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "invite")
+	if err != nil {
+		return "", until, err
+	}
+	end, user, _ := strings.Cut(opened.Reveal(), " ")
+	until, err = time.Parse(time.RFC3339, end)
+	return dispatch.UserID(user), until, err
 }
 
 func noProvider(err error) error {

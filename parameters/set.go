@@ -74,7 +74,7 @@ func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, except string) (js
 	if !changed || faults != nil {
 		return raw, faults
 	}
-	shaped, err := marshal(arguments)
+	shaped, err := dispatch.Encode(arguments)
 	if err != nil {
 		return raw, []dispatch.Fault{{Loc: []any{"body", "parameters"}, Msg: err.Error(), Type: "value_error"}}
 	}
@@ -143,15 +143,6 @@ func equal(a, b json.RawMessage) bool {
 	}
 	var ca, cb bytes.Buffer
 	return json.Compact(&ca, a) == nil && json.Compact(&cb, b) == nil && bytes.Equal(ca.Bytes(), cb.Bytes())
-}
-
-// marshal returns v in JSON without HTML escapes.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 var english = message.NewPrinter(language.English)

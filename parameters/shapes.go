@@ -157,7 +157,7 @@ func (b box) collection() json.RawMessage {
 }
 
 func text(v any) json.RawMessage {
-	raw, err := marshal(v)
+	raw, err := dispatch.Encode(v)
 	if err != nil {
 		return json.RawMessage("null")
 	}

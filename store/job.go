@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -69,11 +68,8 @@ func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Reque
 
 // encode does not escape HTML, so that a RawMessage stays as it is.
 func encode(v any) (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return strings.TrimSuffix(b.String(), "\n"), err
+	text, err := dispatch.Encode(v)
+	return string(text), err
 }
 
 // clean replaces the characters that PostgreSQL cannot store in a text, so that no response is lost because of them.

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +20,10 @@ const (
 
 // JSON decodes the response body into v. A body that is not JSON, or does not fit v, is BadUpstream.
 func JSON(a *Answer, op string, into any) error {
-	err := cmp.Or(budget.Numbers(a.Body), budget.AnswerValues.Check(budget.Values(a.Body)))
+	err := budget.Numbers(a.Body)
+	if err == nil {
+		err = budget.AnswerValues.Check(budget.Values(a.Body))
+	}
 	if err == nil {
 		err = json.Unmarshal(a.Body, into)
 	}

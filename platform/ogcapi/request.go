@@ -129,11 +129,8 @@ func isBinary(media string) bool {
 // marshal encodes values that cannot fail: strings, and values decoded from JSON. Values stay as they were except for
 // whitespace.
 func marshal(v any) json.RawMessage {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v)
-	return bytes.TrimSpace(out.Bytes())
+	text, _ := dispatch.Encode(v)
+	return text
 }
 
 // kindOf returns the first character of a JSON value, which determines its type; 0 for none.

@@ -304,15 +304,13 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 	return marshal(b)
 }
 
-// marshal does not escape HTML, unlike [json.Marshal].
+// marshal is [dispatch.Encode] with an error for the client.
 func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := dispatch.Encode(v)
+	if err != nil {
 		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not JSON. "+upstream.Text(err.Error()), "parameters")
 	}
-	return bytes.TrimSpace(buf.Bytes()), nil
+	return text, nil
 }
 
 // unmarshal keeps numbers digit for digit.
