@@ -17,7 +17,7 @@ import (
 )
 
 // What stands in a URL ends in logs (RFC 9700, section 4.3.2), and two headers leave open which is meant.
-func TestATokenIsTakenFromTheOneHeader(t *testing.T) {
+func TestAuth_TakesTheTokenFromOneHeader(t *testing.T) {
 	h := New(newWorld().config())
 	request := func(target, body string, headers ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))

@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// TestHugeNumbersInRequests: exact arithmetic with them costs seconds, so they are refused where JSON is read.
-func TestHugeNumbersInRequests(t *testing.T) {
+// TestRequest_RefusesHugeNumbers: exact arithmetic with them costs seconds, so they are refused where JSON is read.
+func TestRequest_RefusesHugeNumbers(t *testing.T) {
 	h := New(newWorld().config())
 	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
 		body := fmt.Sprintf(`{"label":"openeo","service":{"endpoint":"https://h.example","application":"a"},"title":"t","format":"json","parameters":{"x":[%s]}}`,
@@ -48,8 +48,8 @@ func comb(teeth int) string {
 	return b.String() + `,[-20,-61]]]}}`
 }
 
-// TestTilesOfAComb: 593 KB took 16 s of CPU and gave 282 MB.
-func TestTilesOfAComb(t *testing.T) {
+// TestTiles_RefusesAComb: 593 KB took 16 s of CPU and gave 282 MB.
+func TestTiles_RefusesAComb(t *testing.T) {
 	h := New(newWorld().config())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -63,7 +63,7 @@ func TestTilesOfAComb(t *testing.T) {
 	}
 }
 
-func TestAnswersOfTilesAreBounded(t *testing.T) {
+func TestTiles_BoundsTheResponse(t *testing.T) {
 	most := budget.TilesBytes.Most
 	defer func() { budget.TilesBytes.Most = most }()
 	budget.TilesBytes.Most = 500
@@ -81,8 +81,8 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestTilesBodiesAreNotReadBeforeTheirTurn: forty bodies of 10 MiB took 836 MB.
-func TestTilesBodiesAreNotReadBeforeTheirTurn(t *testing.T) {
+// TestTiles_ReadsBodiesInTurn: forty bodies of 10 MiB took 836 MB.
+func TestTiles_ReadsBodiesInTurn(t *testing.T) {
 	a := New(newWorld().config()).(*api)
 	large := httptest.NewRequest("POST", "/tiles", untouched{t})
 	large.ContentLength = 10 << 20
@@ -116,8 +116,8 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestTilesKeepTheirPlaceUntilTheyAreWritten, and leave the core to others before.
-func TestTilesKeepTheirPlaceUntilTheyAreWritten(t *testing.T) {
+// TestTiles_KeepTheirPlaceUntilWritten, and leave the core to others before.
+func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 	a := New(newWorld().config()).(*api)
 	w := &slowWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	done := make(chan struct{})
@@ -140,8 +140,8 @@ func TestTilesKeepTheirPlaceUntilTheyAreWritten(t *testing.T) {
 	}
 }
 
-// TestRequestsHaveADeadline: what takes longer is given up, and the client is told.
-func TestRequestsHaveADeadline(t *testing.T) {
+// TestDeadline_OfRequests: what takes longer is given up, and the client is told.
+func TestDeadline_OfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
 		register(a, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"}, func(ctx context.Context, _ *request) (*grids, error) {

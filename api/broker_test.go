@@ -89,7 +89,7 @@ func house(t *testing.T, p *platform) http.Handler {
 }
 
 // A job that takes longer than it was given is canceled, and what it ends as says why.
-func TestMaxDurationWithTheRealBroker(t *testing.T) {
+func TestBroker_MaxDuration(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
 	body := strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":1},"title"`, 1)
@@ -110,7 +110,7 @@ func TestMaxDurationWithTheRealBroker(t *testing.T) {
 }
 
 // Who waits is told how many are submitted before: those of others who share the account count.
-func TestQueuePositionsWithTheRealBroker(t *testing.T) {
+func TestBroker_QueuePositions(t *testing.T) {
 	h := house(t, &platform{})
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7,8,9,10,11,12]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
@@ -141,7 +141,7 @@ func TestQueuePositionsWithTheRealBroker(t *testing.T) {
 }
 
 // What a user can expect of each platform is known without asking it, and nothing of other users but numbers.
-func TestPlatformsWithTheRealBroker(t *testing.T) {
+func TestBroker_Platforms(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
 	show := func(who string) (string, PlatformList) {
@@ -176,7 +176,7 @@ func TestPlatformsWithTheRealBroker(t *testing.T) {
 }
 
 // Pages of a task and of the list are read where they are kept, while jobs move and tasks come.
-func TestPagesWithTheRealBroker(t *testing.T) {
+func TestBroker_Pages(t *testing.T) {
 	h := house(t, &platform{})
 	values := strings.Repeat("1,", 1099) + "1"
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[` + values + `]}}`
@@ -231,7 +231,7 @@ func until(t *testing.T, so func() bool) {
 	}
 }
 
-func TestWithTheRealBroker(t *testing.T) {
+func TestBroker_Jobs(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
 	if a := ask(h, "GET", "/health", ""); a.Code != 200 {

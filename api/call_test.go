@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func TestNoSuchPathOrMethod(t *testing.T) {
+func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 	h := New(newWorld().config())
 	for _, path := range []string{"/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x", "//unit_jobs", "/a/../health", "/unit_jobs/./1",
 		"/upscale_tasks//", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json", "/debug/pprof/", "/metrics", "/metrics/",
@@ -43,7 +43,7 @@ func TestNoSuchPathOrMethod(t *testing.T) {
 	}
 }
 
-func TestHead(t *testing.T) {
+func TestRoute_Head(t *testing.T) {
 	s := httptest.NewServer(New(newWorld().config()))
 	defer s.Close()
 	for path, want := range map[string]int{"/health": 200, "/openapi.json": 200, "/unit_jobs/1": 401, "/nothing": 404, "/sync_jobs": 405} {
@@ -81,7 +81,7 @@ func TestCorrelationID(t *testing.T) {
 	}
 }
 
-func TestHeadersOfEveryAnswer(t *testing.T) {
+func TestHeaders_OfEveryResponse(t *testing.T) {
 	h := New(newWorld().config())
 	for _, path := range []string{"/health", "/nothing", "/openapi.json", "/docs", "/jobs_status", "/unit_jobs/1"} {
 		a := ask(h, "GET", path, "")
@@ -117,7 +117,7 @@ func lines(t *testing.T, log string) map[string]map[string]any {
 	return all
 }
 
-func TestOneLinePerRequest(t *testing.T) {
+func TestLog_OneLinePerRequest(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	ask(h, "GET", "/unit_jobs/41?token=canary", "", "X-Correlation-ID", "c-1")
@@ -143,7 +143,7 @@ func TestOneLinePerRequest(t *testing.T) {
 	}
 }
 
-func TestPanic(t *testing.T) {
+func TestPanic_IsAnswered(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	w.panics = "canary"
@@ -161,7 +161,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-func TestAbortedHandlerAnswersNothing(t *testing.T) {
+func TestPanic_AbortedHandlerAnswersNothing(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	w.panics = http.ErrAbortHandler
@@ -251,8 +251,8 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestEveryOriginIsAllowedWithoutCredentials: a star is never given together with them.
-func TestEveryOriginIsAllowedWithoutCredentials(t *testing.T) {
+// TestCORS_EveryOriginWithoutCredentials: a star is never given together with them.
+func TestCORS_EveryOriginWithoutCredentials(t *testing.T) {
 	c := newWorld().config()
 	c.CORSOrigins = []string{"*", "https://portal.example.org"}
 	h := New(c)
@@ -269,8 +269,8 @@ func TestEveryOriginIsAllowedWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestTransportSecurityIsToldWhereThereIsTLS: a browser that has been there by https does not come by http again.
-func TestTransportSecurityIsToldWhereThereIsTLS(t *testing.T) {
+// TestHeaders_TransportSecurityWithTLS: a browser that has been there by https does not come by http again.
+func TestHeaders_TransportSecurityWithTLS(t *testing.T) {
 	for address, want := range map[string]string{"https://dispatch.example.org": "max-age=31536000", "http://localhost:8080": "", "": ""} {
 		c := newWorld().config()
 		c.PublicURL = address
@@ -283,7 +283,7 @@ func TestTransportSecurityIsToldWhereThereIsTLS(t *testing.T) {
 	}
 }
 
-func TestTokensElsewhereAreRefused(t *testing.T) {
+func TestAuth_RefusesTokensElsewhere(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	for _, target := range []string{"/jobs_status?token=token-anna", "/jobs_status?access_token=token-anna"} {
@@ -304,7 +304,7 @@ func TestTokensElsewhereAreRefused(t *testing.T) {
 	}
 }
 
-func TestIdentityProviderDown(t *testing.T) {
+func TestAuth_IdentityProviderDown(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	w.unsure = &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Verify", Text: "canary-host"}
@@ -320,7 +320,7 @@ func TestIdentityProviderDown(t *testing.T) {
 }
 
 // Clients of other services write a slash at the end of every path. They are answered as without, and not redirected.
-func TestASlashAtTheEnd(t *testing.T) {
+func TestRoute_SlashAtTheEnd(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	first := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs/", goodBody, "Idempotency-Key", "k"), 201)

@@ -35,9 +35,9 @@ func (s stalled) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) i
 	}
 }
 
-// TestListsHaveADeadline: the work on a list that is sent while it is read stops after the time that a request has, though its
+// TestDeadline_OfLists: the work on a list that is sent while it is read stops after the time that a request has, though its
 // client waits, and the client is not made to take a part for the whole.
-func TestListsHaveADeadline(t *testing.T) {
+func TestDeadline_OfLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.config()
@@ -77,9 +77,9 @@ func TestListsHaveADeadline(t *testing.T) {
 	})
 }
 
-// TestClientsThatNeverRead: a hundred of them, who open streams or ask for the whole list of 10 MiB, hold 150 MB together at most.
+// TestDeadline_OfClientsThatNeverRead: a hundred of them, who open streams or ask for the whole list of 10 MiB, hold 150 MB together at most.
 // All are cut off within three minutes: a user's large lists are read a few at a time, and who waits has the time of a request.
-func TestClientsThatNeverRead(t *testing.T) {
+func TestDeadline_OfClientsThatNeverRead(t *testing.T) {
 	const clients = 100
 	head := "Host: x\r\nAuthorization: Bearer token-anna\r\n"
 	for name, request := range map[string]string{

@@ -13,7 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func TestEveryKindHasItsAnswer(t *testing.T) {
+func TestErrors_EveryKindHasAResponse(t *testing.T) {
 	want := map[dispatch.Kind]string{
 		dispatch.Internal: "500 INTERNAL_ERROR", dispatch.Invalid: "422 VALIDATION_ERROR", dispatch.SignInRequired: "409 SIGN_IN_REQUIRED",
 		dispatch.Forbidden: "403 FORBIDDEN", dispatch.NotFound: "404 JOB_NOT_FOUND", dispatch.Conflict: "409 CONFLICT",
@@ -45,7 +45,7 @@ func TestEveryKindHasItsAnswer(t *testing.T) {
 	}
 }
 
-func TestDetails(t *testing.T) {
+func TestErrors_Details(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	get := func(err error, status int, code string) (failure, string) {

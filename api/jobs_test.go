@@ -64,7 +64,7 @@ func TestCreateJob(t *testing.T) {
 	}
 }
 
-func TestNumbersAreKeptDigitForDigit(t *testing.T) {
+func TestCreateJob_KeepsNumbersDigitForDigit(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	for _, number := range []string{"1e399", "-1E+400", "9007199254740993", "-0", "-0.0", "1.10", "0.1000000000000000055511151231257827", strings.Repeat("7", 5_000)} {
@@ -81,7 +81,7 @@ func TestNumbersAreKeptDigitForDigit(t *testing.T) {
 	}
 }
 
-func TestOptionsAndUnknownMembers(t *testing.T) {
+func TestCreateJob_OptionsAndUnknownMembers(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	body := strings.Replace(goodBody, `{"title"`, `{"user_id":"x","status":"finished","Title":"no","options":{"driver-memory":"4g"},"title"`, 1)
@@ -155,7 +155,7 @@ func TestReadJob(t *testing.T) {
 	}
 }
 
-func TestEveryAttentionIsExplained(t *testing.T) {
+func TestAttention_EveryCodeIsExplained(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../dispatch/job.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestDelete(t *testing.T) {
 	failed(t, ask(h, "DELETE", "/unit_jobs/1", ""), 404, "JOB_NOT_FOUND")
 }
 
-func TestNoSuchJob(t *testing.T) {
+func TestJob_NotFound(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
@@ -324,7 +324,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func TestDocumentOfAService(t *testing.T) {
+func TestReadDocument(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
@@ -341,7 +341,7 @@ func TestDocumentOfAService(t *testing.T) {
 	failed(t, ask(h, "GET", "/unit_jobs/1/document", "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
 }
 
-func TestATimeThatIsNone(t *testing.T) {
+func TestKnown_ZeroTimeIsAbsent(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	for value, kind := range map[string]string{"1": "", "31622400": "", "null": "", "0": "greater_than_equal", "-5": "greater_than_equal", "31622401": "less_than_equal",
@@ -357,7 +357,7 @@ func TestATimeThatIsNone(t *testing.T) {
 	}
 }
 
-func TestOptionsOfOurOwn(t *testing.T) {
+func TestRequest_OptionsOfTheBroker(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	for value, code := range map[string]int{"true": 201, "false": 201, "null": 201, `"no"`: 422, "0": 422, "[]": 422, "{}": 422} {

@@ -104,7 +104,7 @@ func TestDocument(t *testing.T) {
 // open operations are those, and no more, that need no token.
 var openOperations = []string{"GET /health", "GET /grids", "POST /tiles"}
 
-func TestEveryOperationNeedsAToken(t *testing.T) {
+func TestOperations_NeedAToken(t *testing.T) {
 	const unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0."
 	w := newWorld()
 	h := New(w.config())
@@ -149,9 +149,9 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestAnswersAreAsDocumented makes every operation answer in every way that a broker can, and holds status and body to the
+// TestDocument_DescribesTheResponses makes every operation answer in every way that a broker can, and holds status and body to the
 // document.
-func TestAnswersAreAsDocumented(t *testing.T) {
+func TestDocument_DescribesTheResponses(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	c := compiler(t, h)
@@ -247,7 +247,7 @@ func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[stri
 	}
 }
 
-func TestSchemasSayWhatIsServed(t *testing.T) {
+func TestDocument_SchemasFitTheResponses(t *testing.T) {
 	c := newWorld().config()
 	c.Limits.Title = 7
 	h := New(c)
@@ -278,7 +278,7 @@ func TestSchemasSayWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestAnswersAreJSONWhateverIsAccepted(t *testing.T) {
+func TestOperations_AnswerJSONWhateverIsAccepted(t *testing.T) {
 	h := New(newWorld().config())
 	for _, accept := range []string{"", "*/*", "text/html", "application/xml", "application/json;q=0", "application/problem+json", "nonsense", "application/cbor"} {
 		decode[any](t, ask(h, "GET", "/jobs_status", "", "Accept", accept), 200)
@@ -286,7 +286,7 @@ func TestAnswersAreJSONWhateverIsAccepted(t *testing.T) {
 	}
 }
 
-func TestExamplesAreAccepted(t *testing.T) {
+func TestDocument_ExamplesAreAccepted(t *testing.T) {
 	h := New(newWorld().config())
 	d := read(t, h)
 	examples := d.Paths["/unit_jobs"]["post"].RequestBody.Content["application/json"].Examples
@@ -300,7 +300,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-func TestDocsWorkOffline(t *testing.T) {
+func TestDocs_WorkOffline(t *testing.T) {
 	h := New(newWorld().config())
 	for _, path := range []string{"/docs", "/docs/"} {
 		a := ask(h, "GET", path, "", "Authorization", "")

@@ -17,9 +17,9 @@ func away(err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err, Database: true}
 }
 
-// TestTheDatabaseIsNotThePlatform: every error of the database is answered as an outage of the database: of a statement that ran into
+// TestOutage_DatabaseIsNotThePlatform: every error of the database is answered as an outage of the database: of a statement that ran into
 // its deadline, of a commit whose end is not known, of a server that refuses the broker, and where another error wraps it.
-func TestTheDatabaseIsNotThePlatform(t *testing.T) {
+func TestOutage_DatabaseIsNotThePlatform(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	of := func(k dispatch.Kind) error {
@@ -36,9 +36,9 @@ func TestTheDatabaseIsNotThePlatform(t *testing.T) {
 	}
 }
 
-// TestAnOutageIsLoggedOnce: the database is away for a minute, under clients that ask and check its health every second. Afterwards it
+// TestOutage_IsLoggedOnce: the database is away for a minute, under clients that ask and check its health every second. Afterwards it
 // is away again.
-func TestAnOutageIsLoggedOnce(t *testing.T) {
+func TestOutage_IsLoggedOnce(t *testing.T) {
 	for name, recovers := range map[string]string{"by health checks": "/health", "by requests": "/jobs_status"} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { outages(t, recovers) }) })
 	}

@@ -51,7 +51,7 @@ func mixed(t *testing.T, n int) (*world, API) {
 	return w, h
 }
 
-func TestAListInParts(t *testing.T) {
+func TestPages_OfAList(t *testing.T) {
 	_, h := mixed(t, 9)
 	whole := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
 	var jobs, tasks []int64
@@ -79,7 +79,7 @@ func TestAListInParts(t *testing.T) {
 	}
 }
 
-func TestFiltersOfLists(t *testing.T) {
+func TestPages_Filters(t *testing.T) {
 	w, h := mixed(t, 6)
 	w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 	count := func(query string) int {
@@ -99,7 +99,7 @@ func TestFiltersOfLists(t *testing.T) {
 	}
 }
 
-func TestATaskInParts(t *testing.T) {
+func TestPages_OfATask(t *testing.T) {
 	_, h := mixed(t, 2)
 	seen := 0
 	for path := "/upscale_tasks/1?limit=1"; path != ""; {
@@ -116,7 +116,7 @@ func TestATaskInParts(t *testing.T) {
 	}
 }
 
-func TestCursorsCannotBeMadeUp(t *testing.T) {
+func TestCursors_CannotBeForged(t *testing.T) {
 	_, h := mixed(t, 6)
 	next := nextOf(t, ask(h, "GET", "/jobs_status?limit=2&status=submitted", ""))
 	u, err := url.Parse(next)
@@ -150,7 +150,7 @@ func TestCursorsCannotBeMadeUp(t *testing.T) {
 	}
 }
 
-func TestProcessesThatShareASecretTakeEachOthersCursors(t *testing.T) {
+func TestCursors_AreSharedByProcesses(t *testing.T) {
 	w, _ := mixed(t, 6)
 	c := w.config()
 	c.Secret = "canary"

@@ -28,7 +28,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestParametersOfWhat(t *testing.T) {
+func TestParameters_RefusesInvalidRequests(t *testing.T) {
 	h := New(newWorld().config())
 	f := failed(t, ask(h, "POST", "/params", `{"label":"wps","service":{"endpoint":5}}`), 422, "VALIDATION_ERROR")
 	want := []string{`["body","label"] enum`, `["body","service","endpoint"] string_type`, `["body","service","application"] missing`}

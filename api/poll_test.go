@@ -54,7 +54,7 @@ func touch(w *world, id dispatch.JobID) {
 
 // A request waits with every other parameter, whether anything is live or not, and does not end for a change that it does
 // not show: of the time of asking, of the place in the queue.
-func TestEveryRequestWaits(t *testing.T) {
+func TestWait_OnEveryStatus(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		for _, status := range []dispatch.Status{dispatch.Running, dispatch.Finished} {
 			for id := range dispatch.JobID(4) {
@@ -74,7 +74,7 @@ func TestEveryRequestWaits(t *testing.T) {
 }
 
 // An ETag that still holds is answered with 304 and no body, at once or after the wait, and holds for another replica.
-func TestNotModified(t *testing.T) {
+func TestWait_NotModified(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		replica := New(w.config())
 		defer replica.Close()
@@ -102,7 +102,7 @@ func TestNotModified(t *testing.T) {
 }
 
 // A wait ends early only for a change of what the request shows.
-func TestOnlyWhatIsShownEndsAWait(t *testing.T) {
+func TestWait_IgnoresInvisibleChanges(t *testing.T) {
 	for path, ends := range map[string]map[dispatch.JobID]bool{
 		"/unit_jobs/1":                    {1: true},
 		"/jobs_status?filter=processing":  {1: true},
@@ -132,7 +132,7 @@ func TestOnlyWhatIsShownEndsAWait(t *testing.T) {
 }
 
 // When the service stops, all who wait are answered at once, with what they would be answered then.
-func TestWaitsEndWithTheService(t *testing.T) {
+func TestWait_EndsWithTheService(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		tag := ask(h, "GET", path, "").Header().Get("ETag")
 		plain, known := later(h, with(path, "wait=60")), later(h, with(path, "wait=60"), "If-None-Match", tag)
@@ -149,7 +149,7 @@ func TestWaitsEndWithTheService(t *testing.T) {
 }
 
 // So many of a user's requests wait at once; the next are refused, those that do not wait are not, nor are another user's.
-func TestOneUserWaitsSoOften(t *testing.T) {
+func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.config()
@@ -184,7 +184,7 @@ func TestOneUserWaitsSoOften(t *testing.T) {
 }
 
 // So many jobs that are each polled singly are read once when one of them changes.
-func TestManyJobsPolledSinglyAreReadOnce(t *testing.T) {
+func TestPoll_ManyJobsAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 90
 		w := newWorld()

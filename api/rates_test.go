@@ -93,8 +93,8 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestAuditsHaveTheClientsAddress, and other lines do not.
-func TestAuditsHaveTheClientsAddress(t *testing.T) {
+// TestAudit_HasTheClientsAddress, and other lines do not.
+func TestAudit_HasTheClientsAddress(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(LogHandler(slog.NewTextHandler(&out, nil)))
 	a := &api{Config: Config{Log: log}.withDefaults()}

@@ -27,9 +27,9 @@ func (s stuck) Write([]byte) (int, error) {
 	return 0, http.ErrHandlerTimeout
 }
 
-// TestOneUsersLargeListsDelayNobody: while one user has four lists of large requests written that nobody takes, another's is written at
+// TestRendering_OneUserDelaysNobodyElse: while one user has four lists of large requests written that nobody takes, another's is written at
 // once.
-func TestOneUsersLargeListsDelayNobody(t *testing.T) {
+func TestRendering_OneUserDelaysNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		h := New(w.config())
@@ -80,8 +80,8 @@ func (p *pages) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page)
 	}
 }
 
-// TestLargeListsOfOneUserWait: of thirty requests for a large list few read the database at once, and each is answered.
-func TestLargeListsOfOneUserWait(t *testing.T) {
+// TestRendering_LargeListsOfOneUserWait: of thirty requests for a large list few read the database at once, and each is answered.
+func TestRendering_LargeListsOfOneUserWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		p := &pages{world: w}

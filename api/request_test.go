@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAllFaultsAtOnce(t *testing.T) {
+func TestRequest_ListsAllFaults(t *testing.T) {
 	h := New(newWorld().config())
 	for body, want := range map[string][]string{
 		``:                      {`["body"] missing`},
@@ -87,7 +87,7 @@ func deepest(body string) int {
 	return -1
 }
 
-func TestLimitsOfABody(t *testing.T) {
+func TestRequest_BodyHasLimits(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 62)+strings.Repeat("]", 62)+`,"n":`, 1)), 201)
@@ -109,7 +109,7 @@ func TestLimitsOfABody(t *testing.T) {
 // endless is a body without a length.
 type endless struct{ io.Reader }
 
-func TestTooLarge(t *testing.T) {
+func TestRequest_TooLargeBodyIsRefused(t *testing.T) {
 	w := newWorld()
 	c := w.config()
 	c.Limits.Body = 2_000
@@ -142,7 +142,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-func TestMediaTypes(t *testing.T) {
+func TestRequest_MediaTypes(t *testing.T) {
 	h := New(newWorld().config())
 	for kind, good := range map[string]bool{
 		"application/json": true, "application/json; charset=utf-8": true, "Application/JSON;charset=UTF-8": true, "": true,
@@ -167,7 +167,7 @@ func TestMediaTypes(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody, "Content-Encoding", "identity"), 201)
 }
 
-func TestIdempotencyKey(t *testing.T) {
+func TestRequest_IdempotencyKey(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	longest := strings.Repeat("k", 255)
@@ -198,8 +198,8 @@ func TestIdempotencyKey(t *testing.T) {
 	decode[any](t, ask(h, "GET", "/jobs_status", "", "Idempotency-Key", strings.Repeat("x", 999)), 200)
 }
 
-// TestSchemaAgrees holds the document to what is accepted: what parse takes the schema takes, and the reverse.
-func TestSchemaAgrees(t *testing.T) {
+// TestRequest_AgreesWithItsSchema holds the document to what is accepted: what parse takes the schema takes, and the reverse.
+func TestRequest_AgreesWithItsSchema(t *testing.T) {
 	h := New(newWorld().config())
 	schema := schemaOf(t, h, "BaseJobRequest")
 	broken := []any{nil, "", "x", "openeo", "gtiff", 1, true, []any{}, map[string]any{}, map[string]any{"a": 1}}
@@ -310,7 +310,7 @@ func simply(text []byte, depth int) (twice int, deep bool) {
 	}
 }
 
-func TestInspectIsLinear(t *testing.T) {
+func TestInspect_IsLinear(t *testing.T) {
 	big := []byte(`{"a":[` + strings.Repeat(`{"x":[1,2,3],"y":"`+strings.Repeat("z", 50)+`"},`, 100_000) + `0]}`)
 	if faults, whole := inspect(big, 64, 10_000); len(faults) > 0 || !whole {
 		t.Errorf("faults %v", faults)

@@ -120,7 +120,7 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 	}
 }
 
-func TestTheLinkPageSendsToTheProvider(t *testing.T) {
+func TestLink_SendsToTheProvider(t *testing.T) {
 	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in", "http://127.0.0.1": "eodispatch-sign-in"} {
 		_, d, h, _ := lobby(address)
 		for _, target := range []string{"/link/cdse", "/link/cdse?redirect_uri=https://evil.example&return=//evil.example&next=/x"} {
@@ -140,7 +140,7 @@ func TestTheLinkPageSendsToTheProvider(t *testing.T) {
 	}
 }
 
-func TestTheWayBack(t *testing.T) {
+func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 	_, d, h, mended := lobby("https://dispatch.example.org")
 	memo := &http.Cookie{Name: "__Host-eodispatch-sign-in", Value: "memo"}
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}, User: anna, Name: "<b>Anna</b>"}
@@ -254,7 +254,7 @@ func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWithoutPages(t *testing.T) {
+func TestSignIns_CanBeAbsent(t *testing.T) {
 	w := newWorld()
 	c := w.config()
 	c.Grants = nil

@@ -151,7 +151,7 @@ func (s *service) post() {
 	decode[any](s.T, ask(s.api, "POST", "/unit_jobs", goodBody), 201)
 }
 
-func TestAStreamTells(t *testing.T) {
+func TestStream_SendsTheState(t *testing.T) {
 	for _, path := range []string{"/job_status", "/ws/jobs_status"} {
 		s := serveWorld(t, newWorld(), nil)
 		s.post()
@@ -182,7 +182,7 @@ func TestAStreamTells(t *testing.T) {
 }
 
 // A change is told at once, however long the interval is.
-func TestAChangeIsToldAtOnce(t *testing.T) {
+func TestStream_SendsChangesAtOnce(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	s.post()
 	whole, changes := s.open("/job_status?interval=3600"), s.open("/job_status?interval=3600&changes=true&filter=processing")
@@ -211,8 +211,8 @@ func TestAChangeIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestAStreamReadsAnewWithoutASignal: all jobs have ended, one changes in another process, and the signal is lost.
-func TestAStreamReadsAnewWithoutASignal(t *testing.T) {
+// TestStream_ReadsAgainWithoutASignal: all jobs have ended, one changes in another process, and the signal is lost.
+func TestStream_ReadsAgainWithoutASignal(t *testing.T) {
 	t.Parallel()
 	s := serveWorld(t, newWorld(), nil)
 	s.post()
@@ -232,7 +232,7 @@ func TestAStreamReadsAnewWithoutASignal(t *testing.T) {
 	t.Error("the change is not seen in 12 intervals")
 }
 
-func TestATaskIsStreamed(t *testing.T) {
+func TestStream_OfATask(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	body := strings.Replace(goodBody, `{"title"`, `{"dimension":{"name":"tile","values":[1,2]},"title"`, 1)
 	decode[any](t, ask(s.api, "POST", "/upscale_tasks", body), 201)
@@ -281,8 +281,8 @@ func (s *service) try(all []handshake) {
 	}
 }
 
-// TestHandshakesNeedAToken: case 65 of the security cases.
-func TestHandshakesNeedAToken(t *testing.T) {
+// TestStream_NeedsAToken: case 65 of the security cases.
+func TestStream_NeedsAToken(t *testing.T) {
 	serveWorld(t, newWorld(), nil).try([]handshake{
 		{"no token", "/job_status", []string{"Authorization", ""}, 401},
 		{"bad token", "/job_status", []string{"Authorization", "Bearer bad"}, 401},
@@ -296,9 +296,9 @@ func TestHandshakesNeedAToken(t *testing.T) {
 	})
 }
 
-// TestTokensInAddressesOpenStreamsAlone: case 66, where the contract differs: existing clients have no other way, so
+// TestStream_QueryTokenOpensNothingElse: case 66, where the contract differs: existing clients have no other way, so
 // streams take it, and nothing else does.
-func TestTokensInAddressesOpenStreamsAlone(t *testing.T) {
+func TestStream_QueryTokenOpensNothingElse(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	without := []string{"Authorization", ""}
 	s.try([]handshake{{"list", "/job_status?token=token-anna", without, 101}, {"deployed", "/ws/jobs_status?token=token-anna", without, 101}})
@@ -307,8 +307,8 @@ func TestTokensInAddressesOpenStreamsAlone(t *testing.T) {
 	}
 }
 
-// TestOriginsOfStreams: case 68.
-func TestOriginsOfStreams(t *testing.T) {
+// TestStream_ChecksTheOrigin: case 68.
+func TestStream_ChecksTheOrigin(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) {
 		c.CORSOrigins, c.PublicURL = []string{"https://portal.example.org"}, "https://dispatch.example.org"
 	})
@@ -323,8 +323,8 @@ func TestOriginsOfStreams(t *testing.T) {
 	})
 }
 
-// TestQueriesOfStreams: case 69, the least interval, and what else is asked for in the address.
-func TestQueriesOfStreams(t *testing.T) {
+// TestStream_ChecksTheQuery: case 69, the least interval, and what else is asked for in the address.
+func TestStream_ChecksTheQuery(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	s.try([]handshake{
 		{"interval", "/job_status?interval=soon", nil, 422},
@@ -344,8 +344,8 @@ func TestQueriesOfStreams(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotLogged: case 70, also where the handshake fails, and however much is logged.
-func TestTokensAreNotLogged(t *testing.T) {
+// TestStream_LogsNoToken: case 70, also where the handshake fails, and however much is logged.
+func TestStream_LogsNoToken(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 1 })
 	without := []string{"Authorization", ""}
 	s.try([]handshake{
@@ -366,8 +366,8 @@ func TestTokensAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestEveryOriginMayOpenAStream where the operator says so: who asks is known by the token alone.
-func TestEveryOriginMayOpenAStream(t *testing.T) {
+// TestStream_AllowsEveryOriginIfConfigured where the operator says so: who asks is known by the token alone.
+func TestStream_AllowsEveryOriginIfConfigured(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.CORSOrigins = []string{"*"} })
 	s.open("/job_status", "Origin", "https://any.example.org").until("status")
 	if _, r, err := s.dial("/job_status", "Origin", "https://any.example.org", "Authorization", ""); err == nil || r.StatusCode != 401 {
@@ -376,7 +376,7 @@ func TestEveryOriginMayOpenAStream(t *testing.T) {
 }
 
 // A browser takes the connection only with one of the protocols that it offered.
-func TestTheProtocolWithoutATokenIsPreferred(t *testing.T) {
+func TestStream_PrefersAProtocolWithoutAToken(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	for offered, want := range map[string]string{"bearer.token-anna": "bearer.token-anna", "bearer.token-anna, live": "live"} {
 		_, r, err := s.dial("/job_status", "Authorization", "", "Sec-WebSocket-Protocol", offered)
@@ -386,7 +386,7 @@ func TestTheProtocolWithoutATokenIsPreferred(t *testing.T) {
 	}
 }
 
-func TestIntervalsAreBrought(t *testing.T) {
+func TestStream_ClampsTheInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour, "Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
 		var faults []dispatch.Fault
 		if got := intervalOf(url.Values{"interval": {text}}, &faults); got != want || faults != nil {
@@ -398,7 +398,7 @@ func TestIntervalsAreBrought(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWithItsToken(t *testing.T) {
+func TestStream_EndsWithItsToken(t *testing.T) {
 	w := newWorld()
 	w.expires = time.Now().Add(1500 * time.Millisecond)
 	s := serveWorld(t, w, nil)
@@ -409,7 +409,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-func TestStreamsEndWithTheService(t *testing.T) {
+func TestStream_EndsWithTheService(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	c := s.open("/job_status")
 	c.until("status")
@@ -424,7 +424,7 @@ func TestStreamsEndWithTheService(t *testing.T) {
 	}
 }
 
-func TestOurErrorEndsAStream(t *testing.T) {
+func TestStream_EndsWithAnInternalError(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, nil)
 	s.post()
@@ -441,8 +441,8 @@ func TestOurErrorEndsAStream(t *testing.T) {
 	}
 }
 
-// TestClientsThatSayTooMuch: case 69, the size and the number of messages.
-func TestClientsThatSayTooMuch(t *testing.T) {
+// TestStream_ClosesTalkativeClients: case 69, the size and the number of messages.
+func TestStream_ClosesTalkativeClients(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	big := s.open("/job_status?interval=3600")
 	big.until("status")
@@ -470,8 +470,8 @@ func TestClientsThatSayTooMuch(t *testing.T) {
 	}
 }
 
-// TestAUserHasSoManyStreams: case 69, the number of streams.
-func TestAUserHasSoManyStreams(t *testing.T) {
+// TestStream_BoundsTheStreamsOfAUser: case 69, the number of streams.
+func TestStream_BoundsTheStreamsOfAUser(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 3 })
 	var open []*client
 	for range 3 {
@@ -497,8 +497,8 @@ func TestAUserHasSoManyStreams(t *testing.T) {
 	}
 }
 
-// TestASlowReaderHoldsUpNobody: case 69. Who does not read is told the newest when they do.
-func TestASlowReaderHoldsUpNobody(t *testing.T) {
+// TestStream_SlowClientDelaysNobodyElse: case 69. Who does not read is told the newest when they do.
+func TestStream_SlowClientDelaysNobodyElse(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, nil)
 	for range 200 {
@@ -521,8 +521,8 @@ func TestASlowReaderHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestTenThousandStreamsOfOneUser: those beyond the limit are refused before anything is kept for them.
-func TestTenThousandStreamsOfOneUser(t *testing.T) {
+// TestStream_TenThousandOfOneUser: those beyond the limit are refused before anything is kept for them.
+func TestStream_TenThousandOfOneUser(t *testing.T) {
 	const asked = 10_000
 	w := newWorld()
 	s := serveWorld(t, w, func(c *Config) { c.Log, c.OnRequest = slog.New(slog.DiscardHandler), nil })
@@ -578,9 +578,9 @@ func (l loopback) Close() error {
 
 func (l loopback) Addr() net.Addr { return &net.IPAddr{} }
 
-// TestAClientThatVanishedIsFound: case 69, pings. Its connection stays, as far as this side knows: it takes what is sent, or
+// TestStream_FindsVanishedClients: case 69, pings. Its connection stays, as far as this side knows: it takes what is sent, or
 // nothing any more, and never says anything. That everything about it ends is held by the bubble.
-func TestAClientThatVanishedIsFound(t *testing.T) {
+func TestStream_FindsVanishedClients(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			l := make(loopback)

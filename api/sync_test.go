@@ -43,7 +43,7 @@ func post(t *testing.T, ctx context.Context, url, body string) *http.Response {
 	return got
 }
 
-func TestSyncIsStreamed(t *testing.T) {
+func TestSync_IsStreamed(t *testing.T) {
 	w := newWorld()
 	from, to := io.Pipe()
 	w.sync = func(_ context.Context, r dispatch.Request) (*dispatch.SyncResult, error) {
@@ -71,7 +71,7 @@ func TestSyncIsStreamed(t *testing.T) {
 	}
 }
 
-func TestBrokenStreamIsSeen(t *testing.T) {
+func TestSync_BrokenResultIsNoticed(t *testing.T) {
 	w := newWorld()
 	closed := make(chan struct{})
 	w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
@@ -89,7 +89,7 @@ func TestBrokenStreamIsSeen(t *testing.T) {
 	<-closed
 }
 
-func TestClientThatLeavesEndsTheRun(t *testing.T) {
+func TestSync_EndsWhenTheClientDisconnects(t *testing.T) {
 	w := newWorld()
 	left := make(chan struct{})
 	w.sync = func(ctx context.Context, _ dispatch.Request) (*dispatch.SyncResult, error) {
@@ -106,7 +106,7 @@ func TestClientThatLeavesEndsTheRun(t *testing.T) {
 	<-left
 }
 
-func TestSyncFails(t *testing.T) {
+func TestSync_Fails(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	w.fail = &dispatch.Error{Kind: dispatch.Unsupported, Text: "No."}
@@ -153,7 +153,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { return nil }
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-func TestSlowHeadIsCut(t *testing.T) {
+func TestServer_CutsSlowHeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		client := talk(t, w, New(w.config()))
@@ -166,7 +166,7 @@ func TestSlowHeadIsCut(t *testing.T) {
 	})
 }
 
-func TestSlowBodyIsCut(t *testing.T) {
+func TestServer_CutsSlowBodies(t *testing.T) {
 	for _, path := range []string{"/unit_jobs", "/sync_jobs", "/health", "/nothing"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
@@ -190,7 +190,7 @@ func TestSlowBodyIsCut(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionIsCut(t *testing.T) {
+func TestServer_CutsIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		client := talk(t, w, New(w.config()))
@@ -207,7 +207,7 @@ func TestIdleConnectionIsCut(t *testing.T) {
 	})
 }
 
-func TestLongRunIsNotCut(t *testing.T) {
+func TestSync_LongRunIsNotCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.sync = func(ctx context.Context, _ dispatch.Request) (*dispatch.SyncResult, error) {
@@ -240,7 +240,7 @@ func TestLongRunIsNotCut(t *testing.T) {
 	})
 }
 
-func TestLongRunThatFailsIsAnswered(t *testing.T) {
+func TestSync_LongRunThatFailsIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
@@ -261,7 +261,7 @@ func TestLongRunThatFailsIsAnswered(t *testing.T) {
 	})
 }
 
-func TestAnswerThatIsNotReadIsCut(t *testing.T) {
+func TestServer_CutsUnreadResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		h := New(w.config())
@@ -275,7 +275,7 @@ func TestAnswerThatIsNotReadIsCut(t *testing.T) {
 	})
 }
 
-func TestClientThatDoesNotReadIsCut(t *testing.T) {
+func TestSync_CutsClientsThatDoNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		closed := make(chan time.Time, 1)
@@ -297,7 +297,7 @@ type neverEnding struct{}
 
 func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestHeadTooLarge(t *testing.T) {
+func TestServer_RefusesLargeHeads(t *testing.T) {
 	w := newWorld()
 	s := served(t, w, New(w.config()))
 	r, _ := http.NewRequest("GET", s.URL+"/health", nil)

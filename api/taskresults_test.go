@@ -69,7 +69,7 @@ func TestTaskResults(t *testing.T) {
 	}
 }
 
-func TestItemsOfATask(t *testing.T) {
+func TestTaskResults_Items(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	finishedTask(t, w, h)
@@ -108,7 +108,7 @@ func TestItemsOfATask(t *testing.T) {
 	}
 }
 
-func TestItemsThatAreRefused(t *testing.T) {
+func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	finishedTask(t, w, h)
@@ -132,7 +132,7 @@ func TestItemsThatAreRefused(t *testing.T) {
 	failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/x", ""), 422, "VALIDATION_ERROR")
 }
 
-func TestTilesOfATask(t *testing.T) {
+func TestTaskResults_Tiles(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	finishedTask(t, w, h)

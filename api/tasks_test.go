@@ -51,7 +51,7 @@ func TestCreateTask(t *testing.T) {
 }
 
 // What clients end on is the status; that something failed shows in the counts.
-func TestATasksStatus(t *testing.T) {
+func TestTask_Status(t *testing.T) {
 	for _, compat := range []bool{false, true} {
 		w := newWorld()
 		c := w.config()
@@ -75,7 +75,7 @@ func TestATasksStatus(t *testing.T) {
 	}
 }
 
-func TestAListAsksForWhatIsWanted(t *testing.T) {
+func TestJobsStatus_AsksForWhatIsWanted(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
@@ -90,7 +90,7 @@ func TestAListAsksForWhatIsWanted(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithATaskRequest(t *testing.T) {
+func TestCreateTask_ListsAllFaults(t *testing.T) {
 	w := newWorld()
 	c := w.config()
 	c.Limits.Values = 3
@@ -131,7 +131,7 @@ func TestWhatIsWrongWithATaskRequest(t *testing.T) {
 	}
 }
 
-func TestBigValues(t *testing.T) {
+func TestCreateTask_LargeValues(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	task := func(n int) string {
@@ -144,7 +144,7 @@ func TestBigValues(t *testing.T) {
 	failed(t, ask(h, "POST", "/upscale_tasks", task(11_000_000)), 413, "PAYLOAD_TOO_LARGE")
 }
 
-func TestNoSuchTask(t *testing.T) {
+func TestTask_NotFound(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
@@ -168,7 +168,7 @@ func TestNoSuchTask(t *testing.T) {
 	failed(t, ask(h, "DELETE", "/upscale_tasks/1", ""), 404, "TASK_NOT_FOUND")
 }
 
-func TestALimitOfOurs(t *testing.T) {
+func TestErrors_LimitReached(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	w.fail = &dispatch.Error{Kind: dispatch.LimitReached, Text: "You have 5 jobs.", RetryAfter: time.Minute, Err: errors.New("x")}
@@ -180,7 +180,7 @@ func TestALimitOfOurs(t *testing.T) {
 	}
 }
 
-func TestATaskWithTheRealBroker(t *testing.T) {
+func TestBroker_Task(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
 	first := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201)

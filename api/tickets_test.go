@@ -241,8 +241,8 @@ func TestTickets_WithoutTheDatabase(t *testing.T) {
 	failed(t, ask(h, "GET", "/job_status?ticket="+given, "", "Authorization", ""), 503, "SERVICE_UNAVAILABLE")
 }
 
-// TestTokensInAddressesCanBeSwitchedOff: then streams take them from headers and sub-protocols only, and tickets.
-func TestTokensInAddressesCanBeSwitchedOff(t *testing.T) {
+// TestTickets_ReplaceTokensInAddresses: then streams take them from headers and sub-protocols only, and tickets.
+func TestTickets_ReplaceTokensInAddresses(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, func(c *Config) { c.NoQueryToken = true })
 	without := []string{"Authorization", ""}

@@ -35,8 +35,8 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// TestTilesAreTheArea adds the pieces up again, as a client would.
-func TestTilesAreTheArea(t *testing.T) {
+// TestTiles_CoverTheArea adds the pieces up again, as a client would.
+func TestTiles_CoverTheArea(t *testing.T) {
 	h := New(newWorld().config())
 	sum := 0.0
 	for _, g := range decode[tileAnswer](t, ask(h, "POST", "/tiles", brussels), 201).Geometries {
@@ -54,7 +54,7 @@ func TestTilesAreTheArea(t *testing.T) {
 	}
 }
 
-func TestWholeTiles(t *testing.T) {
+func TestTiles_Whole(t *testing.T) {
 	h := New(newWorld().config())
 	body := strings.Replace(brussels, `"grid"`, `"clip":false,"grid"`, 1)
 	first := decode[tileAnswer](t, ask(h, "POST", "/tiles", body), 201)
@@ -67,7 +67,7 @@ func TestWholeTiles(t *testing.T) {
 	}
 }
 
-func TestTilesThatAreRefused(t *testing.T) {
+func TestTiles_RefusesInvalidAreas(t *testing.T) {
 	h := New(newWorld().config())
 	world := `{"aoi":{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]},"grid":"20x20km"}`
 	for name, c := range map[string]struct{ body, loc, says string }{
@@ -88,7 +88,7 @@ func TestTilesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTooManyTilesAreNotMade(t *testing.T) {
+func TestTiles_RefusesTooMany(t *testing.T) {
 	c := newWorld().config()
 	c.Limits.Tiles = 7
 	f := failed(t, ask(New(c), "POST", "/tiles", brussels), 422, "VALIDATION_ERROR")
@@ -97,8 +97,8 @@ func TestTooManyTilesAreNotMade(t *testing.T) {
 	}
 }
 
-// TestSplittingIsBounded fills all places: whoever comes then is told when to come back.
-func TestSplittingIsBounded(t *testing.T) {
+// TestTiles_BoundsConcurrentSplits fills all places: whoever comes then is told when to come back.
+func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := newTurnstile()
 		for range cap(places) {

@@ -16,7 +16,7 @@ func later(h API, path string, headers ...string) <-chan *httptest.ResponseRecor
 	return answers
 }
 
-func TestWaitingForAChange(t *testing.T) {
+func TestWait_EndsWithAChange(t *testing.T) {
 	for path, changed := range map[string]func(*testing.T, *httptest.ResponseRecorder) bool{
 		"/unit_jobs/1": func(t *testing.T, a *httptest.ResponseRecorder) bool {
 			return decode[ProcessingJob](t, a, 200).Status == "running"
@@ -52,7 +52,7 @@ func TestWaitingForAChange(t *testing.T) {
 	}
 }
 
-func TestBoundsOfWaiting(t *testing.T) {
+func TestWait_HasBounds(t *testing.T) {
 	for query, want := range map[string]time.Duration{"": 0, "?wait=0": 0, "?wait=-3": 0, "?wait=1e9": time.Minute, "?wait=1e999": time.Minute, "?wait=0.5": 500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			h := New(newWorld().config())
@@ -70,7 +70,7 @@ func TestBoundsOfWaiting(t *testing.T) {
 	}
 }
 
-func TestCancelKeepsTheRecord(t *testing.T) {
+func TestCancel_KeepsTheRecord(t *testing.T) {
 	h := New(newWorld().config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	if j := decode[ProcessingJob](t, ask(h, "POST", "/unit_jobs/1/cancel", ""), 200); j.Status != "canceled" {

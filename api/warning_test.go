@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWarningsAreShown: what was not checked is shown of a job, of a task and of its jobs, alone and in lists. Without it the member is missing.
-func TestWarningsAreShown(t *testing.T) {
+// TestWarning_IsShown: what was not checked is shown of a job, of a task and of its jobs, alone and in lists. Without it the member is missing.
+func TestWarning_IsShown(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)

@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-func TestMeterStopsAtItsBound(t *testing.T) {
+func TestMeter_StopsAtItsBound(t *testing.T) {
 	m := budget.Bound{Name: "b", Most: 1_500, Unit: "steps"}.Meter(t.Context())
 	if !m.Spend(1_500) || m.Err() != nil {
 		t.Fatalf("stopped at the bound: %v", m.Err())
@@ -24,7 +24,7 @@ func TestMeterStopsAtItsBound(t *testing.T) {
 	}
 }
 
-func TestMeterHeedsItsContext(t *testing.T) {
+func TestMeter_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := budget.Bound{Name: "b", Most: 1 << 40}.Meter(ctx)
 	if !m.Spend(1) {
@@ -39,7 +39,7 @@ func TestMeterHeedsItsContext(t *testing.T) {
 	}
 }
 
-func TestNumbersHaveBounds(t *testing.T) {
+func TestNumbers_HaveBounds(t *testing.T) {
 	for text, bound := range map[string]string{
 		`{"a":[1e400,-2.5E-400,0,"1e999999"]}`:                      "",
 		`{"a":1e401}`:                                               "number_exponent",
@@ -69,8 +69,8 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
-// TestEveryBoundIsDocumented: docs/security.md lists each bound with its default.
-func TestEveryBoundIsDocumented(t *testing.T) {
+// TestAll_IsDocumented: docs/security.md lists each bound with its default.
+func TestAll_IsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestEveryBoundIsDocumented(t *testing.T) {
 	}
 }
 
-func TestValuesAndEntriesAreCounted(t *testing.T) {
+func TestValues_AndEntries(t *testing.T) {
 	for text, want := range map[string][2]int64{
 		`[]`: {1, 0}, ` { } `: {1, 0}, `[1,2,-3e4]`: {1, 3}, `{"a":[true,null],"b\",c":{"d":"}"}}`: {9, 2}, `"a,b"`: {1, 0}, `7`: {0, 0}, ``: {0, 0},
 		`[[],[]]`: {3, 2}, `["a"]`: {2, 1}, `[[1,2],{"a":3}]`: {4, 2},

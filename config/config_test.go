@@ -75,7 +75,7 @@ platforms:
 - {name: a, protocol: openeo, endpoint: https://a.example.org, access: open}
 `
 
-func TestEveryKeyIsRead(t *testing.T) {
+func TestLoad_ReadsEveryKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
+func TestLoad_Defaults(t *testing.T) {
 	c := mustLoad(t, minimal)
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
@@ -133,7 +133,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestSecretsArePrintedNowhere(t *testing.T) {
+func TestConfig_PrintsNoSecret(t *testing.T) {
 	c := mustLoad(t, minimal, "DATABASE_URL=postgresql://u:canary1@db/eo", "KEYCLOAK_CLIENT_SECRET=canary2")
 	marshalled, err := json.Marshal(c)
 	if err != nil {
@@ -149,7 +149,7 @@ func TestSecretsArePrintedNowhere(t *testing.T) {
 	}
 }
 
-func TestVariablesWinOverTheFile(t *testing.T) {
+func TestLoad_VariablesWinOverTheFile(t *testing.T) {
 	c := mustLoad(t, minimal+"listen: 127.0.0.1:1\n",
 		"EODISPATCH_LISTEN=127.0.0.1:2", "EODISPATCH_IDENTITY_CLIENT_SECRET=s", "EODISPATCH_IDENTITY_AUDIENCE=one, two",
 		"EODISPATCH_PLATFORMS_0_LIMITS_JOBS=7", "EODISPATCH_PLATFORMS_1_LIMITS_JOBS=9", "EODISPATCH_PLATFORMS_1_NAME=b", "EODISPATCH_PLATFORMS_1_ENDPOINT=https://b.example.org",
@@ -163,14 +163,14 @@ func TestVariablesWinOverTheFile(t *testing.T) {
 	}
 }
 
-func TestAVariableOfALaterItem(t *testing.T) {
+func TestLoad_VariableOfALaterElement(t *testing.T) {
 	c := mustLoad(t, minimal+"- {name: b, protocol: openeo, endpoint: https://b.example.org, access: open}\n", "EODISPATCH_PLATFORMS_1_LIMITS_JOBS=9")
 	if c.Platforms[0].Limits.Jobs != 0 || c.Platforms[1].Limits.Jobs != 9 {
 		t.Errorf("platforms: %+v", c.Platforms)
 	}
 }
 
-func TestAListOfPlatformsInOneVariable(t *testing.T) {
+func TestLoad_PlatformsInOneVariable(t *testing.T) {
 	c := mustLoad(t, "", "EODISPATCH_IDENTITY_ISSUER=https://auth.example.org", "EODISPATCH_IDENTITY_AUDIENCE=api",
 		`EODISPATCH_PLATFORMS=[{"name": "a", "endpoint": "https://a.example.org", "access": "open", "protocol": "openeo"}]`)
 	if len(c.Platforms) != 1 || c.Platforms[0].Name != "a" {
@@ -187,7 +187,7 @@ var deployed = []string{
 	 "https://shared.example.org:8443/openeo": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/broker/with/slash"}}`,
 }
 
-func TestTheDeployedServicesVariables(t *testing.T) {
+func TestLoad_VariablesOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", deployed...)
 	if c.Identity.Issuer != "https://auth.example.org/realms/apex" || c.Database != "sqlite:./dispatch.db" ||
 		c.About != (About{"APEx Dispatch API", "All of it"}) || len(c.CORS.AllowedOrigins) != 2 || c.Development {
@@ -207,8 +207,8 @@ func TestTheDeployedServicesVariables(t *testing.T) {
 	}
 }
 
-// TestSharedAccountsOfTheDeployedServiceAreBounded by two more variables, for both protocols.
-func TestSharedAccountsOfTheDeployedServiceAreBounded(t *testing.T) {
+// TestLoad_BoundsSharedAccountsOfTheDeployedService by two more variables, for both protocols.
+func TestLoad_BoundsSharedAccountsOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", append(slices.Clone(deployed), "EODISPATCH_PLATFORMS_1_USERS_JOBS=5", "EODISPATCH_PLATFORMS_1_USERS_CLAIM=groups",
 		"EODISPATCH_PLATFORMS_1_USERS_ANY_OF=/eo, /admins")...)
 	for _, p := range c.Platforms[2:] {
@@ -221,14 +221,14 @@ func TestSharedAccountsOfTheDeployedServiceAreBounded(t *testing.T) {
 	}
 }
 
-func TestTheFileWinsOverTheDeployedServicesVariables(t *testing.T) {
+func TestLoad_FileWinsOverTheDeployedService(t *testing.T) {
 	c := mustLoad(t, minimal, deployed...)
 	if c.Identity.Issuer != "https://auth.example.org" || len(c.Platforms) != 1 || c.Identity.ClientSecret != "secret" {
 		t.Errorf("read: %+v", c)
 	}
 }
 
-func TestDatabaseSpellings(t *testing.T) {
+func TestLoad_DatabaseSpellings(t *testing.T) {
 	for given, want := range map[string]string{
 		"sqlite:eo.db": "sqlite:eo.db", "sqlite:///./file.db": "sqlite:./file.db", "sqlite:////var/eo.db": "sqlite:/var/eo.db",
 		"sqlite:///:memory:": "sqlite::memory:", "sqlite+pysqlite:///a.db": "sqlite:a.db",
@@ -240,10 +240,10 @@ func TestDatabaseSpellings(t *testing.T) {
 	}
 }
 
-// TestFaults has a row for each thing that can be wrong: what is added to the minimal configuration, or stands in place
+// TestLoad_Faults has a row for each thing that can be wrong: what is added to the minimal configuration, or stands in place
 // of it where it begins with =, the environment, and the report.
-// TestEachDriver is read with all that it needs.
-func TestEachDriver(t *testing.T) {
+// TestLoad_EachDriver is read with all that it needs.
+func TestLoad_EachDriver(t *testing.T) {
 	for _, exchange := range []string{
 		"driver: keycloak-broker, alias: a", "driver: keycloak-requested-issuer, alias: a", "driver: token-exchange, audience: a",
 		"driver: jwt-grant, client_id: a, client_secret: env:S", "driver: jwt-grant, audience: b, client_id: a, client_secret: env:S", "driver: jwt-grant, client_id: a, client_key: env:S",
@@ -260,7 +260,7 @@ func TestEachDriver(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestLoad_Faults(t *testing.T) {
 	const user = "identity: {issuer: https://auth.example.org, client_id: api, client_secret: env:S}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: user, "
 	const shared = "=identity: {issuer: https://auth.example.org, client_id: api}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: shared"
 	for name, row := range map[string]struct {
@@ -385,7 +385,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAtOnceInTheFilesOrder(t *testing.T) {
+func TestLoad_AllFaultsInOrder(t *testing.T) {
 	_, err := load("x.yaml", []byte(minimal+"listn: a\nlog: {level: loud}\ncors: {allowed_origins: a}\n"), nil)
 	faults, ok := errors.AsType[Faults](err)
 	if !ok || len(faults) != 3 {
@@ -398,13 +398,13 @@ func TestAllFaultsAtOnceInTheFilesOrder(t *testing.T) {
 	}
 }
 
-func TestNoFile(t *testing.T) {
+func TestLoad_NoFile(t *testing.T) {
 	if _, err := Load("/no/such.yaml", nil); err == nil || !strings.Contains(err.Error(), "the configuration cannot be read") {
 		t.Errorf("reported: %v", err)
 	}
 }
 
-func TestDevelopmentAllowsAndSaysSo(t *testing.T) {
+func TestLoad_DevelopmentIsNoted(t *testing.T) {
 	c := mustLoad(t, `
 development: true
 identity: {issuer: http://127.0.0.1:1, client_id: a, client_secret: literal}
@@ -416,7 +416,7 @@ platforms:
 	}
 }
 
-func TestAMisspeltVariableIsSaid(t *testing.T) {
+func TestLoad_MisspeltVariableIsNoted(t *testing.T) {
 	c := mustLoad(t, strings.Replace(minimal, "client_id: api", "client_id: api, client_secret: env:EODISPATCH_IDENTITY_CLIENT_SECRE", 1),
 		"EODISPATCH_LISTN=x", "EODISPATCH_IDENTITY_CLIENT_SECRE=a", "EODISPATCH_SERVICE_HOST=10.0.0.1", "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=3")
 	want := []string{"the variable EODISPATCH_LISTN is not known and was ignored; did you mean LISTEN? (without EODISPATCH_)"}
@@ -451,7 +451,7 @@ func mustLoad(t *testing.T, text string, environ ...string) *Config {
 	return c
 }
 
-func TestTheVaultsKeys(t *testing.T) {
+func TestLoad_VaultKeys(t *testing.T) {
 	user := strings.Replace(minimal, "access: open", "access: user, exchange: {driver: keycloak-requested-issuer, alias: a}", 1)
 	user = strings.Replace(user, "client_id: api", "client_id: api, client_secret: env:S", 1)
 	for name, row := range map[string]struct {
@@ -476,8 +476,8 @@ func TestTheVaultsKeys(t *testing.T) {
 	}
 }
 
-// TestASharedAccountWithoutBoundsIsSaid and one with bounds is not.
-func TestASharedAccountWithoutBoundsIsSaid(t *testing.T) {
+// TestLoad_UnboundedSharedAccountIsNoted and one with bounds is not.
+func TestLoad_UnboundedSharedAccountIsNoted(t *testing.T) {
 	const account = "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, " +
 		"access: shared, service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}"
 	for _, row := range []struct {
@@ -497,8 +497,8 @@ func TestASharedAccountWithoutBoundsIsSaid(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatAPlatformNamesIsPinned: a platform must not choose which server gets the secret of an account.
-func TestAnIssuerThatAPlatformNamesIsPinned(t *testing.T) {
+// TestLoad_RequiresTheIssuerOfAPlatformsProvider: a platform must not choose which server gets the secret of an account.
+func TestLoad_RequiresTheIssuerOfAPlatformsProvider(t *testing.T) {
 	for given, want := range map[string]bool{"provider: EGI": false, "provider: EGI, issuer: https://c.example.org": true, "issuer: https://c.example.org": true} {
 		_, err := load("x.yaml", []byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, "+
 			"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}"), []string{"S=s"})
@@ -508,8 +508,8 @@ func TestAnIssuerThatAPlatformNamesIsPinned(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatAPlatformNamesIsSaid where the variables of the deployed service cannot pin it, and a variable of our own does not.
-func TestAnIssuerThatAPlatformNamesIsSaid(t *testing.T) {
+// TestLoad_UnpinnedIssuerIsNoted where the variables of the deployed service cannot pin it, and a variable of our own does not.
+func TestLoad_UnpinnedIssuerIsNoted(t *testing.T) {
 	deployed := []string{"KEYCLOAK_HOST=a.example.org", "KEYCLOAK_REALM=r", "KEYCLOAK_CLIENT_ID=a",
 		`BACKENDS={"https://b.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/id/secret"}}`}
 	const pin = "EODISPATCH_PLATFORMS_0_SERVICE_ACCOUNT_ISSUER=https://c.example.org"
@@ -527,8 +527,8 @@ func TestAnIssuerThatAPlatformNamesIsSaid(t *testing.T) {
 	}
 }
 
-// TestUnprotectedConnectionsAreSaid: of clients on a public listener, and to a PostgreSQL server elsewhere.
-func TestUnprotectedConnectionsAreSaid(t *testing.T) {
+// TestLoad_UnprotectedConnectionsAreNoted: of clients on a public listener, and to a PostgreSQL server elsewhere.
+func TestLoad_UnprotectedConnectionsAreNoted(t *testing.T) {
 	for given, want := range map[string]string{
 		"listen: 127.0.0.1:80": "", "listen: '[::1]:80'": "", "listen: localhost:80": "",
 		"listen: 0.0.0.0:80": "listen is not", "listen: ':80'": "listen is not",
@@ -547,8 +547,8 @@ func TestUnprotectedConnectionsAreSaid(t *testing.T) {
 	}
 }
 
-// TestEverySecretIsASecret: whatever a configuration may hold of secrets has the type that prints none, now and when more come.
-func TestEverySecretIsASecret(t *testing.T) {
+// TestConfig_SecretsHaveTheirType: whatever a configuration may hold of secrets has the type that prints none, now and when more come.
+func TestConfig_SecretsHaveTheirType(t *testing.T) {
 	c := &Config{Platforms: []Platform{{Exchange: &Exchange{}, ServiceAccount: &ServiceAccount{}, Users: &Users{}}}}
 	secrets := 0
 	var fill func(reflect.Value, string)
@@ -590,7 +590,7 @@ func TestEverySecretIsASecret(t *testing.T) {
 }
 
 // Where the variables of the deployed service are set, one note names the switch for its clients, unless it is set.
-func TestTheSwitchForClientsOfTheDeployedService(t *testing.T) {
+func TestLoad_NotesTheCompatibilitySwitch(t *testing.T) {
 	deployed := []string{"KEYCLOAK_HOST=idp.example.org", "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=dispatch", "KEYCLOAK_CLIENT_SECRET=s",
 		`BACKENDS={"https://openeo.example.org":{"auth_method":"USER_CREDENTIALS","token_provider":"cdse","token_prefix":"oidc/CDSE"}}`}
 	named := func(environ []string) (n int) {

@@ -14,8 +14,8 @@ import (
 // smaller divides the sizes of costly areas: the race detector slows these tests ten times.
 var smaller = 1
 
-// TestOrientIsExact: both exact ways agree where floating point cannot tell.
-func TestOrientIsExact(t *testing.T) {
+// TestOrient_IsExact: both exact ways agree where floating point cannot tell.
+func TestOrient_IsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	zero := 0
 	for range 20_000 {
@@ -104,8 +104,8 @@ func diagonal(n int) string {
 	return ring(points...)
 }
 
-// TestCostOfAreas: no area of 1 MiB costs more than its steps, which are a second of CPU; what does is refused.
-func TestCostOfAreas(t *testing.T) {
+// TestTiles_CostOfAreas: no area of 1 MiB costs more than its steps, which are a second of CPU; what does is refused.
+func TestTiles_CostOfAreas(t *testing.T) {
 	for name, area := range map[string]string{
 		"comb":     comb(6_000/smaller, -20, -60, 20, 60),
 		"rungs":    rungs(8_000 / smaller),
@@ -138,8 +138,8 @@ func TestCostOfAreas(t *testing.T) {
 	}
 }
 
-// TestTilesHeedTheContext: a client that has left stops the work.
-func TestTilesHeedTheContext(t *testing.T) {
+// TestTiles_EndWithTheContext: a client that has left stops the work.
+func TestTiles_EndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m := budget.TilesSteps.Meter(ctx)

@@ -45,7 +45,7 @@ func alongParallel(lat, west, east float64) float64 {
 	return 6378137 / math.Sqrt(1-0.0066943799901413165*s*s) * math.Cos(lat*math.Pi/180) * (east - west) * math.Pi / 180
 }
 
-func TestCellsAreAsLargeAsTheySay(t *testing.T) {
+func TestGrid_CellsHaveTheirSize(t *testing.T) {
 	for g := range All() {
 		for row := range g.cols {
 			c := g.cell(row, g.cols[row]/2)
@@ -62,7 +62,7 @@ func TestCellsAreAsLargeAsTheySay(t *testing.T) {
 	}
 }
 
-func TestTheGridCoversTheGlobe(t *testing.T) {
+func TestGrid_CoversTheGlobe(t *testing.T) {
 	for g := range All() {
 		if g.rows[0] != -90 || g.rows[len(g.rows)-1] != 90 || len(g.rows) != len(g.cols)+1 {
 			t.Errorf("%s: rows from %v to %v", g.Name, g.rows[0], g.rows[len(g.rows)-1])
@@ -75,7 +75,7 @@ func TestTheGridCoversTheGlobe(t *testing.T) {
 	}
 }
 
-func TestFaultsNameTheirPlace(t *testing.T) {
+func TestNewArea_FaultsNameTheirPlace(t *testing.T) {
 	square := Ring{{0, 0}, {9, 0}, {9, 9}, {0, 9}, {0, 0}}
 	for name, c := range map[string]struct {
 		area MultiPolygon
@@ -106,7 +106,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	}
 }
 
-func TestNotANumberIsRefused(t *testing.T) {
+func TestNewArea_RefusesNaN(t *testing.T) {
 	if _, err := NewArea(MultiPolygon{{{{math.NaN(), 0}, {1, 0}, {1, 1}, {math.NaN(), 0}}}}); err == nil {
 		t.Error("NaN was taken for a longitude")
 	}
@@ -172,7 +172,7 @@ func area(t testing.TB, geojson string) *Area {
 	return a
 }
 
-func TestPieces(t *testing.T) {
+func TestTiles_Pieces(t *testing.T) {
 	for name, c := range map[string]struct {
 		grid, area string
 		cells      int
@@ -196,7 +196,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-func TestTheSameGroundHasTheSameCells(t *testing.T) {
+func TestTiles_SameGroundHasTheSameCells(t *testing.T) {
 	g := named(t, "20x20km")
 	ids := func(a *Area) string {
 		s := ""
@@ -212,8 +212,8 @@ func TestTheSameGroundHasTheSameCells(t *testing.T) {
 	}
 }
 
-// TestHostileLattice cuts polygons whose vertices lie on the grid's own lines and cut its cells in odd ways.
-func TestHostileLattice(t *testing.T) {
+// TestTiles_HostileLattice cuts polygons whose vertices lie on the grid's own lines and cut its cells in odd ways.
+func TestTiles_HostileLattice(t *testing.T) {
 	g := named(t, "250x250km")
 	pieces := 0
 	for seed := range uint64(400) {
@@ -256,9 +256,9 @@ func lattice(g *Grid, r *rand.Rand) MultiPolygon {
 	return MultiPolygon{p}
 }
 
-// TestPiecesAreMended cuts areas whose holes touch their shell as nearly as numbers allow. Rounding then puts a vertex on
+// TestTiles_PiecesAreMended cuts areas whose holes touch their shell as nearly as numbers allow. Rounding then puts a vertex on
 // the wrong side of an edge in a few pieces; without mend they are invalid.
-func TestPiecesAreMended(t *testing.T) {
+func TestTiles_PiecesAreMended(t *testing.T) {
 	g, broken := named(t, "20x20km"), 0
 	for seed := range uint64(3000 / smaller) {
 		a, err := NewArea(nearly(rand.New(rand.NewPCG(seed, 1))))
@@ -308,7 +308,7 @@ func tooth(r *rand.Rand, a, b, middle Point) Ring {
 	return Ring{tip, {in[0] + 0.3*r.Float64(), in[1]}, {in[0], in[1] + 0.3*r.Float64()}, tip}
 }
 
-func TestStarsKeepTheirArea(t *testing.T) {
+func TestTiles_StarsKeepTheirArea(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		lon, lat := rapid.Float64Range(-175, 175).Draw(rt, "lon"), rapid.Float64Range(-75, 75).Draw(rt, "lat")
 		n := rapid.IntRange(3, 60).Draw(rt, "points")
@@ -361,7 +361,7 @@ func TestSquareMetres(t *testing.T) {
 	}
 }
 
-func TestParseAreaSaysWhatIsWrong(t *testing.T) {
+func TestParseArea_SaysWhatIsWrong(t *testing.T) {
 	for raw, want := range map[string]string{
 		`5`:                                          "aoi: not a GeoJSON object",
 		`{"type":"Point","coordinates":[1,2]}`:       `aoi: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not "Point"`,
@@ -425,7 +425,7 @@ func ExampleGrid_Tiles() {
 }
 
 // An area is given back as RFC 7946 wants it: cut at the antimeridian, shells before their holes.
-func TestPolygonsOfAnArea(t *testing.T) {
+func TestArea_Polygons(t *testing.T) {
 	for _, c := range []struct{ raw, want string }{
 		{`{"type":"Polygon","coordinates":[[[0,0],[0,4],[4,4],[4,0],[0,0]],[[1,1],[2,1],[2,2],[1,2],[1,1]]]}`,
 			`{"type":"Polygon","coordinates":[[[0,0],[4,0],[4,4],[0,4],[0,0]],[[1,1],[1,2],[2,2],[2,1],[1,1]]]}`},

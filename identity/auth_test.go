@@ -25,9 +25,9 @@ func inPEM(key any) dispatch.Secret {
 	return dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))}))
 }
 
-// TestClientByKey: case 101, private_key_jwt. The client signs who it is for one provider, for a minute, each time anew, and
+// TestClientAuth_ByKey: case 101, private_key_jwt. The client signs who it is for one provider, for a minute, each time anew, and
 // sends no secret.
-func TestClientByKey(t *testing.T) {
+func TestClientAuth_ByKey(t *testing.T) {
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestClientByKey(t *testing.T) {
 	}
 }
 
-func TestWrongClientKeys(t *testing.T) {
+func TestClientAuth_RefusesWrongKeys(t *testing.T) {
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
@@ -121,8 +121,8 @@ func TestWrongClientKeys(t *testing.T) {
 	}
 }
 
-// TestRedirectIsNotFollowed with what proves the client: a provider that sends it elsewhere is misconfigured.
-func TestRedirectIsNotFollowed(t *testing.T) {
+// TestClient_FollowsNoRedirect with what proves the client: a provider that sends it elsewhere is misconfigured.
+func TestClient_FollowsNoRedirect(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"} {
 		away := func() (*http.Response, error) {
 			r := reply(307, "")

@@ -6,7 +6,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func TestClaimsOfACaller(t *testing.T) {
+func TestCaller_Has(t *testing.T) {
 	caller := func(claims fields) Caller {
 		return Caller{Token: dispatch.Secret(sign(`{"alg":"none"}`, claims.json(), nil) + "c2ln")}
 	}

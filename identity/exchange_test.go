@@ -68,8 +68,8 @@ func twoProviders(t *testing.T, answers map[string]func() (*http.Response, error
 	return p, sent
 }
 
-// TestExchangeRequests: exactly what each driver sends, and where. Case 101: no secret is in an address.
-func TestExchangeRequests(t *testing.T) {
+// TestExchange_Requests: exactly what each driver sends, and where. Case 101: no secret is in an address.
+func TestExchange_Requests(t *testing.T) {
 	own := func(more url.Values) url.Values {
 		more.Set("client_id", audience)
 		more.Set("client_secret", clientSecret.Reveal())
@@ -99,8 +99,8 @@ func TestExchangeRequests(t *testing.T) {
 	}
 }
 
-// TestExchangeAnswers: every answer of Keycloak 26.7.3 to each driver (case 92).
-func TestExchangeAnswers(t *testing.T) {
+// TestExchange_Responses: every answer of Keycloak 26.7.3 to each driver (case 92).
+func TestExchange_Responses(t *testing.T) {
 	const (
 		user, operator, passing = dispatch.SignInRequired, dispatch.Misconfigured, dispatch.Unavailable
 		broker, legacy          = "keycloak-broker", "keycloak-requested-issuer"
@@ -164,8 +164,8 @@ func TestExchangeAnswers(t *testing.T) {
 	}
 }
 
-// TestGrantFailsAtTheFirstProvider: the second is not asked then, and classes stay what they are.
-func TestGrantFailsAtTheFirstProvider(t *testing.T) {
+// TestJWTGrant_FailsAtTheFirstProvider: the second is not asked then, and classes stay what they are.
+func TestJWTGrant_FailsAtTheFirstProvider(t *testing.T) {
 	for description, kind := range map[string]dispatch.Kind{"Invalid token": dispatch.SignInRequired,
 		"Requested audience not available: x": dispatch.Misconfigured} {
 		p, sent := twoProviders(t, map[string]func() (*http.Response, error){pathToken: func() (*http.Response, error) {
@@ -286,8 +286,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOtherIssuer: case 61. A token of another issuer than the platform's is never given out, whatever driver got it.
-func TestOtherIssuer(t *testing.T) {
+// TestToken_RefusesAnotherIssuer: case 61. A token of another issuer than the platform's is never given out, whatever driver got it.
+func TestToken_RefusesAnotherIssuer(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"} {
 		stolen := sign(`{"alg":"none"}`, fields{"iss": "https://other.test", "exp": time.Now().Add(time.Hour).Unix()}.json(), nil) + "c2ln"
 		gives := func() (*http.Response, error) { return gives(stolen, nil), nil }
@@ -304,9 +304,9 @@ func TestOtherIssuer(t *testing.T) {
 	}
 }
 
-// TestNoExchangeRaces: 100 workers of one user and a cold cache make one exchange with each driver (case 93), and
+// TestExchange_NeverRaces: 100 workers of one user and a cold cache make one exchange with each driver (case 93), and
 // users do not wait for each other where no link can be lost.
-func TestNoExchangeRaces(t *testing.T) {
+func TestExchange_NeverRaces(t *testing.T) {
 	for driver, path := range map[string]string{"keycloak-broker": pathBroker, "keycloak-requested-issuer": pathToken,
 		"token-exchange": pathToken, "jwt-grant": pathPlatformToken} {
 		synctest.Test(t, func(t *testing.T) {

@@ -136,8 +136,8 @@ func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
 
 func of(u dispatch.UserID) dispatch.Account { return dispatch.Account("p/" + string(u)) }
 
-// TestAUserWhoIsAway: their session has ended, the process is another, days pass, and tokens still come.
-func TestAUserWhoIsAway(t *testing.T) {
+// TestGrants_UserIsNotConnected: their session has ended, the process is another, days pass, and tokens still come.
+func TestGrants_UserIsNotConnected(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
 	s.idp.Logout(simulator.BrokerRealm, "alice")
@@ -162,8 +162,8 @@ func TestAUserWhoIsAway(t *testing.T) {
 	}
 }
 
-// TestARenewedGrantIsKeptFirst: where it cannot be kept, what was got for it is not used.
-func TestARenewedGrantIsKeptFirst(t *testing.T) {
+// TestGrants_RenewedGrantIsStoredFirst: where it cannot be kept, what was got for it is not used.
+func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
 	s.vault = &broken{Vault: s.vault}
@@ -209,8 +209,8 @@ type names struct{ keyed }
 
 func (n *names) Lock(ctx context.Context, name string) (func(), error) { return n.enter(ctx, name) }
 
-// TestGrantsAreUsedByOneAtATime though two processes, and each often, want them when a token ends.
-func TestGrantsAreUsedByOneAtATime(t *testing.T) {
+// TestGrants_AreUsedByOneAtATime though two processes, and each often, want them when a token ends.
+func TestGrants_AreUsedByOneAtATime(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
 	locks := &names{}
@@ -233,8 +233,8 @@ func TestGrantsAreUsedByOneAtATime(t *testing.T) {
 	}
 }
 
-// TestADisabledUsersWorkStops when the tokens at hand have ended.
-func TestADisabledUsersWorkStops(t *testing.T) {
+// TestGrants_DisabledUsersWorkStops when the tokens at hand have ended.
+func TestGrants_DisabledUsersWorkStops(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
 	u := s.agrees(tokens, "alice")
@@ -282,8 +282,8 @@ func TestSessionGrants(t *testing.T) {
 	}
 }
 
-// TestASessionsGrantFollowsTheLastSession and never replaces an offline one.
-func TestASessionsGrantFollowsTheLastSession(t *testing.T) {
+// TestSessionGrants_FollowTheLastSession and never replaces an offline one.
+func TestSessionGrants_FollowTheLastSession(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
@@ -317,7 +317,7 @@ func TestASessionsGrantFollowsTheLastSession(t *testing.T) {
 	}
 }
 
-func TestAProviderWithoutSessionGrantsIsLeftAlone(t *testing.T) {
+func TestSessionGrants_ProviderWithoutThemIsLeftAlone(t *testing.T) {
 	s := newStage(t)
 	s.idp.NoSessionGrants = true
 	tokens := s.tokens(sessions)
@@ -334,8 +334,8 @@ func TestAProviderWithoutSessionGrantsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestRevoking takes the permission back at the provider and here, for its owner only.
-func TestRevoking(t *testing.T) {
+// TestRevoke takes the permission back at the provider and here, for its owner only.
+func TestRevoke(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
 	u := s.agrees(tokens, "alice")
@@ -459,8 +459,8 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 	}
 }
 
-// TestRevokingWhileTheProviderIsDown erases what is here.
-func TestRevokingWhileTheProviderIsDown(t *testing.T) {
+// TestRevoke_WhileTheProviderIsDown erases what is here.
+func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
 	u := s.agrees(tokens, "alice")
@@ -477,8 +477,8 @@ func TestRevokingWhileTheProviderIsDown(t *testing.T) {
 	}
 }
 
-// TestWhatWouldEndIsKept: grants and links of users with live work are used before half of their lives is over.
-func TestWhatWouldEndIsKept(t *testing.T) {
+// TestKeep_UsesWhatWouldExpire: grants and links of users with live work are used before half of their lives is over.
+func TestKeep_UsesWhatWouldExpire(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
@@ -502,9 +502,9 @@ func TestWhatWouldEndIsKept(t *testing.T) {
 	}
 }
 
-// TestProviderFailsForUsersWhoAreAway: case 95 for grants. 1,000 users are away and have work while our provider answers 500
+// TestGrants_ProviderFails: case 95 for grants. 1,000 users are away and have work while our provider answers 500
 // for five minutes: it is asked now and then, no grant is lost, and all goes on.
-func TestProviderFailsForUsersWhoAreAway(t *testing.T) {
+func TestGrants_ProviderFails(t *testing.T) {
 	const users, refresh = 1000, "refresh_token"
 	var mu sync.Mutex
 	now, failing, asked := time.Now(), false, 0

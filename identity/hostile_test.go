@@ -15,9 +15,9 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestAHostileProviderIsBounded plays every fault at every kind of request to an identity provider: it ends in its time, little is
+// TestClient_BoundsHostileProviders plays every fault at every kind of request to an identity provider: it ends in its time, little is
 // read, and it is an error.
-func TestAHostileProviderIsBounded(t *testing.T) {
+func TestClient_BoundsHostileProviders(t *testing.T) {
 	const host = "http://provider.example"
 	documents := map[string]simulator.Reply{
 		"/.well-known/openid-configuration": simulator.JSONReply(200, "", `{"issuer":"`+host+`","jwks_uri":"`+host+`/keys","token_endpoint":"`+host+`/token","revocation_endpoint":"`+host+`/revoke"}`),
@@ -66,8 +66,8 @@ func TestAHostileProviderIsBounded(t *testing.T) {
 	}
 }
 
-// TestKeysHaveASize: with a key of 400 KB each token that names it would take minutes.
-func TestKeysHaveASize(t *testing.T) {
+// TestKeys_HaveASize: with a key of 400 KB each token that names it would take minutes.
+func TestKeys_HaveASize(t *testing.T) {
 	for bits, good := range map[int]bool{1024: false, 2048: true, 4096: true, 32768: false, 3 << 20: false} {
 		n := base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", bits/8)))
 		keys, err := parseKeys(fmt.Appendf(nil, `[{"kty":"RSA","kid":"a","e":"AQAB","n":"%s"}]`, n))

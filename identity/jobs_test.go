@@ -57,10 +57,10 @@ func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 	return b
 }
 
-// TestJobsOutliveAnOutage: 50 users have two jobs each at a platform whose tokens last a minute, one after the other. Its
+// TestOutage_JobsContinue: 50 users have two jobs each at a platform whose tokens last a minute, one after the other. Its
 // provider answers 503 for a minute while jobs run and others wait. Two users at most must link again; nothing fails, all
 // others' jobs end by themselves, and theirs when they have linked.
-func TestJobsOutliveAnOutage(t *testing.T) {
+func TestOutage_JobsContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 50
 		n, tokens := world(t, "keycloak-broker", 0, nil)

@@ -29,7 +29,7 @@ func key(name string) dispatch.Secret {
 	return dispatch.Secret(name + ":" + base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf("%-32s", name))))
 }
 
-func TestKeysThatAreNotTaken(t *testing.T) {
+func TestParseKeyring_RefusesBadKeys(t *testing.T) {
 	short := base64.StdEncoding.EncodeToString([]byte("canary of sixteen"))
 	for _, text := range []dispatch.Secret{"", " ,\n", "canary", dispatch.Secret("a:" + short), "a:canary=", key("a") + "," + key("a"),
 		":" + key("a"), dispatch.Secret("a b:" + short)} {
@@ -42,8 +42,8 @@ func TestKeysThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestSealedTextsOpenInTheirPlaceOnly: no other row, user, issuer, key or byte.
-func TestSealedTextsOpenInTheirPlaceOnly(t *testing.T) {
+// TestKeyring_OpensInPlaceOnly: no other row, user, issuer, key or byte.
+func TestKeyring_OpensInPlaceOnly(t *testing.T) {
 	r := ring(t, key("k1"), key("k2"))
 	place := []string{"grants", "id", "ann", "https://idp"}
 	sealed := r.seal("canary", place...)
@@ -116,7 +116,7 @@ func (f *faster) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Gra
 	return f.Store.RenewGrant(ctx, g)
 }
 
-func TestRotation(t *testing.T) {
+func TestRotate(t *testing.T) {
 	v, old := vault(t), ring(t, key("old"))
 	for i := range 250 {
 		g := dispatch.Grant{ID: fmt.Sprint("g", i), Owner: dispatch.UserID(fmt.Sprint("u", i)), Issuer: "https://idp", Kind: dispatch.OfflineGrant}
@@ -143,7 +143,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestSharedTokensAreSealed(t *testing.T) {
+func TestTokenStore_EncryptsTokens(t *testing.T) {
 	v, r := vault(t), ring(t, key("k"))
 	s, end := NewTokenStore(v, r), time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	if got, _, err := s.Find(t.Context(), "a"); got != "" || err != nil {

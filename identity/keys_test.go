@@ -32,8 +32,8 @@ func verifies1(t *testing.T, v *Verifier, token dispatch.Secret) {
 	}
 }
 
-// TestKeyFlood: case 34.
-func TestKeyFlood(t *testing.T) {
+// TestKeys_Flood: case 34.
+func TestKeys_Flood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		v := runningVerifier(t, p)
@@ -60,8 +60,8 @@ func TestKeyFlood(t *testing.T) {
 	})
 }
 
-// TestKeyMissing: a client that goes on sending a token of an old key causes a fetch a minute, not one in 10 s.
-func TestKeyMissing(t *testing.T) {
+// TestKeys_Missing: a client that goes on sending a token of an old key causes a fetch a minute, not one in 10 s.
+func TestKeys_Missing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		v := runningVerifier(t, p)
@@ -76,8 +76,8 @@ func TestKeyMissing(t *testing.T) {
 	})
 }
 
-// TestKeyRotation: case 35, also while others send unknown keys.
-func TestKeyRotation(t *testing.T) {
+// TestKeys_Rotation: case 35, also while others send unknown keys.
+func TestKeys_Rotation(t *testing.T) {
 	for _, flood := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeProvider()
@@ -106,8 +106,8 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// TestKeyWithdrawn: case 36, for tokens that were verified before too, with and without requests meanwhile.
-func TestKeyWithdrawn(t *testing.T) {
+// TestKeys_Withdrawn: case 36, for tokens that were verified before too, with and without requests meanwhile.
+func TestKeys_Withdrawn(t *testing.T) {
 	for _, every := range []time.Duration{time.Second, maxKeyAge} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeProvider()
@@ -125,9 +125,9 @@ func TestKeyWithdrawn(t *testing.T) {
 	}
 }
 
-// TestKeysUnavailable: case 37. Whatever is wrong with the provider, known keys serve until they are stale; after that
+// TestKeys_Unavailable: case 37. Whatever is wrong with the provider, known keys serve until they are stale; after that
 // the answer is that the provider is down, not that the token is bad.
-func TestKeysUnavailable(t *testing.T) {
+func TestKeys_Unavailable(t *testing.T) {
 	redirect := reply(302, "")
 	redirect.Header.Set("Location", "https://attacker.test/keys")
 	for name, bad := range map[string]func(*http.Request) (*http.Response, error){
@@ -178,8 +178,8 @@ func TestKeysUnavailable(t *testing.T) {
 	}
 }
 
-// TestProviderDownAtStart: case 38.
-func TestProviderDownAtStart(t *testing.T) {
+// TestKeys_ProviderDownAtStart: case 38.
+func TestKeys_ProviderDownAtStart(t *testing.T) {
 	for name, bad := range map[string]func(*http.Request) (*http.Response, error){
 		"down": down, "hangs": hang, "another issuer": always(200, `{"issuer":"https://other.test","jwks_uri":"https://sign-in.test/realms/apex/certs"}`),
 		"keys over http": always(200, `{"issuer":"`+issuer+`","jwks_uri":"http://sign-in.test/realms/apex/certs"}`),
@@ -212,8 +212,8 @@ func TestProviderDownAtStart(t *testing.T) {
 	}
 }
 
-// TestWaitingEndsWithTheRequest: who asks does not wait longer than the request.
-func TestWaitingEndsWithTheRequest(t *testing.T) {
+// TestKeys_WaitingEndsWithTheRequest: who asks does not wait longer than the request.
+func TestKeys_WaitingEndsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		p.set(pathDiscovery, hang)
@@ -231,8 +231,8 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	})
 }
 
-// TestKeysMoved: the address of the keys is looked up again when it fails.
-func TestKeysMoved(t *testing.T) {
+// TestKeys_Moved: the address of the keys is looked up again when it fails.
+func TestKeys_Moved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		v := runningVerifier(t, p)
@@ -249,8 +249,8 @@ func TestKeysMoved(t *testing.T) {
 	})
 }
 
-// TestKeysOfNoUse: a published key that is not for signatures, or too weak, verifies nothing.
-func TestKeysOfNoUse(t *testing.T) {
+// TestKeys_Unusable: a published key that is not for signatures, or too weak, verifies nothing.
+func TestKeys_Unusable(t *testing.T) {
 	weak := must(rsa.GenerateKey(rand.Reader, 1024))
 	for name, test := range map[string]struct {
 		key   jose.JSONWebKey
@@ -270,8 +270,8 @@ func TestKeysOfNoUse(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: case 80, for verified tokens, unknown keys and users.
-func TestMemoryIsBounded(t *testing.T) {
+// TestVerifier_BoundsMemory: case 80, for verified tokens, unknown keys and users.
+func TestVerifier_BoundsMemory(t *testing.T) {
 	const many = 100_000
 	before := heap()
 	verifiedTokens := newLRU[int, verified](maxVerified)

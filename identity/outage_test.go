@@ -137,9 +137,9 @@ func (o *outcome) note(err error) {
 	}
 }
 
-// TestOutageCostsNoLinks: 50 linked users whose stored tokens must be renewed, and the platform's token endpoint answers 503
+// TestGate_OutageCostsNoLinks: 50 linked users whose stored tokens must be renewed, and the platform's token endpoint answers 503
 // for a minute: at most two links are lost, and all else goes on by itself.
-func TestOutageCostsNoLinks(t *testing.T) {
+func TestGate_OutageCostsNoLinks(t *testing.T) {
 	const users = 50
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		for _, issuer := range []string{simulated + "/realms/platform", ""} { // where its provider can be asked, and where it is not known
@@ -166,8 +166,8 @@ func TestOutageCostsNoLinks(t *testing.T) {
 	}
 }
 
-// TestOutageForReplicas: what one learns from the end of a link, all heed.
-func TestOutageForReplicas(t *testing.T) {
+// TestGate_OutageOfReplicas: what one learns from the end of a link, all heed.
+func TestGate_OutageOfReplicas(t *testing.T) {
 	for _, issuer := range []string{simulated + "/realms/platform", ""} {
 		synctest.Test(t, func(t *testing.T) {
 			const users = 50
@@ -207,8 +207,8 @@ func TestOutageForReplicas(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAProviderThatHangs: while one is asked whether it is back, all others are told at once to come later.
-func TestNobodyWaitsForAProviderThatHangs(t *testing.T) {
+// TestGate_NobodyWaitsForAHangingProvider: while one is asked whether it is back, all others are told at once to come later.
+func TestGate_NobodyWaitsForAHangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, tokens := world(t, "keycloak-broker", 3, nil)
 		n.idp.Behave(simulator.Conduct{Status: 503})
@@ -232,8 +232,8 @@ func TestNobodyWaitsForAProviderThatHangs(t *testing.T) {
 	})
 }
 
-// TestLinksEndThoughTheProviderIsWell: what ends links and yet refuses as one that lives is not trusted for long.
-func TestLinksEndThoughTheProviderIsWell(t *testing.T) {
+// TestGate_LinksEndThoughTheProviderWorks: what ends links and yet refuses as one that lives is not trusted for long.
+func TestGate_LinksEndThoughTheProviderWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 50
 		n, tokens := world(t, "keycloak-broker", users, nil)
@@ -261,8 +261,8 @@ func TestLinksEndThoughTheProviderIsWell(t *testing.T) {
 	})
 }
 
-// TestProviderFails: case 95. Our provider answers 500 for five minutes, and 1,000 users have work.
-func TestProviderFails(t *testing.T) {
+// TestGate_ProviderFails: case 95. Our provider answers 500 for five minutes, and 1,000 users have work.
+func TestGate_ProviderFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 1000
 		n, tokens := world(t, "keycloak-broker", users, nil)
@@ -324,9 +324,9 @@ func (m *memory) Put(_ context.Context, name string, token dispatch.Secret, expi
 	return m.fault
 }
 
-// TestReplicas: case 93. Two replicas make one exchange for a user, when the cache is cold, at each renewal and after a
+// TestExchange_ReplicasShareTokens: case 93. Two replicas make one exchange for a user, when the cache is cold, at each renewal and after a
 // refusal, though the provider's refresh tokens are good for one use (case 94).
-func TestReplicas(t *testing.T) {
+func TestExchange_ReplicasShareTokens(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		synctest.Test(t, func(t *testing.T) {
 			shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
@@ -369,8 +369,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestSharedTokenIsRefused: what one replica was refused is not taken from the store again.
-func TestSharedTokenIsRefused(t *testing.T) {
+// TestTokenStore_RefusedTokenIsNotReused: what one replica was refused is not taken from the store again.
+func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
 	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
 	n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
 	first, err := tokens.Token(t.Context(), "P/user0")
@@ -385,8 +385,8 @@ func TestSharedTokenIsRefused(t *testing.T) {
 	}
 }
 
-// TestDatabaseIsAway: without the lock nothing is exchanged, for that could cost the link; it is tried again.
-func TestDatabaseIsAway(t *testing.T) {
+// TestExchange_DatabaseUnavailable: without the lock nothing is exchanged, for that could cost the link; it is tried again.
+func TestExchange_DatabaseUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}, fault: context.DeadlineExceeded}
 		n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
@@ -403,8 +403,8 @@ func TestDatabaseIsAway(t *testing.T) {
 	})
 }
 
-// TestMixedTokens: case 61 on the simulator: what belongs to another provider is refused, and said to be the operator's.
-func TestMixedTokens(t *testing.T) {
+// TestToken_RefusesMixedIssuers: case 61 on the simulator: what belongs to another provider is refused, and said to be the operator's.
+func TestToken_RefusesMixedIssuers(t *testing.T) {
 	n, tokens := world(t, "keycloak-requested-issuer", 1, nil)
 	n.idp.Behave(simulator.Conduct{Mixed: true})
 	if got, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Misconfigured) || got.Secret != "" {
@@ -412,8 +412,8 @@ func TestMixedTokens(t *testing.T) {
 	}
 }
 
-// TestWrongLifetimes: case 96 on the simulator, whose tokens tell their own end.
-func TestWrongLifetimes(t *testing.T) {
+// TestToken_WrongLifetimes: case 96 on the simulator, whose tokens tell their own end.
+func TestToken_WrongLifetimes(t *testing.T) {
 	for _, said := range []any{0, -1, "300", json.RawMessage("null"), 1795250000, "soon"} {
 		synctest.Test(t, func(t *testing.T) {
 			n, tokens := world(t, "keycloak-broker", 1, nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestLinking: the user is told what an exchange shows, and not what the provider lists.
-func TestLinking(t *testing.T) {
+// TestLink: the user is told what an exchange shows, and not what the provider lists.
+func TestLink(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
 	bob := s.comes(tokens, "bob")
@@ -54,8 +54,8 @@ func TestLinking(t *testing.T) {
 	}
 }
 
-// TestTheWayThere asks for no more than is needed, and shows no secret.
-func TestTheWayThere(t *testing.T) {
+// TestBegin asks for no more than is needed, and shows no secret.
+func TestBegin(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens())
 	for _, row := range []struct {
@@ -101,8 +101,8 @@ func TestTheWayThere(t *testing.T) {
 	}
 }
 
-// TestWaysBackThatAreNotTaken: each leaves everything as it was.
-func TestWaysBackThatAreNotTaken(t *testing.T) {
+// TestFinish_RefusesForgedReturns: each leaves everything as it was.
+func TestFinish_RefusesForgedReturns(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
 	signIns, alice := s.signIns(tokens), s.user("alice")
@@ -202,8 +202,8 @@ func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// TestAProviderThatDoesNotNameItself may leave its name out, but nobody else may give theirs (case 101).
-func TestAProviderThatDoesNotNameItself(t *testing.T) {
+// TestFinish_ProviderThatDoesNotNameItself may leave its name out, but nobody else may give theirs (case 101).
+func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
 		c.Client = upstream.New(upstream.Config{Development: true, Transport: altering(func(_ string, said map[string]any) { delete(said, "authorization_response_iss_parameter_supported") })})
@@ -221,8 +221,8 @@ func TestAProviderThatDoesNotNameItself(t *testing.T) {
 	}
 }
 
-// TestWhoCameBack is told by an ID token that is for this sign-in, and by an access token that is the same user's (case 100).
-func TestWhoCameBack(t *testing.T) {
+// TestFinish_ChecksTheUser is told by an ID token that is for this sign-in, and by an access token that is the same user's (case 100).
+func TestFinish_ChecksTheUser(t *testing.T) {
 	s := newStage(t)
 	signIn := func(alter func(said map[string]any, nonce string)) error {
 		var nonce string
@@ -279,7 +279,7 @@ func TestWhoCameBack(t *testing.T) {
 	}
 }
 
-func TestInvitations(t *testing.T) {
+func TestInvite(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens())
 	invitation := signIns.Invite("iss user name")

@@ -80,7 +80,7 @@ func issuing(life time.Duration) func(url.Values) *http.Response {
 	}
 }
 
-func TestOpenPlatform(t *testing.T) {
+func TestToken_OpenPlatform(t *testing.T) {
 	p := newFakeProvider()
 	tokens := newTokens(t, p, nil)
 	got, err := tokens.Token(t.Context(), "open/open")
@@ -96,8 +96,8 @@ func TestOpenPlatform(t *testing.T) {
 	}
 }
 
-// TestRequests: exactly what is sent to token endpoints, as Keycloak 26 takes it.
-func TestRequests(t *testing.T) {
+// TestToken_Requests: exactly what is sent to token endpoints, as Keycloak 26 takes it.
+func TestToken_Requests(t *testing.T) {
 	p := newFakeProvider()
 	tokens := newTokens(t, p, nil)
 	for _, test := range []struct {
@@ -124,8 +124,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestOneForAll: whoever asks shares one token, which is renewed before its end without a wait, and case 93.
-func TestOneForAll(t *testing.T) {
+// TestToken_OneRequestForAll: whoever asks shares one token, which is renewed before its end without a wait, and case 93.
+func TestToken_OneRequestForAll(t *testing.T) {
 	for _, a := range []dispatch.Account{"shared/shared", account("cdse")} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeProvider()
@@ -182,8 +182,8 @@ func answerToken(p *fakeProvider, r *http.Request) *http.Response {
 	return p.token(form)
 }
 
-// TestOneExchangePerAlias: two platforms behind one alias share the user's token: their exchanges must not race.
-func TestOneExchangePerAlias(t *testing.T) {
+// TestToken_OneExchangePerAlias: two platforms behind one alias share the user's token: their exchanges must not race.
+func TestToken_OneExchangePerAlias(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		p.token = issuing(time.Minute)
@@ -204,8 +204,8 @@ func TestOneExchangePerAlias(t *testing.T) {
 	})
 }
 
-// TestAnswers: every answer of Keycloak 26.7.3 to the legacy exchange (case 92), and what else may come.
-func TestAnswers(t *testing.T) {
+// TestToken_Responses: every answer of Keycloak 26.7.3 to the legacy exchange (case 92), and what else may come.
+func TestToken_Responses(t *testing.T) {
 	keycloak := func(status int, code, description string) func() (*http.Response, error) {
 		return func() (*http.Response, error) {
 			return reply(status, fields{"error": code, "error_description": description,
@@ -277,8 +277,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestHangingProvider: nobody waits longer than the request, nor for ever.
-func TestHangingProvider(t *testing.T) {
+// TestToken_HangingProvider: nobody waits longer than the request, nor for ever.
+func TestToken_HangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		p.set(pathToken, hang)
@@ -301,8 +301,8 @@ func TestHangingProvider(t *testing.T) {
 	})
 }
 
-// TestFailureIsNotRepeatedAtOnce, but soon, and at once with another token of the user.
-func TestFailureIsNotRepeatedAtOnce(t *testing.T) {
+// TestToken_FailureIsNotRepeatedAtOnce, but soon, and at once with another token of the user.
+func TestToken_FailureIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		p.token = func(url.Values) *http.Response {
@@ -325,8 +325,8 @@ func TestFailureIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a provider that asks us to wait is not asked sooner.
-func TestRetryAfter(t *testing.T) {
+// TestToken_RetryAfter: a provider that asks us to wait is not asked sooner.
+func TestToken_RetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		p.token = func(url.Values) *http.Response {
@@ -351,8 +351,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestOutageAtRenewal: a token that still lasts goes on being used, until it could end on its way.
-func TestOutageAtRenewal(t *testing.T) {
+// TestToken_OutageAtRenewal: a token that still lasts goes on being used, until it could end on its way.
+func TestToken_OutageAtRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		p.token = issuing(time.Minute)
@@ -381,8 +381,8 @@ func TestOutageAtRenewal(t *testing.T) {
 	})
 }
 
-// TestSubjects: whose token is used, and when there is none.
-func TestSubjects(t *testing.T) {
+// TestOffer: whose token is used, and when there is none.
+func TestOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		var sent string
@@ -421,8 +421,8 @@ func TestSubjects(t *testing.T) {
 	})
 }
 
-// TestDeadSubject: a token that the issuer takes no more makes room for one that ends sooner.
-func TestDeadSubject(t *testing.T) {
+// TestToken_ExpiredSubject: a token that the issuer takes no more makes room for one that ends sooner.
+func TestToken_ExpiredSubject(t *testing.T) {
 	p := newFakeProvider()
 	p.token = func(form url.Values) *http.Response {
 		if form.Get("subject_token") == subjectToken.Reveal() {
@@ -466,9 +466,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSameRefusedTokenAgain: Keycloak hands out the stored token until less than 5 s are left, dead or not. It is never
+// TestRefused_SameTokenAgain: Keycloak hands out the stored token until less than 5 s are left, dead or not. It is never
 // given out again, and Keycloak is not stormed.
-func TestSameRefusedTokenAgain(t *testing.T) {
+func TestRefused_SameTokenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		ends := time.Now().Add(5 * time.Minute)
@@ -505,8 +505,8 @@ func TestSameRefusedTokenAgain(t *testing.T) {
 	})
 }
 
-// TestLifetimes: case 96. However wrong expires_in is, a token is kept for a sane time.
-func TestLifetimes(t *testing.T) {
+// TestToken_Lifetimes: case 96. However wrong expires_in is, a token is kept for a sane time.
+func TestToken_Lifetimes(t *testing.T) {
 	for raw, want := range map[string]time.Duration{
 		`300`: 300 * time.Second, `"300"`: 300 * time.Second, `299.9`: 299 * time.Second, `86400`: 24 * time.Hour,
 		``: defaultLife, `null`: defaultLife, `0`: defaultLife, `-5`: defaultLife, `"soon"`: defaultLife, `{}`: defaultLife,
@@ -531,8 +531,8 @@ func TestLifetimes(t *testing.T) {
 	})
 }
 
-// TestEndOfJWT: what a token says itself counts more than expires_in, up to the cap.
-func TestEndOfJWT(t *testing.T) {
+// TestToken_ExpiryOfAJWT: what a token says itself counts more than expires_in, up to the cap.
+func TestToken_ExpiryOfAJWT(t *testing.T) {
 	c := &client{now: func() time.Time { return noon }}
 	for _, test := range []struct {
 		payload string
@@ -552,8 +552,8 @@ func TestEndOfJWT(t *testing.T) {
 	}
 }
 
-// TestServiceAccountByIssuer: the token endpoint by discovery, also where only the platform knows the issuer.
-func TestServiceAccountByIssuer(t *testing.T) {
+// TestServiceAccount_ByIssuer: the token endpoint by discovery, also where only the platform knows the issuer.
+func TestServiceAccount_ByIssuer(t *testing.T) {
 	for name, test := range map[string]struct {
 		account ServiceAccount
 		kind    dispatch.Kind
@@ -586,7 +586,7 @@ func TestServiceAccountByIssuer(t *testing.T) {
 	}
 }
 
-func TestTokensConfiguration(t *testing.T) {
+func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 	p := newFakeProvider()
 	for want, change := range map[string]func(*TokensConfig){
 		"no HTTP client":          func(c *TokensConfig) { c.Client = nil },
@@ -613,8 +613,8 @@ func TestTokensConfiguration(t *testing.T) {
 	}
 }
 
-// TestNoSecretShows: whatever providers echo, and whatever is printed.
-func TestNoSecretShows(t *testing.T) {
+// TestErrors_ContainNoSecret: whatever providers echo, and whatever is printed.
+func TestErrors_ContainNoSecret(t *testing.T) {
 	canaries := []string{clientSecret.Reveal(), accountSecret.Reveal(), subjectToken.Reveal(), "canary-platform-token"}
 	check := func(what string, values ...any) {
 		t.Helper()

@@ -47,8 +47,8 @@ func rsHeader(changes fields) string {
 
 func rsPayload(payload string) string { return sign(rs256.json(), payload, rsaKey()) }
 
-// TestGoodTokens: what must be taken.
-func TestGoodTokens(t *testing.T) {
+// TestVerify_AcceptsGoodTokens: what must be taken.
+func TestVerify_AcceptsGoodTokens(t *testing.T) {
 	rsaOnly := jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "rsa"}
 	for _, test := range []struct {
 		name, token string
@@ -119,8 +119,8 @@ func refused(t *testing.T, err error, token string) {
 	}
 }
 
-// TestRefusedTokens: cases 4 to 32 of the security cases, and the lower half of 39.
-func TestRefusedTokens(t *testing.T) {
+// TestVerify_RefusesBadTokens: cases 4 to 32 of the security cases, and the lower half of 39.
+func TestVerify_RefusesBadTokens(t *testing.T) {
 	good := rsToken(nil)
 	part := strings.Split(good, ".")
 	evil := "https://attacker.test/keys"
@@ -260,8 +260,8 @@ func TestRefusedTokens(t *testing.T) {
 	}
 }
 
-// TestRefusedUnread: what cannot be a token costs nothing, not even when there are no keys yet.
-func TestRefusedUnread(t *testing.T) {
+// TestVerify_RefusesUnread: what cannot be a token costs nothing, not even when there are no keys yet.
+func TestVerify_RefusesUnread(t *testing.T) {
 	p := newFakeProvider()
 	v := verifierAt(t, p, noon, nil)
 	for _, token := range []string{"", "garbage", "a.b.c", strings.Repeat("e", 1<<20), sign(`{"alg":"none"}`, "{}", nil) + "A"} {
@@ -282,8 +282,8 @@ func encrypted(t *testing.T) string {
 	return must(must(e.Encrypt([]byte(bearer(noon).json()))).CompactSerialize())
 }
 
-// TestSameSubjectOfTwoIssuers: case 33.
-func TestSameSubjectOfTwoIssuers(t *testing.T) {
+// TestVerify_SameSubjectOfTwoIssuers: case 33.
+func TestVerify_SameSubjectOfTwoIssuers(t *testing.T) {
 	const other = "https://sign-in.test/realms/other"
 	p := newFakeProvider()
 	p.set("/realms/other/.well-known/openid-configuration", always(200,
@@ -302,8 +302,8 @@ func TestSameSubjectOfTwoIssuers(t *testing.T) {
 	}
 }
 
-// TestClockSkew: case 39.
-func TestClockSkew(t *testing.T) {
+// TestVerify_ClockSkew: case 39.
+func TestVerify_ClockSkew(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		claims fields
@@ -327,8 +327,8 @@ func TestClockSkew(t *testing.T) {
 	}
 }
 
-// TestRememberedTokenExpires: a token that was verified before is held to the clock all the same.
-func TestRememberedTokenExpires(t *testing.T) {
+// TestVerify_RememberedTokenExpires: a token that was verified before is held to the clock all the same.
+func TestVerify_RememberedTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		v := runningVerifier(t, p)
@@ -348,7 +348,7 @@ func runningVerifier(t *testing.T, p *fakeProvider) *Verifier {
 	return verifierAt(t, p, time.Time{}, func(c *Config) { c.Now = time.Now })
 }
 
-func TestVerifierConfiguration(t *testing.T) {
+func TestNewVerifier_ChecksTheConfiguration(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"18 no audience":    func(c *Config) { c.Audience = nil },
 		"18 empty audience": func(c *Config) { c.Audience = []string{"a", ""} },
@@ -371,8 +371,8 @@ func TestVerifierConfiguration(t *testing.T) {
 	}
 }
 
-// TestVerifierOverHTTP: with the network of the system, and tokens signed by go-jose.
-func TestVerifierOverHTTP(t *testing.T) {
+// TestVerify_OverHTTP: with the network of the system, and tokens signed by go-jose.
+func TestVerify_OverHTTP(t *testing.T) {
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	defer server.Close()

@@ -46,7 +46,7 @@ func circle() string {
 // tree is a recursive schema that looks twice at each level of a value.
 const tree = `{"$ref":"#/definitions/t","definitions":{"t":{"allOf":[{"properties":{"a":{"$ref":"#/definitions/t"}}},{"properties":{"a":{"$ref":"#/definitions/t"}}}]}}}`
 
-func TestCostOfSchemas(t *testing.T) {
+func TestSchemas_Cost(t *testing.T) {
 	for name, row := range map[string]struct{ schema, value string }{
 		"1 KB of keywords of the wrong form":   {nested(41), `"x"`},
 		"references that fan out, anyOf":       {fan("anyOf", 30, 2), `"x"`},
@@ -78,8 +78,8 @@ func TestCostOfSchemas(t *testing.T) {
 	}
 }
 
-// TestCostOfComparing: what is compared with a value counts with all of its depth and digits, as often as it is compared.
-func TestCostOfComparing(t *testing.T) {
+// TestCheck_CostOfComparing: what is compared with a value counts with all of its depth and digits, as often as it is compared.
+func TestCheck_CostOfComparing(t *testing.T) {
 	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
 	alternatives := func(schema string, n int) string {
 		return `{"anyOf":[` + strings.Repeat(schema+",", n) + `{"type":"array"}]}`
@@ -105,7 +105,7 @@ func TestCostOfComparing(t *testing.T) {
 	}
 }
 
-func TestHugeNumbersAreRefused(t *testing.T) {
+func TestCheck_RefusesHugeNumbers(t *testing.T) {
 	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(`{"type":"array","items":{"type":"number","maximum":5}}`)}})
 	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
 		err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":[` + number + `]}`)}, nil)
@@ -115,8 +115,8 @@ func TestHugeNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// TestLocalReferencesAreChecked: a value that does not fit what a reference leads to is a fault.
-func TestLocalReferencesAreChecked(t *testing.T) {
+// TestCheck_LocalReferences: a value that does not fit what a reference leads to is a fault.
+func TestCheck_LocalReferences(t *testing.T) {
 	for name, row := range map[string]struct{ schema, good, bad string }{
 		"definitions":            {`{"$ref":"#/definitions/n","definitions":{"n":{"type":"integer"}}}`, `1`, `"x"`},
 		"$defs":                  {`{"$ref":"#/$defs/n","$defs":{"n":{"type":"integer"}}}`, `1`, `"x"`},
@@ -145,8 +145,8 @@ func TestLocalReferencesAreChecked(t *testing.T) {
 	}
 }
 
-// TestOddSchemasAreWarnedOf: what is not understood is said, and the rest is checked.
-func TestOddSchemasAreWarnedOf(t *testing.T) {
+// TestWarning_OddSchemas: what is not understood is said, and the rest is checked.
+func TestWarning_OddSchemas(t *testing.T) {
 	for schema, warned := range map[string]string{
 		`{"type":"integer","required":1}`:                     `"required" is not a list of names`,
 		`{"type":"integer","allOf":[{"$ref":"#/nowhere"}]}`:   `the reference "#/nowhere" leads nowhere`,
@@ -165,7 +165,7 @@ func TestOddSchemasAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestChecksHeedTheirContext(t *testing.T) {
+func TestCheck_EndsWithItsContext(t *testing.T) {
 	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(tree)}})
 	ctx := done(t)
 	err := set.Check(ctx, dispatch.Request{Parameters: json.RawMessage(`{"p":{"a":1}}`)}, nil)

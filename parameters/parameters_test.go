@@ -18,8 +18,8 @@ func described(schema string) dispatch.Parameter {
 	return Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(schema)})
 }
 
-// TestTypes holds the type of every shape of schema that is known from the field.
-func TestTypes(t *testing.T) {
+// TestDescribe_Types holds the type of every shape of schema that is known from the field.
+func TestDescribe_Types(t *testing.T) {
 	const bbox = `{"type":"object","subtype":"bounding-box","required":["west","south","east","north"],
 		"properties":{"west":{"type":"number"},"south":{"type":"number"},"east":{"type":"number"},"north":{"type":"number"},
 		"crs":{"anyOf":[{"type":"integer","subtype":"epsg-code"},{"type":"string","subtype":"wkt2-definition"}]}}}`
@@ -80,7 +80,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func TestWhatASchemaSays(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ schema, options, def, bounds, null string }{
 		{`{"type":"string","enum":["2021","2022"]}`, `"2021" "2022"`, "", "", ""},
 		{`{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `"B02" "B03"`, `["B02"]`, "", ""},
@@ -114,8 +114,8 @@ func TestWhatASchemaSays(t *testing.T) {
 	}
 }
 
-// TestShapes holds which values are taken, and in which form they go on. An empty form: refused.
-func TestShapes(t *testing.T) {
+// TestShape holds which values are taken, and in which form they go on. An empty form: refused.
+func TestShape(t *testing.T) {
 	const (
 		corners  = `{"type":"object","subtype":"bounding-box"}`
 		ogc      = `{"allOf":[{"format":"ogc-bbox"},{"$ref":"https://schemas.example.org/bbox.yaml"}]}`
@@ -184,9 +184,9 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestTheAntimeridian holds what becomes of areas on both sides of it: in OGC API a box from west to east over it, in openEO,
+// TestShape_Antimeridian holds what becomes of areas on both sides of it: in OGC API a box from west to east over it, in openEO,
 // which does not say such boxes, a fault. An empty box: refused.
-func TestTheAntimeridian(t *testing.T) {
+func TestShape_Antimeridian(t *testing.T) {
 	const (
 		corners = `{"type":"object","subtype":"bounding-box"}`
 		ogc     = `{"allOf":[{"format":"ogc-bbox"},{"$ref":"https://schemas.example.org/bbox.yaml"}]}`
@@ -242,7 +242,7 @@ func TestTheAntimeridian(t *testing.T) {
 	}
 }
 
-func TestArgumentsTellAllFaultsAtOnce(t *testing.T) {
+func TestArguments_ListsAllFaults(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{
 		Describe(dispatch.Parameter{Name: "extent", Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)}),
 		Describe(dispatch.Parameter{Name: "bands", Schema: json.RawMessage(`{"type":"array","items":{"type":"string","enum":["B02"]}}`)}),
@@ -264,7 +264,7 @@ func TestArgumentsTellAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatAreRightStayAsTheyAre(t *testing.T) {
+func TestArguments_KeepsValidValues(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x", Schema: json.RawMessage(`{"type":"number"}`)})})
 	raw := json.RawMessage(`{ "x" : 1.10 }`)
 	if got, faults := s.Arguments(nil, raw, ""); faults != nil || !bytes.Equal(got, raw) {
@@ -272,8 +272,8 @@ func TestArgumentsThatAreRightStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestEverySchemaIsDescribed takes schemas at random, also ones that are none.
-func TestEverySchemaIsDescribed(t *testing.T) {
+// TestDescribe_EverySchema takes schemas at random, also ones that are none.
+func TestDescribe_EverySchema(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(anySchema(3).Draw(t, "schema"))
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/parameters"
 )
 
-// TestUncheckedIsShort: a warning has at most 500 bytes, however many and long the names are that a stranger's document has.
-func TestUncheckedIsShort(t *testing.T) {
+// TestUnchecked_IsShort: a warning has at most 500 bytes, however many and long the names are that a stranger's document has.
+func TestUnchecked_IsShort(t *testing.T) {
 	var described []dispatch.Parameter
 	given := map[string]int{}
 	for i := range 100 {
@@ -29,8 +29,8 @@ func TestUncheckedIsShort(t *testing.T) {
 	}
 }
 
-// TestWarningsOfOneSchema: parameters that have the same schema are warned of in the same words.
-func TestWarningsOfOneSchema(t *testing.T) {
+// TestWarning_OfOneSchema: parameters that have the same schema are warned of in the same words.
+func TestWarning_OfOneSchema(t *testing.T) {
 	schema := json.RawMessage(`{"properties":{"a":{"required":1},"b":{"required":1}}}`)
 	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: schema}, {Name: "q", Schema: schema}})
 	if p, q := set.Warning("p"), set.Warning("q"); p == "" || q != strings.Replace(p, `"p"`, `"q"`, 1) {

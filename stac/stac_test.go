@@ -19,7 +19,7 @@ func object(t *testing.T, raw string) (o Object) {
 }
 
 // What is valid stays, digit for digit.
-func TestCompleteKeepsWhatIsValid(t *testing.T) {
+func TestComplete_KeepsWhatIsValid(t *testing.T) {
 	const valid = `{"assets":{"a":{"href":"https://x.example/a","file:size":12345678901234567890}},"description":"d","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]},"temporal":{"interval":[["2026-01-01T00:00:00+00:00",null]]}},"id":"c","keywords":["k"],"license":"CC-BY-4.0","links":[{"rel":"about","href":"https://x.example/"}],"providers":[{"name":"p","roles":["host"]}],"stac_extensions":["https://e.example/schema.json"],"stac_version":"1.1.0","summaries":{"gsd":[10.0],"r":{"minimum":1,"maximum":2}},"title":"T","type":"Collection","x:own":0.10}`
 	c := object(t, valid)
 	Complete(c, "other", Extent{})
@@ -28,7 +28,7 @@ func TestCompleteKeepsWhatIsValid(t *testing.T) {
 	}
 }
 
-func TestCompleteTellsWhatIsKnown(t *testing.T) {
+func TestComplete_AddsWhatIsKnown(t *testing.T) {
 	var e Extent
 	e.AddBox([]float64{4, 51, 5, 52})
 	e.AddTime("2026-01-01")
@@ -59,7 +59,7 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-func TestAddBox(t *testing.T) {
+func TestExtent_AddBox(t *testing.T) {
 	for _, c := range []struct{ boxes, want string }{
 		{`[]`, `null`},
 		{`[[4,51,5,52],[3,50,4,51]]`, `[3,50,5,52]`},
@@ -85,7 +85,7 @@ func TestAddBox(t *testing.T) {
 }
 
 // The box of two holds both, whichever came first.
-func TestBoxesAreHeld(t *testing.T) {
+func TestExtent_ContainsItsBoxes(t *testing.T) {
 	longitude := rapid.IntRange(-180, 180)
 	within := func(x, west, east float64) bool {
 		if west <= east {
@@ -121,7 +121,7 @@ func TestBoxesAreHeld(t *testing.T) {
 	})
 }
 
-func TestCollectionWidens(t *testing.T) {
+func TestExtent_Collection(t *testing.T) {
 	var e Extent
 	e.Collection(object(t, `{"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}}}`))
 	if e.Box() != nil {

@@ -37,8 +37,8 @@ func inMemory(t *testing.T, c upstream.CacheConfig[string], test func(*testing.T
 	})
 }
 
-// TestCacheSharesRequests: all who miss the same at a time share one request, which outlives each of them.
-func TestCacheSharesRequests(t *testing.T) {
+// TestCache_SharesRequests: all who miss the same at a time share one request, which outlives each of them.
+func TestCache_SharesRequests(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		s := &source{value: "v", takes: time.Second}
 		gone, leave := context.WithTimeout(t.Context(), time.Millisecond)
@@ -61,9 +61,9 @@ func TestCacheSharesRequests(t *testing.T) {
 	})
 }
 
-// TestCachePausesGrow: a source that fails is asked after 5, 10, 20 s, up to the longest pause. An answer that is wrong is asked
+// TestCache_PausesGrow: a source that fails is asked after 5, 10, 20 s, up to the longest pause. An answer that is wrong is asked
 // for again within a minute. After a success the pauses begin anew.
-func TestCachePausesGrow(t *testing.T) {
+func TestCache_PausesGrow(t *testing.T) {
 	for _, c := range []struct {
 		err     error
 		longest time.Duration
@@ -101,9 +101,9 @@ func TestCachePausesGrow(t *testing.T) {
 	}
 }
 
-// TestCacheServesWhatIsOld while its source does not answer, or takes long, for a day at most, and never what its source
+// TestCache_ReturnsOldValues while its source does not answer, or takes long, for a day at most, and never what its source
 // took back.
-func TestCacheServesWhatIsOld(t *testing.T) {
+func TestCache_ReturnsOldValues(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		s := &source{value: "old"}
 		get := func() (string, error) { return c.Get(t.Context(), "k", s.ask) }
@@ -141,8 +141,8 @@ func TestCacheServesWhatIsOld(t *testing.T) {
 	})
 }
 
-// TestCacheOutlivesAPanic: a request runs in a goroutine of its own, where a panic would end the process.
-func TestCacheOutlivesAPanic(t *testing.T) {
+// TestCache_SurvivesAPanic: a request runs in a goroutine of its own, where a panic would end the process.
+func TestCache_SurvivesAPanic(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		_, err := c.Get(t.Context(), "k", func(context.Context, string) (string, error) { panic("bad document") })
 		if !dispatch.Is(err, dispatch.Internal) || errors.Unwrap(err) == nil {
@@ -151,8 +151,8 @@ func TestCacheOutlivesAPanic(t *testing.T) {
 	})
 }
 
-// TestCacheIsBounded: however many addresses users name, few are kept, and failures are forgotten before values.
-func TestCacheIsBounded(t *testing.T) {
+// TestCache_IsBounded: however many addresses users name, few are kept, and failures are forgotten before values.
+func TestCache_IsBounded(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		good, bad := &source{value: "good"}, &source{err: kind(dispatch.Invalid)}
 		if _, err := c.Get(t.Context(), "good", good.ask); err != nil {
@@ -177,8 +177,8 @@ func TestCacheIsBounded(t *testing.T) {
 	})
 }
 
-// TestCacheBoundsBytes keeps what was used last, and always what was just asked for.
-func TestCacheBoundsBytes(t *testing.T) {
+// TestCache_BoundsBytes keeps what was used last, and always what was just asked for.
+func TestCache_BoundsBytes(t *testing.T) {
 	const heavy = 20 << 20 // three of them fit into 64 MiB
 	inMemory(t, upstream.CacheConfig[string]{Size: func(string) int { return heavy }}, func(t *testing.T, c *upstream.Cache[string]) {
 		s := &source{value: "v"}

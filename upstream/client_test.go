@@ -56,7 +56,7 @@ func wantKind(t *testing.T, err error, want dispatch.Kind) *dispatch.Error {
 	return e
 }
 
-func TestStatusKinds(t *testing.T) {
+func TestDo_KindsOfStatuses(t *testing.T) {
 	cases := []struct {
 		status        int
 		pause         string
@@ -108,7 +108,7 @@ func TestStatusKinds(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestDo_RetryAfter(t *testing.T) {
 	cases := []struct {
 		pause, date string
 		want        time.Duration
@@ -136,7 +136,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // A failure before anything left is Unavailable; one after is Uncertain if the call has an effect.
-func TestFailures(t *testing.T) {
+func TestDo_Failures(t *testing.T) {
 	refusing := httptest.NewServer(nil)
 	refusing.Close()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -194,7 +194,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestLookupFailureIsUnavailable(t *testing.T) {
+func TestDo_LookupFailureIsUnavailable(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}
 	})})
@@ -203,7 +203,7 @@ func TestLookupFailureIsUnavailable(t *testing.T) {
 }
 
 // A transport that tells nothing about what it sent leaves doubt.
-func TestUnknownTransportFailureIsUncertain(t *testing.T) {
+func TestDo_UnknownTransportFailureIsUncertain(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, io.ErrUnexpectedEOF
 	})})
@@ -211,7 +211,7 @@ func TestUnknownTransportFailureIsUncertain(t *testing.T) {
 	wantKind(t, err, dispatch.Uncertain)
 }
 
-func TestNotSentWhenTimeIsOver(t *testing.T) {
+func TestDo_SendsNothingAfterTheDeadline(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		t.Error("it was sent")
 		return respond(r, 200, ""), nil
@@ -222,7 +222,7 @@ func TestNotSentWhenTimeIsOver(t *testing.T) {
 	wantKind(t, err, dispatch.Unavailable)
 }
 
-func TestTimeoutWithoutDeadline(t *testing.T) {
+func TestDo_TimeoutWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -240,7 +240,7 @@ func TestTimeoutWithoutDeadline(t *testing.T) {
 }
 
 // Go's transport repeats a request by itself on a reused connection that breaks, when it looks repeatable.
-func TestEffectIsSentOnce(t *testing.T) {
+func TestDo_SendsAnEffectOnce(t *testing.T) {
 	var posts atomic.Int32
 	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
@@ -267,7 +267,7 @@ func TestEffectIsSentOnce(t *testing.T) {
 
 // Many servers close a connection some time after an answer without saying so. What is sent then is lost, and nobody can
 // tell it from what was taken.
-func TestEffectMeetsNoOldConnection(t *testing.T) {
+func TestDo_UsesANewConnectionForAnEffect(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	var opened atomic.Int32
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -288,7 +288,7 @@ func TestEffectMeetsNoOldConnection(t *testing.T) {
 	}
 }
 
-func TestTokenGoesToItsOriginOnly(t *testing.T) {
+func TestDo_SendsATokenToItsOriginOnly(t *testing.T) {
 	cases := []struct {
 		url  string
 		sent bool
@@ -325,7 +325,7 @@ func TestTokenGoesToItsOriginOnly(t *testing.T) {
 	}
 }
 
-func TestRedirects(t *testing.T) {
+func TestDo_Redirects(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Error("another origin was asked")
 	}))
@@ -375,7 +375,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestDo_Limits(t *testing.T) {
 	bomb := func() []byte {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -476,7 +476,7 @@ func TestStream(t *testing.T) {
 	<-gone // closing ends the call
 }
 
-func TestCallNeedsHTTPS(t *testing.T) {
+func TestDo_RequiresHTTPS(t *testing.T) {
 	client := upstream.New(upstream.Config{
 		Trust: []string{"http://10.0.0.5:8080/api", "idp.example.org"},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // No URL that breaks the rules causes a request, nor a lookup.
-func TestFetchRefuses(t *testing.T) {
+func TestFetch_Refuses(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s was asked", r.URL)
 		return respond(r, 200, ""), nil
@@ -49,7 +49,7 @@ func TestFetchRefuses(t *testing.T) {
 
 func must(_ *upstream.Answer, err error) error { return err }
 
-func TestFetchAllows(t *testing.T) {
+func TestFetch_Allows(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if len(r.Header["Authorization"])+len(r.Header["Cookie"]) > 0 {
 			t.Error("credentials were sent")
@@ -67,7 +67,7 @@ func TestFetchAllows(t *testing.T) {
 }
 
 // What the operator trusts is no less strange to a user's URL, until it is allowed too.
-func TestFetchOfTrusted(t *testing.T) {
+func TestFetch_OfTrustedHosts(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	defer s.Close()
 	host := strings.TrimPrefix(s.URL, "http://")
@@ -82,7 +82,7 @@ func TestFetchOfTrusted(t *testing.T) {
 	wantKind(t, must(upstream.New(upstream.Config{}).Fetch(t.Context(), upstream.Fetch{URL: s.URL, AllowHosts: []string{host}})), dispatch.Invalid)
 }
 
-func TestFetchRedirects(t *testing.T) {
+func TestFetch_Redirects(t *testing.T) {
 	where := map[string]string{
 		"https://a.example/ok":       "https://b.example/end",
 		"https://a.example/relative": "/end",
@@ -124,7 +124,7 @@ func TestFetchRedirects(t *testing.T) {
 	}
 }
 
-func TestFetchLimits(t *testing.T) {
+func TestFetch_Limits(t *testing.T) {
 	s, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/endless":
@@ -157,7 +157,7 @@ func TestFetchLimits(t *testing.T) {
 	}
 }
 
-func TestFetchAgain(t *testing.T) {
+func TestFetch_NotModified(t *testing.T) {
 	s, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"v1"`)
 		if r.Header.Get("If-None-Match") == `"v1"` {

@@ -64,7 +64,7 @@ func answerDNS(query []byte, ip netip.Addr) (reply []byte, matched bool) {
 }
 
 // The address is checked when connecting, each time, whatever an earlier lookup said.
-func TestNamesOfPrivateAddresses(t *testing.T) {
+func TestGuard_NamesOfPrivateAddresses(t *testing.T) {
 	r := newRules(Config{})
 	r.resolver = resolver(t, "127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1")
 	dial := r.dialer(nobody)
@@ -76,14 +76,14 @@ func TestNamesOfPrivateAddresses(t *testing.T) {
 	}
 }
 
-func TestPortsAreChecked(t *testing.T) {
+func TestGuard_ChecksPorts(t *testing.T) {
 	_, err := newRules(Config{}).dialer(nobody)(t.Context(), "tcp", "8.8.8.8:22")
 	if !errors.Is(err, ssrf.ErrProhibitedPort) {
 		t.Error(err)
 	}
 }
 
-func TestPrivateAddressIsTheCallersFault(t *testing.T) {
+func TestGuard_PrivateAddressIsTheCallersFault(t *testing.T) {
 	c := New(Config{})
 	_, err := c.Fetch(t.Context(), Fetch{URL: "https://localhost/"})
 	if !dispatch.Is(err, dispatch.Invalid) {
@@ -106,7 +106,7 @@ func TestFetch_NamesTellNothing(t *testing.T) {
 }
 
 // A proxy of the environment would connect in our place, to addresses that nobody checks.
-func TestNoProxy(t *testing.T) {
+func TestClient_UsesNoProxy(t *testing.T) {
 	c := New(Config{})
 	for _, by := range []http.RoundTripper{c.known, c.once, c.strange} {
 		if by.(*http.Transport).Proxy != nil {
@@ -118,7 +118,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-func TestTrust(t *testing.T) {
+func TestGuard_Trust(t *testing.T) {
 	r := newRules(Config{Trust: []string{"http://10.0.0.5:8080/api", "idp.example.org", "https://[fd00::5]:8443"}})
 	for address, want := range map[string]bool{
 		"10.0.0.5:8080": true, "10.0.0.5:443": false, "idp.example.org:443": true, "IDP.example.org:443": true, "idp.example.org:80": false,

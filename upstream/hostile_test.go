@@ -13,9 +13,9 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestHostileAnswersAreBounded: whatever a server answers, a call and a fetch end within their time, take little more than their
+// TestDo_BoundsHostileResponses: whatever a server answers, a call and a fetch end within their time, take little more than their
 // limit from the connection and little memory, and give an error of a kind and with a text.
-func TestHostileAnswersAreBounded(t *testing.T) {
+func TestDo_BoundsHostileResponses(t *testing.T) {
 	const limit, within = 1 << 20, 20 * time.Second
 	for name, reply := range simulator.HostileReplies() {
 		calls := map[string]func(context.Context, *upstream.Client) error{

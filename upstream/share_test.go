@@ -17,9 +17,9 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestLargeAnswersWaitForAPlace: of a hundred operations that read large answers, a few hold one at once, also those that read two;
+// TestShare_LargeResponsesWait: of a hundred operations that read large answers, a few hold one at once, also those that read two;
 // small answers wait for nobody.
-func TestLargeAnswersWaitForAPlace(t *testing.T) {
+func TestShare_LargeResponsesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
 			if r.URL.Path == "/large" {
