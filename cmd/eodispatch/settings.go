@@ -11,7 +11,7 @@ import (
 
 // configured holds the flags of commands that read a configuration.
 type configured struct {
-	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; without a file the variables alone count."`
+	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; default: no file, only variables."`
 }
 
 // minimalConfiguration is the shortest file that the command serve accepts.
