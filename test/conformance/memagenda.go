@@ -1,0 +1,171 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	acc := s.accounts[a]
+	if acc == nil {
+		return dispatch.Agenda{}, notFound()
+	}
+	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts, Restored: acc.restored}
+	for _, j := range s.byDue(a) {
+		if j.Phase.Holds() && !j.FreesSlot(stalled, now) {
+			g.Held++
+		}
+		if j.Phase == dispatch.Started {
+			g.Active++
+		}
+		enter(&g, j)
+	}
+	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Learn} {
+		*list = (*list)[:min(n, len(*list))]
+	}
+	g.Lines = s.lines(a, func(j dispatch.Job) bool { return !j.Due.After(now) })
+	for i := range g.Lines {
+		g.Lines[i].Waiting = 0
+	}
+	return g, nil
+}
+
+// byDue returns an account's jobs ordered by due time and id.
+func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
+	for _, r := range s.jobs {
+		if r.Account == a {
+			jobs = append(jobs, r.job())
+		}
+	}
+	slices.SortFunc(jobs, func(a, b dispatch.Job) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID)) })
+	return jobs
+}
+
+// enter adds j to its list of the agenda. Jobs must come ordered by due time.
+func enter(g *dispatch.Agenda, j dispatch.Job) {
+	strays, canceled := len(j.Strays) > 0, j.Desired == dispatch.WantCancel
+	next, list := &g.NextLearn, &g.Learn
+	switch {
+	case strays, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
+		next, list = &g.Next, &g.Cancel
+	case j.Phase == dispatch.Waiting:
+		next, list = &g.NextWaiting, nil
+		if j.Attention == dispatch.ApplicationUnreachable && g.NextUnprepared.IsZero() {
+			g.NextUnprepared = j.Due
+		}
+	case j.Phase == dispatch.Ended:
+		return
+	case j.Phase.InDoubt():
+		next, list = &g.Next, &g.Settle
+	case j.Phase == dispatch.Created:
+		next, list = &g.NextStart, &g.Start
+	}
+	if next.IsZero() {
+		*next = j.Due
+	}
+	if list != nil && !j.Due.After(g.Now) {
+		*list = append(*list, j)
+	}
+}
+
+// lines returns the lines of an account that have wanted waiting jobs.
+func (s *MemStore) lines(a dispatch.Account, wanted func(dispatch.Job) bool) (lines []dispatch.Line) {
+	byLine, byOwner, waiting := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line][]dispatch.Job{}
+	for _, j := range s.byDue(a) {
+		line := dispatch.Line{Owner: j.Owner, Task: j.Task}
+		if j.Phase.Holds() {
+			byLine[line]++
+			byOwner[j.Owner]++
+		}
+		if j.Phase == dispatch.Waiting && wanted(j) {
+			waiting[line] = append(waiting[line], j)
+		}
+	}
+	acc := s.of(a)
+	for of, jobs := range waiting {
+		l := of
+		l.Held, l.OwnerHeld, l.Waiting, l.First, l.Due = byLine[of], byOwner[of.Owner], len(jobs), jobs[0].ID, jobs[0].Due
+		l.Served, l.OwnerServed = acc.turns[of], acc.owners[of.Owner]
+		lines = append(lines, l)
+	}
+	sortLines(lines)
+	return lines
+}
+
+func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	if s.accounts[a] == nil {
+		return nil, nil
+	}
+	return s.lines(a, func(dispatch.Job) bool { return true }), nil
+}
+
+func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line) (ids []dispatch.JobID, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids, nil
+}
+
+func sortLines(lines []dispatch.Line) {
+	slices.SortFunc(lines, func(a, b dispatch.Line) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
+	})
+}
+
+func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && !j.Due.After(now) && len(jobs) < n {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+func (s *MemStore) Bases(_ context.Context, a dispatch.Account) ([]string, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	bases := map[string]bool{}
+	for _, r := range s.jobs {
+		if r.Account == a {
+			bases[r.Base] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(bases)), nil
+}
+
+func (s *MemStore) Unprepared(_ context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Phase == dispatch.Waiting && len(j.Strays) == 0 && j.Attention == dispatch.ApplicationUnreachable && !j.Due.After(now) && len(jobs) < n {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+func (s *MemStore) Listable(_ context.Context, a dispatch.Account, base string) (jobs []dispatch.Job, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, j := range s.byDue(a) {
+		if j.Base == base && (j.Phase == dispatch.Creating || j.Phase == dispatch.Started) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}

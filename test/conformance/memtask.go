@@ -1,0 +1,206 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// task returns a task of its owner.
+func (s *MemStore) task(u dispatch.UserID, id dispatch.TaskID) (dispatch.Task, error) {
+	t, known := s.tasks[id]
+	if !known || t.Owner != u || t.Hidden {
+		return t, notFound()
+	}
+	return t, nil
+}
+
+func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	records := []dispatch.TaskRecord{}
+	for id := range s.tasks {
+		if t, err := s.task(u, id); err == nil && s.wanted(t, p) {
+			record := s.counted(t)
+			record.Request = head(record.Request, p)
+			records = append(records, record)
+		}
+	}
+	slices.SortFunc(records, func(a, b dispatch.TaskRecord) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
+	})
+	return limited(records, p), nil
+}
+
+// wanted reports whether a page selects a task.
+func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page) bool {
+	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
+	return p.After.Before(t.Created, int64(t.ID)) && (p.Since.IsZero() || changed) &&
+		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t).Counts.Status())) &&
+		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account))
+}
+
+func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return dispatch.TaskRecord{}, err
+	}
+	return s.counted(t), nil
+}
+
+func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
+	counts, live := dispatch.Counts{}, 0.0
+	var attentions []dispatch.Attention
+	for _, r := range s.jobs {
+		if r.Task != t.ID || r.Hidden {
+			continue
+		}
+		attentions = append(attentions, r.Attention)
+		counts[r.Status]++
+		t.Updated = latest(t.Updated, r.Updated)
+		if !r.Status.Final() && r.Progress != nil {
+			live += *r.Progress
+		}
+	}
+	r := dispatch.TaskRecord{Task: t, Counts: counts, Progress: counts.Progress(live)}
+	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
+		r.Attention = dispatch.ServiceChanged
+	}
+	r.Attention = dispatch.Foremost(append(attentions, r.Attention)...)
+	return r
+}
+
+func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if _, err := s.task(u, id); err != nil {
+		return nil, err
+	}
+	for _, r := range s.jobs { // ordered by id, and so by number
+		if r.Task != id || r.Hidden || !r.fits(p) || int64(r.Number) <= p.After.ID {
+			continue
+		}
+		record, err := s.record(r, now)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, s.bounded(record, r, p))
+	}
+	return limited(records, p), nil
+}
+
+func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return "", err
+	}
+	kept := s.tasks[id]
+	kept.Hidden = true
+	s.tasks[id] = kept
+	for _, r := range s.jobs {
+		if r.Task == id && !r.Hidden {
+			r.cancel(now)
+			r.Hidden = true
+		}
+	}
+	s.wake(t.Account, now)
+	return t.Account, nil
+}
+
+func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (dispatch.Account, int, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return "", 0, err
+	}
+	var failed []*row
+	for _, r := range s.jobs {
+		if r.Task == id && r.Retryable() {
+			failed = append(failed, r)
+		}
+	}
+	if err := s.admit(u, len(failed), s.bytesAgain(u, failed, now), within, now); err != nil {
+		return "", 0, err
+	}
+	for _, r := range failed {
+		r.Job = r.Retry(now)
+		r.Version++
+	}
+	if len(failed) > 0 {
+		s.wake(t.Account, now)
+	}
+	return t.Account, len(failed), nil
+}
+
+// admit returns nil if an owner may have n more jobs with requests of so many bytes.
+func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatch.Quota, now time.Time) error {
+	for _, q := range within {
+		live, lately := 0, 0
+		for _, r := range s.jobs {
+			if r.Owner != u || q.Account != "" && r.Account != q.Account {
+				continue
+			}
+			if r.Phase != dispatch.Ended && live < q.Live {
+				live++
+			}
+			if r.Created.After(now.Add(-dispatch.Day)) && lately < q.Daily {
+				lately++
+			}
+		}
+		running, begun := s.countRuns(u, q, now)
+		has := dispatch.Holding{Live: live + running, Lately: lately + begun, Bytes: s.bytes(u, now)}
+		if err := q.Admit(has, n, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) (all []dispatch.Usage, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	by := map[dispatch.Account]*dispatch.Usage{}
+	for _, r := range s.jobs {
+		if r.Owner != u {
+			continue
+		}
+		if by[r.Account] == nil {
+			by[r.Account] = &dispatch.Usage{Account: r.Account}
+		}
+		use := by[r.Account]
+		use.Jobs++
+		if r.Phase != dispatch.Ended {
+			use.Live++
+		}
+		if r.Created.After(now.Add(-d)) {
+			use.Lately++
+		}
+		if r.Costs != nil {
+			if use.Costs == nil {
+				use.Costs = new(float64)
+			}
+			*use.Costs += *r.Costs
+		}
+	}
+	s.addRuns(by, u, now, d)
+	for _, a := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[a])
+	}
+	return all, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,330 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+	if err := ctx.Err(); err != nil { // the leases would have no holder
+		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "conformance.Dequeue", Err: err}
+	}
+	now, unlock := s.lock()
+	defer unlock()
+	wait = time.Hour
+	given := map[string]int{}
+	for _, name := range s.byPlatform(s.queue(), now) {
+		acc := s.accounts[name]
+		n, counted := s.roomFor(room, name.Platform(), now)
+		switch {
+		case acc.until.After(now):
+			wait = min(wait, acc.until.Sub(now))
+		case acc.due.After(now):
+			wait = min(wait, acc.due.Sub(now))
+		case n <= 0:
+		case given[counted] == n:
+			wait = 0
+		default:
+			given[counted]++
+			acc.generation++
+			acc.countLapse(now)
+			acc.until = now.Add(ttl)
+			leases = append(leases, dispatch.Lease{Account: name, Generation: acc.generation, Lapses: acc.lapses})
+		}
+	}
+	return leases, wait, nil
+}
+
+// countLapse records at a Dequeue whether the last lease expired.
+func (a *account) countLapse(now time.Time) {
+	if !a.lapsed.After(now.Add(-dispatch.LapsesCount)) {
+		a.lapses = 0
+	}
+	if !a.until.IsZero() {
+		a.lapses, a.lapsed = a.lapses+1, now
+	}
+}
+
+// byPlatform orders a queue by platform, beginning with the platform of the longest-due account.
+func (s *MemStore) byPlatform(queue []dispatch.Account, now time.Time) []dispatch.Account {
+	first := map[string]time.Time{}
+	for _, name := range slices.Backward(queue) {
+		if acc := s.accounts[name]; !acc.until.After(now) {
+			first[name.Platform()] = acc.due
+		}
+	}
+	slices.SortStableFunc(queue, func(a, b dispatch.Account) int {
+		return cmp.Or(first[a.Platform()].Compare(first[b.Platform()]), cmp.Compare(a.Platform(), b.Platform()))
+	})
+	return queue
+}
+
+// roomFor returns how many accounts of a platform may be leased, and under which name they are counted.
+func (s *MemStore) roomFor(room dispatch.Room, platform string, now time.Time) (n int, counted string) {
+	if n, known := room.Platforms[platform]; known {
+		return n, platform
+	}
+	if seen, noted := s.served[platform]; noted && seen.After(now.Add(-room.Unserved)) {
+		return 0, ""
+	}
+	return room.Others, ""
+}
+
+func (s *MemStore) Serve(_ context.Context, platforms []string) error {
+	now, unlock := s.lock()
+	defer unlock()
+	s.follow(now)
+	for _, platform := range platforms {
+		s.served[platform] = now
+	}
+	return nil
+}
+
+// follow moves planned times if the clock was set back since a process last served.
+func (s *MemStore) follow(now time.Time) {
+	var last time.Time
+	for _, seen := range s.served {
+		last = latest(last, seen)
+	}
+	soon, back := now.Add(dispatch.ClockJump), last.Sub(now)
+	if !last.After(soon) {
+		return
+	}
+	move := func(t *time.Time) {
+		if t.After(soon) {
+			*t = t.Add(-back)
+		}
+	}
+	for platform := range s.served {
+		if s.served[platform].After(now) {
+			s.served[platform] = now
+		}
+	}
+	for _, r := range s.jobs {
+		if r.Due.After(soon) {
+			move(&r.SendBy)
+			move(&r.Due)
+		}
+	}
+	for _, acc := range s.accounts {
+		move(&acc.due)
+		move(&acc.hold)
+	}
+}
+
+// queue returns the accounts that have a planned visit, ordered by due time.
+func (s *MemStore) queue() (names []dispatch.Account) {
+	for name, acc := range s.accounts {
+		if !acc.due.IsZero() {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b dispatch.Account) int {
+		return cmp.Or(s.accounts[a].due.Compare(s.accounts[b].due), strings.Compare(string(a), string(b)))
+	})
+	return names
+}
+
+func (s *MemStore) Renew(_ context.Context, l dispatch.Lease, ttl time.Duration) error {
+	now, unlock := s.lock()
+	defer unlock()
+	return s.renew(l, now.Add(ttl))
+}
+
+func (s *MemStore) renew(l dispatch.Lease, until time.Time) error {
+	acc := s.of(l.Account)
+	if acc.generation != l.Generation {
+		return conflict()
+	}
+	acc.until = until
+	return nil
+}
+
+func (s *MemStore) Release(_ context.Context, l dispatch.Lease, wakes int64, due time.Time) error {
+	now, unlock := s.lock()
+	defer unlock()
+	acc := s.of(l.Account)
+	if acc.generation != l.Generation {
+		return conflict()
+	}
+	if acc.wakes != wakes {
+		due = now
+	}
+	acc.generation++
+	acc.until, acc.due = time.Time{}, micros(due)
+	return nil
+}
+
+func (s *MemStore) Wake(_ context.Context, a dispatch.Account) error {
+	now, unlock := s.lock()
+	defer unlock()
+	s.wake(a, now)
+	return nil
+}
+
+func (s *MemStore) Load(_ context.Context, id dispatch.JobID) (dispatch.Job, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.find(id)
+	if err != nil {
+		return dispatch.Job{}, err
+	}
+	return r.job(), nil
+}
+
+func (s *MemStore) Request(_ context.Context, id dispatch.JobID) (dispatch.Request, error) {
+	_, unlock := s.lock()
+	defer unlock()
+	r, err := s.find(id)
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	return s.request(r)
+}
+
+func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if err := s.renew(l, now.Add(limits.Lease())); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if r, err := s.find(j.ID); err != nil || r.Desired != dispatch.WantRun {
+			continue
+		}
+		waited := j.Phase == dispatch.Waiting
+		if j, ok := s.write(j.Intend(now.Add(limits.Send))); ok {
+			kept = append(kept, j)
+			if waited {
+				s.of(l.Account).serve(j)
+			}
+		}
+	}
+	return kept, nil
+}
+
+// serve records that a job got a slot.
+func (a *account) serve(j dispatch.Job) {
+	if a.turns == nil {
+		a.turns, a.owners = map[dispatch.Line]int64{}, map[dispatch.UserID]int64{}
+	}
+	a.served++
+	a.turns[dispatch.Line{Owner: j.Owner, Task: j.Task}] = a.served
+	a.owners[j.Owner] = a.served
+}
+
+// forgetTurns deletes the turns of those who were served before all who wait.
+func (s *MemStore) forgetTurns() {
+	for name, a := range s.accounts {
+		least := a.served + 1
+		for _, l := range s.lines(name, func(dispatch.Job) bool { return true }) {
+			least = min(least, l.Served)
+		}
+		maps.DeleteFunc(a.turns, func(_ dispatch.Line, served int64) bool { return served < least })
+		maps.DeleteFunc(a.owners, func(_ dispatch.UserID, served int64) bool { return served < least })
+	}
+}
+
+// write replaces what visits may write, if the version matches.
+func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
+	r, err := s.find(j.ID)
+	if err != nil || r.Version != j.Version {
+		return j, false
+	}
+	if j.Result != nil {
+		r.result = slices.Clone(j.Result)
+	}
+	j.MaxDuration, j.Duration = r.MaxDuration, j.Duration.Truncate(time.Microsecond)
+	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
+	j.Desired, j.Hidden, j.Version, j.Result = r.Desired, r.Hidden, r.Version+1, nil
+	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved} {
+		*t = micros(*t)
+	}
+	r.Job = j
+	return r.job(), true
+}
+
+func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, j := range jobs {
+		if j, ok := s.write(j); ok {
+			saved = append(saved, j)
+		}
+	}
+	for _, a := range wake {
+		if len(saved) > 0 {
+			s.wake(a, now)
+		}
+	}
+	return saved, nil
+}
+
+func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+	now, unlock := s.lock()
+	defer unlock()
+	acc := s.of(a)
+	if d <= 0 {
+		acc.hold, acc.since, acc.why, acc.notice = time.Time{}, time.Time{}, dispatch.None, ""
+		s.wake(a, now)
+		return nil
+	}
+	switch {
+	case why != dispatch.NeedsSignIn:
+		acc.since = time.Time{}
+	case acc.since.IsZero(), !acc.hold.After(now.Add(-24 * time.Hour)):
+		acc.since = now
+	}
+	acc.hold, acc.why, acc.notice = now.Add(d.Truncate(time.Microsecond)), why, notice
+	return nil
+}
+
+func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.Duration, failure string) (given []dispatch.Job, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if acc := s.of(a); acc.since.IsZero() || acc.since.After(now.Add(-patience)) {
+		return nil, nil
+	}
+	for id, r := range s.jobs {
+		if r.Account != a || !r.Phase.Inert() || r.Desired != dispatch.WantRun {
+			continue
+		}
+		j := &r.Job
+		j.Phase, j.Status, j.Attention, j.Notice, j.Failure = dispatch.Ended, dispatch.Failed, dispatch.NeedsSignIn, "", failure
+		j.Awaited, j.Moved, j.Updated = false, now, now
+		j.Turn++
+		j.Version++
+		s.jobs[id] = r
+		given = append(given, *j)
+	}
+	return given, nil
+}
+
+func (s *MemStore) Take(_ context.Context, a dispatch.Ask) (dispatch.Served, error) {
+	now, unlock := s.lock()
+	defer unlock()
+	platform := a.Account.Platform()
+	if s.tables[platform] == nil {
+		s.tables[platform] = &dispatch.Timetable{}
+	}
+	booked := new(time.Time)
+	if acc := s.accounts[a.Account]; acc != nil && a.Purpose != dispatch.Calling {
+		booked = &acc.booked[a.Purpose]
+	}
+	served, anew := s.tables[platform].Serve(a, booked, now)
+	if is := *booked; anew {
+		for name, acc := range s.accounts {
+			if name.Platform() == platform {
+				acc.booked = [2]time.Time{}
+			}
+		}
+		*booked = is
+	}
+	return served, nil
+}
