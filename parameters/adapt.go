@@ -64,8 +64,12 @@ func (a *adapter) each(n *node) []any {
 	return out
 }
 
-// visitSteps is the cost of visiting one schema for one value.
-const visitSteps = 10
+// Looking at one schema for one value costs two parts: what is paid before, by the schema that leads there, and what is paid after. A
+// value of the wrong type costs the first part alone, since the library leaves the schema early.
+const (
+	failSteps  = 8 // before: the library makes an error for each value that does not fit
+	visitSteps = 1 // after
+)
 
 func cost(n int) json.Number { return json.Number(strconv.Itoa(visitSteps + n)) }
 
@@ -82,6 +86,7 @@ func (a *adapter) object(n *node) any {
 		}
 	}
 	demand(out)
+	prepay(out)
 	out[costWord] = cost(len(n.members) + weight(out))
 	if string(n.members["nullable"].rawOrNil()) == "true" {
 		return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}, costWord: cost(2)}
@@ -98,16 +103,59 @@ func (n *node) rawOrNil() json.RawMessage {
 
 // weight is the cost of visiting a schema beyond that of its keywords.
 func weight(out map[string]any) (n int) {
-	for _, keyword := range []string{"enum", "required", "anyOf", "oneOf", "allOf"} {
+	for _, keyword := range []string{"enum", "required"} {
 		list, _ := out[keyword].([]any)
 		n += len(list)
 	}
-	for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"} {
+	for _, keyword := range []string{"anyOf", "oneOf", "allOf"} {
+		list, _ := out[keyword].([]any)
+		n += failSteps * len(list)
+	}
+	for _, keyword := range []string{"not", "if", "then", "else"} {
+		if _, set := out[keyword]; set {
+			n += failSteps
+		}
+	}
+	for keyword, exact := range map[string]int{"minimum": 4, "maximum": 4, "exclusiveMinimum": 4, "exclusiveMaximum": 4, "multipleOf": 16} {
 		if value, set := out[keyword]; set {
-			n += effort(value)
+			n += exact + effort(value)
 		}
 	}
 	return n
+}
+
+// prepay has a schema pay for the elements and members of a value before they are looked at. The library calls formats just before, and
+// makes an error for each element that does not fit, which all are kept for a "contains".
+func prepay(out map[string]any) {
+	elements, members := 0, 0
+	for keyword := range out {
+		switch keyword {
+		case "items", "additionalItems":
+			elements++
+		case "contains":
+			elements += 2
+		case "properties", "patternProperties", "additionalProperties", "propertyNames":
+			members++
+		}
+	}
+	if elements+members == 0 {
+		return
+	}
+	if own, set := out["format"]; set { // which says nothing of elements and members
+		all, _ := out["allOf"].([]any)
+		out["allOf"] = append(all, map[string]any{"format": own, costWord: cost(1)})
+	}
+	out["format"] = prepayFormat(elements, members)
+}
+
+// The most that prepay counts.
+const (
+	mostElements = 4
+	mostMembers  = 4
+)
+
+func prepayFormat(elements, members int) string {
+	return fmt.Sprintf("x-cost-%d-%d", elements, members)
 }
 
 func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *node) {

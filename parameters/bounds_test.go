@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,53 @@ func TestCheck_CostOfComparing(t *testing.T) {
 			err := set.Check(ctx, dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.value + `}`)}, nil)
 			if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(err.Error(), "(bound check_steps)") {
 				t.Errorf("%.300v", err)
+			}
+		})
+	}
+}
+
+// TestCheck_CostOfElements: no value of 1 MiB costs much memory to check, and with it time: neither where nothing fits, nor in exact arithmetic,
+// nor with regular expressions in values. What fits and is of ordinary shape is checked to its end.
+func TestCheck_CostOfElements(t *testing.T) {
+	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+	all := func(schema string) string { return `{"allOf":` + list(schema, 900) + `}` }
+	var names strings.Builder
+	for i := range 80_000 {
+		fmt.Fprintf(&names, `"a%d":1,`, i)
+	}
+	object := "{" + names.String() + `"b":1}`
+	const refused, faulty, good = "(bound check_steps)", "not what the service takes", ""
+	for name, row := range map[string]struct{ schema, value, want string }{
+		"elements that are not contained":  {all(`{"contains":{"type":"string"}}`), list("1", 500_000), refused},
+		"elements of the wrong type":       {all(`{"items":{"type":"string"}}`), list("1", 500_000), refused},
+		"the same with a format":           {`{"allOf":` + list(`{"format":"date","items":{"type":"string"}}`, 400) + `}`, list("1", 500_000), refused},
+		"elements of no alternative":       {`{"items":{"anyOf":[{"type":"string"},{"type":"object"}]}}`, list("1", 500_000), refused},
+		"members of the wrong type":        {all(`{"additionalProperties":{"type":"string"}}`), object, refused},
+		"patterns of members":              {all(`{"patternProperties":{"^a.*b$":{"type":"string"}}}`), object, refused},
+		"multiples":                        {`{"items":{"multipleOf":7}}`, list("1", 500_000), refused},
+		"multiples of huge numbers":        {`{"items":{"multipleOf":1e300}}`, list("1e-400", 140_000), refused},
+		"huge numbers in a list":           {`{"items":{"enum":[1e400,1e399]}}`, list("1e400", 170_000), refused},
+		"regular expressions in a value":   {`{"items":{"format":"regex"}}`, list(`"(x{1000}){1}"`, 70_000), good},
+		"480,000 numbers":                  {`{"items":{"type":"number"}}`, list("1", 480_000), good},
+		"50,000 positions":                 {`{"type":"array","items":{"type":"array","items":{"type":"array","minItems":2,"items":{"type":"number"}}}}`, list(list("[1.12345,2.12345]", 1_000), 50), good},
+		"a format beside elements":         {`{"format":"date","items":{"type":"string"}}`, `"yesterday"`, faulty},
+		"a format beside elements that is": {`{"format":"date","items":{"type":"string"}}`, `"2026-11-22"`, good},
+		"a regular expression":             {`{"format":"regex"}`, `"^a+$"`, good},
+		"no regular expression":            {`{"format":"regex"}`, `"("`, faulty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: json.RawMessage(row.schema)}})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.value + `}`)}, nil)
+			runtime.ReadMemStats(&after)
+			if row.want == good && err != nil || row.want != good && (err == nil || !strings.Contains(err.Error(), row.want)) {
+				t.Errorf("%.300v, want %q", err, row.want)
+			}
+			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 400 {
+				t.Errorf("%d MiB allocated", mib)
+			} else {
+				t.Logf("%d MiB allocated", mib)
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -94,6 +96,7 @@ func (c *compiled) validator() (*validator, error) {
 	compiler.AssertFormat()
 	compiler.UseLoader(nothing{})
 	compiler.UseRegexpEngine(v.pattern)
+	v.prepaid(compiler)
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: anything(), Compile: v.extend})
 	if err := compiler.AddResource(schemaURL, c.doc); err != nil {
 		return nil, err
@@ -145,6 +148,23 @@ type stopped struct{ reason error }
 func (v *validator) spend(n int) {
 	if !v.meter.Spend(n) {
 		panic(stopped{v.meter.Err()})
+	}
+}
+
+// prepaid registers the formats of [prepay]. No value fails them.
+func (v *validator) prepaid(compiler *jsonschema.Compiler) {
+	for elements := range mostElements + 1 {
+		for members := range mostMembers + 1 {
+			compiler.RegisterFormat(&jsonschema.Format{Name: prepayFormat(elements, members), Validate: func(value any) error {
+				switch value := value.(type) {
+				case []any:
+					v.spend(failSteps * elements * len(value))
+				case map[string]any:
+					v.spend(failSteps * members * len(value))
+				}
+				return nil
+			}})
+		}
 	}
 }
 
@@ -205,9 +225,23 @@ func sizeOf(v any) int {
 	case string:
 		return len(v) / 64
 	case json.Number:
-		return len(v)/16 + len(v)*len(v)/40_000 // exact arithmetic is more expensive than linear
+		digits := len(v) + exponent(v)
+		return digits/16 + digits*digits/40_000 // exact arithmetic is more expensive than linear
 	}
 	return 0
+}
+
+// exponent is how many digits the exponent of a number adds to it.
+func exponent(v json.Number) int {
+	at := strings.IndexAny(string(v), "eE")
+	if at < 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(string(v[at+1:]))
+	if err != nil { // beyond what [budget.Number] lets pass
+		return 0
+	}
+	return max(n, -n)
 }
 
 // effort returns the cost of comparing a value with another at all depths.
@@ -270,8 +304,14 @@ func sortedNames(m map[string]any) []string {
 	return names
 }
 
-// pattern compiles a regular expression whose matching costs steps.
+// pattern compiles a regular expression of a schema, whose matching costs steps. One in a value, which must be one by its format, is only
+// parsed.
 func (v *validator) pattern(text string) (jsonschema.Regexp, error) {
+	if v.meter != nil {
+		v.spend(parseSteps + len(text))
+		_, err := syntax.Parse(text, syntax.Perl)
+		return nil, err
+	}
 	size, err := patternSize(text)
 	if err != nil {
 		return nil, err
@@ -302,12 +342,14 @@ type pattern struct {
 	size int
 }
 
-// perStep is how many instructions of a regular expression cost one step, for each byte.
-const perStep = 16
+const (
+	perStep    = 10 // instructions of a regular expression that are tried in one step, at one byte each
+	parseSteps = 10 // of beginning with a regular expression
+)
 
 func (p *pattern) MatchString(s string) bool {
 	if p.of.meter != nil { // not while compiling
-		p.of.spend(1 + len(s)*p.size/perStep)
+		p.of.spend(parseSteps/2 + len(s)*p.size/perStep)
 	}
 	return p.Regexp.MatchString(s)
 }
