@@ -50,7 +50,7 @@ fire: ready
 
 # soak has thousands watch replicas that work, fail and recover, for some minutes; make test plays half a minute of it.
 soak: ready
-	CI=true go test -count=1 -timeout 20m -v -run TestEveryWatcherSeesEveryEnd ./test/crashes -full
+	CI=true go test -count=1 -timeout 20m -v -run TestWatchers_SeeEveryEnd ./test/crashes -full
 
 generate:
 	go generate ./...

@@ -76,7 +76,7 @@ func collect(t *testing.T, heard <-chan engine.Notification, woken []dispatch.Ac
 	}
 }
 
-func TestNewsReachesTheOthers(t *testing.T) {
+func TestPostgres_NotifiesOtherProcesses(t *testing.T) {
 	url := postgres.Database(t)
 	one, mine := process(t, url)
 	_, others := process(t, url)
@@ -99,7 +99,7 @@ func TestNewsReachesTheOthers(t *testing.T) {
 	}
 }
 
-func TestHintsComeBackAfterACut(t *testing.T) {
+func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 	url := postgres.Database(t)
 	one, _ := process(t, url)
 	_, heard := process(t, url)
@@ -118,9 +118,9 @@ func TestHintsComeBackAfterACut(t *testing.T) {
 	}
 }
 
-// TestASilentListenerLooksInstead: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is said once, and
+// TestPostgres_PollsBehindAPooler: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is said once, and
 // the process is told to look every 2 seconds.
-func TestASilentListenerLooksInstead(t *testing.T) {
+func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	proxy.Deafen(true)
@@ -142,8 +142,8 @@ func TestASilentListenerLooksInstead(t *testing.T) {
 	}
 }
 
-// TestHintsFromASilentServer: the connections pass nothing any more, and are not closed. Others are made.
-func TestHintsFromASilentServer(t *testing.T) {
+// TestPostgres_ReconnectsToASilentServer: the connections pass nothing any more, and are not closed. Others are made.
+func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
 	proxy := postgres.NewProxy(t, url)
@@ -166,8 +166,8 @@ func TestHintsFromASilentServer(t *testing.T) {
 	}
 }
 
-// TestAServerThatRefusesNotificationsIsLoggedOnce: a standby takes connections, and refuses each notification.
-func TestAServerThatRefusesNotificationsIsLoggedOnce(t *testing.T) {
+// TestPostgres_LogsARefusingServerOnce: a standby takes connections, and refuses each notification.
+func TestPostgres_LogsARefusingServerOnce(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
 	postgres.Exec(t, url, `CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS
@@ -184,8 +184,8 @@ func TestAServerThatRefusesNotificationsIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestSettingsOfPoolsAreNotTheServers: they are for the store's pools, and the server would refuse them.
-func TestSettingsOfPoolsAreNotTheServers(t *testing.T) {
+// TestPostgres_IgnoresPoolSettings: they are for the store's pools, and the server would refuse them.
+func TestPostgres_IgnoresPoolSettings(t *testing.T) {
 	url := postgres.Database(t) + "&pool_max_conns=6&pool_max_conn_idle_time=1m&pool_ping_timeout=2s"
 	one, _ := process(t, url)
 	_, heard := process(t, url)
@@ -213,7 +213,7 @@ func (l *lines) String() string {
 
 // A wake in a process that is full starts a visit in another, and one for an account that is visited there reaches the
 // visit.
-func TestAWakeCrossesProcesses(t *testing.T) {
+func TestEngine_WakesOtherProcesses(t *testing.T) {
 	url := postgres.Database(t)
 	hints := func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
 	begun, woken, saved := make(chan dispatch.Lease, 10), make(chan dispatch.Account, 200), make(chan []dispatch.JobID, 200)
@@ -263,7 +263,7 @@ func until[T any](t *testing.T, tell func(), heard <-chan T, wanted func(T) bool
 	}
 }
 
-func TestVisitsAreBounded(t *testing.T) {
+func TestEngine_LimitsVisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
 		var mu sync.Mutex
@@ -310,7 +310,7 @@ func (s *flaky) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration)
 	return s.Store.Dequeue(ctx, r, ttl)
 }
 
-func TestAStoreThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+func TestEngine_RetriesAnUnresponsiveStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flaky{Store: conformance.NewMemStore(wall{}), failures: 3}
 		ctx, stop := context.WithCancel(t.Context())

@@ -74,7 +74,7 @@ func run(t *testing.T, c engine.Config) (stop func()) {
 }
 
 // A platform that does not answer, with more accounts than there can be visits, does not delay another's.
-func TestASilentPlatformDelaysNoOther(t *testing.T) {
+func TestEngine_SilentPlatformDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
 		for i := range 500 {
@@ -102,7 +102,7 @@ func TestASilentPlatformDelaysNoOther(t *testing.T) {
 
 // During a rolling change of the configuration a process that does not know a new platform leaves its accounts alone. When no
 // process has served the platform for some minutes, it visits them, so that their jobs say so.
-func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
+func TestEngine_LeavesUnknownPlatformsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
 		old, fresh := newVisited(s, nil), newVisited(s, nil)
@@ -137,7 +137,7 @@ func TestAnUnknownPlatformIsLeftToWhoKnowsIt(t *testing.T) {
 }
 
 // A process that is alone says at once that a platform is not configured any more.
-func TestAProcessThatIsAloneVisitsAll(t *testing.T) {
+func TestEngine_LoneProcessVisitsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
 		v := newVisited(s, nil)

@@ -36,9 +36,9 @@ func (g *gone) Serve(ctx context.Context, platforms []string) error {
 	return g.Store.Serve(ctx, platforms)
 }
 
-// TestAnOutageDoesNotFloodTheLog: the store fails each attempt for ten minutes, twice. Each of the two operations that are attempted once a second
+// TestEngine_LogsAnOutageOncePerMinute: the store fails each attempt for ten minutes, twice. Each of the two operations that are attempted once a second
 // is in the log when it begins to fail, once a minute while that lasts, and when it is over.
-func TestAnOutageDoesNotFloodTheLog(t *testing.T) {
+func TestEngine_LogsAnOutageOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		g := &gone{Store: conformance.NewMemStore(wall{})}

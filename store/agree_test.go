@@ -8,12 +8,12 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-func TestSQLiteAgreesWithTheModel(t *testing.T) {
+func TestStore_SQLiteAgreesWithTheModel(t *testing.T) {
 	histories(t, "6") // the race detector makes SQLite slow
 	conformance.TestAgreement(t, memory, model)
 }
 
-func TestPostgreSQLAgreesWithTheModel(t *testing.T) {
+func TestStore_PostgreSQLAgreesWithTheModel(t *testing.T) {
 	histories(t, "8") // each makes a database
 	conformance.TestAgreement(t, postgresql, model)
 }

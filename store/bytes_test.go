@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestBytesOfEarlierJobsAreCounted: the migration counts the requests of the jobs that an earlier version kept.
-func TestBytesOfEarlierJobsAreCounted(t *testing.T) {
+// TestMigration_CountsBytesOfExistingJobs: the migration counts the requests of the jobs that an earlier version kept.
+func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 	text, err := os.ReadFile("migrations/00025_bytes.sql")
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestIDsThatAreInUseAreSkipped: the counter of ids is behind, as after a failover that lost commits, for the next process as
+// TestAccept_SkipsIDsInUse: the counter of ids is behind, as after a failover that lost commits, for the next process as
 // for one that has ids in memory. Nobody is refused for it.
-func TestIDsThatAreInUseAreSkipped(t *testing.T) {
+func TestAccept_SkipsIDsInUse(t *testing.T) {
 	const back = `UPDATE ids SET last = 0`
 	file, server := filepath.Join(t.TempDir(), "d.db"), postgres.Database(t)
 	databases := map[string]func(){

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestLockExcludesOtherProcesses, which are stores of their own here, from one name and from no other.
-func TestLockExcludesOtherProcesses(t *testing.T) {
+// TestLock_ExcludesOtherProcesses, which are stores of their own here, from one name and from no other.
+func TestLock_ExcludesOtherProcesses(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second := open(t, dsn, nil), open(t, dsn, nil)
 	unlock, err := first.Lock(t.Context(), "a")
@@ -58,8 +58,8 @@ func awaitWaiter(t *testing.T, dsn string) {
 		PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$`)
 }
 
-// TestLockEndsWithItsConnection: a process that ends leaves its locks.
-func TestLockEndsWithItsConnection(t *testing.T) {
+// TestLock_EndsWithItsConnection: a process that ends leaves its locks.
+func TestLock_EndsWithItsConnection(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second := open(t, dsn, nil), open(t, dsn, nil)
 	unlock, err := first.Lock(t.Context(), "a")
@@ -76,8 +76,8 @@ func TestLockEndsWithItsConnection(t *testing.T) {
 	unlock() // late, and without effect
 }
 
-// TestLockUnderLoad: however many wait, one holds it, and what keeps leases is not held up.
-func TestLockUnderLoad(t *testing.T) {
+// TestLock_UnderLoad: however many wait, one holds it, and what keeps leases is not held up.
+func TestLock_UnderLoad(t *testing.T) {
 	dsn := postgres.Database(t)
 	stores := []interface {
 		Lock(context.Context, string) (func(), error)
@@ -106,8 +106,8 @@ func TestLockUnderLoad(t *testing.T) {
 	}
 }
 
-// TestLockOnSQLite excludes nothing: there is one process, which keeps itself in order.
-func TestLockOnSQLite(t *testing.T) {
+// TestLock_OnSQLite excludes nothing: there is one process, which keeps itself in order.
+func TestLock_OnSQLite(t *testing.T) {
 	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), &clock{now: start})
 	for range 2 {
 		if _, err := s.Lock(t.Context(), "a"); err != nil {
@@ -116,8 +116,8 @@ func TestLockOnSQLite(t *testing.T) {
 	}
 }
 
-// TestLockWithoutDatabase says that it may work later.
-func TestLockWithoutDatabase(t *testing.T) {
+// TestLock_WithoutDatabase says that it may work later.
+func TestLock_WithoutDatabase(t *testing.T) {
 	s := open(t, postgres.Database(t), nil)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestASilentServerHoldsNobody: connections that pass nothing any more, while new ones work. Every call returns within the
+// TestDeadlines_SilentServer: connections that pass nothing any more, while new ones work. Every call returns within the
 // bound of a statement, also when its context has none, and soon all work again.
-func TestASilentServerHoldsNobody(t *testing.T) {
+func TestDeadlines_SilentServer(t *testing.T) {
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	s := open(t, proxy.URL, nil)
 	lease := leased(t, s)
@@ -68,9 +68,9 @@ func TestASilentServerHoldsNobody(t *testing.T) {
 	t.Logf("all work after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// TestATransactionOfAProcessThatIsGoneEnds: a process is frozen, or cut off without a reset, between two statements of a
+// TestDeadlines_TransactionOfALostProcessEnds: a process is frozen, or cut off without a reset, between two statements of a
 // transaction that has locked an account. Another takes the account within 20 s.
-func TestATransactionOfAProcessThatIsGoneEnds(t *testing.T) {
+func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	t.Parallel()
 	dsn := postgres.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
@@ -99,8 +99,8 @@ func TestATransactionOfAProcessThatIsGoneEnds(t *testing.T) {
 	}
 }
 
-// TestAProcessThatGoesOnIsToldThatItsTransactionEnded, as of any fault of the database.
-func TestAProcessThatGoesOnIsToldThatItsTransactionEnded(t *testing.T) {
+// TestDeadlines_ResumedProcessSeesItsTransactionEnded, as of any fault of the database.
+func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Database(t), nil)
 	err := store.InVisit(t.Context(), s, "p/shared", func() { <-time.After(16 * time.Second) })
@@ -144,8 +144,8 @@ func useAll(t *testing.T, s *store.Store) {
 	all.Wait()
 }
 
-// TestAServerThatTakesConnectionsAndIsSilent is given up within connect_timeout, by a store that is opened too.
-func TestAServerThatTakesConnectionsAndIsSilent(t *testing.T) {
+// TestDeadlines_ServerAcceptsButNeverAnswers is given up within connect_timeout, by a store that is opened too.
+func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	proxy.Silence(true)
 	began := time.Now()
@@ -155,9 +155,9 @@ func TestAServerThatTakesConnectionsAndIsSilent(t *testing.T) {
 	}
 }
 
-// TestALockHeldOutsideHoldsUpNobodyElse: somebody holds the lock of one user's quota. That user's submits wait; reads, visits,
+// TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait; reads, visits,
 // other users' submits and Ping do not.
-func TestALockHeldOutsideHoldsUpNobodyElse(t *testing.T) {
+func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 	dsn := postgres.Database(t)
 	s, other := open(t, dsn, nil), open(t, dsn, nil)
 	lease := leased(t, s)
@@ -189,8 +189,8 @@ func TestALockHeldOutsideHoldsUpNobodyElse(t *testing.T) {
 	unlock()
 }
 
-// TestVisitsDoNotQueueBehindClients: eight tasks of 10,000 jobs are accepted at once, and agendas are read meanwhile.
-func TestVisitsDoNotQueueBehindClients(t *testing.T) {
+// TestPools_VisitsDoNotQueueBehindClients: eight tasks of 10,000 jobs are accepted at once, and agendas are read meanwhile.
+func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 	s := open(t, postgres.Database(t), nil)
 	leased(t, s)
 	var accepting sync.WaitGroup
@@ -228,8 +228,8 @@ func TestVisitsDoNotQueueBehindClients(t *testing.T) {
 	}
 }
 
-// TestAServerThatBecameReadOnly is left: its connections are thrown away, and new ones are made.
-func TestAServerThatBecameReadOnly(t *testing.T) {
+// TestPools_LeaveAReadOnlyServer is left: its connections are thrown away, and new ones are made.
+func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 	dsn := postgres.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
 	s := open(t, proxy.URL, nil)

@@ -10,7 +10,7 @@ import (
 
 // SQLite chooses an index without having counted the rows. What is asked at each look of a user must not walk all that the
 // user ever had.
-func TestSQLiteTakesTheSmallIndex(t *testing.T) {
+func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), nil)
 	if err != nil {
 		t.Fatal(err)

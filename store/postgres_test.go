@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-func TestReplicasStartTogether(t *testing.T) {
+func TestOpen_ReplicasMigrateTogether(t *testing.T) {
 	url := postgres.Database(t)
 	var all sync.WaitGroup
 	names := make(chan string, 4)
@@ -35,7 +35,7 @@ func TestReplicasStartTogether(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsGone(t *testing.T) {
+func TestStore_ReconnectsAfterARestart(t *testing.T) {
 	url := postgres.Database(t)
 	s := open(t, url, nil)
 	cut := `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`

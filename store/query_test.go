@@ -7,7 +7,7 @@ import (
 )
 
 // SQLite plans a statement anew at each execution if its limit is a bare argument: two thirds of a look at an agenda.
-func TestLimitsAreCast(t *testing.T) {
+func TestQueries_CastTheirLimits(t *testing.T) {
 	text, err := os.ReadFile("query.sql")
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestANewerSchemaIsRefused, with the version of the program that is needed.
-func TestANewerSchemaIsRefused(t *testing.T) {
+// TestOpen_RefusesANewerSchema, with the version of the program that is needed.
+func TestOpen_RefusesANewerSchema(t *testing.T) {
 	const newer = `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, TRUE)`
 	file := filepath.Join(t.TempDir(), "d.db")
 	databases := map[string]func(){
@@ -40,8 +40,8 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheCursorKeyIsTheDatabases: the same for all who use it, and no other's.
-func TestTheCursorKeyIsTheDatabases(t *testing.T) {
+// TestCursorKey_IsSharedByAllProcesses: the same for all who use it, and no other's.
+func TestCursorKey_IsSharedByAllProcesses(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:", &clock{now: start}).CursorKey()
 	if first != second || len(first.Reveal()) < 20 || first == other {

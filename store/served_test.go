@@ -122,7 +122,7 @@ func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (p
 	return places
 }
 
-func TestUsersAreServedInTurn(t *testing.T) {
+func TestTurns_UsersAreServedInTurn(t *testing.T) {
 	t.Run("model", func(t *testing.T) {
 		s := conformance.NewMemStore(conformance.WallClock{})
 		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store { return s }})

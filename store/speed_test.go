@@ -12,7 +12,7 @@ import (
 
 // Many waiting jobs must not slow the look at what is next. The bound leaves room for the race detector and for a
 // machine that does other things; BenchmarkAgenda has the figures.
-func TestManyJobs(t *testing.T) {
+func TestSpeed_ManyJobs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		fill(t, s, 1)
 		analyze()

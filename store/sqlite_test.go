@@ -92,7 +92,7 @@ func drafts(n int) []dispatch.Draft {
 	return jobs
 }
 
-func TestASecondProcessIsRefused(t *testing.T) {
+func TestSQLite_RefusesASecondProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	other, line := otherProcess(t, file, nil, "EODISPATCH_TEST_STAY=1")
 	if !strings.HasPrefix(line, "opened 1") {
@@ -112,7 +112,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeWritten(t *testing.T) {
+func TestSQLite_UnwritableFolder(t *testing.T) {
 	folder, err := os.MkdirTemp("", "store") // one that others may enter
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeWritten(t *testing.T) {
+func TestSQLite_UnwritableFile(t *testing.T) {
 	folder, err := os.MkdirTemp("", "store")
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func raw(t *testing.T, file string) *sql.DB {
 	return db
 }
 
-func TestAFailureInTheMiddleKeepsNothing(t *testing.T) {
+func TestAccept_FailureInTheMiddleStoresNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	s := open(t, "sqlite:"+file, &clock{now: start})
 	if _, err := raw(t, file).Exec(`CREATE TRIGGER t AFTER INSERT ON jobs WHEN NEW.number = 700 BEGIN SELECT RAISE(ABORT, 'no'); END`); err != nil {
@@ -201,7 +201,7 @@ func TestAFailureInTheMiddleKeepsNothing(t *testing.T) {
 }
 
 // A small disk is mounted where that is allowed; elsewhere the database's own limit stands for it.
-func TestAFullDisk(t *testing.T) {
+func TestSQLite_FullDisk(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "d.db")
 	mounted := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=2m") == nil
@@ -233,7 +233,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-func TestInMemory(t *testing.T) {
+func TestSQLite_InMemory(t *testing.T) {
 	s := open(t, "sqlite::memory:", &clock{now: start})
 	jobs := drafts(3)
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
@@ -244,7 +244,7 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDatabase(t *testing.T) {
+func TestOpen_RefusesWhatIsNoDatabase(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	if err := os.WriteFile(file, []byte(strings.Repeat("This is a letter to my aunt.\n", 100)), 0o600); err != nil {
 		t.Fatal(err)

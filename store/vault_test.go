@@ -72,7 +72,7 @@ func TestGrants(t *testing.T) {
 	})
 }
 
-func TestSharedTokensEnd(t *testing.T) {
+func TestTokens_Expire(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx, end := t.Context(), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 		for name, expires := range map[string]time.Time{"lasts": end, "ended": time.Now().Add(-time.Hour)} {
@@ -91,7 +91,7 @@ func TestSharedTokensEnd(t *testing.T) {
 	})
 }
 
-func TestWorkingAccounts(t *testing.T) {
+func TestWorking_ListsAccounts(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		jobs := drafts(2)

@@ -60,8 +60,8 @@ func BenchmarkPerformanceOfVisits(b *testing.B) {
 	}
 }
 
-// TestAStartedJobIsCheap bounds what the database has to do for it, which grows when turns do more than they must.
-func TestAStartedJobIsCheap(t *testing.T) {
+// TestVisit_QueriesPerJob bounds what the database has to do for it, which grows when turns do more than they must.
+func TestVisit_QueriesPerJob(t *testing.T) {
 	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
 	if queries > 30 || transactions > 5 {
 		t.Errorf("%.1f statements, %.2f transactions a job", queries, transactions)

@@ -50,9 +50,9 @@ func deployed(w *simulator.World, openEO, ogc string) []string {
 
 const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simulator.PlatformAlias + `", "token_prefix": "oidc/sim"}`
 
-// TestTheDeployedServicesEnvironmentIsEnough starts the real program with the variables of the deployed service alone and
+// TestServe_DeployedServicesEnvironmentIsEnough starts the real program with the variables of the deployed service alone and
 // runs a job of each label through it.
-func TestTheDeployedServicesEnvironmentIsEnough(t *testing.T) {
+func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, deployed(w, asUser, asUser)...)
 	c := signedIn(t, w, p.Address)
@@ -72,8 +72,8 @@ func TestTheDeployedServicesEnvironmentIsEnough(t *testing.T) {
 	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.BrokerSecret, w.Credentials.Password, c.token)
 }
 
-// TestTheDeployedServicesSharedAccount has an account whose provider only the platform knows.
-func TestTheDeployedServicesSharedAccount(t *testing.T) {
+// TestServe_DeployedServicesSharedAccount has an account whose provider only the platform knows.
+func TestServe_DeployedServicesSharedAccount(t *testing.T) {
 	w := startWorld(t)
 	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`, w.Credentials.ServiceID, w.Credentials.ServiceSecret)
 	p := startProgram(t, deployed(w, shared, asUser)...)
@@ -82,8 +82,8 @@ func TestTheDeployedServicesSharedAccount(t *testing.T) {
 	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.ServiceSecret, w.Credentials.BrokerSecret)
 }
 
-// TestTheDeployedServicesEnvironmentWithPostgreSQL keeps its tables there, by SQLAlchemy's spelling.
-func TestTheDeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
+// TestServe_DeployedServicesEnvironmentWithPostgreSQL keeps its tables there, by SQLAlchemy's spelling.
+func TestServe_DeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
 	_, address, _ := strings.Cut(postgres.Database(t), ":")
 	w := startWorld(t)
 	p := startProgram(t, append(deployed(w, asUser, asUser), "DATABASE_URL=postgresql+psycopg2:"+address,
@@ -125,8 +125,8 @@ func ogcRequest(w *simulator.World) dispatch.Request {
 		Service: dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
 }
 
-// TestASecondSignalEndsTheProgramAtOnce stops it while a client holds a request open.
-func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
+// TestServe_SecondSignalEndsAtOnce stops it while a client holds a request open.
+func TestServe_SecondSignalEndsAtOnce(t *testing.T) {
 	w := startWorld(t)
 	const execution = "POST /processes/{id}/execution"
 	w.OGC.Faults.Add(simulator.Fault{Route: execution, Latency: time.Hour})

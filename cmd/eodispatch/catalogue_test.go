@@ -73,9 +73,9 @@ func (p published) spellings() []dispatch.Service {
 		{Endpoint: below, Application: id}, {Endpoint: below, Application: service}, {Endpoint: below + "/processes", Application: id}}
 }
 
-// TestPublishedServicesAreFound finds every service of the catalogue, in the ways its record can be read, at the platform that
+// TestCatalogue_ServicesAreFound finds every service of the catalogue, in the ways its record can be read, at the platform that
 // an operator configured for it.
-func TestPublishedServicesAreFound(t *testing.T) {
+func TestCatalogue_ServicesAreFound(t *testing.T) {
 	settings := &config.Config{}
 	for name, endpoint := range map[string]string{
 		"cdse-federation": "https://openeofed.dataspace.copernicus.eu", "cdse": "https://openeo.dataspace.copernicus.eu",

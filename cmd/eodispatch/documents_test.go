@@ -51,9 +51,9 @@ func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
 	return time.Since(begin)
 }
 
-// TestBadDocumentsHoldUpNobody runs the real program with one account for all. While a user has twelve jobs whose documents hang, and
+// TestDocuments_BadOnesDelayNobodyElse runs the real program with one account for all. While a user has twelve jobs whose documents hang, and
 // then two hundred with other bad documents, another's job of four seconds takes at most half as long again, and the platform is well.
-func TestBadDocumentsHoldUpNobody(t *testing.T) {
+func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
 	host, refuses := documentHost(t), deadURL(t)

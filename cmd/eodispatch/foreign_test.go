@@ -124,9 +124,9 @@ func filled(path string, job, task int64, grant string) string {
 	})
 }
 
-// TestAnothersIsAsIfItWereNot asks, as Bob, in each way that the interface's own document knows for what is Alice's, and for
+// TestForeignJobs_LookLikeMissingOnes asks, as Bob, in each way that the interface's own document knows for what is Alice's, and for
 // what nobody has: status, headers and body are the same to the byte, and nothing happens to it.
-func TestAnothersIsAsIfItWereNot(t *testing.T) {
+func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 	u := withTwoUsers(t)
 	u.work()
 	const nobodys = 987_654
@@ -176,9 +176,9 @@ func TestAnothersIsAsIfItWereNot(t *testing.T) {
 	}
 }
 
-// TestListsTellNothingOfOthers compares what Bob is told before Alice has anything with what he is told then; and a place in
+// TestForeignJobs_AreInNoList compares what Bob is told before Alice has anything with what he is told then; and a place in
 // her list is none in his.
-func TestListsTellNothingOfOthers(t *testing.T) {
+func TestForeignJobs_AreInNoList(t *testing.T) {
 	u := withTwoUsers(t)
 	lists := []string{"/usage", "/grants"}
 	for _, query := range []string{"", "?filter=upscaling", "?filter=processing", "?status=running", "?status=submitted&limit=1", "?platform=eo", "?since=2020-01-01T00:00:00Z"} {
@@ -208,8 +208,8 @@ func TestListsTellNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestAKeyIsItsOwners: the same Idempotency-Key of another stands for another job.
-func TestAKeyIsItsOwners(t *testing.T) {
+// TestForeignJobs_KeysBelongToTheirOwner: the same Idempotency-Key of another stands for another job.
+func TestForeignJobs_KeysBelongToTheirOwner(t *testing.T) {
 	u := withTwoUsers(t)
 	body, err := json.Marshal(openEORequest(u.w))
 	u.must(err)
@@ -227,8 +227,8 @@ func TestAKeyIsItsOwners(t *testing.T) {
 	}
 }
 
-// TestWhatClientsCannotSay: whose job it is, where it stands, and how the broker signs in at the platform.
-func TestWhatClientsCannotSay(t *testing.T) {
+// TestClients_CannotSetInternalFields: whose job it is, where it stands, and how the broker signs in at the platform.
+func TestClients_CannotSetInternalFields(t *testing.T) {
 	u := withTwoUsers(t)
 	body, err := json.Marshal(openEORequest(u.w))
 	u.must(err)
@@ -271,8 +271,8 @@ func (u *twoUsers) atPlatform(user string) int {
 	return len(listed.Jobs)
 }
 
-// TestNothingIsServedForOperators: what an operator may want to see is not on the listener that clients reach, whoever asks.
-func TestNothingIsServedForOperators(t *testing.T) {
+// TestAPI_ServesNothingForOperators: what an operator may want to see is not on the listener that clients reach, whoever asks.
+func TestAPI_ServesNothingForOperators(t *testing.T) {
 	u := withTwoUsers(t)
 	nothing := u.ask(client{u.p.Address, ""}, http.MethodGet, "/nothing", "")
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/vars", "/debug/requests",

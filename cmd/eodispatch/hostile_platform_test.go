@@ -53,10 +53,10 @@ func hostilePlatform(t *testing.T) (address string, played func() bool) {
 	return "http://" + l.Addr().String(), func() bool { return odd.Load() >= int64(len(faults)) }
 }
 
-// TestAHostilePlatformHoldsUpNobody runs the real program with two platforms. While one answers whatever is asked about its jobs with
+// TestHostilePlatform_DelaysNobodyElse runs the real program with two platforms. While one answers whatever is asked about its jobs with
 // gigabytes, bombs and silence, a job at the other takes at most half as long again, the program's memory is bounded, and the
 // jobs at the hostile one say what is the matter.
-func TestAHostilePlatformHoldsUpNobody(t *testing.T) {
+func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
 	known := w.Credentials

@@ -7,7 +7,7 @@ import (
 )
 
 // Without an address of the broker's own, users link their accounts at the identity provider.
-func TestThePageWhereAccountsAreLinked(t *testing.T) {
+func TestPageFor_LinkedAccounts(t *testing.T) {
 	for driver, want := range map[string][2]string{
 		config.KeycloakBroker: {"https://idp.example/realms/apex/account", "https://broker.example/link/cdse"}, config.TokenExchange: {},
 	} {

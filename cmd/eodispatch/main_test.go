@@ -104,7 +104,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfAConfigurationAreListed(t *testing.T) {
+func TestConfiguration_AllFaultsAreListed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
 	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: https://a.example.org, access: open}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -315,8 +315,8 @@ func deadURL(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestAServerIsReadyThoughNobodyElseIs starts with every other server down.
-func TestAServerIsReadyThoughNobodyElseIs(t *testing.T) {
+// TestBuild_NeedsNoForeignServer starts with every other server down.
+func TestBuild_NeedsNoForeignServer(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)
 	w.Close()

@@ -50,8 +50,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryLimitIsSaidAtTheStart of the real program.
-func TestMemoryLimitIsSaidAtTheStart(t *testing.T) {
+// TestMemoryLimit_IsLogged of the real program.
+func TestMemoryLimit_IsLogged(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_LIMITS_MEMORY=1GiB")...)
 	if said := p.Log.String(); !strings.Contains(said, `"msg":"memory limit","source":"limits.memory","bytes":1073741824`) {

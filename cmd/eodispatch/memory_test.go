@@ -100,8 +100,8 @@ func peak(f func()) (most int64) {
 	return most
 }
 
-// TestListsTakeLittleMemory reads lists of 24 MiB in every way, each by four clients at once: whole, they would take more than 100 MiB.
-func TestListsTakeLittleMemory(t *testing.T) {
+// TestLists_TakeLittleMemory reads lists of 24 MiB in every way, each by four clients at once: whole, they would take more than 100 MiB.
+func TestLists_TakeLittleMemory(t *testing.T) {
 	address := withLargeJobs(t)
 	const whole, readers, within = largeJobs * largeJob, 4, 64 << 20
 	for path, least := range map[string]int64{

@@ -164,8 +164,8 @@ func (d described) String() string {
 	return text
 }
 
-// TestEveryShapeIsDescribed asks for the parameters over HTTP, in both protocols.
-func TestEveryShapeIsDescribed(t *testing.T) {
+// TestParams_EverySchemaFormIsDescribed asks for the parameters over HTTP, in both protocols.
+func TestParams_EverySchemaFormIsDescribed(t *testing.T) {
 	s := services(t)
 	h := brokerOf(t, s)
 	for label, service := range protocols(s) {
@@ -191,9 +191,9 @@ func TestEveryShapeIsDescribed(t *testing.T) {
 	}
 }
 
-// TestWrongParametersAreRefused refuses jobs and tasks over HTTP with all that is wrong, unless the client will not have them
+// TestParams_WrongValuesAreRefused refuses jobs and tasks over HTTP with all that is wrong, unless the client will not have them
 // checked.
-func TestWrongParametersAreRefused(t *testing.T) {
+func TestParams_WrongValuesAreRefused(t *testing.T) {
 	s := services(t)
 	h := brokerOf(t, s)
 	const parameters = `"parameters":{"number":"x","bounded":100.5,"choice":"HH","flag":null,"nothing":1,"geojson":{"west":1,"south":2,"east":3,"north":4}}`

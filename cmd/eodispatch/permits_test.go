@@ -23,9 +23,9 @@ func permitting(w *simulator.World, allow string) []string {
 		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s}]`, w.OpenEOURL, account, w.OGCURL, account))
 }
 
-// TestASharedAccountPassesOnWhatTheOperatorAllows runs the real program: options that cost money or call others, and processes that reach
+// TestPermits_SharedAccount runs the real program: options that cost money or call others, and processes that reach
 // what the account stores, are refused by a text that names the switch, and nothing is kept; with the switch they pass.
-func TestASharedAccountPassesOnWhatTheOperatorAllows(t *testing.T) {
+func TestPermits_SharedAccount(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	p := startProgram(t, permitting(w, `[]`)...)

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func TestLinesTellEachChangeOnce(t *testing.T) {
+func TestProgress_PrintsEachChangeOnce(t *testing.T) {
 	var out screen
 	l := &lines{out: &out, last: map[int64]string{}}
 	half := 50.0
@@ -30,7 +30,7 @@ func TestLinesTellEachChangeOnce(t *testing.T) {
 	}
 }
 
-func TestBarsEndAsTheirJobs(t *testing.T) {
+func TestProgress_BarsEndAsTheirJobs(t *testing.T) {
 	var out screen
 	b := newBars(t.Context(), mpb.WithOutput(&out), mpb.WithAutoRefresh(), mpb.WithWidth(120))
 	half := 50.0

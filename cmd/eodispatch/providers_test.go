@@ -15,9 +15,9 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// TestProvidersThatAPlatformNamesArePublic: no connection is made to a private address that a platform names as the issuer
+// TestTrustedProviders_NotThoseAPlatformNames: no connection is made to a private address that a platform names as the issuer
 // of the shared account, while what the operator configured may be private.
-func TestProvidersThatAPlatformNamesArePublic(t *testing.T) {
+func TestTrustedProviders_NotThoseAPlatformNames(t *testing.T) {
 	address, connections := counting(t)
 	for _, row := range []struct {
 		account string

@@ -15,9 +15,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestReplicasExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real program
+// TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real program
 // at once, which share nothing but PostgreSQL and have no token yet. One exchange is made.
-func TestReplicasExchangeOnce(t *testing.T) {
+func TestReplicas_ExchangeOnce(t *testing.T) {
 	w := startWorld(t)
 	tables, key := postgres.Database(t), named("k")
 	var clients []client
@@ -57,9 +57,9 @@ func TestReplicasExchangeOnce(t *testing.T) {
 	}
 }
 
-// TestARefusedTokenIsReplacedOnce: where a platform takes no token, though it has not ended, the program asks for another once.
+// TestReplicas_ReplaceARefusedTokenOnce: where a platform takes no token, though it has not ended, the program asks for another once.
 // If that is another, it is tried once; then the job waits, and says so. A refusal with 403 is not tried again.
-func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	const (
 		exchange = "POST /realms/{realm}/broker/{alias}/token"
 		tokens   = "POST /realms/{realm}/protocol/openid-connect/token"
@@ -114,9 +114,9 @@ func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []c
 	return clients
 }
 
-// TestReplicasTakeEachOthersTickets, each once, however many requests bring it to both at once. With tokens in addresses
+// TestReplicas_AcceptEachOthersTickets, each once, however many requests bring it to both at once. With tokens in addresses
 // switched off a stream is opened by a ticket alone.
-func TestReplicasTakeEachOthersTickets(t *testing.T) {
+func TestReplicas_AcceptEachOthersTickets(t *testing.T) {
 	w := startWorld(t)
 	clients := openReplicas(t, w, "EODISPATCH_STREAMS_QUERY_TOKEN=false")
 	open := func(c client, query string) int {
@@ -156,8 +156,8 @@ func TestReplicasTakeEachOthersTickets(t *testing.T) {
 	}
 }
 
-// TestReplicasTakeEachOthersCursors, also where no secret is configured from which a key could be made.
-func TestReplicasTakeEachOthersCursors(t *testing.T) {
+// TestReplicas_AcceptEachOthersCursors, also where no secret is configured from which a key could be made.
+func TestReplicas_AcceptEachOthersCursors(t *testing.T) {
 	w := startWorld(t)
 	clients := openReplicas(t, w)
 	for range 3 {

@@ -28,10 +28,10 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// TestNoSecretLeaves runs the real program on each database, at its most talkative, through all that has to do with secrets,
+// TestSecrets_StayInside runs the real program on each database, at its most talkative, through all that has to do with secrets,
 // and looks for them in every answer, message and page, in what it said, in what doctor and failing starts say, and in what
 // is kept. It also finds a line for each thing that an operator may be asked about.
-func TestNoSecretLeaves(t *testing.T) {
+func TestSecrets_StayInside(t *testing.T) {
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -80,9 +80,9 @@ func TestNoSecretLeaves(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsGoneIsNotDescribed: clients learn that something is wrong, and under which id it is in the log; not what
+// TestSecrets_DatabaseErrorsShowNoDetails: clients learn that something is wrong, and under which id it is in the log; not what
 // the database is called, where it is, and what was asked of it.
-func TestADatabaseThatIsGoneIsNotDescribed(t *testing.T) {
+func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 	w := startWorld(t)
 	tables := databases["PostgreSQL"](t)
 	p := startProgram(t, acting(t, w, freeAddress(t), tables, named("k"))...)

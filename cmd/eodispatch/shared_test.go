@@ -25,9 +25,9 @@ func as(w *simulator.World, broker, user string, more map[string]any) client {
 	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.Odd{Claims: more})}
 }
 
-// TestASharedAccountIsForWhomTheOperatorSays runs the real program: who lacks the role is refused with 403, who has it is
+// TestSharedAccount_OnlyForEntitledUsers runs the real program: who lacks the role is refused with 403, who has it is
 // held to a quota of their own with 429, and neither can say otherwise in a request.
-func TestASharedAccountIsForWhomTheOperatorSays(t *testing.T) {
+func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	p := startProgram(t, sharing(w, `{"jobs": 2, "jobs_per_day": 3, "claim": "realm_access.roles", "any_of": ["eo-users"]}`)...)

@@ -24,7 +24,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A client that does not take its answer holds up the end by some seconds and makes no error of it. Work that does not end
 // within the grace is one.
-func TestClientsHoldUpNoEnd(t *testing.T) {
+func TestShut_DoesNotWaitForSlowClients(t *testing.T) {
 	for _, works := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			l := make(pipes)

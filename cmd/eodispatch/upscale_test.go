@@ -120,7 +120,7 @@ func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration
 }
 
 // A platform runs ten jobs at once and answers twenty requests a second, and turns some away besides. Nobody has told the broker, and no job fails of it.
-func TestLimitsAreLearned(t *testing.T) {
+func TestLimits_AreLearned(t *testing.T) {
 	t.Parallel()
 	for p, route := range map[config.Protocol]string{config.OpenEO: "POST /jobs/{id}/results", config.OGCProcess: "POST /processes/{id}/execution"} {
 		t.Run(string(p), func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestLimitsAreLearned(t *testing.T) {
 }
 
 // A limit of ours is never passed.
-func TestLimitOfJobsIsExact(t *testing.T) {
+func TestLimits_JobsAreExact(t *testing.T) {
 	t.Parallel()
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
 		t.Run(string(p), func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLimitOfJobsIsExact(t *testing.T) {
 }
 
 // A platform that says once that a job has failed, and takes it back, is not believed.
-func TestAnErrorIsReadTwice(t *testing.T) {
+func TestStatus_FailureIsReadTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 2 * time.Second, Flicker: time.Second}, "jobs: 4")
 	id := w.accept(t, config.OpenEO, 3)
@@ -196,8 +196,8 @@ func TestAnErrorIsReadTwice(t *testing.T) {
 }
 
 // What failed runs again under its id, and what it was called before is not forgotten.
-// TestUsersReadNoTags reads what platforms say of jobs that they know by a title with a tag.
-func TestUsersReadNoTags(t *testing.T) {
+// TestStatus_ShowsNoTags reads what platforms say of jobs that they know by a title with a tag.
+func TestStatus_ShowsNoTags(t *testing.T) {
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
 		w := newWorkshop(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
 		jobs := w.drained(t, w.accept(t, p, 1), time.Minute)

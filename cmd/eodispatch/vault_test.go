@@ -15,7 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-func TestKeysArePrintedForTheVault(t *testing.T) {
+func TestVault_PrintsKeys(t *testing.T) {
 	code, printed := try(t, nil, "vault", "key")
 	if _, err := identity.ParseKeyring(dispatch.Secret(printed)); code != exitDone || err != nil {
 		t.Errorf("exit %d: %v", code, err)
@@ -25,8 +25,8 @@ func TestKeysArePrintedForTheVault(t *testing.T) {
 	}
 }
 
-// TestVaultRotation meets a grant that no key opens: it must say so, and leave it as it is.
-func TestVaultRotation(t *testing.T) {
+// TestVault_Rotation meets a grant that no key opens: it must say so, and leave it as it is.
+func TestVault_Rotation(t *testing.T) {
 	w := startWorld(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+database)
@@ -50,7 +50,7 @@ func TestVaultRotation(t *testing.T) {
 	}
 }
 
-func TestPostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
+func TestVault_PostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
 	w := startWorld(t)
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+postgres.Database(t))
 	code, printed := try(t, environ, "serve")
@@ -65,9 +65,9 @@ var databases = map[string]func(*testing.T) string{
 	"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 }
 
-// TestAVaultInUseChangesItsKeys: the real program has the permission of a user who is away, and work. Its key is replaced, and with
+// TestVault_KeysChangeWhileInUse: the real program has the permission of a user who is away, and work. Its key is replaced, and with
 // the new one alone the work goes on. With a wrong one it touches nothing, fails nothing, and says what to do.
-func TestAVaultInUseChangesItsKeys(t *testing.T) {
+func TestVault_KeysChangeWhileInUse(t *testing.T) {
 	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits

@@ -74,7 +74,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-func TestSubmitThatFails(t *testing.T) {
+func TestSubmit_Failures(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer reply
 		kind   dispatch.Kind
@@ -123,7 +123,7 @@ func TestSubmitThatFails(t *testing.T) {
 	}
 }
 
-func TestSubmitSendsNothing(t *testing.T) {
+func TestSubmit_SendsNothing(t *testing.T) {
 	description := func(a reply) map[string][]reply { return map[string][]reply{"GET /processes/p": {a}} }
 	for name, c := range map[string]struct {
 		script map[string][]reply
@@ -159,7 +159,7 @@ func TestSubmitSendsNothing(t *testing.T) {
 	}
 }
 
-func TestServerThatIsDown(t *testing.T) {
+func TestSubmit_ServerIsDown(t *testing.T) {
 	s := serve(t, nil)
 	p, submission := s.platform(), s.submission()
 	if _, err := p.describe(t.Context(), token, place{process: "p"}); err != nil {
@@ -170,7 +170,7 @@ func TestServerThatIsDown(t *testing.T) {
 	wantKind(t, err, dispatch.Unavailable)
 }
 
-func TestOldPath(t *testing.T) {
+func TestSubmit_OldPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		missing reply
 		falls   bool
@@ -195,7 +195,7 @@ func TestOldPath(t *testing.T) {
 	}
 }
 
-func TestResultInHand(t *testing.T) {
+func TestSubmit_ResultInTheResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer reply
 		ref    string
@@ -219,7 +219,7 @@ func TestResultInHand(t *testing.T) {
 }
 
 // A result that cannot be kept is fetched from the job that has it, if there is one.
-func TestResultInHandIsTooLong(t *testing.T) {
+func TestSubmit_ResultInTheResponseIsTooLarge(t *testing.T) {
 	long := strings.Repeat("x", 9<<20) // in base64 12 MiB
 	for location, kind := range map[string]dispatch.Kind{"": dispatch.BadUpstream, "\nLocation: /jobs/a": 0} {
 		s := serve(t, map[string][]reply{"POST " + executionPath: {{200, "Content-Type: image/tiff" + location, long}}})
@@ -304,7 +304,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestDescriptionIsReadOnce(t *testing.T) {
+func TestDescription_IsReadOnce(t *testing.T) {
 	s := serve(t, map[string][]reply{"POST " + executionPath: {job("/jobs/a")}})
 	p := s.platform()
 	var all sync.WaitGroup
@@ -322,7 +322,7 @@ func TestDescriptionIsReadOnce(t *testing.T) {
 }
 
 // One who leaves does not take the description from the others, and an error is kept for its pause.
-func TestDescriptionOutlivesWhoAsked(t *testing.T) {
+func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replies := []string{"", `{"jobControlOptions":["async-execute"]}`}
 		transport := roundTrip(func(r *http.Request) *http.Response {
@@ -352,8 +352,8 @@ func TestDescriptionOutlivesWhoAsked(t *testing.T) {
 	})
 }
 
-// TestABadProcessIsAskedForOnce: a thousand jobs of a process that has no description cause one request in each pause.
-func TestABadProcessIsAskedForOnce(t *testing.T) {
+// TestDescription_FailureIsRemembered: a thousand jobs of a process that has no description cause one request in each pause.
+func TestDescription_FailureIsRemembered(t *testing.T) {
 	for name, bad := range map[string]reply{"missing": {404, "", `{"type":"no-such-process"}`}, "no JSON": ok("<html>"), "failing": {500, "", ""}} {
 		s := serve(t, map[string][]reply{"GET /processes/p": {bad}})
 		p := s.platform()
@@ -368,8 +368,8 @@ func TestABadProcessIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestDescriptionIsReadAnewByItsETag after five minutes.
-func TestDescriptionIsReadAnewByItsETag(t *testing.T) {
+// TestDescription_IsRevalidatedByETag after five minutes.
+func TestDescription_IsRevalidatedByETag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []string
 		transport := roundTrip(func(r *http.Request) *http.Response {
@@ -396,9 +396,9 @@ func TestDescriptionIsReadAnewByItsETag(t *testing.T) {
 	})
 }
 
-// TestAPrivateProcessIsShownToItsOwnerAlone: what the server shows only with a token, nobody gets who has another token or
+// TestDescription_PrivateProcessIsCachedPerToken: what the server shows only with a token, nobody gets who has another token or
 // none; what it shows to everybody, all share.
-func TestAPrivateProcessIsShownToItsOwnerAlone(t *testing.T) {
+func TestDescription_PrivateProcessIsCachedPerToken(t *testing.T) {
 	public := false
 	var asked int
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ func TestNoResults(t *testing.T) {
 }
 
 // The token goes to the platform and to nobody else.
-func TestLinksAndTheToken(t *testing.T) {
+func TestResults_LinksGetTheTokenOnOneOriginOnly(t *testing.T) {
 	elsewhere := serve(t, map[string][]reply{"GET /c.json": {ok(stacCollection)}})
 	s := serve(t, map[string][]reply{
 		"GET /jobs/own/results":   {ok(strings.ReplaceAll(gepFeatures, "LINK", "/stac/c"))},
@@ -112,7 +112,7 @@ func TestLinksAndTheToken(t *testing.T) {
 }
 
 // Without the leave of the operator, nothing private is read, and the link is the result.
-func TestLinksToPrivatePlaces(t *testing.T) {
+func TestResults_LinksToPrivateAddresses(t *testing.T) {
 	elsewhere := serve(t, map[string][]reply{"GET /c.json": {ok(stacCollection)}})
 	s := serve(t, map[string][]reply{"GET /jobs/a/results": {ok(`{"out":{"href":"` + elsewhere.URL + `/c.json"}}`)}})
 	p := New(Config{Endpoint: s.URL, Client: upstream.New(upstream.Config{Trust: []string{s.URL}})})
@@ -207,7 +207,7 @@ func (s *scripted) transport() roundTrip {
 	}
 }
 
-func TestRunSyncThatBecomesAJob(t *testing.T) {
+func TestRunSync_ServerCreatesAJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		status []string
 		result string
@@ -254,7 +254,7 @@ func TestRunSyncThatBecomesAJob(t *testing.T) {
 	}
 }
 
-func TestRunSyncThatWasAJobAtOnce(t *testing.T) {
+func TestRunSync_ProcessIsAsynchronousOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		results     []reply
 		media, body string

@@ -114,9 +114,9 @@ func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *Platfor
 	return h, New(Config{Name: "hostile", Endpoint: "http://hostile.example", Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
 }
 
-// TestAHostilePlatformIsBounded plays every fault at every kind of request: it ends in its time, reads little and allocates
+// TestHostilePlatform_CostIsBounded plays every fault at every kind of request: it ends in its time, reads little and allocates
 // little, and what is told is of a kind and has a text.
-func TestAHostilePlatformIsBounded(t *testing.T) {
+func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	const within = 30 * time.Second
 	for operation, o := range operations {
 		for name, reply := range simulator.HostileReplies() {
@@ -153,9 +153,9 @@ func TestAHostilePlatformIsBounded(t *testing.T) {
 // Under the race detector, which slows this five to ten times, answers are smaller.
 var smaller, mostCPU = 1, 5 * time.Second
 
-// TestCostlyAnswersAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
+// TestHostilePlatform_CostlyResponsesAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
 // times their size in memory.
-func TestCostlyAnswersAreBounded(t *testing.T) {
+func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") } // of a page: smaller pages are more
 	n := func(k int, piece string) string { return whole(max(1, k/smaller), piece) }
 	for name, c := range map[string]struct{ operation, body string }{
@@ -211,8 +211,8 @@ func TestCostlyAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestListsThatNeverEndAreBounded: each page links to another, and all are full.
-func TestListsThatNeverEndAreBounded(t *testing.T) {
+// TestHostilePlatform_EndlessListsAreBounded: each page links to another, and all are full.
+func TestHostilePlatform_EndlessListsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, page := `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{"jobID":"j","status":"running","message":"`+strings.Repeat("x", 1_000)+`"},`, 2_000), ",")+`]`, 0
 		h, p := hostile("", nil)
@@ -230,8 +230,8 @@ func TestListsThatNeverEndAreBounded(t *testing.T) {
 	})
 }
 
-// TestIdentifiersHaveALength: what is kept with a job and put into URLs is short.
-func TestIdentifiersHaveALength(t *testing.T) {
+// TestIdentifiers_HaveAMaximumLength: what is kept with a job and put into URLs is short.
+func TestIdentifiers_HaveAMaximumLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, location := range []string{"/jobs/" + strings.Repeat("x", 10_000), strings.Repeat("/x", 10_000) + "/jobs/j1"} {
 			_, p := hostile("POST /processes/p/execution", simulator.JSONReply(201, "Location: "+location+"\r\n", `{}`))

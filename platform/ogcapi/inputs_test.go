@@ -68,7 +68,7 @@ func TestInputsAreShaped(t *testing.T) {
 	}
 }
 
-func TestNoInputsAreNoFault(t *testing.T) {
+func TestInputs_None(t *testing.T) {
 	for _, document := range []string{`{}`, `{"inputs":5}`} {
 		d, err := parseDescription([]byte(document))
 		if err != nil || d.set != nil || len(d.parameters) > 0 {

@@ -191,7 +191,7 @@ func convert(t *testing.T, body string, linked results) collection {
 	return validCollection(t, raw)
 }
 
-func TestCollectionIsPassedOn(t *testing.T) {
+func TestResults_CollectionIsKept(t *testing.T) {
 	got := convert(t, stacCollection, nil)
 	if got.Version != "1.1.0" || got.License != "CC-BY-4.0" || got.Extent.Spatial.Bbox[0][0] != 4 {
 		t.Errorf("%+v", got)
@@ -209,7 +209,7 @@ func TestCollectionIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestItemsTellTheExtent(t *testing.T) {
+func TestResults_ExtentOfItems(t *testing.T) {
 	got := convert(t, `{"type":"FeatureCollection","features":[`+stacItem+`,`+otherItem+`]}`, nil)
 	if b := got.Extent.Spatial.Bbox[0]; !slices.Equal(b, []float64{4, 50, 6, 52}) {
 		t.Error(b)
@@ -225,7 +225,7 @@ func TestItemsTellTheExtent(t *testing.T) {
 	}
 }
 
-func TestUnknownExtentIsTheEarth(t *testing.T) {
+func TestResults_UnknownExtentIsTheEarth(t *testing.T) {
 	got := convert(t, `{"n":1}`, nil)
 	if b := got.Extent.Spatial.Bbox[0]; !slices.Equal(b, []float64{-180, -90, 180, 90}) {
 		t.Error(b)
@@ -295,7 +295,7 @@ func TestBodiesThatAreNotJSON(t *testing.T) {
 	}
 }
 
-func TestLinksEnd(t *testing.T) {
+func TestResults_LinkLoopsEnd(t *testing.T) {
 	reads := 0
 	loop := results{"https://x.example/loop.json": `{"type":"Catalog","stac_version":"1.0.0","id":"c","links":[{"rel":"child","href":"loop.json"},{"rel":"child","href":"loop.json"}]}`}
 	_, err := toCollection("job", document{body: []byte(`{"a":"https://x.example/loop.json"}`)}, func(href string) (document, error) {
@@ -307,7 +307,7 @@ func TestLinksEnd(t *testing.T) {
 	}
 }
 
-func TestLinkThatCannotBeReadNow(t *testing.T) {
+func TestResults_LinkFailsTemporarily(t *testing.T) {
 	_, err := toCollection("job", document{body: []byte(`{"a":"https://x.example/c.json"}`)}, results{"https://x.example/c.json": "busy"}.read)
 	wantKind(t, err, dispatch.Busy)
 }

@@ -183,7 +183,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestFailureWithoutAWord(t *testing.T) {
+func TestStatus_FailureWithoutMessage(t *testing.T) {
 	const status = `{"jobID":"a","type":"process","status":"failed","links":[{"rel":"related","title":"Tool log stage-in.log","href":"/logs/in"},{"rel":"related","title":"Tool log node.log","href":"/logs/node"}]}`
 	logs := map[string][]reply{
 		"GET /jobs/a": {ok(status)}, "GET /logs/in": {{200, "Content-Type: text/plain", "reading\ndone\n"}},

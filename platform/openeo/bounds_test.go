@@ -18,8 +18,8 @@ func amplifying(n int) string {
 	return b.String() + `]}}}}`
 }
 
-// TestAmplifyingGraphIsRefused: 100 KB and 15,000 references are 1.5 GB, which nobody builds or sends.
-func TestAmplifyingGraphIsRefused(t *testing.T) {
+// TestExpand_RefusesAmplifyingGraphs: 100 KB and 15,000 references are 1.5 GB, which nobody builds or sends.
+func TestExpand_RefusesAmplifyingGraphs(t *testing.T) {
 	b := newBackend(t)
 	b.capabilities(`"https://api.openeo.org/1.2.0"`) // no remote definitions: the graph itself is sent
 	b.json("GET /udp.json", 200, amplifying(15_000))
@@ -46,8 +46,8 @@ func TestAmplifyingGraphIsRefused(t *testing.T) {
 	}
 }
 
-// TestManyCallbacksWithManyParameters: what callbacks hide is not copied for each of them.
-func TestManyCallbacksWithManyParameters(t *testing.T) {
+// TestExpand_ManyCallbacksWithManyParameters: what callbacks hide is not copied for each of them.
+func TestExpand_ManyCallbacksWithManyParameters(t *testing.T) {
 	const n = 4_000
 	var b strings.Builder
 	b.WriteString(`{"id":"ndvi","parameters":[`)
@@ -85,8 +85,8 @@ func wantBound(t *testing.T, err error, bound string) {
 	}
 }
 
-// TestHugeNumbersOfPlatformsAreRefused: the text names the bound.
-func TestHugeNumbersOfPlatformsAreRefused(t *testing.T) {
+// TestHugeNumbers_AreRefused: the text names the bound.
+func TestHugeNumbers_AreRefused(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, `{"id":"ndvi","parameters":[{"name":"p","schema":{"maximum":1e999999}}],"process_graph":{"n":{"process_id":"x"}}}`)
 	_, err := b.platform().Parameters(t.Context(), dispatch.Token{}, dispatch.Service{Application: b.URL + "/udp.json"})

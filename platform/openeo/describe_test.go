@@ -134,8 +134,8 @@ func keys(t *testing.T, object string) (names []string) {
 	return names
 }
 
-// TestADefinitionIsFetchedOnce lets a hundred users ask at once, in all the ways that need the definition.
-func TestADefinitionIsFetchedOnce(t *testing.T) {
+// TestPrepare_FetchesADefinitionOnce lets a hundred users ask at once, in all the ways that need the definition.
+func TestPrepare_FetchesADefinitionOnce(t *testing.T) {
 	for _, class := range []string{classes, ""} {
 		b := newBackend(t)
 		b.capabilities(class)

@@ -92,7 +92,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-func TestDiscoveryIsKept(t *testing.T) {
+func TestDiscovery_IsCached(t *testing.T) {
 	b, now := newBackend(t), time.Now()
 	p := b.platform(func(o *openeo.Config) { o.Now = func() time.Time { return now } })
 	for range 3 {
@@ -175,7 +175,7 @@ func TestBearer(t *testing.T) {
 }
 
 // A token leaves to the platform's own origin only, whatever a listing or a redirect says.
-func TestTokenStaysAtHome(t *testing.T) {
+func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("another origin was asked: %s", r.URL)
 	}))

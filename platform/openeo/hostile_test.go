@@ -131,9 +131,9 @@ func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *openeo.
 		Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
 }
 
-// TestAHostilePlatformIsBounded plays every fault at every kind of request: it ends in its time, reads little and allocates
+// TestHostilePlatform_CostIsBounded plays every fault at every kind of request: it ends in its time, reads little and allocates
 // little, and what is told is of a kind and has a text.
-func TestAHostilePlatformIsBounded(t *testing.T) {
+func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	const within = 30 * time.Second
 	for operation, o := range operations {
 		for name, reply := range simulator.HostileReplies() {
@@ -170,9 +170,9 @@ func TestAHostilePlatformIsBounded(t *testing.T) {
 // Under the race detector, which slows this five to ten times, answers are smaller.
 var smaller, mostCPU = 1, 5 * time.Second
 
-// TestCostlyAnswersAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
+// TestHostilePlatform_CostlyResponsesAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
 // times their size in memory. The platform gives the same to each request of the route.
-func TestCostlyAnswersAreBounded(t *testing.T) {
+func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") } // of a page: smaller pages are more
 	n := func(k int, piece string) string { return whole(max(1, k/smaller), piece) }
 	numbered := func(k int, format string) string {
@@ -227,8 +227,8 @@ func TestCostlyAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestPagesThatNeverEndAreBounded: each page links to another, and all are full.
-func TestPagesThatNeverEndAreBounded(t *testing.T) {
+// TestHostilePlatform_EndlessPagesAreBounded: each page links to another, and all are full.
+func TestHostilePlatform_EndlessPagesAreBounded(t *testing.T) {
 	for operation, body := range map[string]string{
 		"list": `{"jobs":[` + strings.TrimSuffix(strings.Repeat(`{"id":"j","status":"running","title":"`+strings.Repeat("x", 1_000)+`"},`, 2_000), ",") + `]`,
 		"logs": `{"logs":[{"id":"1","message":"` + strings.Repeat("x", 2<<20) + `"}]`,
@@ -259,8 +259,8 @@ func TestPagesThatNeverEndAreBounded(t *testing.T) {
 	}
 }
 
-// TestIdentifiersHaveALength: what is kept with a job and put into URLs is short.
-func TestIdentifiersHaveALength(t *testing.T) {
+// TestIdentifiers_HaveAMaximumLength: what is kept with a job and put into URLs is short.
+func TestIdentifiers_HaveAMaximumLength(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	synctest.Test(t, func(t *testing.T) {
 		_, p := hostile("POST /jobs", simulator.JSONReply(201, "OpenEO-Identifier: "+long+"\r\n", `{"id":"`+long+`"}`))

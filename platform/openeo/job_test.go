@@ -49,7 +49,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-func TestSubmitWhereThereAreNoBatchJobs(t *testing.T) {
+func TestSubmit_WithoutBatchJobs(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /", 200, `{"api_version":"1.2.0","endpoints":[{"path":"/result","methods":["POST"]}]}`)
 	_, err := b.platform().Submit(t.Context(), token, b.submission())
@@ -550,7 +550,7 @@ func TestSync(t *testing.T) {
 	wantKind(t, err, dispatch.Uncertain)
 }
 
-func TestSyncAsLongAsItTakes(t *testing.T) {
+func TestSync_HasNoShortDeadline(t *testing.T) {
 	b := newBackend(t)
 	b.on("POST /result", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	p := b.platform(func(c *openeo.Config) {

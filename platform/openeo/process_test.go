@@ -129,7 +129,7 @@ func TestSaveResult(t *testing.T) {
 	}
 }
 
-func TestOwnProcessOfNobody(t *testing.T) {
+func TestStoredProcess_OfNobody(t *testing.T) {
 	b := newBackend(t)
 	s := b.submission()
 	s.Service = dispatch.Service{Application: "ndvi"}
@@ -204,7 +204,7 @@ func TestBadDefinitions(t *testing.T) {
 	}
 }
 
-func TestDefinitionIsKept(t *testing.T) {
+func TestDefinition_IsCached(t *testing.T) {
 	b, now := newBackend(t), time.Now()
 	status := 200
 	b.on("GET /udp.json", func(w http.ResponseWriter, r *http.Request) {
@@ -263,7 +263,7 @@ func TestDefinitionIsKept(t *testing.T) {
 	}
 }
 
-func TestCallerNeedNotWaitForADefinition(t *testing.T) {
+func TestDefinition_StaleIsUsedWhileTheServerIsSlow(t *testing.T) {
 	b := newBackend(t)
 	held := make(chan struct{})
 	arrived := make(chan struct{}, 1)

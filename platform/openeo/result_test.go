@@ -60,7 +60,7 @@ func TestResultsOfAnItem(t *testing.T) {
 	}
 }
 
-func TestResultsThatAreNone(t *testing.T) {
+func TestResults_NotReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string

@@ -112,9 +112,9 @@ func (b *book) atOnce() int {
 	return b.peak
 }
 
-// TestJobsLongerThanStalledAfterKeepTheirSlots has jobs wait and run for several times stalled_after, at a platform that
+// TestSlots_JobsLongerThanStalledAfterKeepTheirs has jobs wait and run for several times stalled_after, at a platform that
 // takes longer than that to answer a submission, and counts the platform's jobs at each of them.
-func TestJobsLongerThanStalledAfterKeepTheirSlots(t *testing.T) {
+func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 	const limit, jobs = 2, 6
 	stalled, run, binary := 500*time.Millisecond, 1500*time.Millisecond, mortal // which polls more often
 	if *full {
@@ -213,9 +213,9 @@ func (c crowd) places(users ...string) map[int]string {
 	return all
 }
 
-// TestManyUsersAreServedInTurn has users with backlogs wait for one slot. Each is served before anybody is served again, a
+// TestTurns_ManyUsersAreServedInTurn has users with backlogs wait for one slot. Each is served before anybody is served again, a
 // newcomer's job is served within one round, and queue_position tells the order exactly.
-func TestManyUsersAreServedInTurn(t *testing.T) {
+func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	t.Parallel()
 	users, backlog, binary := 6, 2, mortal // which polls more often
 	if *full {

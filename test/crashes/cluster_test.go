@@ -326,9 +326,9 @@ func (c *cluster) check() {
 	}
 }
 
-// TestReplicasFail has three replicas work, of which one is killed and another is frozen until others have taken its
+// TestReplicas_Fail has three replicas work, of which one is killed and another is frozen until others have taken its
 // accounts. Later one that works is stopped politely.
-func TestReplicasFail(t *testing.T) {
+func TestReplicas_Fail(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sized())
 	rest := []replica{c.launch(), c.launch(), c.launch()}
@@ -367,8 +367,8 @@ func without(one replica, all ...replica) (others []replica) {
 	return others
 }
 
-// TestRollingRestart replaces all replicas in turn.
-func TestRollingRestart(t *testing.T) {
+// TestReplicas_RollingRestart replaces all replicas in turn.
+func TestReplicas_RollingRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sized())
 	replicas := []replica{c.launch(), c.launch(), c.launch()}
@@ -384,8 +384,8 @@ func TestRollingRestart(t *testing.T) {
 	c.check()
 }
 
-// TestPostgreSQLRestarts takes the database away from replicas that work.
-func TestPostgreSQLRestarts(t *testing.T) {
+// TestPostgreSQL_Restarts takes the database away from replicas that work.
+func TestPostgreSQL_Restarts(t *testing.T) {
 	if os.Getenv(postgres.Variable) != "" && os.Getenv("CI") != "true" {
 		t.Skip("the server that " + postgres.Variable + " names is not ours to restart")
 	}

@@ -30,9 +30,9 @@ func traced(t *testing.T, notes string) func() (string, error) {
 	}
 }
 
-// TestWhatIsAnsweredIsOnTheDisk: between the last write to the database's journal and the 201 the program had the disk keep it. With
+// TestSQLite_SyncsBeforeItAnswers: between the last write to the database's journal and the 201 the program had the disk keep it. With
 // synchronous(OFF) there is no such call.
-func TestWhatIsAnsweredIsOnTheDisk(t *testing.T) {
+func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	platform := httptest.NewServer(&simulator.OpenEO{Open: true})
 	t.Cleanup(platform.Close)

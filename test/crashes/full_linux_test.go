@@ -155,9 +155,9 @@ func (r refusing) fill(*program) {
 
 func (r refusing) free(*program) { postgres.Exec(r.t, r.url, `DROP FUNCTION full_disk CASCADE`) }
 
-// TestADiskThatIsFullInMidWork fills the disk of the database while creates, starts and executes are under way, so that their answers
+// TestFullDisk_InTheMiddleOfWork fills the disk of the database while creates, starts and executes are under way, so that their answers
 // come in while nothing can be saved, and frees it later. The program goes on by itself, and nothing is lost, doubled or in doubt.
-func TestADiskThatIsFullInMidWork(t *testing.T) {
+func TestFullDisk_InTheMiddleOfWork(t *testing.T) {
 	t.Parallel()
 	for name, mount := range map[string]bool{"a small disk": true, "a limit of files": false} {
 		t.Run(name, func(t *testing.T) {

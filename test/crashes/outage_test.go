@@ -214,8 +214,8 @@ func away(th *theater) {
 	th.refused(13*time.Second, http.MethodGet, "/unit_jobs/1", nil)
 }
 
-// TestPostgreSQLStops: pg_ctl stop -m immediate, in the middle of creates, starts and executions.
-func TestPostgreSQLStops(t *testing.T) {
+// TestPostgreSQL_Stops: pg_ctl stop -m immediate, in the middle of creates, starts and executions.
+func TestPostgreSQL_Stops(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
 	took := lasting().play(t, s.URL, func(th *theater) {
@@ -225,24 +225,24 @@ func TestPostgreSQLStops(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQLFreezes: SIGSTOP of the whole server. A write may still be done when it goes on, so clients only read.
-func TestPostgreSQLFreezes(t *testing.T) {
+// TestPostgreSQL_Freezes: SIGSTOP of the whole server. A write may still be done when it goes on, so clients only read.
+func TestPostgreSQL_Freezes(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
 	took := lasting().play(t, s.URL, away, func() { s.Freeze(t) }, func() { s.Thaw(t) })
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQLIsUnreachable: nothing passes in either direction, and no connection is reset.
-func TestPostgreSQLIsUnreachable(t *testing.T) {
+// TestPostgreSQL_IsUnreachable: nothing passes in either direction, and no connection is reset.
+func TestPostgreSQL_IsUnreachable(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.NewServer(t).URL)
 	took := lasting().play(t, proxy.URL, away, func() { proxy.Silence(true) }, proxy.Resume)
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQLIsReadOnly, as a primary that was demoted.
-func TestPostgreSQLIsReadOnly(t *testing.T) {
+// TestPostgreSQL_IsReadOnly, as a primary that was demoted.
+func TestPostgreSQL_IsReadOnly(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
 	took := lasting().play(t, s.URL, func(th *theater) {

@@ -44,9 +44,9 @@ func postgresBackup(t *testing.T) backup {
 	}}
 }
 
-// TestARestoredDatabase takes a copy of the database while jobs wait, lets them run and others come, and puts the copy back. After
+// TestRestored_Database takes a copy of the database while jobs wait, lets them run and others come, and puts the copy back. After
 // `restored` nothing runs twice, what came later is left alone and shown, and no id is given out again.
-func TestARestoredDatabase(t *testing.T) {
+func TestRestored_Database(t *testing.T) {
 	for name, of := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,9 +33,9 @@ func atWork(t *testing.T, answers time.Duration) (p *program, s scene, dsn strin
 	return p, s, dsn, environ
 }
 
-// TestTheFirstSignalLetsRequestsEnd stops a program while a request is under way: that one ends and is kept, and no other
+// TestShutdown_FirstSignalLetsRequestsFinish stops a program while a request is under way: that one ends and is kept, and no other
 // is sent. The next process carries on at once.
-func TestTheFirstSignalLetsRequestsEnd(t *testing.T) {
+func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	p, s, dsn, environ := atWork(t, 3*time.Second)
 	p.stop(t)
@@ -59,9 +59,9 @@ func TestTheFirstSignalLetsRequestsEnd(t *testing.T) {
 	next.stop(t)
 }
 
-// TestWaitingClientsHoldUpNoEnd stops a program while a hundred requests wait for a change, those of one job, of lists and
+// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change, those of one job, of lists and
 // of a task: all are answered at once, as things stand, and it ends well.
-func TestWaitingClientsHoldUpNoEnd(t *testing.T) {
+func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	s, dsn := crash{}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	p := launch(t, released, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}}))
@@ -154,8 +154,8 @@ func (p *program) get(ctx context.Context, path, tag string) (*http.Response, er
 	return http.DefaultClient.Do(r)
 }
 
-// TestTheSecondSignalEndsAtOnce does not wait for a platform that does not answer.
-func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+// TestShutdown_SecondSignalEndsAtOnce does not wait for a platform that does not answer.
+func TestShutdown_SecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _, dsn, _ := atWork(t, time.Hour)
 	p.Send(t, syscall.SIGTERM)

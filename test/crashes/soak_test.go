@@ -339,11 +339,11 @@ func (s *soak) populate() {
 	}
 }
 
-// TestEveryWatcherSeesEveryEnd has two replicas work while users submit, cancel and delete, and many clients watch, who
+// TestWatchers_SeeEveryEnd has two replicas work while users submit, cancel and delete, and many clients watch, who
 // come and go. A replica is killed and started again, and a platform goes down and comes up. In the end every client has
 // been told what GET says; nothing is lost or was done twice; and when all have left, the replica that lived keeps no more
 // goroutines and memory than one that just started.
-func TestEveryWatcherSeesEveryEnd(t *testing.T) {
+func TestWatchers_SeeEveryEnd(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
 	survivor, mortal := s.launch(), s.launch()
@@ -370,9 +370,9 @@ func TestEveryWatcherSeesEveryEnd(t *testing.T) {
 	s.leavesNothing(survivor)
 }
 
-// TestAReplicaTellsWhatTheOtherDid has a client watch at one replica, which by itself would tell again after an hour, while
+// TestWatchers_SeeWhatAnotherReplicaDid has a client watch at one replica, which by itself would tell again after an hour, while
 // everything is done at the other.
-func TestAReplicaTellsWhatTheOtherDid(t *testing.T) {
+func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
 	here, there := s.launch(), s.launch()

@@ -14,9 +14,9 @@ import (
 // manyStarts is how many jobs are started, of which the start of the last is lost.
 const manyStarts = 30
 
-// TestALostStartOfThirty loses one start of thirty at a platform that tells of each start at once: it answers 500 and takes
+// TestStarts_OneOfThirtyIsLost loses one start of thirty at a platform that tells of each start at once: it answers 500 and takes
 // nothing. The job is started again soon, and nothing runs twice. In the short form a minute is a second.
-func TestALostStartOfThirty(t *testing.T) {
+func TestStarts_OneOfThirtyIsLost(t *testing.T) {
 	t.Run("a minute is a second", func(t *testing.T) {
 		t.Parallel()
 		loseStart(t, mortal, 30*time.Second)

@@ -75,9 +75,9 @@ func checkOut(commit, folder string) error {
 	return nil
 }
 
-// TestVersionsNextToEachOther replaces the last version by this one as docs/upgrade.md says, while clients submit to both and jobs of both
+// TestVersions_SideBySide replaces the last version by this one as docs/upgrade.md says, while clients submit to both and jobs of both
 // protocols run. Nothing is lost, nothing runs twice, no account is visited by two replicas, and limits.jobs holds.
-func TestVersionsNextToEachOther(t *testing.T) {
+func TestVersions_SideBySide(t *testing.T) {
 	t.Parallel()
 	s := briefly()
 	s.run = max(s.run, 2*time.Second)
@@ -185,9 +185,9 @@ func (c *cluster) checkProcesses() {
 	}
 }
 
-// TestAPlatformIsAddedToOneReplicaAfterTheOther: while one replica knows a new platform and the other does not, jobs for it begin at once,
+// TestVersions_PlatformIsAddedToOneReplicaAfterTheOther: while one replica knows a new platform and the other does not, jobs for it begin at once,
 // and at neither replica do they show platform_not_configured.
-func TestAPlatformIsAddedToOneReplicaAfterTheOther(t *testing.T) {
+func TestVersions_PlatformIsAddedToOneReplicaAfterTheOther(t *testing.T) {
 	t.Parallel()
 	addPlatform(t, released)
 }

@@ -148,7 +148,7 @@ func often(since time.Duration) time.Duration {
 func pass(d time.Duration) { time.Sleep(d) }
 
 // What is in docs/platforms.md is what is played here, and the other way round.
-func TestTheListIsWhatIsPlayed(t *testing.T) {
+func TestDocument_ListsWhatIsTested(t *testing.T) {
 	text, err := os.ReadFile("../../docs/platforms.md")
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 }
 
 // A job at whose submission the process ends is set aside after three times. The other jobs go on.
-func TestAJobThatEndsTheProcessIsSetAside(t *testing.T) {
+func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
 		var processes sync.Map // by name
@@ -100,7 +100,7 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 var manyInHand = 100
 
 // A process that is killed three times with many jobs in hand sets none of them aside.
-func TestKillsSetNobodyAside(t *testing.T) {
+func TestSetAside_NotAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := manyInHand
 		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
@@ -158,7 +158,7 @@ func (p lethal) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 }
 
 // A status or a listing at which the process ends each time does not stop the other jobs of its account.
-func TestAReadThatEndsTheProcessHoldsUpNobody(t *testing.T) {
+func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 	for name, listings := range map[string]bool{"a status": false, "the listing": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func (h *history) unsettled(t *testing.T, n int) (sum int) {
 
 // A process that is killed with many jobs in hand, and twice more as soon as it submits some of them again, sets none of them
 // aside. They are settled soon after.
-func TestKillsInARowSetNobodyAside(t *testing.T) {
+func TestSetAside_NotAfterKillsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 120
 		h := calm(t, dispatch.Limits{Jobs: n, Requests: n / 3, Send: 30 * time.Second})

@@ -30,7 +30,7 @@ func (h *history) end() {
 }
 
 // A visit that is busy for longer than its lease keeps it.
-func TestALongVisitKeepsItsLease(t *testing.T) {
+func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 30 * time.Second})
 		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} } // no listings, which make visits short
@@ -49,7 +49,7 @@ func TestALongVisitKeepsItsLease(t *testing.T) {
 }
 
 // However short requests are, the lease is so fresh that there is time for them: statuses are read between two renewals.
-func TestShortRequestsHaveTheirTime(t *testing.T) {
+func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 2 * time.Second})
 		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} }
@@ -70,7 +70,7 @@ func TestShortRequestsHaveTheirTime(t *testing.T) {
 }
 
 // However many jobs one user has waiting, another's job gets the next slot that is free.
-func TestOneUserDoesNotDelayAnother(t *testing.T) {
+func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
 		h.procs = []*process{h.start("one")}
@@ -94,7 +94,7 @@ func TestOneUserDoesNotDelayAnother(t *testing.T) {
 }
 
 // A client that asks gets an answer that is fresh, though nothing was due.
-func TestAReadIsFresh(t *testing.T) {
+func TestVisit_ReadIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
 		h.procs = []*process{h.start("one")}

@@ -97,7 +97,7 @@ var everyCall = 1
 // The database is away for 5 s, a minute and ten minutes, from every call of a submission on, with that call committed or
 // not, on both protocols, while the process lives and with a second one beside it. Each job runs once, no identifier is forgotten, no job
 // becomes unknown, and nobody blames the platform.
-func TestTheDatabaseIsAway(t *testing.T) {
+func TestOutage_OfTheDatabase(t *testing.T) {
 	platforms := map[string]func(conformance.Link) dispatch.Platform{
 		"two steps": func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} },
 		"one step":  func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} },

@@ -30,7 +30,7 @@ func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 
 // A database that was set back gives out ids again. A create in doubt must then not adopt the run that the same id had
 // before, nor cancel it as a stray: it belongs to another job, perhaps another user's.
-func TestACreateInDoubtLeavesAnothersRunAlone(t *testing.T) {
+func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
 		first := h.start("one")
@@ -76,7 +76,7 @@ func TestACreateInDoubtLeavesAnothersRunAlone(t *testing.T) {
 }
 
 // An account whose platform has no list submits nothing after a restore until the operator allows it.
-func TestARestoredAccountWithoutAList(t *testing.T) {
+func TestRestored_AccountWithoutAListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Send: 30 * time.Second})
 		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} }
@@ -142,7 +142,7 @@ func (b barred) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 // After a restore each account is compared by itself, with its own token, in the lists of all addresses below which it has jobs. What waited
 // in the backup and was submitted since is found in each of them, and not submitted again. An account whose token is not taken submits
 // nothing until it was compared.
-func TestEveryListOfARestoredAccountIsCompared(t *testing.T) {
+func TestRestored_EveryListingIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second})
 		first := h.start("one")

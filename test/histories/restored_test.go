@@ -115,9 +115,9 @@ func (r *restoring) checkShown(known map[string]bool) {
 	}
 }
 
-// TestRestoresInRandomHistories: a backup is taken at a random moment and put back later. No job runs twice, what the restore lost is neither
+// TestRestored_RandomHistories: a backup is taken at a random moment and put back later. No job runs twice, what the restore lost is neither
 // adopted nor canceled nor started, and what of it goes on is reported.
-func TestRestoresInRandomHistories(t *testing.T) {
+func TestRestored_RandomHistories(t *testing.T) {
 	lost := 0
 	for s := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {

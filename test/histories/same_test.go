@@ -21,7 +21,7 @@ func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
 var sameSeeds = []uint64{1, 2, 3, 4, 5, 6}
 
 // Equal seeds give equal histories, event for event and nanosecond for nanosecond, on the store in memory and on the SQL.
-func TestHistoriesAreTheSameOnSQLite(t *testing.T) {
+func TestRandomHistories_OnSQLite(t *testing.T) {
 	for _, s := range sameSeeds {
 		a, again, b := play(t, s, inMemory), play(t, s, inMemory), play(t, s, inSQLite)
 		same(t, s, "again", a, again)

@@ -36,7 +36,7 @@ func knowing(lag time.Duration) func(*history) {
 }
 
 // No job is started twice while the lag stays below two minutes, or four times the worst that was seen.
-func TestLearnedStartsInRandomHistories(t *testing.T) {
+func TestStarts_LearnedBoundInRandomHistories(t *testing.T) {
 	for s := range uint64(90) {
 		lag := []time.Duration{0, 20 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}[s%5]
 		if !report(t, play(t, s+1, inMemory, starting(max(2*time.Minute, 4*lag)), knowing(lag))) {
@@ -46,7 +46,7 @@ func TestLearnedStartsInRandomHistories(t *testing.T) {
 }
 
 // No job is started twice while the lag stays below the platform's start_settles_after.
-func TestStartsThatSettleByHandInRandomHistories(t *testing.T) {
+func TestStarts_ConfiguredBoundInRandomHistories(t *testing.T) {
 	for s := range uint64(60) {
 		settles := []time.Duration{90 * time.Second, 5 * time.Minute, time.Hour}[s%3]
 		byHand := func(h *history) { h.settles = settles }
@@ -115,7 +115,7 @@ func settledIn(t *testing.T, lag time.Duration, answered bool) (took time.Durati
 
 // Where a platform has shown to be prompt, a job whose start was lost is started within 150 seconds if the platform said
 // that it failed, and after the time that its request could have taken longer if it said nothing.
-func TestALostStartAtAPromptPlatform(t *testing.T) {
+func TestStarts_LostAtAPromptPlatform(t *testing.T) {
 	for answered, within := range map[bool]time.Duration{true: 150 * time.Second, false: 3 * time.Minute} {
 		if took := settledIn(t, time.Nanosecond, answered); took < 2*time.Minute || took > within {
 			t.Errorf("answered %v: started after %v, want 2 minutes and %v at most", answered, took, within)
@@ -124,7 +124,7 @@ func TestALostStartAtAPromptPlatform(t *testing.T) {
 }
 
 // A platform that was seen to lag is given the time that the slowest needs.
-func TestALostStartAtAPlatformThatLags(t *testing.T) {
+func TestStarts_LostAtALaggingPlatform(t *testing.T) {
 	if took := settledIn(t, 12*time.Minute, true); took < 20*time.Minute {
 		t.Errorf("started after %v", took)
 	}

@@ -174,9 +174,9 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 	return items
 }
 
-// TestAnswersAreValid runs tasks over real tiles on both protocols, and has all that comes out judged: STAC by its schemas,
+// TestResponses_AreValid runs tasks over real tiles on both protocols, and has all that comes out judged: STAC by its schemas,
 // GeoJSON by RFC 7946.
-func TestAnswersAreValid(t *testing.T) {
+func TestResponses_AreValid(t *testing.T) {
 	w := newStack(t)
 	all := evidence{map[string]json.RawMessage{}, map[string]json.RawMessage{}}
 	all.geo["tiles"] = w.ask(t, "POST", "/tiles", `{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[4.2,50.7],[4.6,50.7],[4.6,51],[4.4,51.1],[4.2,51],[4.2,50.7]]]}}`, 201)
@@ -207,8 +207,8 @@ func TestAnswersAreValid(t *testing.T) {
 	}
 }
 
-// TestPagesAskOnce counts what the platform is asked for the pages of a task's results.
-func TestPagesAskOnce(t *testing.T) {
+// TestResults_PagesRequestEachJobOnce counts what the platform is asked for the pages of a task's results.
+func TestResults_PagesRequestEachJobOnce(t *testing.T) {
 	w := newStack(t)
 	w.backend.LinkLife = time.Hour
 	tiles := []json.RawMessage{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[4.1,51],[4.1,51.1],[4,51]]]}`), []byte(`{"type":"Polygon","coordinates":[[[5,51],[5.1,51],[5.1,51.1],[5,51]]]}`)}

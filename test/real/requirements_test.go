@@ -11,7 +11,7 @@ import (
 // pinned is a requirement as lock.sh writes it: one version, and at least one hash.
 var pinned = regexp.MustCompile(`^[A-Za-z0-9._-]+(\[[a-z,]+\])?==\S+( ; [^\\]+)?( \\\s+--hash=sha256:[0-9a-f]{64})+$`)
 
-func TestEveryPythonPackageIsPinnedByAHash(t *testing.T) {
+func TestRequirements_ArePinnedByHash(t *testing.T) {
 	asked, err := filepath.Glob("requirements/*.in")
 	if err != nil || len(asked) == 0 {
 		t.Fatalf("requirements: %v, %v", asked, err)
@@ -30,7 +30,7 @@ func TestEveryPythonPackageIsPinnedByAHash(t *testing.T) {
 	}
 }
 
-func TestInstallingChecksEveryHash(t *testing.T) {
+func TestRequirements_HashesAreChecked(t *testing.T) {
 	script, err := os.ReadFile("install.sh")
 	if err != nil {
 		t.Fatal(err)

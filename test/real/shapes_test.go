@@ -45,9 +45,9 @@ const (
 	polygon = `{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,51]]]}`
 )
 
-// TestResultsOfEveryShape asks both adapters for results of every shape that their protocols, and the servers that
+// TestResults_EveryShape asks both adapters for results of every shape that their protocols, and the servers that
 // deviate from these, are known for. What comes out is a valid STAC Collection.
-func TestResultsOfEveryShape(t *testing.T) {
+func TestResults_EveryShape(t *testing.T) {
 	collections := map[string]json.RawMessage{}
 	for name, s := range shapesOfOpenEO {
 		collections["openEO: "+name] = s.collection(t, "openEO: "+name, "/jobs/j-1/results", func(base string) dispatch.Platform {

@@ -59,9 +59,9 @@ func splitInto(t *testing.T, g *grid.Grid, outline json.RawMessage) split {
 	return s
 }
 
-// TestTilesOfRealOutlines has GEOS judge the tiles of real countries: they are valid, each lies in its cell, and together
+// TestTiles_RealOutlines has GEOS judge the tiles of real countries: they are valid, each lies in its cell, and together
 // they are the country, to 1e-6 of its area.
-func TestTilesOfRealOutlines(t *testing.T) {
+func TestTiles_RealOutlines(t *testing.T) {
 	countries := outlines(t)
 	if len(countries) < 21 {
 		t.Fatalf("%d outlines", len(countries))

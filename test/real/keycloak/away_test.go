@@ -138,11 +138,11 @@ func onPlatforms(t *testing.T, address string, endpoints map[string]string) []st
 		"EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret", "EODISPATCH_PLATFORMS=" + string(text)}
 }
 
-// TestTasksOfThoseWhoAreAway runs two tasks of 500 jobs to their ends with platform tokens of ten seconds and refresh tokens that
+// TestAway_TasksOfUsersWhoAreSignedOut runs two tasks of 500 jobs to their ends with platform tokens of ten seconds and refresh tokens that
 // are good for one use. Dora gave leave, posted hers and was signed out. Emil watches his; in its middle his link is lost: what
 // waits says so, at once and with a link, nothing fails, and when he has linked his account again all goes on. Meanwhile the
 // process was replaced by another, which knows the database and the vault's key.
-func TestTasksOfThoseWhoAreAway(t *testing.T) {
+func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	s := Start(t)
 	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds()), "revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
 	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300, "revokeRefreshToken": false})) })
@@ -304,8 +304,8 @@ func vaulted(t *testing.T, c identity.TokensConfig) identity.TokensConfig {
 	return c
 }
 
-// TestLinksAreRefused: what the user sees who does not agree, and who comes as another.
-func TestLinksAreRefused(t *testing.T) {
+// TestAway_LinksAreRefused: what the user sees who does not agree, and who comes as another.
+func TestAway_LinksAreRefused(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "edda"))
 	c := vaulted(t, settings("keycloak-broker"))

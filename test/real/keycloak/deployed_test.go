@@ -77,10 +77,10 @@ func (p *person) runs(t *testing.T, requests ...Object) {
 	}
 }
 
-// TestTheDeployedServicesEnvironment starts the program with the variables of the service that it replaces, and its own address
+// TestServe_DeployedServicesEnvironment starts the program with the variables of the service that it replaces, and its own address
 // for the link page. A user whose token names no audience runs jobs of both labels, as themselves and under the shared account;
 // and is told whose fault it is when that does not work.
-func TestTheDeployedServicesEnvironment(t *testing.T) {
+func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	s := Start(t)
 	keeper := newGatekeeper(t)
 	own, shared := site(t, keeper), site(t, keeper)

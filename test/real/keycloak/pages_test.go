@@ -13,9 +13,9 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestPagesInABrowser goes the ways of a user through a real browser and the real Keycloak, with scripts switched off: they
+// TestPages_InABrowser goes the ways of a user through a real browser and the real Keycloak, with scripts switched off: they
 // refuse to link their account, then link it, and let their jobs run while they are away.
-func TestPagesInABrowser(t *testing.T) {
+func TestPages_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
@@ -119,9 +119,9 @@ func (c *chromium) saveScreenshot(file string) {
 	must(c.t, os.WriteFile(filepath.Join(folder, file), raw, 0o600))
 }
 
-// TestAStreamInABrowser opens a WebSocket from a page of an origin that the operator lists, with the token in a sub-protocol, and
+// TestStream_InABrowser opens a WebSocket from a page of an origin that the operator lists, with the token in a sub-protocol, and
 // with a ticket that the page asked for, and reads a status. A page of another origin is refused, with the same token; so is its fetch.
-func TestAStreamInABrowser(t *testing.T) {
+func TestStream_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	page := func() string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

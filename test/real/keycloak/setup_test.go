@@ -10,9 +10,9 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// TestSetUpAsWritten does the steps of docs/identity.md with clients and providers of its own, that have nothing but what is
+// TestSetUp_AsWritten does the steps of docs/identity.md with clients and providers of its own, that have nothing but what is
 // written there: each driver fails for the operator before its last step, and works after it.
-func TestSetUpAsWritten(t *testing.T) {
+func TestSetUp_AsWritten(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "ines"))
 	must(t, s.AddUser("platform", "ines-p"))
