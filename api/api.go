@@ -25,6 +25,7 @@ import (
 type Broker interface {
 	jobBroker
 	taskBroker
+	revisionBroker
 	taskResultBroker
 	listBroker
 	syncBroker
@@ -132,6 +133,7 @@ type api struct {
 	cursorKey []byte
 	ticketKey []byte
 	snapshots snapshotReads
+	revisions revisions
 	readers   *readers
 	sockets   sockets
 	waits     sockets // requests that wait for a change

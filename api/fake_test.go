@@ -55,6 +55,9 @@ type world struct {
 	only     map[<-chan struct{}]dispatch.JobID // what watchers of one job watch
 	reads    int                                // of single jobs
 	used     map[string]time.Time               // names that are used once
+	lists    int                                // of a task's jobs
+	onList   func()                             // called then
+	wakes    int64                              // of the account of all tasks
 }
 
 func (w *world) useOnce(_ context.Context, name string, until time.Time) (bool, error) {
@@ -200,6 +203,22 @@ func (w *world) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 	return t, err
 }
 
+func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRevision, err error) {
+	t, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	if err != nil {
+		return r, err
+	}
+	r.Wakes, r.ServiceChanged = w.wakes, t.Attention == dispatch.ServiceChanged
+	for _, j := range jobs {
+		updated := j.Updated.UnixMicro()
+		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
+		if j.Unsure() {
+			r.Unsure++
+		}
+	}
+	return r, nil
+}
+
 func (w *world) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
 	list, err := w.ListTasks(ctx, u, p, dispatch.AsKnown)
 	return sequence(list, err)
@@ -212,6 +231,12 @@ func (w *world) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) it
 
 func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	_, list, err := w.ReadTaskPage(ctx, u, id, p, dispatch.AsKnown)
+	w.mu.Lock()
+	w.lists++
+	if w.onList != nil {
+		w.onList()
+	}
+	w.mu.Unlock()
 	return sequence(w.bounded(list, p), err)
 }
 

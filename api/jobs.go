@@ -210,9 +210,15 @@ func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus,
 		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
 			return nil, err
 		}
+		if t.task != 0 && (w.wait > 0 || w.known != nil) {
+			return a.readIfChanged(ctx, t)
+		}
 		return a.readSnapshot(ctx, t)
 	}
 	p, err := awaitChange(ctx, a, w, see, func(p *snapshot) string { return etag(p.digest) })
+	if err == nil && p.empty {
+		p, err = a.readSnapshot(ctx, t)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type topic struct {
 	task dispatch.TaskID // 0: the user's list
 	want filter          // of the list
 	bare bool            // leave out parameters
+	same bool            // only the digest is wanted if nothing has changed, see readIfChanged
 }
 
 func (t topic) scope() dispatch.Scope {
@@ -58,6 +59,8 @@ const (
 type snapshot struct {
 	outline
 	topic   topic
+	empty   bool                 // only the digest is known
+	unsure  bool                 // a job is unsure, see dispatch.Record.Unsure
 	task    *dispatch.TaskRecord // of the topic, with the counts of its jobs, without parameters; nil for a list
 	largest int                  // bytes of the largest request
 
@@ -98,7 +101,7 @@ func (a *api) readSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 		release := a.readers.enter(t.user)
 		defer release()
 		saved, stop := a.Broker.Answers(t.user)
-		p, err := a.buildSnapshot(ctx, t)
+		p, err := a.buildRevised(ctx, t)
 		if err != nil {
 			stop()
 			return nil, err

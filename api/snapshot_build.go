@@ -91,6 +91,7 @@ func (c *snapshotBuilder) jobs(all iter.Seq2[dispatch.Record, error]) error {
 			return err
 		}
 		c.tally.Add(j.Job)
+		c.snapshot.unsure = c.snapshot.unsure || j.Unsure()
 		size := j.Size
 		if c.bare {
 			size = 0

@@ -34,6 +34,8 @@ type Store interface {
 	Tasks(context.Context, UserID, Page) ([]TaskRecord, error)
 	// Task gives a task to its owner.
 	Task(context.Context, UserID, TaskID) (TaskRecord, error)
+	// TaskRevision returns the owner's task's revision. A status that a client waits for is late when it has been due for late.
+	TaskRevision(ctx context.Context, u UserID, id TaskID, late time.Duration) (TaskRevision, error)
 	// TaskJobs gives a task's jobs by their numbers, without those that the owner deleted.
 	TaskJobs(context.Context, UserID, TaskID, Page) ([]Record, error)
 	// Usage counts the owner's jobs at each account, deleted ones too until they are purged; Usage.Lately are those

@@ -31,6 +31,8 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		"countTasks":     "jobs USING COVERING INDEX jobs_task (task=?)",
 		"listTaskJobs":   "jobs USING INDEX jobs_number (task=? AND number>?)",
 		"listLines":      "SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)",
+		"sumTask":        "jobs USING COVERING INDEX jobs_task (task=?",
+		"countUnsure":    "jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)",
 		"countQueues":    "jobs USING COVERING INDEX jobs_line",
 		"nextDue":        "SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)",
 		"listUnprepared": "jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)",

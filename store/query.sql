@@ -186,6 +186,24 @@ SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 
 FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status;
 
+-- name: ReviseTask :one
+SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks JOIN accounts ON accounts.id = tasks.account
+WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
+
+-- name: SumTask :one
+-- The sums of dispatch.SumUpdated.
+SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
+	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
+FROM jobs WHERE task = sqlc.arg(task) AND task <> 0 AND NOT hidden;
+
+-- name: CountUnsure :one
+-- Of dispatch.Record.Unsure.
+SELECT count(*) FROM jobs
+WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND task = sqlc.arg(task) AND task <> 0 AND looks = 0
+	AND (tries > 0 OR awaited AND due <= CAST(sqlc.arg(late) AS BIGINT));
+
 -- name: ListAttentions :many
 -- Those that jobs of tasks have that were created between two times.
 SELECT DISTINCT jobs.task, jobs.attention FROM tasks

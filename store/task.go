@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -88,6 +89,28 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 		}
 		attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
 		r.Attention = dispatch.Foremost(append(attentions[id], r.Attention)...)
+		return err
+	})
+	return r, err
+}
+
+// TaskRevision returns a task's revision. It transfers a few numbers, however many jobs the task has.
+func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
+	err = s.in(ctx, s.read, "TaskRevision", func(q tx, now int64) error {
+		row, err := q.ReviseTask(ctx, id, u)
+		if err != nil {
+			return err
+		}
+		sums, err := q.SumTask(ctx, id)
+		if err != nil {
+			return err
+		}
+		unsure, err := q.CountUnsure(ctx, u, id, now-late.Microseconds())
+		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, Unsure: int(unsure), Revision: dispatch.Revision{Jobs: int(sums.N),
+			Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
+		if row.Hold > now {
+			r.Why, r.Notice = row.HoldAttention, row.HoldNotice
+		}
 		return err
 	})
 	return r, err

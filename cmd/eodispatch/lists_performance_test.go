@@ -86,6 +86,7 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	once("the whole list", func() { size, _ = c.part(b, "/jobs_status?filter=processing") })
 	b.Logf("%s: the whole list has %.1f MB", strings.SplitN(database, ":", 2)[0], float64(size)/1e6)
 	once("a task of 10,000, whole", func() { c.part(b, "/upscale_tasks/1") })
+	all = append(all, reading{"that task, not modified", c.unmodified(b, "/upscale_tasks/1")})
 	often("a page of 100 of that task, the first", "/upscale_tasks/1?limit=100")
 	_, next = c.part(b, "/upscale_tasks/1?limit=1000")
 	for range 4 {
@@ -94,6 +95,32 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	often("a page of 1000 of that task, in the middle", next)
 	often("all platforms", "/platforms")
 	return all
+}
+
+// unmodified is how long a request takes that is answered with 304, while nothing that was read before is kept.
+func (c fast) unmodified(b *testing.B, path string) time.Duration {
+	var times []time.Duration
+	for tag := ""; len(times) < 7; {
+		<-time.After(3 * time.Second)
+		begin := time.Now()
+		r, err := http.NewRequest(http.MethodGet, c.broker+path, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		r.Header.Set("If-None-Match", tag)
+		answer, err := pooled.Do(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusNotModified {
+			times = append(times, time.Since(begin))
+		}
+		tag = answer.Header.Get("ETag")
+	}
+	return median(times[1:]) // the first reads the task with its revision
 }
 
 // keepMany keeps jobs of the user that signs in, most of which have ended, as if they had been submitted.

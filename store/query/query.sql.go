@@ -560,6 +560,20 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 	return items, nil
 }
 
+const countUnsure = `-- name: CountUnsure :one
+SELECT count(*) FROM jobs
+WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = $2 AND task <> 0 AND looks = 0
+	AND (tries > 0 OR awaited AND due <= CAST($3 AS BIGINT))
+`
+
+// Of dispatch.Record.Unsure.
+func (q *Queries) CountUnsure(ctx context.Context, owner dispatch.UserID, task dispatch.TaskID, late int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countUnsure, owner, task, late)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countWaiting = `-- name: CountWaiting :many
 SELECT line, count(*) AS n FROM jobs WHERE account = $1 AND phase = 'waiting' GROUP BY line
 `
@@ -3381,6 +3395,34 @@ func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, 
 	return last, err
 }
 
+const reviseTask = `-- name: ReviseTask :one
+SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes,
+	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+FROM tasks JOIN accounts ON accounts.id = tasks.account
+WHERE tasks.id = $1 AND tasks.owner = $2 AND NOT tasks.hidden
+`
+
+type ReviseTaskRow struct {
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+	Wakes         int64
+	Changed       bool
+}
+
+func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (ReviseTaskRow, error) {
+	row := q.db.QueryRowContext(ctx, reviseTask, iD, owner)
+	var i ReviseTaskRow
+	err := row.Scan(
+		&i.Hold,
+		&i.HoldAttention,
+		&i.HoldNotice,
+		&i.Wakes,
+		&i.Changed,
+	)
+	return i, err
+}
+
 const serve = `-- name: Serve :exec
 INSERT INTO served (platform, seen) VALUES ($1, $2) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen
 `
@@ -3397,6 +3439,32 @@ UPDATE ids SET last = last + CAST($1 AS BIGINT)
 func (q *Queries) SkipIDs(ctx context.Context, n int64) error {
 	_, err := q.db.ExecContext(ctx, skipIDs, n)
 	return err
+}
+
+const sumTask = `-- name: SumTask :one
+SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
+	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
+FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden
+`
+
+type SumTaskRow struct {
+	N       int64
+	Updated int64
+	First   int64
+	Second  int64
+}
+
+// The sums of dispatch.SumUpdated.
+func (q *Queries) SumTask(ctx context.Context, task dispatch.TaskID) (SumTaskRow, error) {
+	row := q.db.QueryRowContext(ctx, sumTask, task)
+	var i SumTaskRow
+	err := row.Scan(
+		&i.N,
+		&i.Updated,
+		&i.First,
+		&i.Second,
+	)
+	return i, err
 }
 
 const useKey = `-- name: UseKey :execrows

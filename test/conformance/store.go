@@ -83,6 +83,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"a task shows what its jobs wait for", storeTest.taskAttention},
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
+		{"revisions of tasks", storeTest.revisions},
 		{"a task is deleted", storeTest.cancelTask},
 		{"a task is retried", storeTest.retryTask},
 		{"await a task", storeTest.awaitTask},

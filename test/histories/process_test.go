@@ -302,6 +302,10 @@ func (s *storeOf) Bases(ctx ctxt, a dispatch.Account) ([]string, error) {
 	return through(s, func() ([]string, error) { return s.Store.Bases(ctx, a) })
 }
 
+func (s *storeOf) TaskRevision(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (dispatch.TaskRevision, error) {
+	return through(s, func() (dispatch.TaskRevision, error) { return s.Store.TaskRevision(ctx, u, id, late) })
+}
+
 func (s *storeOf) Unprepared(ctx ctxt, a dispatch.Account, n int) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) { return s.Store.Unprepared(ctx, a, n) })
 }

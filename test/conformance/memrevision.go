@@ -1,0 +1,37 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	t, err := s.task(u, id)
+	if err != nil {
+		return r, err
+	}
+	acc := s.of(t.Account)
+	if r.Wakes = acc.wakes; !acc.hold.IsZero() {
+		r.Hold = acc.hold.UnixMicro()
+	}
+	if acc.hold.After(now) {
+		r.Why, r.Notice = acc.why, acc.notice
+	}
+	d := s.defined[owned{task: id}]
+	r.ServiceChanged = d != nil && d.told != ""
+	for _, j := range s.jobs {
+		if j.Task != id || j.Hidden {
+			continue
+		}
+		updated := j.Updated.UnixMicro()
+		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
+		if j.Phase == dispatch.Started && j.Looks == 0 && (j.Tries > 0 || j.Awaited && now.Sub(j.Due) >= late) {
+			r.Unsure++
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,82 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// revisions holds that a task's revision changes with all that is shown of it, and with nothing else.
+func (t storeTest) revisions() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 3)
+	revision := func() dispatch.TaskRevision {
+		r, err := t.s.TaskRevision(ctx, ann, task.ID, time.Minute)
+		t.must(err)
+		return r
+	}
+	was := revision()
+	for _, c := range []struct {
+		name   string
+		change func()
+		shown  bool
+	}{
+		{"nothing", func() {}, false},
+		{"a status", func() {
+			t.change(jobs[0].ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Started, dispatch.Running })
+		}, true},
+		{"the time of asking", func() { t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Checked = j.Checked.Add(time.Hour) }) }, false},
+		{"another's job", func() { t.acceptFor(bob, shared) }, false},
+		{"a hold", func() { t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.NeedsSignIn, "because")) }, true},
+		{"its end", func() { t.must(t.s.Hold(ctx, shared, 0, dispatch.None, "")) }, true},
+		{"a progress", func() { half := 50.0; t.change(jobs[0].ID, func(j *dispatch.Job) { j.Progress = &half }) }, true},
+		{"a job is deleted", func() { _, err := t.s.Cancel(ctx, ann, jobs[1].ID, true); t.must(err) }, true},
+		{"a job is canceled", func() { _, err := t.s.Cancel(ctx, ann, jobs[2].ID, false); t.must(err) }, true},
+	} {
+		t.db.Pass(time.Second)
+		c.change()
+		now := revision()
+		if now.Revision != was.Revision != c.shown {
+			t.Errorf("%s: %+v, before %+v", c.name, now, was)
+		}
+		if now.Unsure != 0 {
+			t.Errorf("%s: %d unsure", c.name, now.Unsure)
+		}
+		was = now
+	}
+	t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Tries = 1 })
+	if r := revision(); r.Unsure != 1 {
+		t.Errorf("a request for a status failed: %d unsure", r.Unsure)
+	}
+	t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Tries, j.Awaited, j.Due = 0, true, t.look().Now })
+	if r := revision(); r.Unsure != 0 {
+		t.Errorf("a status is awaited: %d unsure", r.Unsure)
+	}
+	t.db.Pass(time.Minute)
+	if r := revision(); r.Unsure != 1 {
+		t.Errorf("a status is late: %d unsure", r.Unsure)
+	}
+	_, err := t.s.TaskRevision(ctx, bob, task.ID, time.Minute)
+	t.kind(err, dispatch.NotFound)
+	_, err = t.s.CancelTask(ctx, ann, task.ID)
+	t.must(err)
+	_, err = t.s.TaskRevision(ctx, ann, task.ID, time.Minute)
+	t.kind(err, dispatch.NotFound)
+}
+
+// touchJob changes what is not shown of a job.
+func (t storeTest) touchJob(id dispatch.JobID, change func(*dispatch.Job)) {
+	t.Helper()
+	j := t.load(id)
+	change(&j)
+	t.save(j)
+}
+
+// change changes what is shown of a job.
+func (t storeTest) change(id dispatch.JobID, change func(*dispatch.Job)) {
+	t.Helper()
+	t.touchJob(id, func(j *dispatch.Job) {
+		change(j)
+		j.Updated = t.look().Now
+	})
+}
