@@ -116,7 +116,7 @@ func TestCheck_CostOfElements(t *testing.T) {
 		fmt.Fprintf(&names, `"a%d":1,`, i)
 	}
 	object := "{" + names.String() + `"b":1}`
-	const refused, faulty, good = "(bound check_steps)", "not what the service takes", ""
+	const refused, faulty, good = "(bound check_steps)", "is not valid", ""
 	for name, row := range map[string]struct{ schema, value, want string }{
 		"elements that are not contained":  {all(`{"contains":{"type":"string"}}`), list("1", 500_000), refused},
 		"elements of the wrong type":       {all(`{"items":{"type":"string"}}`), list("1", 500_000), refused},
