@@ -40,7 +40,7 @@ type Broker struct {
 	shownJob signals[JobID]   // a job looks different to its owner
 	shownAll signals[UserID]  // any of the owner's jobs may look different
 	woken    signals[Account] // there is something new for a visit in this process
-	denials  denials
+	blocked  blockedAccounts
 	refused  rows // submissions that were turned away
 	noted    noted
 	queues   queues

@@ -84,7 +84,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err != nil {
 		return Draft{}, r, err
 	}
-	if err := backend.admit(ctx); err != nil {
+	if err := backend.checkEntitled(ctx); err != nil {
 		return Draft{}, r, err
 	}
 	base, err := backend.Platform.Base(r.Service)

@@ -56,15 +56,15 @@ func TestAUserWhoDoesNotComeBackToStart(t *testing.T) {
 		}
 		time.Sleep(25 * time.Hour)
 		r := h.now(t, id)
-		if r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Ref == (dispatch.Ref{}) || len(r.Strays) != 1 || p.cancels.Load() > 0 {
+		if r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Ref == (dispatch.Ref{}) || len(r.Orphans) != 1 || p.cancels.Load() > 0 {
 			t.Errorf("in the end it is %s %q %+v, canceled %d times", r.Status, r.Attention, r.Ref, p.cancels.Load())
 		}
 		time.Sleep(time.Hour)
 		h.purse.set(nil)
 		h.SignedIn(t.Context(), "ann")
 		time.Sleep(15 * time.Minute)
-		if r := h.now(t, id); r.Status != dispatch.Failed || len(r.Strays) > 0 || p.cancels.Load() != 1 {
-			t.Errorf("with its user back it is %s with %v, canceled %d times", r.Status, r.Strays, p.cancels.Load())
+		if r := h.now(t, id); r.Status != dispatch.Failed || len(r.Orphans) > 0 || p.cancels.Load() != 1 {
+			t.Errorf("with its user back it is %s with %v, canceled %d times", r.Status, r.Orphans, p.cancels.Load())
 		}
 	})
 }
@@ -81,8 +81,8 @@ func TestMended(t *testing.T) {
 		if r := h.now(t, r.ID); r.Phase != dispatch.Waiting {
 			t.Errorf("the request that was denied ended the denial: %s", r.Phase)
 		}
-		h.Mended(t.Context(), "bob")
-		h.Mended(t.Context(), "ann")
+		h.AccessChanged(t.Context(), "bob")
+		h.AccessChanged(t.Context(), "ann")
 		time.Sleep(time.Second)
 		if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
 			t.Errorf("mended, it is %s %q", r.Status, r.Attention)

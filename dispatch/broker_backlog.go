@@ -21,7 +21,7 @@ const (
 // Responses to all other questions are not kept, because those can be asked again.
 type backlog struct {
 	mu    sync.Mutex
-	said  []saying
+	kept  []jobOutcomes
 	empty chan struct{} // closed when nothing is left; nil: nothing was kept
 	ends  chan struct{} // closed when the process ends, see Broker.Drain; nil: nobody needed it yet
 	over  bool          // ends is closed
@@ -31,7 +31,7 @@ type backlog struct {
 func (b *Broker) Unsaved() int {
 	b.backlog.mu.Lock()
 	defer b.backlog.mu.Unlock()
-	return len(b.backlog.said)
+	return len(b.backlog.kept)
 }
 
 // Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The caller bounds the
@@ -95,18 +95,18 @@ func (l *backlog) missingFor() time.Duration {
 func (l *backlog) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.said) >= mostUnsaved
+	return len(l.kept) >= mostUnsaved
 }
 
 // keepUnsaved takes over responses from a visit.
-func (b *Broker) keepUnsaved(said []saying) {
-	said = slices.DeleteFunc(slices.Clone(said), func(s saying) bool { return !s.submission() })
+func (b *Broker) keepUnsaved(said []jobOutcomes) {
+	said = slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.submission() })
 	if len(said) == 0 {
 		return
 	}
 	b.backlog.mu.Lock()
 	defer b.backlog.mu.Unlock()
-	b.backlog.said = append(b.backlog.said, said...)
+	b.backlog.kept = append(b.backlog.kept, said...)
 	if b.backlog.empty == nil {
 		b.backlog.empty = make(chan struct{})
 		go b.saveBacklog(context.Background(), b.backlog.empty)
@@ -114,12 +114,12 @@ func (b *Broker) keepUnsaved(said []saying) {
 }
 
 // submission reports whether any response is to a submission.
-func (s saying) submission() bool {
+func (s jobOutcomes) submission() bool {
 	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return o.Asked == AskSubmit })
 }
 
-// carries reports whether any response names something at the platform, or holds a result: it must not be lost.
-func (s saying) carries() bool {
+// mustNotBeLost reports whether any response names something at the platform, or holds a result: it must not be lost.
+func (s jobOutcomes) mustNotBeLost() bool {
 	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool {
 		return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) || o.Result != nil
 	})
@@ -155,7 +155,7 @@ func (b *Broker) saveBacklog(ctx context.Context, empty chan struct{}) {
 func (l *backlog) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.said) > 0 {
+	if len(l.kept) > 0 {
 		return false
 	}
 	close(l.empty)
@@ -176,7 +176,7 @@ func (l *backlog) release(empty chan struct{}) {
 // saveKept tries to save each kept response once, and stops when the store does not answer.
 func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 	b.backlog.mu.Lock()
-	said := slices.Clone(b.backlog.said)
+	said := slices.Clone(b.backlog.kept)
 	b.backlog.mu.Unlock()
 	left := said[:0:0]
 	for i, s := range said {
@@ -192,14 +192,14 @@ func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 		}
 	}
 	b.backlog.mu.Lock()
-	b.backlog.said = append(left, b.backlog.said[len(said):]...)
+	b.backlog.kept = append(left, b.backlog.kept[len(said):]...)
 	b.backlog.mu.Unlock()
 	return saved, err
 }
 
 // saveLate applies the responses about one job to its row as it is now, and wakes its account. Conflict: the row keeps
 // changing; NotFound: the store does not know the job at present.
-func (b *Broker) saveLate(ctx context.Context, s *saying) (err error) {
+func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 	defer Caught(ctx, b.Log, "dispatch.saveLate", &err)
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
@@ -229,11 +229,11 @@ func (b *Broker) saveLate(ctx context.Context, s *saying) (err error) {
 
 // missingJob is nil once a response may be dropped because its job is gone. A replica of the database that lags behind may
 // not know the job for a while, so a response that names a job at the platform is kept for [missingFor], or [missingAtEnd].
-func (b *Broker) missingJob(ctx context.Context, s *saying, err error) error {
+func (b *Broker) missingJob(ctx context.Context, s *jobOutcomes, err error) error {
 	if s.missing.IsZero() {
 		s.missing = time.Now()
 	}
-	if s.carries() && time.Since(s.missing) < b.backlog.missingFor() {
+	if s.mustNotBeLost() && time.Since(s.missing) < b.backlog.missingFor() {
 		return err
 	}
 	for _, o := range s.outcomes {

@@ -193,7 +193,7 @@ func TestTheDatabaseIsNotThePlatform(t *testing.T) {
 		r := h.accept(t)
 		time.Sleep(20 * time.Second)
 		all, _, _, err := h.Platforms(t.Context(), "ann")
-		if err != nil || all[0].State == dispatch.Silent || !all[0].Hold.IsZero() || !all[0].Failed.IsZero() {
+		if err != nil || all[0].State == dispatch.StateUnreachable || !all[0].Hold.IsZero() || !all[0].Failed.IsZero() {
 			t.Errorf("the platform is %s, held until %v: %v", all[0].State, all[0].Hold, err)
 		}
 		if r := h.now(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
@@ -215,7 +215,7 @@ func TestAVaultThatIsAwayIsNotThePlatform(t *testing.T) {
 		r := h.accept(t)
 		time.Sleep(3 * time.Minute)
 		all, _, _, err := h.Platforms(t.Context(), "ann")
-		if err != nil || !all[0].Hold.IsZero() || all[0].State != dispatch.Unheard {
+		if err != nil || !all[0].Hold.IsZero() || all[0].State != dispatch.StateUnknown {
 			t.Errorf("the platform is %s, held until %v for %q: %v", all[0].State, all[0].Hold, all[0].Why, err)
 		}
 		if r := h.now(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {

@@ -56,7 +56,7 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	if !Is(err, SignInRequired) && !Is(err, Forbidden) {
 		return open, err
 	}
-	if err := backend.admit(ctx); err != nil {
+	if err := backend.checkEntitled(ctx); err != nil {
 		return nil, err
 	}
 	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]Parameter, error) {
@@ -97,16 +97,16 @@ func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(c
 	defer idle(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	leaveOwn, err := b.ownCalls.enter(ctx, backend.Name+"/"+string(u), callsOfUser)
+	releaseOwn, err := b.ownCalls.acquire(ctx, backend.Name+"/"+string(u), callsOfUser)
 	if err != nil {
 		return none, err
 	}
-	defer leaveOwn()
-	leave, err := b.calls.enter(ctx, backend.Name, callsAtOnce)
+	defer releaseOwn()
+	release, err := b.calls.acquire(ctx, backend.Name, callsAtOnce)
 	if err != nil {
 		return none, err
 	}
-	defer leave()
+	defer release()
 	return withToken(ctx, b, backend, a, func(ctx context.Context, t Token) (T, error) { return ask(ctx, backend.Platform, t) })
 }
 
@@ -152,7 +152,7 @@ func (b *Broker) pace(ctx context.Context, backend *Backend, a Account) error {
 	if backend.Limits.Pace == 0 {
 		return nil
 	}
-	s, err := b.Store.Take(ctx, Ask{Account: a, Pace: backend.Limits.Pace, Purpose: Calling, Ahead: enterWithin})
+	s, err := b.Store.Take(ctx, SlotRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling, Ahead: enterWithin})
 	switch {
 	case err != nil:
 		return err
@@ -185,8 +185,8 @@ type place struct {
 	uses  int // who is in it or waits; at zero the place is forgotten
 }
 
-// enter takes a slot of a place that has n, and gives the way to leave, which may be repeated. Busy when none came free in a while.
-func (s *slots) enter(ctx context.Context, name string, n int) (leave func(), err error) {
+// acquire takes a slot of a place that has n, and gives the way to release, which may be repeated. Busy when none came free in a while.
+func (s *slots) acquire(ctx context.Context, name string, n int) (release func(), err error) {
 	p := s.use(name, n)
 	ctx, cancel := context.WithTimeout(ctx, enterWithin)
 	defer cancel()

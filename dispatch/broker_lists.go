@@ -120,7 +120,7 @@ func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err 
 	for i, r := range part {
 		was[i] = r.Attention
 	}
-	for i, r := range l.broker.admit(part) {
+	for i, r := range l.broker.markUnreachable(part) {
 		if l.whole || r.Attention == was[i] {
 			continue
 		}

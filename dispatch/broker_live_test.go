@@ -92,10 +92,10 @@ func TestPlatformsStandAsTheyWereHeard(t *testing.T) {
 			}
 			return all
 		}
-		is("ann", dispatch.Unheard, dispatch.Unheard)
+		is("ann", dispatch.StateUnknown, dispatch.StateUnknown)
 		h.fill(t, "a", 2)
 		told := time.Now()
-		all := is("ann", dispatch.Well, dispatch.Unheard)
+		all := is("ann", dispatch.StateOK, dispatch.StateUnknown)
 		if got := all[0]; got.Held != 2 || got.Active != 2 || time.Since(got.Answered) > noteEvery {
 			t.Errorf("%+v", got.Standing)
 		}
@@ -103,30 +103,30 @@ func TestPlatformsStandAsTheyWereHeard(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		asked := p.statuses.Load() + p.lists.Load()
 		for range 100 {
-			all = is("ann", dispatch.Silent, dispatch.Unheard)
+			all = is("ann", dispatch.StateUnreachable, dispatch.StateUnknown)
 		}
 		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(told.Add(time.Minute)) || p.statuses.Load()+p.lists.Load() != asked {
 			t.Errorf("%+v", got.Standing)
 		}
 		p.dead.Store(false)
 		time.Sleep(2 * time.Minute)
-		is("ann", dispatch.Well)
+		is("ann", dispatch.StateOK)
 
 		h.purse.set(failure(dispatch.SignInRequired))
 		time.Sleep(2 * time.Minute)
-		if all := is("ann", dispatch.WantsSignIn); all[0].Notice != "because" {
+		if all := is("ann", dispatch.StateSignInRequired); all[0].Notice != "because" {
 			t.Errorf("%+v", all[0].Standing)
 		}
-		is("bob", dispatch.Well)
+		is("bob", dispatch.StateOK)
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
-		is("bob", dispatch.NotEntitled)
+		is("bob", dispatch.StateForbidden)
 
 		h.purse.set(nil)
 		silent.submit = func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
 			return dispatch.Step{}, failure(dispatch.Busy)
 		}
 		h.fill(t, "b", 1)
-		if all := is("bob", dispatch.NotEntitled, dispatch.Turning); all[1].Queue != 1 || all[1].Waiting != 0 {
+		if all := is("bob", dispatch.StateForbidden, dispatch.StateBusy); all[1].Queue != 1 || all[1].Waiting != 0 {
 			t.Errorf("%+v", all[1].Standing)
 		}
 	})

@@ -30,17 +30,17 @@ type Standing struct {
 type State string
 
 const (
-	Well          State = "ok"
-	Unheard       State = "unknown" // it was not asked yet
-	Silent        State = "unreachable"
-	Turning       State = "busy" // it takes no more for now
-	WantsSignIn   State = "sign_in_required"
-	WantsOperator State = "misconfigured"
-	NotEntitled   State = "forbidden"
+	StateOK             State = "ok"
+	StateUnknown        State = "unknown" // it was not asked yet
+	StateUnreachable    State = "unreachable"
+	StateBusy           State = "busy" // it takes no more for now
+	StateSignInRequired State = "sign_in_required"
+	StateMisconfigured  State = "misconfigured"
+	StateForbidden      State = "forbidden"
 )
 
 // holds says what it means for its users that an account is held.
-var holds = map[Attention]State{NeedsSignIn: WantsSignIn, NeedsOperator: WantsOperator, NotTaken: Turning, Full: Turning, Unreachable: Silent}
+var holds = map[Attention]State{NeedsSignIn: StateSignInRequired, NeedsOperator: StateMisconfigured, NotTaken: StateBusy, Full: StateBusy, Unreachable: StateUnreachable}
 
 // State is that of the account's platform.
 func (s Standing) State() State {
@@ -49,11 +49,11 @@ func (s Standing) State() State {
 	case !s.Hold.IsZero() && known:
 		return held
 	case s.Failed.After(s.Answered):
-		return Silent
+		return StateUnreachable
 	case s.Answered.IsZero():
-		return Unheard
+		return StateUnknown
 	}
-	return Well
+	return StateOK
 }
 
 // Prospect is a platform as it stands for a user.
@@ -83,8 +83,8 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overa
 		if backend.Platform.TwoStep() {
 			p.Settles = backend.settlesAfter(b.Timing.complete(), p.Starts)
 		}
-		if backend.admit(ctx) != nil {
-			p.State = NotEntitled
+		if backend.checkEntitled(ctx) != nil {
+			p.State = StateForbidden
 		}
 		all = append(all, p)
 	}
@@ -123,8 +123,8 @@ func (n *noted) news(platform string, silent bool) bool {
 	return true
 }
 
-// hear keeps, now and then, that a platform answered, or why not. What was turned away was answered too.
-func (v *visit) hear(ctx context.Context, o Outcome) error {
+// noteAnswered keeps, now and then, that a platform answered, or why not. What was turned away was answered too.
+func (v *visit) noteAnswered(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)
 	if o.Unsent || !silent && !answered || !v.broker.noted.news(v.backend.Name, silent) {

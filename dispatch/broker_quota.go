@@ -63,8 +63,8 @@ func (b *Broker) overall() Quota {
 	return Quota{Live: b.UserJobs, Daily: b.UserDaily, Bytes: b.UserBytes}
 }
 
-// admit is Forbidden where who makes the request may run nothing.
-func (b *Backend) admit(ctx context.Context) error {
+// checkEntitled is Forbidden where who makes the request may run nothing.
+func (b *Backend) checkEntitled(ctx context.Context) error {
 	if b.Entitled == nil || b.Entitled(ctx) {
 		return nil
 	}

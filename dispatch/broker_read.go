@@ -80,11 +80,11 @@ func (b *Broker) unwritable() bool {
 // awaited reports whether a fresher status of j is on its way.
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
-// admit marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or one that a
+// markUnreachable marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or one that a
 // client waits for has been due for readWithin. A platform that told the status of another job of the account lately, or
 // that does not find a job, is only slow. All times compared are of the store's clock, and how fresh the reader wanted the
 // statuses does not matter: else readers would be told different things of the same job.
-func (b *Broker) admit(records []Record) []Record {
+func (b *Broker) markUnreachable(records []Record) []Record {
 	answers, unwritable := map[Account]bool{}, b.unwritable()
 	for _, r := range records {
 		answers[r.Account] = answers[r.Account] || r.heard()
@@ -105,7 +105,7 @@ func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithi
 
 // presentOne adds to a record what there is to say of it at the moment.
 func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
-	records, err := b.queued(ctx, b.admit([]Record{r}), queuePlaces{})
+	records, err := b.queued(ctx, b.markUnreachable([]Record{r}), queuePlaces{})
 	return records[0], err
 }
 

@@ -66,18 +66,18 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	if err != nil {
 		return nil, err
 	}
-	leave, err := b.enterSync(ctx, backend, u)
+	release, err := b.enterSync(ctx, backend, u)
 	if err != nil {
 		return nil, err
 	}
 	run, err := b.beginRun(ctx, SyncRun{Owner: u, Account: backend.Account(u), Status: Running,
 		Request: Request{Title: r.Title, Label: r.Label, Service: r.Service, Warning: warning, Format: r.Format}})
 	if err != nil {
-		leave()
+		release()
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, runWithin)
-	run.left = func() { cancel(); leave() }
+	run.left = func() { cancel(); release() }
 	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (result *SyncResult, err error) {
 		defer Caught(ctx, b.Log, "dispatch.RunSync", &err)
 		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
@@ -99,7 +99,7 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if err := backend.admit(ctx); err != nil {
+	if err := backend.checkEntitled(ctx); err != nil {
 		return nil, nil, "", err
 	}
 	if _, err := backend.Platform.Base(r.Service); err != nil {
@@ -122,18 +122,18 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *
 }
 
 // enterSync takes one of the user's slots for synchronous runs at a platform, and one of the platform's.
-func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (leave func(), err error) {
-	leaveOwn, err := b.ownSyncs.enter(ctx, backend.Name+"/"+string(u), userRuns)
+func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (release func(), err error) {
+	releaseOwn, err := b.ownSyncs.acquire(ctx, backend.Name+"/"+string(u), userRuns)
 	if err != nil {
 		return nil, &Error{Kind: LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
 			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.", userRuns, backend.Name)}
 	}
-	leaveAll, err := b.syncs.enter(ctx, backend.Name, platformRuns)
+	releaseAll, err := b.syncs.acquire(ctx, backend.Name, platformRuns)
 	if err != nil {
-		leaveOwn()
+		releaseOwn()
 		return nil, err
 	}
-	return func() { leaveAll(); leaveOwn() }, nil
+	return func() { releaseAll(); releaseOwn() }, nil
 }
 
 // syncRun is a recorded run under way.

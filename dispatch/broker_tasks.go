@@ -89,7 +89,7 @@ func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, e
 		return nil, err
 	}
 	if backend := b.named(t.Account.Platform()); backend != nil {
-		err = backend.admit(ctx)
+		err = backend.checkEntitled(ctx)
 	}
 	within := b.quotas(t.Account)
 	for i := range within {

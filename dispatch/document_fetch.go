@@ -216,8 +216,8 @@ func notFetched(address string, underWay bool) error {
 
 // waiting is what a look at the agenda found out about jobs that need documents.
 type waiting struct {
-	answers []answer  // of jobs whose documents cannot be had now
-	look    time.Time // when to look again for those that are being fetched; zero: none is
+	outcomes []jobOutcome // of jobs whose documents cannot be had now
+	checkAt  time.Time    // when to look again for those that are being fetched; zero: none is
 }
 
 // ready gives due jobs of a line whose documents are at hand, n at most. The others are left waiting: those whose
@@ -259,7 +259,7 @@ func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) 
 			err = v.fetch(w, j, s, address)
 		}
 		if err != nil {
-			w.answers = append(w.answers, answer{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn, Err: err}})
+			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn, Err: err}})
 		}
 	}
 	return good, nil
@@ -273,7 +273,7 @@ func (v *visit) fetch(w *waiting, j Job, s Service, address string) error {
 	}
 	late, underWay := v.broker.preparing.late(prep)
 	if time.Now().Before(late) {
-		w.look = earlier(w.look, late)
+		w.checkAt = earlier(w.checkAt, late)
 		return nil
 	}
 	return notFetched(address, underWay)

@@ -167,7 +167,7 @@ func (h *house) of(t *testing.T, u dispatch.UserID, id dispatch.JobID) dispatch.
 func (h *house) well(t *testing.T, u dispatch.UserID) {
 	t.Helper()
 	all, _, _, err := h.Platforms(t.Context(), u)
-	if err != nil || all[0].State != dispatch.Well && all[0].State != dispatch.Unheard || all[0].Why != dispatch.None || !all[0].Failed.IsZero() {
+	if err != nil || all[0].State != dispatch.StateOK && all[0].State != dispatch.StateUnknown || all[0].Why != dispatch.None || !all[0].Failed.IsZero() {
 		t.Errorf("the platform is said to be %s, %q, failed at %v: %v", all[0].State, all[0].Why, all[0].Failed, err)
 	}
 }

@@ -152,9 +152,9 @@ type Job struct {
 
 	IntentLease int64 // the generation of the lease under which the request begun last was intended
 
-	Ref    Ref
-	Strays []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
-	Past   []Ref // what is done with: of attempts that failed before a retry, and strays that cannot be canceled
+	Ref     Ref
+	Orphans []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
+	Past    []Ref // what is done with: of attempts that failed before a retry, and orphans that cannot be canceled
 
 	Status    Status
 	Seen      Status // the last report, believed or not
@@ -216,7 +216,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	return Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Desired: j.Desired, Hidden: j.Hidden,
-		MaxDuration: j.MaxDuration, Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Strays: j.Strays, Past: j.Past, Status: Accepted,
+		MaxDuration: j.MaxDuration, Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans, Past: j.Past, Status: Accepted,
 		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 	}
 }
@@ -231,16 +231,16 @@ func (j Job) overdue() bool {
 	return j.Phase == Started && !j.Deadline.IsZero() && !j.Checked.Before(j.Deadline) && j.Seen != Failed
 }
 
-// withStray notes a Ref that is not the job's own and must not be forgotten.
-func (j Job) withStray(r Ref) Job {
-	if !slices.Contains(j.Strays, r) {
-		j.Strays = append(slices.Clone(j.Strays), r)
+// withOrphan notes a Ref that is not the job's own and must not be forgotten.
+func (j Job) withOrphan(r Ref) Job {
+	if !slices.Contains(j.Orphans, r) {
+		j.Orphans = append(slices.Clone(j.Orphans), r)
 	}
 	return j
 }
 
-// withoutStray forgets one that is settled.
-func (j Job) withoutStray(r Ref) Job {
-	j.Strays = slices.DeleteFunc(slices.Clone(j.Strays), func(s Ref) bool { return s == r })
+// withoutOrphan forgets one that is settled.
+func (j Job) withoutOrphan(r Ref) Job {
+	j.Orphans = slices.DeleteFunc(slices.Clone(j.Orphans), func(s Ref) bool { return s == r })
 	return j
 }

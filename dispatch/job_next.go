@@ -27,8 +27,8 @@ const (
 	AskStatus  Question = "status"
 	AskSearch  Question = "search" // is this attempt in the listing?
 	AskCancel  Question = "cancel"
-	AskStray   Question = "stray" // cancel a stray
-	AskNothing Question = ""      // the platform was not asked: the job is set aside
+	AskOrphan  Question = "orphan" // cancel an orphan
+	AskNothing Question = ""       // the platform was not asked: the job is set aside
 )
 
 // Outcome is what one question about one job brought. Attempt and Turn are the job's when it was asked.
@@ -69,8 +69,8 @@ func (o Outcome) why() Attention {
 // come. Verdicts (refused, not found, still queued) were true of the turn they were asked in, and are dropped in any other.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
-	if o.Asked == AskStray {
-		return strayed(j, o, now)
+	if o.Asked == AskOrphan {
+		return orphanCanceled(j, o, now)
 	}
 	was := j
 	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
@@ -100,11 +100,11 @@ func (j Job) answered(o Outcome) Job {
 
 func facts(j Job, o Outcome, now time.Time) Job {
 	if j.Phase == Ended || o.Attempt != j.Attempt {
-		return stray(j, o)
+		return lateResponse(j, o)
 	}
 	if o.gives(j) {
 		if j.Ref != (Ref{}) {
-			return j.withStray(o.Ref)
+			return j.withOrphan(o.Ref)
 		}
 		j.Ref, j.Phase = o.Ref, Created
 	}
@@ -125,10 +125,10 @@ func (o Outcome) gives(j Job) bool {
 	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref && !slices.Contains(j.Past, o.Ref)
 }
 
-// stray keeps the name that came for a job too late to be its own.
-func stray(j Job, o Outcome) Job {
+// lateResponse keeps the name that came for a job too late to be its own.
+func lateResponse(j Job, o Outcome) Job {
 	if o.gives(j) {
-		return j.withStray(o.Ref)
+		return j.withOrphan(o.Ref)
 	}
 	return j
 }
@@ -437,7 +437,7 @@ func searched(j Job, o Outcome, now time.Time) Job {
 	case o.Ref != Ref{}:
 		j.Tries, j.Due = 0, now
 		return j.attend(None, "")
-	case j.Phase != Creating: // a stray was found, or a fact came first
+	case j.Phase != Creating: // an orphan was found, or a fact came first
 		return j
 	}
 	j.Looks++
@@ -478,14 +478,14 @@ func canceled(j Job, o Outcome, now time.Time) Job {
 	return unanswered(j, o, now)
 }
 
-// strayed is what follows from canceling a stray. One that cannot be canceled is past, and not forgotten.
-func strayed(j Job, o Outcome, now time.Time) Job {
+// orphanCanceled is what follows from canceling an orphan. One that cannot be canceled is past, and not forgotten.
+func orphanCanceled(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
 		j.Tries = 0 // of the cancel
-		return j.withoutStray(o.Ref)
+		return j.withoutOrphan(o.Ref)
 	case Is(o.Err, Unsupported):
-		j = j.withoutStray(o.Ref)
+		j = j.withoutOrphan(o.Ref)
 		j.Tries, j.Past = 0, append(slices.Clone(j.Past), o.Ref)
 		return j
 	}

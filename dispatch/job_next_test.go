@@ -277,11 +277,11 @@ func with2(o Outcome, change func(*Outcome)) Outcome { change(&o); return o }
 func TestRetry(t *testing.T) {
 	cost := 3.0
 	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Turn: 4, Attempt: 2,
-		SendBy: t0, Ref: p, Strays: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Failure: "no data",
+		SendBy: t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Failure: "no data",
 		Tries: 2, Refused: t0, Checked: t0, Created: t0.Add(-time.Hour), Version: 9}
 	got := j.Retry(t0)
 	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting, Turn: 5, Attempt: 3,
-		Strays: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
+		Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -291,11 +291,11 @@ func TestRetry(t *testing.T) {
 	// What comes late for an earlier attempt is not taken for the new one's.
 	for attempt := range 3 {
 		late := Outcome{Asked: AskSubmit, Attempt: attempt, Turn: 4, Ref: p, Started: true}
-		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || len(after.Strays) != 1 {
+		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || len(after.Orphans) != 1 {
 			t.Errorf("the old ref comes late: %+v", after)
 		}
 		late.Ref = Ref{ID: "twin"}
-		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || !slices.Contains(after.Strays, late.Ref) {
+		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || !slices.Contains(after.Orphans, late.Ref) {
 			t.Errorf("another ref comes late: %+v", after)
 		}
 		read := Outcome{Asked: AskStatus, Attempt: attempt, Turn: 4, Ref: p, Report: Report{Status: Finished}}
@@ -322,8 +322,8 @@ func TestAJobWithoutItsPlatform(t *testing.T) {
 	if again := stranded(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
 		t.Errorf("again: %+v", again)
 	}
-	if j := stranded(Job{Phase: Ended, Strays: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
-		t.Errorf("ended, with a stray: %+v", j)
+	if j := stranded(Job{Phase: Ended, Orphans: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
+		t.Errorf("ended, with an orphan: %+v", j)
 	}
 }
 
@@ -332,24 +332,24 @@ func TestNoRefIsForgotten(t *testing.T) {
 	own, other, tardy := Ref{ID: "own"}, Ref{ID: "other"}, Ref{Base: "b", ID: "late"}
 	for _, phase := range []Phase{Waiting, Creating, Created, Starting, Started, Ended} {
 		for _, q := range []Question{AskSubmit, AskSearch} {
-			j := Job{Phase: phase, Attempt: 2, Turn: 5, Ref: own, Strays: []Ref{other}}
+			j := Job{Phase: phase, Attempt: 2, Turn: 5, Ref: own, Orphans: []Ref{other}}
 			o := Outcome{Asked: q, Attempt: 1, Turn: 1, Ref: tardy, Started: true}
 			got := next(next(j, o, t0), o, t0)
-			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Strays, []Ref{other, tardy}) {
-				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Strays)
+			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Orphans, []Ref{other, tardy}) {
+				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Orphans)
 			}
-			if got := next(got, Outcome{Asked: AskStray, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past, []Ref{tardy}) {
-				t.Errorf("a stray that cannot be canceled: %v, past %v", got.Strays, got.Past)
-			} else if again := next(got, o, t0); !slices.Equal(again.Strays, []Ref{other}) {
-				t.Errorf("what is past comes back: %v", again.Strays)
+			if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past, []Ref{tardy}) {
+				t.Errorf("an orphan that cannot be canceled: %v, past %v", got.Orphans, got.Past)
+			} else if again := next(got, o, t0); !slices.Equal(again.Orphans, []Ref{other}) {
+				t.Errorf("what is past comes back: %v", again.Orphans)
 			}
 			for _, err := range []error{kind(Busy), kind(Uncertain)} {
-				if got := next(got, Outcome{Asked: AskStray, Ref: tardy, Err: err}, t0); len(got.Strays) != 2 || !got.Due.After(t0) {
-					t.Errorf("a stray that was not canceled: %v, due %v", got.Strays, got.Due)
+				if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: err}, t0); len(got.Orphans) != 2 || !got.Due.After(t0) {
+					t.Errorf("an orphan that was not canceled: %v, due %v", got.Orphans, got.Due)
 				}
 			}
-			if got := next(got, Outcome{Asked: AskStray, Ref: tardy}, t0); !slices.Equal(got.Strays, []Ref{other}) {
-				t.Errorf("after its cancel: %v", got.Strays)
+			if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy}, t0); !slices.Equal(got.Orphans, []Ref{other}) {
+				t.Errorf("after its cancel: %v", got.Orphans)
 			}
 		}
 	}
@@ -385,33 +385,33 @@ func TestShare(t *testing.T) {
 }
 
 func TestNoClassWaitsLong(t *testing.T) {
-	var q turns
-	waited := [classes]int{}
+	var q stepQueue
+	waited := [classCount]int{}
 	for range 1000 {
-		for c := range classes {
+		for c := range classCount {
 			q.due[c] = []Job{{}}
 		}
 		_, took, _ := q.take(all)
-		for c := range classes {
+		for c := range classCount {
 			waited[c]++
 			if c == took {
 				waited[c] = 0
 			}
-			if waited[c] > patience+int(classes)-2 {
+			if waited[c] > patience+int(classCount)-2 {
 				t.Fatalf("class %d waits for %d turns", c, waited[c])
 			}
 		}
 	}
-	q = turns{}
-	q.due[learn], q.due[cancel] = []Job{{}}, []Job{{}}
-	if _, c, _ := q.take(func(c class) bool { return c != cancel }); c != learn {
+	q = stepQueue{}
+	q.due[classPoll], q.due[classCancel] = []Job{{}}, []Job{{}}
+	if _, c, _ := q.take(func(c class) bool { return c != classCancel }); c != classPoll {
 		t.Errorf("class %d is taken when there are no slots for cancels", c)
 	}
-	q.due[learn] = []Job{{}}
-	if _, c, _ := q.take(all); c != cancel {
+	q.due[classPoll] = []Job{{}}
+	if _, c, _ := q.take(all); c != classCancel {
 		t.Errorf("class %d goes before a cancel", c)
 	}
-	if !q.empty(func(c class) bool { return c != learn }) || q.empty(all) {
+	if !q.empty(func(c class) bool { return c != classPoll }) || q.empty(all) {
 		t.Error("what there are no slots for counts")
 	}
 }
@@ -448,10 +448,10 @@ func TestALateResponseLeavesThePresentAttemptAlone(t *testing.T) {
 	}
 }
 
-// Cancels of a stray that fail say nothing about the job's own submission.
-func TestAStrayLeavesTheJobsOwnTriesAlone(t *testing.T) {
-	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Turn: 4, Ref: p, Strays: []Ref{{ID: "s"}}, Due: t0}
-	o := Outcome{Asked: AskStray, Attempt: 2, Turn: 4, Ref: Ref{ID: "s"}}
+// Cancels of an orphan that fail say nothing about the job's own submission.
+func TestAnOrphanLeavesTheJobsOwnTriesAlone(t *testing.T) {
+	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Turn: 4, Ref: p, Orphans: []Ref{{ID: "s"}}, Due: t0}
+	o := Outcome{Asked: AskOrphan, Attempt: 2, Turn: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
 	for range 2 * lostLooks {
 		j = next(j, failed, t0)

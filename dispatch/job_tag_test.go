@@ -54,13 +54,13 @@ func TestAListingOfAnothersAttemptMeansNothing(t *testing.T) {
 	for i, tag := range []string{"me.1.2", "me.1.2.zz", "me.1.1", "me.1.1.zz", "me.1.3.cc"} {
 		m.add(Listed{Ref: Ref{ID: fmt.Sprint(i)}, Tag: tag, Report: Report{Status: Running}})
 	}
-	if len(m.answers) > 0 {
-		t.Fatalf("attempts that are not this job's: %+v", m.answers)
+	if len(m.outcomes) > 0 {
+		t.Fatalf("attempts that are not this job's: %+v", m.outcomes)
 	}
-	m.add(Listed{Ref: Ref{ID: "stray"}, Tag: "me.1.1.aa", Report: Report{Status: Running}})
+	m.add(Listed{Ref: Ref{ID: "orphan"}, Tag: "me.1.1.aa", Report: Report{Status: Running}})
 	m.add(Listed{Ref: Ref{ID: "own"}, Tag: "me.1.2.bb", Report: Report{Status: Running}})
-	if len(m.answers) != 2 || m.answers[0].Turn != -1 || m.answers[1].Ref.ID != "own" || !m.seen[1] {
-		t.Errorf("its own attempts: %+v", m.answers)
+	if len(m.outcomes) != 2 || m.outcomes[0].Turn != -1 || m.outcomes[1].Ref.ID != "own" || !m.seen[1] {
+		t.Errorf("its own attempts: %+v", m.outcomes)
 	}
 }
 

@@ -2,10 +2,10 @@ package dispatch
 
 import "time"
 
-// Timetable is which request slots of a platform are given away. Slots are a pace apart. Who finds none nearby books the
+// Schedule is which request slots of a platform are given away. Slots are a pace apart. Who finds none nearby books the
 // first that is free, however far, so that the order of asking is the order of being served. Every tenth slot is kept for
 // what people wait for, however many readings are queued.
-type Timetable struct {
+type Schedule struct {
 	Next time.Time // the first free slot; zero: none was given yet
 	Kept time.Time // the first free slot of those that are kept
 	Seen time.Time // when the last was given
@@ -20,8 +20,8 @@ const (
 	Calling                // someone waits, outside visits
 )
 
-// Ask asks for the next request slot of an account's platform.
-type Ask struct {
+// SlotRequest asks for the next request slot of an account's platform.
+type SlotRequest struct {
 	Account Account
 	Pace    time.Duration
 	Purpose Purpose
@@ -29,8 +29,8 @@ type Ask struct {
 	Due     time.Time     // the slot is not wanted sooner, and one that is later is booked ahead; zero: now
 }
 
-// Served is the answer to an ask.
-type Served struct {
+// Slot is the answer to an ask.
+type Slot struct {
 	Given bool          // a slot, to be used after Wait
 	Wait  time.Duration // otherwise: until asking again makes sense
 }
@@ -41,50 +41,50 @@ const (
 	setBack   = 10 * time.Second // a clock that is earlier by so much was set back; by less, processes came in another order
 )
 
-// Serve answers an ask at a time. A visit that finds no slot nearby has booked one; it has one for each purpose at most,
+// Reserve answers a slot request at a time. A visit that finds no slot nearby has booked one; it has one for each purpose at most,
 // and what it has is replaced by what it has then (zero: none). A slot that was missed is lost, and made good with the
 // kept ones. Anew means that the clock was set back, and that nothing which was booked before counts any more.
-func (t *Timetable) Serve(a Ask, booked *time.Time, now time.Time) (s Served, anew bool) {
+func (t *Schedule) Reserve(a SlotRequest, booked *time.Time, now time.Time) (s Slot, anew bool) {
 	pace := max((a.Pace + time.Microsecond - 1).Truncate(time.Microsecond), time.Microsecond)
 	if anew = t.Seen.After(now.Add(setBack)); anew {
-		*t, *booked = Timetable{}, time.Time{}
+		*t, *booked = Schedule{}, time.Time{}
 	}
 	if booked.Before(now.Add(-pace)) { // or there is none
-		next := t.caughtUp(pace, now)
-		slot := next.first(a.Purpose == Calling, a.Purpose == Acting || !booked.IsZero(), now)
+		next := t.withoutPast(pace, now)
+		slot := next.firstFree(a.Purpose == Calling, a.Purpose == Acting || !booked.IsZero(), now)
 		*booked = time.Time{}
 		switch {
 		case a.Due.After(now) && slot.Before(a.Due):
-			return Served{Wait: a.Due.Sub(now)}, anew
+			return Slot{Wait: a.Due.Sub(now)}, anew
 		case a.Purpose == Calling && slot.After(now.Add(a.Ahead)):
-			return Served{Wait: slot.Sub(now) - a.Ahead}, anew
+			return Slot{Wait: slot.Sub(now) - a.Ahead}, anew
 		}
 		*t, *booked = next.without(slot, pace), slot
 		t.Seen = now
 	}
 	wait := max(0, booked.Sub(now))
 	if wait > a.Ahead || a.Due.After(now) {
-		return Served{Wait: max(0, wait-a.Ahead)}, anew
+		return Slot{Wait: max(0, wait-a.Ahead)}, anew
 	}
 	*booked = time.Time{}
-	return Served{Given: true, Wait: wait}, anew
+	return Slot{Given: true, Wait: wait}, anew
 }
 
-// caughtUp leaves out the slots that have passed. When all that were given have, they begin anew.
-func (t Timetable) caughtUp(pace time.Duration, now time.Time) Timetable {
+// withoutPast leaves out the slots that have passed. When all that were given have, they begin anew.
+func (t Schedule) withoutPast(pace time.Duration, now time.Time) Schedule {
 	if !t.Next.After(now) {
-		return Timetable{Next: now, Kept: now.Add((keptEvery - 1) * pace)}
+		return Schedule{Next: now, Kept: now.Add((keptEvery - 1) * pace)}
 	}
 	if passed := now.Sub(t.Kept); passed > 0 {
 		round := keptEvery * pace
 		t.Kept = t.Kept.Add((passed + round - 1) / round * round)
 	}
-	t.Next = t.unkept(t.Next, pace)
+	t.Next = t.afterKept(t.Next, pace)
 	return t
 }
 
-// unkept is the first time from slot on that is a pace away from the kept slots.
-func (t Timetable) unkept(slot time.Time, pace time.Duration) time.Time {
+// afterKept is the first time from slot on that is a pace away from the kept slots.
+func (t Schedule) afterKept(slot time.Time, pace time.Duration) time.Time {
 	round := keptEvery * pace
 	after := slot.Sub(t.Kept) % round // the kept slot before
 	if after < 0 {
@@ -99,20 +99,20 @@ func (t Timetable) unkept(slot time.Time, pace time.Duration) time.Time {
 	return slot
 }
 
-// first is the first slot: of all; or of the kept ones only what is near; or of none of them.
-func (t Timetable) first(all, near bool, now time.Time) time.Time {
+// firstFree is the first slot: of all; or of the kept ones only what is near; or of none of them.
+func (t Schedule) firstFree(all, near bool, now time.Time) time.Time {
 	if t.Kept.Before(t.Next) && (all || near && !t.Kept.After(now.Add(keptAhead))) {
 		return t.Kept
 	}
 	return t.Next
 }
 
-// without is the timetable when one of its first slots is given away.
-func (t Timetable) without(slot time.Time, pace time.Duration) Timetable {
+// without is the schedule when one of its first slots is given away.
+func (t Schedule) without(slot time.Time, pace time.Duration) Schedule {
 	if slot.Equal(t.Kept) {
 		t.Kept = slot.Add(keptEvery * pace)
 	} else {
-		t.Next = t.unkept(slot.Add(pace), pace)
+		t.Next = t.afterKept(slot.Add(pace), pace)
 	}
 	return t
 }

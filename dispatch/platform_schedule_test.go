@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// platformAt is a timetable with the bookings of some accounts, and all the slots that it gave to be used.
+// platformAt is a schedule with the bookings of some accounts, and all the slots that it gave to be used.
 type platformAt struct {
-	Timetable
+	Schedule
 	now    time.Time
 	pace   time.Duration
 	booked map[Account]*[2]time.Time
@@ -21,7 +21,7 @@ func newPlatformAt(pace time.Duration) *platformAt {
 	return &platformAt{now: time.Unix(1e9, 0), pace: pace, booked: map[Account]*[2]time.Time{}}
 }
 
-func (p *platformAt) ask(a Account, purpose Purpose) Served {
+func (p *platformAt) ask(a Account, purpose Purpose) Slot {
 	if p.booked[a] == nil {
 		p.booked[a] = &[2]time.Time{}
 	}
@@ -29,7 +29,7 @@ func (p *platformAt) ask(a Account, purpose Purpose) Served {
 	if purpose != Calling {
 		booked, ahead = &p.booked[a][purpose], slotAhead
 	}
-	s, _ := p.Serve(Ask{Account: a, Pace: p.pace, Purpose: purpose, Ahead: ahead}, booked, p.now)
+	s, _ := p.Reserve(SlotRequest{Account: a, Pace: p.pace, Purpose: purpose, Ahead: ahead}, booked, p.now)
 	if s.Given {
 		p.used = append(p.used, p.now.Add(s.Wait))
 	}

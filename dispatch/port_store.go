@@ -132,8 +132,8 @@ type Store interface {
 	// GiveUp lets the account's jobs fail that wait or were not started, and are wanted, and gives them, if it has been held
 	// for longer than patience because its user is needed: by holds for [NeedsSignIn] with no other and no day in between.
 	GiveUp(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
-	// Take gives the next request slot of a platform, or books it, as [Timetable.Serve] says.
-	Take(context.Context, Ask) (Served, error)
+	// Take gives the next request slot of a platform, or books it, as [Schedule.Reserve] says.
+	Take(context.Context, SlotRequest) (Slot, error)
 
 	// Answered notes that a platform just answered; with a failure, that it did not, and why.
 	Answered(ctx context.Context, platform, failure string) error
@@ -155,7 +155,7 @@ type Store interface {
 
 	// Installation is a text of letters and digits that is this store's alone, made when the store was.
 	Installation(context.Context) (string, error)
-	// Purge forgets hidden jobs that ended longer than keep ago without strays, keys older than [KeyLife], synchronous runs
+	// Purge forgets hidden jobs that ended longer than keep ago without orphans, keys older than [KeyLife], synchronous runs
 	// older than [SyncRunLife], and turns of lines and owners that were served before all who wait at their account.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping is nil when the store answers.
@@ -277,15 +277,15 @@ type Agenda struct {
 	Active int       // jobs that have started and not ended, whether they move or not
 	Hold   time.Time // until when nothing is submitted
 	Why    Attention // of the hold, also of one that is over
-	Cancel []Job     // wanted no more, or with strays
+	Cancel []Job     // wanted no more, or with orphans
 	Settle []Job     // in doubt
 	Start  []Job     // created, wanted
-	Learn  []Job     // started
+	Poll   []Job     // started
 	Lines  []Line    // who has waiting jobs that are due
 
 	// The earliest due of what waits, of what is created and wanted, of what is to be canceled or settled, and of what is to
 	// be learnt. Zero: there is none.
-	NextWaiting, NextStart, Next, NextLearn time.Time
+	NextWaiting, NextStart, Next, NextPoll time.Time
 
 	// The earliest due of what waits and has the attention [ApplicationUnreachable]. Zero: there is none.
 	NextUnprepared time.Time
@@ -296,7 +296,7 @@ type Agenda struct {
 
 // done reports whether there is nothing live.
 func (a Agenda) done() bool {
-	return a.NextWaiting.IsZero() && a.NextStart.IsZero() && a.Next.IsZero() && a.NextLearn.IsZero()
+	return a.NextWaiting.IsZero() && a.NextStart.IsZero() && a.Next.IsZero() && a.NextPoll.IsZero()
 }
 
 // due is when there is next something to do within the limits, other than to learn; zero: never, as things are.

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	longest = 5 * time.Minute       // of a visit
-	nearby  = time.Second           // a visit waits for what is due so soon
-	glance  = 20 * time.Millisecond // how old a look may be from which the next steps are taken
-	repair  = time.Second           // until a failed statement is tried again
-	renewed = 10 * time.Second
-	perTurn = 100 // due jobs of each kind that a turn looks at
+	longest     = 5 * time.Minute       // of a visit
+	nearby      = time.Second           // a visit waits for what is due so soon
+	agendaFresh = 20 * time.Millisecond // how old a look may be from which the next steps are taken
+	repair      = time.Second           // until a failed statement is tried again
+	renewed     = 10 * time.Second
+	perTurn     = 100 // due jobs of each kind that a turn looks at
 )
 
 // visit is one stay at an account. All its state belongs to the goroutine of run; requests only send their answers.
@@ -25,36 +25,36 @@ type visit struct {
 
 	services map[serviceKey]Service // of jobs that wait
 
-	agenda   Agenda
-	turns    turns
-	busy     map[JobID]bool // a request about it is under way
-	missed   map[JobID]bool // a listing did not show it
-	flying   int
-	answers  chan flown
-	unsaved  []flown
-	tried    map[JobID][]attempt // saves of them that failed
-	pass     Token               // that the last steps were begun with
-	denial   error               // why nothing can be asked, if that was just learnt
-	stirred  bool                // there is news since the last look
-	empty    bool                // because there is no token
-	freed    bool                // a job has ended, and what that means is not yet heeded
-	queued   bool                // there was no slot for a reading at once
-	kept     bool                // a response was saved
-	refusals int                 // tokens in a row that the platform did not take
+	agenda    Agenda
+	queue     stepQueue
+	busy      map[JobID]bool // a request about it is under way
+	unlisted  map[JobID]bool // a listing did not show it
+	pending   int
+	responses chan platformResponse
+	unsaved   []platformResponse
+	tried     map[JobID][]attempt // saves of them that failed
+	pass      Token               // that the last steps were begun with
+	blockedBy error               // why nothing can be asked, if that was just learnt
+	woken     bool                // there is news since the last look
+	noToken   bool                // because there is no token
+	freed     bool                // a job has ended, and what that means is not yet heeded
+	queued    bool                // there was no slot for a reading at once
+	kept      bool                // a response was saved
+	refusals  int                 // tokens in a row that the platform did not take
 
 	starts StartsSeen // not kept yet
 
 	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
-	read   time.Time    // the agenda
-	lease  time.Time    // when the lease ends at the earliest
-	resume time.Time    // nothing is sent before
-	shut   [2]time.Time // no slot is asked for before, for each Purpose
-	until  time.Time    // no step is begun after
+	read         time.Time    // the agenda
+	lease        time.Time    // when the lease ends at the earliest
+	resume       time.Time    // nothing is sent before
+	noSlotBefore [2]time.Time // no slot is asked for before, for each Purpose
+	endsAt       time.Time    // no step is begun after
 
 	careful bool // visits of the account keep ending in crashes: see foresee
 
 	gated      map[JobID]*gate // suspects that this visit submits
-	crowded    time.Time       // look again then for suspects; zero: there are none
+	suspectsAt time.Time       // look again then for suspects; zero: there are none
 	fetching   time.Time       // look again then for documents that are being fetched; zero: none is
 	begun      time.Time
 	leaseDrift time.Duration // drift when the lease was renewed
@@ -69,17 +69,17 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	}
 	v := &visit{
 		broker: b, backend: backend, timing: b.Timing.complete(), account: l.Account, held: l,
-		busy: map[JobID]bool{}, missed: map[JobID]bool{}, answers: make(chan flown, backend.Limits.Requests),
-		until: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= mostBegun,
+		busy: map[JobID]bool{}, unlisted: map[JobID]bool{}, responses: make(chan platformResponse, backend.Limits.Requests),
+		endsAt: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= mostBegun,
 	}
 	if !l.Until.IsZero() {
 		v.lease = earlier(l.Until, time.Now().Add(v.backend.Limits.Lease()))
 	}
-	defer v.leaveGates()
+	defer v.releaseGates()
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.broker.keepUnsaved(v.said())
+			v.broker.keepUnsaved(v.unsavedOutcomes())
 		}
 	}()
 	err := v.run(ctx)
@@ -108,16 +108,16 @@ func (v *visit) run(ctx context.Context) error {
 	defer stop()
 	keep := context.WithoutCancel(ctx) // what was begun is saved, whoever wants to stop
 	for {
-		ending := ctx.Err() != nil || time.Now().After(v.until)
-		err := v.turn(keep, ending)
+		ending := ctx.Err() != nil || time.Now().After(v.endsAt)
+		err := v.iterate(keep, ending)
 		if Is(err, Conflict) { // the account is another's
-			v.until = time.Time{}
+			v.endsAt = time.Time{}
 		}
 		ours := time.Now().Before(v.lease)
 		switch {
-		case v.flying > 0, len(v.unsaved) > 0 && ours:
+		case v.pending > 0, len(v.unsaved) > 0 && ours:
 		case err != nil && (ending || !ours || Is(err, Conflict)):
-			v.broker.keepUnsaved(v.said())
+			v.broker.keepUnsaved(v.unsavedOutcomes())
 			return err
 		case err != nil:
 		case ending, v.quiet():
@@ -140,27 +140,27 @@ func (v *visit) release(ctx context.Context) error {
 	}
 }
 
-// turn saves what was answered, looks at what is due, and begins as many steps as may be under way at once.
-func (v *visit) turn(ctx context.Context, ending bool) error {
-	if err := v.carryOn(ctx, ending); err != nil {
+// iterate saves what was answered, looks at what is due, and begins as many steps as may be under way at once.
+func (v *visit) iterate(ctx context.Context, ending bool) error {
+	if err := v.sendRemaining(ctx, ending); err != nil {
 		return err
 	}
 	well := v.wentWell()
-	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.deny} {
+	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.blockAccount} {
 		if err := do(ctx); err != nil {
 			return err
 		}
 	}
-	if well && !v.stirred && v.flying >= v.backend.Limits.Requests && !v.turns.empty(v.open) && time.Since(v.read) < glance {
+	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.open) && time.Since(v.read) < agendaFresh {
 		return nil // nothing new can begin, and there is enough for the next answer
 	}
-	if err := v.look(ctx); err != nil {
+	if err := v.reloadAgenda(ctx); err != nil {
 		return err
 	}
 	if v.comparesNow(ending) {
 		return v.compare(ctx)
 	}
-	if ending || v.turns.empty(v.open) || v.flying >= v.backend.Limits.Requests || time.Now().Before(v.resume) {
+	if ending || v.queue.empty(v.open) || v.pending >= v.backend.Limits.Requests || time.Now().Before(v.resume) {
 		return nil
 	}
 	t, ok, err := v.authorize(ctx)
@@ -172,9 +172,9 @@ func (v *visit) turn(ctx context.Context, ending bool) error {
 	return firstOf(v.begin(ctx, steps), err)
 }
 
-// carryOn begins what the last look found and did not get to, before anything is saved: else the platform would wait for
+// sendRemaining begins what the last look found and did not get to, before anything is saved: else the platform would wait for
 // our database. It is for when all goes well; any trouble is heeded first.
-func (v *visit) carryOn(ctx context.Context, ending bool) error {
+func (v *visit) sendRemaining(ctx context.Context, ending bool) error {
 	if ending || !v.wentWell() || time.Since(v.read) > nearby {
 		return nil
 	}
@@ -185,13 +185,13 @@ func (v *visit) carryOn(ctx context.Context, ending bool) error {
 // wentWell reports whether there are new answers, and none is an error.
 func (v *visit) wentWell() bool {
 	for _, f := range v.unsaved {
-		for _, a := range f.answers {
+		for _, a := range f.outcomes {
 			if a.Err != nil {
 				return false
 			}
 		}
 	}
-	return len(v.unsaved) > 0 && v.denial == nil
+	return len(v.unsaved) > 0 && v.blockedBy == nil
 }
 
 // renew keeps the lease so fresh that a request which begins now has most of its time, see deadline.
@@ -207,13 +207,13 @@ func (v *visit) renew(ctx context.Context) error {
 	return nil
 }
 
-// look reads the agenda and puts what is due into its classes.
-func (v *visit) look(ctx context.Context) (err error) {
-	v.read, v.stirred, v.crowded = time.Now(), false, time.Time{}
+// reloadAgenda reads the agenda and puts what is due into its classes.
+func (v *visit) reloadAgenda(ctx context.Context) (err error) {
+	v.read, v.woken, v.suspectsAt = time.Now(), false, time.Time{}
 	if v.agenda, err = v.broker.agendaOf(ctx, v.account, perTurn); err != nil {
 		return err
 	}
-	v.turns.due = [classes][]Job{cancel: v.agenda.Cancel, settle: v.agenda.Settle}
+	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle}
 	v.enqueueLearn()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
 		return v.broker.Store.Hold(ctx, v.account, 0, None, "")
@@ -221,7 +221,7 @@ func (v *visit) look(ctx context.Context) (err error) {
 	if v.agenda.Now.Before(v.agenda.Hold) || v.agenda.Restored != NotRestored {
 		return nil
 	}
-	v.turns.due[submit] = v.agenda.Start
+	v.queue.due[classSubmit] = v.agenda.Start
 	if !v.agenda.creates(v.backend.Limits) {
 		return v.prepareAgain(ctx)
 	}
@@ -239,7 +239,7 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	}
 	for _, l := range share(lines, free) {
 		if len(ready[l]) > 0 {
-			v.turns.due[submit] = append(v.turns.due[submit], ready[l][0])
+			v.queue.due[classSubmit] = append(v.queue.due[classSubmit], ready[l][0])
 			ready[l] = ready[l][1:]
 		}
 	}
@@ -250,15 +250,15 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 // that is due to who waits goes together, the oldest first: else some of it would be read early, and the rest late.
 func (v *visit) enqueueLearn() {
 	waits := map[UserID]bool{}
-	for _, j := range v.agenda.Learn {
+	for _, j := range v.agenda.Poll {
 		waits[j.Owner] = waits[j.Owner] || j.Awaited && v.backend.Limits.Pace > 0
 	}
-	for _, j := range v.agenda.Learn {
-		c := learn
+	for _, j := range v.agenda.Poll {
+		c := classPoll
 		if j.Awaited || waits[j.Owner] {
-			c = awaited
+			c = classAwaited
 		}
-		v.turns.due[c] = append(v.turns.due[c], j)
+		v.queue.due[c] = append(v.queue.due[c], j)
 	}
 }
 
@@ -267,7 +267,7 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due is when there is next something to do, in the store's time; zero: never, as things are.
 func (v *visit) due() time.Time {
-	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.shut[Acting]), v.after(v.agenda.NextLearn, v.shut[Reading]))
+	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSlotBefore[Acting]), v.after(v.agenda.NextPoll, v.noSlotBefore[Reading]))
 	return v.after(due, v.resume)
 }
 
@@ -282,7 +282,7 @@ func (v *visit) after(due, t time.Time) time.Time {
 // bookAhead gives the next reading its place where readings queue, if its slot comes no sooner than it is due. So accounts
 // are read in turn, and none comes only to book. What is not booked now is booked then.
 func (v *visit) bookAhead(ctx context.Context) {
-	if due := v.agenda.NextLearn; v.queued && due.After(v.now()) {
+	if due := v.agenda.NextPoll; v.queued && due.After(v.now()) {
 		_, _ = v.take(ctx, Reading, due)
 	}
 }
@@ -302,10 +302,10 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 		done = nil
 	}
 	select {
-	case f := <-v.answers:
-		v.landed(f)
+	case f := <-v.responses:
+		v.receive(f)
 	case <-woken:
-		v.stirred = true
+		v.woken = true
 	case <-timer.C:
 	case <-done:
 	}
@@ -316,14 +316,14 @@ func (v *visit) rest(err error) time.Duration {
 	if err != nil {
 		return repair
 	}
-	if d := time.Until(v.fetching); d > 0 && v.flying < v.backend.Limits.Requests {
+	if d := time.Until(v.fetching); d > 0 && v.pending < v.backend.Limits.Requests {
 		return min(repair, d, v.untilReading())
 	}
-	if time.Now().Before(v.crowded) && v.flying == 0 {
+	if time.Now().Before(v.suspectsAt) && v.pending == 0 {
 		return v.restCrowded()
 	}
-	if v.flying > 0 { // for the next reading, if there is room
-		if next := time.Until(v.shut[Reading]); next > 0 && v.flying < v.backend.Limits.Requests {
+	if v.pending > 0 { // for the next reading, if there is room
+		if next := time.Until(v.noSlotBefore[Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
 			return min(repair, next)
 		}
 		return repair
@@ -333,21 +333,21 @@ func (v *visit) rest(err error) time.Duration {
 
 // untilReading is how long until a status may be read, 20 ms at least.
 func (v *visit) untilReading() time.Duration {
-	next := v.after(v.agenda.NextLearn, v.shut[Reading])
+	next := v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])
 	if next.IsZero() {
 		return repair
 	}
-	return max(next.Sub(v.now()), glance)
+	return max(next.Sub(v.now()), agendaFresh)
 }
 
-// landed takes an answer and all others that are there, so that they share a turn.
-func (v *visit) landed(f flown) {
+// receive takes an answer and all others that are there, so that they share a turn.
+func (v *visit) receive(f platformResponse) {
 	for more := true; more; {
-		v.flying--
-		v.heedToken(f)
+		v.pending--
+		v.noteTokenRefusal(f)
 		v.unsaved = append(v.unsaved, f)
 		select {
-		case f = <-v.answers:
+		case f = <-v.responses:
 		default:
 			more = false
 		}
@@ -365,7 +365,7 @@ func (b *Broker) strand(ctx context.Context, l Lease) error {
 		if err != nil {
 			return err
 		}
-		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Learn)
+		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Poll)
 		if len(jobs) == 0 {
 			return b.Store.Release(ctx, l, g.Wakes, g.strandedDue(b.Timing.complete()))
 		}

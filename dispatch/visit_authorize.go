@@ -15,7 +15,7 @@ const signInTakes = 5 * time.Second // who is seen sooner than this after a deni
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	t, err = v.broker.token(ctx, v.account)
 	if err == nil {
-		if v.broker.denials.got(v.account) {
+		if v.broker.blocked.tokenObtained(v.account) {
 			err = v.broker.Store.Hold(ctx, v.account, 0, None, "")
 		}
 		return t, err == nil, firstOf(err, v.renew(ctx))
@@ -23,37 +23,37 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	if OfDatabase(err) != nil { // of the vault: it says nothing about the platform, nor about who must sign in
 		return t, false, err
 	}
-	v.denial, v.empty = v.backend.blame(err), true
-	v.unsaved = append(v.unsaved, flown{answers: v.denied()})
-	return t, false, firstOf(v.saveAll(ctx), v.deny(ctx))
+	v.blockedBy, v.noToken = v.backend.blame(err), true
+	v.unsaved = append(v.unsaved, platformResponse{outcomes: v.blockedOutcomes()})
+	return t, false, firstOf(v.saveAll(ctx), v.blockAccount(ctx))
 }
 
-// denied is what those due learn that are or may be at the platform, when nothing can be asked.
-func (v *visit) denied() (answers []answer) {
-	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Learn) {
+// blockedOutcomes is what those due learn that are or may be at the platform, when nothing can be asked.
+func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
+	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {
 		if v.busy[j.ID] {
 			continue
 		}
-		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.denial}
+		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.blockedBy}
 		switch j.Phase {
 		case Creating:
 			o.Asked = AskSearch
 		case Ended:
-			o.Asked, o.Ref = AskStray, j.Strays[0]
+			o.Asked, o.Ref = AskOrphan, j.Orphans[0]
 		}
-		answers = append(answers, answer{j, o})
+		outcomes = append(outcomes, jobOutcome{j, o})
 	}
-	return answers
+	return outcomes
 }
 
-// heedToken notes whether the platform took a flight's token. One refusal only brings another token; flights that left
+// noteTokenRefusal notes whether the platform took a request's token. One refusal only brings another token; requests that left
 // with the refused one say nothing new. The second in a row stops the account.
-func (v *visit) heedToken(f flown) {
-	if f.refusals != v.refusals || len(f.answers) == 0 {
+func (v *visit) noteTokenRefusal(f platformResponse) {
+	if f.refusals != v.refusals || len(f.outcomes) == 0 {
 		return
 	}
 	var refused, failed error
-	for _, a := range f.answers {
+	for _, a := range f.outcomes {
 		failed = firstOf(failed, a.Err)
 		if Is(a.Err, SignInRequired) || Is(a.Err, Misconfigured) {
 			refused = a.Err
@@ -67,20 +67,20 @@ func (v *visit) heedToken(f flown) {
 		v.refusals++
 	}
 	if v.refusals > 1 || Is(refused, Misconfigured) {
-		v.denial = v.backend.blame(refused)
+		v.blockedBy = v.backend.blame(refused)
 	}
 }
 
-// deny stops the account when it was just learnt that nothing can be asked, and says why on all its waiting jobs.
-func (v *visit) deny(ctx context.Context) error {
-	if v.denial == nil {
+// blockAccount stops the account when it was just learnt that nothing can be asked, and says why on all its waiting jobs.
+func (v *visit) blockAccount(ctx context.Context) error {
+	if v.blockedBy == nil {
 		return nil
 	}
-	d := v.broker.denials.begin(v.account, v.denial, v.empty, v.timing)
-	if err := v.broker.Store.Hold(ctx, v.account, d, reason(v.denial), TextFor(v.denial)); err != nil {
+	d := v.broker.blocked.add(v.account, v.blockedBy, v.noToken, v.timing)
+	if err := v.broker.Store.Hold(ctx, v.account, d, reason(v.blockedBy), TextFor(v.blockedBy)); err != nil {
 		return err
 	}
-	if Is(v.denial, SignInRequired) {
+	if Is(v.blockedBy, SignInRequired) {
 		if err := v.giveUp(ctx); err != nil {
 			return err
 		}
@@ -89,11 +89,11 @@ func (v *visit) deny(ctx context.Context) error {
 		v.broker.show(UserID(v.account.Identity()))
 	}
 	level := slog.LevelInfo
-	if Is(v.denial, Misconfigured) {
+	if Is(v.blockedBy, Misconfigured) {
 		level = slog.LevelError
 	}
-	v.broker.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.denial)
-	v.resume, v.refusals, v.denial, v.empty = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
+	v.broker.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.blockedBy)
+	v.resume, v.refusals, v.blockedBy, v.noToken = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
 	return nil
 }
 
@@ -102,13 +102,13 @@ func (v *visit) deny(ctx context.Context) error {
 func (v *visit) giveUp(ctx context.Context) error {
 	patience := v.timing.SignInWithin
 	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,
-		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.denial)))
+		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.blockedBy)))
 	var created []Job
 	for _, j := range given {
-		v.broker.tell(ctx, Job{}, j, v.denial)
+		v.broker.tell(ctx, Job{}, j, v.blockedBy)
 		if j.Ref != (Ref{}) {
 			j.Due = v.now()
-			created = append(created, j.withStray(j.Ref))
+			created = append(created, j.withOrphan(j.Ref))
 		}
 	}
 	if len(created) > 0 {
@@ -127,19 +127,19 @@ func days(d time.Duration) string {
 
 // SignedIn says that a user made a request with a token of theirs: what waited for that goes on.
 func (b *Broker) SignedIn(ctx context.Context, u UserID) {
-	look := b.denials.first(u)
+	look := b.blocked.firstInMinute(u)
 	for _, a := range b.accountsOf(u) {
-		if b.denials.end(a) || look && b.awaitsSignIn(ctx, a) {
+		if b.blocked.endIfSettled(a) || look && b.awaitsSignIn(ctx, a) {
 			b.goOn(ctx, a)
 		}
 	}
 }
 
-// Mended says that a user did something about their access to platforms: all that they have goes on, however lately it
+// AccessChanged says that a user did something about their access to platforms: all that they have goes on, however lately it
 // was stopped.
-func (b *Broker) Mended(ctx context.Context, u UserID) {
+func (b *Broker) AccessChanged(ctx context.Context, u UserID) {
 	for _, a := range b.accountsOf(u) {
-		b.denials.forget(a)
+		b.blocked.forget(a)
 		b.goOn(ctx, a)
 	}
 }
@@ -150,7 +150,7 @@ func (b *Broker) Pause(ctx context.Context, u UserID) error {
 	for _, a := range b.accountsOf(u) {
 		g, err := b.agendaOf(ctx, a, 1)
 		if err == nil && !g.done() {
-			b.denials.pause(a)
+			b.blocked.pause(a)
 			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
 			b.show(u)
 		}
@@ -186,22 +186,22 @@ func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 	return err == nil && g.Why == NeedsSignIn && g.Now.Before(g.Hold)
 }
 
-// denials is what this process knows of accounts for which nothing can be asked.
-type denials struct {
+// blockedAccounts is what this process knows of accounts for which nothing can be asked.
+type blockedAccounts struct {
 	mu     sync.Mutex
-	since  map[Account]denial // until someone does something
-	tries  map[Account]int    // tokens in a row that could not be had for now
-	seen   map[UserID]bool    // users, in this minute
+	since  map[Account]block // until someone does something
+	tries  map[Account]int   // tokens in a row that could not be had for now
+	seen   map[UserID]bool   // users, in this minute
 	minute time.Time
 }
 
-type denial struct {
-	at    time.Time
-	empty bool // there was no token; else the platform did not take any
+type block struct {
+	at      time.Time
+	noToken bool // there was no token; else the platform did not take any
 }
 
-// begin notes a denial and says for how long.
-func (d *denials) begin(a Account, err error, empty bool, t Timing) time.Duration {
+// add notes a denial and says for how long.
+func (d *blockedAccounts) add(a Account, err error, empty bool, t Timing) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	kind := KindOf(err)
@@ -210,7 +210,7 @@ func (d *denials) begin(a Account, err error, empty bool, t Timing) time.Duratio
 		return min(t.pause(d.tries[a]-1, err), t.TokenRetry)
 	}
 	if _, denied := d.since[a]; !denied {
-		set(&d.since, a, denial{time.Now(), empty})
+		set(&d.since, a, block{time.Now(), empty})
 	}
 	if kind == Misconfigured {
 		return t.OperatorHold
@@ -218,8 +218,8 @@ func (d *denials) begin(a Account, err error, empty bool, t Timing) time.Duratio
 	return t.SignInHold
 }
 
-// end forgets a denial, unless it has just begun, and reports whether it did.
-func (d *denials) end(a Account) bool {
+// endIfSettled forgets a denial, unless it has just begun, and reports whether it did.
+func (d *blockedAccounts) endIfSettled(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	is, denied := d.since[a]
@@ -231,7 +231,7 @@ func (d *denials) end(a Account) bool {
 }
 
 // forget ends a denial, however lately it began.
-func (d *denials) forget(a Account) {
+func (d *blockedAccounts) forget(a Account) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.since, a)
@@ -239,26 +239,26 @@ func (d *denials) forget(a Account) {
 }
 
 // pause notes a denial that ends as soon as the user is seen.
-func (d *denials) pause(a Account) {
+func (d *blockedAccounts) pause(a Account) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	set(&d.since, a, denial{time.Now().Add(-signInTakes), true})
+	set(&d.since, a, block{time.Now().Add(-signInTakes), true})
 }
 
-// got notes that there is a token, and reports whether that ends a denial.
-func (d *denials) got(a Account) bool {
+// tokenObtained notes that there is a token, and reports whether that ends a denial.
+func (d *blockedAccounts) tokenObtained(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tries, a)
-	if is, denied := d.since[a]; !denied || !is.empty {
+	if is, denied := d.since[a]; !denied || !is.noToken {
 		return false
 	}
 	delete(d.since, a)
 	return true
 }
 
-// first reports whether a user is seen for the first time in a minute.
-func (d *denials) first(u UserID) bool {
+// firstInMinute reports whether a user is seen for the first time in a minute.
+func (d *blockedAccounts) firstInMinute(u UserID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := time.Now(); now.Sub(d.minute) >= time.Minute {

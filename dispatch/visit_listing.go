@@ -72,7 +72,7 @@ func (v *visit) listingPays(base string) bool {
 		return false
 	}
 	n := 0
-	for _, j := range v.agenda.Learn {
+	for _, j := range v.agenda.Poll {
 		if j.Base == base && !v.single(j) && !v.busy[j.ID] {
 			n++
 		}
@@ -82,7 +82,7 @@ func (v *visit) listingPays(base string) bool {
 
 // single reports whether a listing is not what j needs: it did not show j, or j is said to have failed, and only a look at
 // j itself says why, or j is to be canceled.
-func (v *visit) single(j Job) bool { return v.missed[j.ID] || j.Seen == Failed || j.overdue() }
+func (v *visit) single(j Job) bool { return v.unlisted[j.ID] || j.Seen == Failed || j.overdue() }
 
 // listing is one request that was wanted for first, and for all else below its base that can be read from a list, due or
 // not: creates in doubt, and statuses. Where listings fail, it is for creates in doubt alone: only they need one.
@@ -98,29 +98,29 @@ func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 	return step{kind: stepList, jobs: jobs}, err
 }
 
-// shown notes what a flight, if it was a listing, did not show: until the end of the visit it is asked singly.
-func (v *visit) shown(f flown) {
+// noteUnlisted notes what a request, if it was a listing, did not show: until the end of the visit it is asked singly.
+func (v *visit) noteUnlisted(f platformResponse) {
 	answered := map[JobID]bool{}
-	for _, a := range f.answers {
+	for _, a := range f.outcomes {
 		answered[a.job.ID] = true
 	}
 	for _, j := range f.jobs {
 		if !answered[j.ID] {
-			v.missed[j.ID] = true
+			v.unlisted[j.ID] = true
 		}
 	}
 }
 
 // list reads a listing, to its end unless all was seen before, and says what it means for each job. One that breaks off
 // says nothing about what was not seen; where there is none, all is asked singly from now on.
-func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []answer {
+func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jobOutcome {
 	m := newMatch(jobs, v.broker.Installation, !v.backend.Platform.TwoStep())
 	err := v.matchAll(ctx, t, base, m)
 	v.broker.listings.ended(baseOf{v.backend.Name, base}, err)
 	if Is(err, Unsupported) {
-		return m.answers
+		return m.outcomes
 	}
-	return append(m.answers, v.unseen(jobs, m.seen, err)...)
+	return append(m.outcomes, v.unseen(jobs, m.seen, err)...)
 }
 
 func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (err error) {
@@ -136,13 +136,13 @@ func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (e
 	return nil
 }
 
-// listedOfJob is how many jobs of a platform one listing may name for one job of ours: its own, and strays. Those beyond are
+// listedOfJob is how many jobs of a platform one listing may name for one job of ours: its own, and orphans. Those beyond are
 // found by the next listings, when these are settled.
 const listedOfJob = 100
 
 // match collects what listed jobs mean for ours, once for each job of the platform.
 type match struct {
-	answers      []answer
+	outcomes     []jobOutcome
 	told         map[JobID]map[Ref]bool // what the answers name
 	seen         map[JobID]bool
 	byRef        map[Ref]Job
@@ -159,7 +159,7 @@ func newMatch(jobs []Job, installation string, started bool) *match {
 		if j.Ref != (Ref{}) {
 			m.byRef[j.Ref] = j
 		}
-		m.early = m.early && j.Phase == Started && j.Attempt < 2 // no stray of an earlier attempt either
+		m.early = m.early && j.Phase == Started && j.Attempt < 2 // no orphan of an earlier attempt either
 	}
 	return m
 }
@@ -178,13 +178,13 @@ func (m *match) add(l Listed) {
 	case !tagged || !ours || !t.marks(j):
 	case t.attempt == j.Attempt && j.Phase == Creating:
 		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
-	case !l.Report.Status.Final(): // of an earlier attempt: a stray
-		m.keep(answer{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: -1, Ref: l.Ref}})
+	case !l.Report.Status.Final(): // of an earlier attempt: an orphan
+		m.keep(jobOutcome{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: -1, Ref: l.Ref}})
 	}
 }
 
 // keep adds an answer, unless the listing named the same before, or too many for that job.
-func (m *match) keep(a answer) {
+func (m *match) keep(a jobOutcome) {
 	told := m.told[a.job.ID]
 	if told == nil {
 		told = map[Ref]bool{}
@@ -192,18 +192,18 @@ func (m *match) keep(a answer) {
 	}
 	if !told[a.Ref] && len(told) < listedOfJob {
 		told[a.Ref] = true
-		m.answers = append(m.answers, a)
+		m.outcomes = append(m.outcomes, a)
 	}
 }
 
 func (m *match) put(j Job, o Outcome) {
-	m.keep(answer{j, o})
+	m.keep(jobOutcome{j, o})
 	m.seen[j.ID] = true
 }
 
 // unseen is what it means for the jobs that a listing did not show.
-func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []answer {
-	var answers []answer
+func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []jobOutcome {
+	var outcomes []jobOutcome
 	for _, j := range jobs {
 		o := Outcome{Asked: AskStatus, Ref: j.Ref}
 		if j.Phase == Creating {
@@ -212,8 +212,8 @@ func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []answer {
 		o.Attempt, o.Turn, o.Err = j.Attempt, j.Turn, err
 		o.Panicked = j.Phase == Creating && err != nil && Is(err, Internal)
 		if !seen[j.ID] && (err != nil || j.Phase == Creating) {
-			answers = append(answers, answer{j, o})
+			outcomes = append(outcomes, jobOutcome{j, o})
 		}
 	}
-	return answers
+	return outcomes
 }

@@ -50,7 +50,7 @@ func TestWhatAListingMeans(t *testing.T) {
 		got  []Outcome
 		want Outcome
 	}{
-		{"an earlier attempt is a stray", whole[1], Outcome{Asked: AskSearch, Attempt: 1, Turn: -1, Ref: Ref{ID: "a"}}},
+		{"an earlier attempt is an orphan", whole[1], Outcome{Asked: AskSearch, Attempt: 1, Turn: -1, Ref: Ref{ID: "a"}}},
 		{"found", whole[1][1:], Outcome{Asked: AskSearch, Attempt: 2, Turn: 3, Ref: Ref{ID: "b"}, Report: Report{Status: Accepted}}},
 		{"not there", whole[2], Outcome{Asked: AskSearch, Attempt: 1, Turn: 3, Repeat: true}},
 		{"a status", whole[6], Outcome{Asked: AskStatus, Attempt: 1, Turn: 5, Ref: Ref{ID: "f"}, Report: Report{Status: Running, Progress: &half}}},
@@ -72,7 +72,7 @@ func TestSomeBasesCannotBeListed(t *testing.T) {
 		learn[i] = Job{ID: JobID(i), Phase: Started, Base: []string{"n", "n", "n", "n", "s"}[i]}
 	}
 	v := visitOf(shelf{err: kind(Unsupported)})
-	v.agenda.Learn = learn
+	v.agenda.Poll = learn
 	if v.listingPays("s") || !v.listingPays("n") || v.listingPays("") {
 		t.Errorf("a listing pays for n alone, and is said to for s: %v, n: %v", v.listingPays("s"), v.listingPays("n"))
 	}
@@ -82,13 +82,13 @@ func TestSomeBasesCannotBeListed(t *testing.T) {
 	if v.listable("n") || !v.listable("s") {
 		t.Errorf("listable: n %v, s %v", v.listable("n"), v.listable("s"))
 	}
-	if s, err := v.stepFor(t.Context(), settle, Job{Phase: Creating, Base: "n", Attempt: 1}); err != nil || v.perform(t.Context(), Token{}, s)[0].Asked != AskSearch {
+	if s, err := v.stepFor(t.Context(), classSettle, Job{Phase: Creating, Base: "n", Attempt: 1}); err != nil || v.perform(t.Context(), Token{}, s)[0].Asked != AskSearch {
 		t.Errorf("what is in doubt is not searched for")
 	}
 }
 
 func visitOf(p Platform) *visit {
-	return &visit{broker: &Broker{Installation: "me"}, backend: &Backend{Platform: p}, missed: map[JobID]bool{}}
+	return &visit{broker: &Broker{Installation: "me"}, backend: &Backend{Platform: p}, unlisted: map[JobID]bool{}}
 }
 
 func list(p Platform, jobs ...Job) map[JobID][]Outcome {

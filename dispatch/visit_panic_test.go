@@ -171,8 +171,8 @@ func TestStatusesAreReadWithoutAListingThatPanics(t *testing.T) {
 	}
 }
 
-// A stray whose cancel panics is tried again after pauses.
-func TestAStrayWhoseCancelPanicsIsTriedAfterPauses(t *testing.T) {
+// An orphan whose cancel panics is tried again after pauses.
+func TestAnOrphanWhoseCancelPanicsIsTriedAfterPauses(t *testing.T) {
 	p := &crashing{badCancels: true}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		r := h.accept(t)
@@ -181,7 +181,7 @@ func TestAStrayWhoseCancelPanicsIsTriedAfterPauses(t *testing.T) {
 		if err != nil || j.Phase != dispatch.Ended {
 			t.Fatal(j.Phase, err)
 		}
-		j.Strays, j.Due = []dispatch.Ref{{ID: "stray"}}, time.Now()
+		j.Orphans, j.Due = []dispatch.Ref{{ID: "orphan"}}, time.Now()
 		if saved, err := h.Store.Save(t.Context(), []dispatch.Job{j}); err != nil || len(saved) != 1 {
 			t.Fatal(saved, err)
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// answer is an outcome with the job as it was when the platform was asked.
-type answer struct {
+// jobOutcome is an outcome with the job as it was when the platform was asked.
+type jobOutcome struct {
 	job Job
 	Outcome
 }
@@ -38,8 +38,8 @@ func (s step) submits() bool { return s.kind == stepSubmit }
 
 // stepFor returns the step that j needs next.
 func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
-	searched := c != cancel && j.Phase == Creating && v.listable(j.Base)
-	if searched || (c == learn || c == awaited) && !v.single(j) && v.listingPays(j.Base) {
+	searched := c != classCancel && j.Phase == Creating && v.listable(j.Base)
+	if searched || (c == classPoll || c == classAwaited) && !v.single(j) && v.listingPays(j.Base) {
 		return v.listing(ctx, j)
 	}
 	return v.singleStep(c, j), nil
@@ -47,7 +47,7 @@ func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
 
 func (v *visit) singleStep(c class, j Job) step {
 	switch {
-	case c == cancel, j.overdue():
+	case c == classCancel, j.overdue():
 		return one(v.cancelKind(j), j)
 	case j.Phase == Waiting || j.Phase == Created:
 		s := one(stepSubmit, j)
@@ -64,7 +64,7 @@ func (v *visit) singleStep(c class, j Job) step {
 func (v *visit) cancelKind(j Job) stepKind {
 	_, can := v.backend.Platform.(Canceler)
 	switch {
-	case len(j.Strays) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
+	case len(j.Orphans) > 0 && (can || j.Phase == Ended || j.Phase == Waiting):
 		return stepCancelOrphan
 	case j.Desired != WantCancel && !j.overdue(), j.Tries%2 == 1 && j.Attention != SetAside, j.Attention == CancelUnsupported:
 		return stepStatus
@@ -76,11 +76,11 @@ func (v *visit) cancelKind(j Job) stepKind {
 
 // perform sends the request of a step and returns what its response means for each job. Apart from the comparison after a restore, it is
 // the only place where a visit asks the platform about jobs. If the adapter panics, the outcome of the request is unknown for every job.
-func (v *visit) perform(ctx context.Context, t Token, s step) (answers []answer) {
+func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOutcome) {
 	var panicked error
 	defer func() {
 		if panicked != nil {
-			answers = s.failed(panicked)
+			outcomes = s.failed(panicked)
 		}
 	}()
 	defer Caught(ctx, v.broker.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
@@ -100,12 +100,12 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (answers []answer)
 	case stepCancel:
 		o = Outcome{Asked: AskCancel, Err: v.cancel(ctx, t, j.Ref)}
 	case stepCancelOrphan:
-		o = Outcome{Asked: AskStray, Ref: j.Strays[0], Err: v.cancel(ctx, t, j.Strays[0])}
+		o = Outcome{Asked: AskOrphan, Ref: j.Orphans[0], Err: v.cancel(ctx, t, j.Orphans[0])}
 	case stepLeaveInert:
 		o = Outcome{Asked: AskCancel}
 	}
 	o.Attempt, o.Turn = j.Attempt, j.Turn
-	return []answer{{j, o}}
+	return []jobOutcome{{j, o}}
 }
 
 // submit creates or starts a job at the platform.
@@ -142,37 +142,37 @@ func (v *visit) notThere(j Job) Outcome {
 }
 
 // failed returns, for each job of a step whose request brought nothing because of err, the outcome that says so.
-func (s step) failed(err error) (answers []answer) {
+func (s step) failed(err error) (outcomes []jobOutcome) {
 	for _, j := range s.jobs {
 		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Panicked: true, Err: err}
 		switch {
 		case s.submits():
 			o.Asked = AskSubmit
-		case j.Phase == Ended && len(j.Strays) > 0:
-			o.Asked, o.Ref = AskStray, j.Strays[0]
+		case j.Phase == Ended && len(j.Orphans) > 0:
+			o.Asked, o.Ref = AskOrphan, j.Orphans[0]
 		case j.Phase == Creating:
 			o.Asked = AskSearch
 		}
-		answers = append(answers, answer{j, o})
+		outcomes = append(outcomes, jobOutcome{j, o})
 	}
-	return answers
+	return outcomes
 }
 
 // unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one: its intent is taken back.
-func (s step) unsent() []answer {
+func (s step) unsent() []jobOutcome {
 	if !s.submits() {
 		return nil
 	}
 	err := &Error{Kind: Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
 	j := s.jobs[0]
-	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
+	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
 }
 
 // takenBack returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may have
 // been committed under lease l all the same.
-func (s step) takenBack(l Lease) []answer {
+func (s step) takenBack(l Lease) []jobOutcome {
 	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
 	j := s.jobs[0]
 	intended := j.Intend(time.Time{})
-	return []answer{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Turn: intended.Turn, Unsent: true, Lease: l.Generation, Err: err}}}
+	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Turn: intended.Turn, Unsent: true, Lease: l.Generation, Err: err}}}
 }

@@ -34,7 +34,7 @@ const (
 
 // comparesNow reports whether the account is to be compared with its platform's list, and nothing hinders that.
 func (v *visit) comparesNow(ending bool) bool {
-	return v.agenda.Restored != NotRestored && !ending && v.flying == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
+	return v.agenda.Restored != NotRestored && !ending && v.pending == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
 }
 
 // compare compares the account with its platform's list, and lets it submit again if that could be done.

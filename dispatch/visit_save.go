@@ -9,7 +9,7 @@ import (
 // saveAll saves what was answered, in one commit. What cannot be saved now is kept for the next turn, and its jobs stay
 // busy.
 func (v *visit) saveAll(ctx context.Context) error {
-	said := v.said()
+	said := v.unsavedOutcomes()
 	for len(said) > 0 {
 		again, err := v.save(ctx, said)
 		if err != nil {
@@ -22,17 +22,17 @@ func (v *visit) saveAll(ctx context.Context) error {
 	var err error
 	for _, f := range over {
 		v.mark(f.jobs, false)
-		v.shown(f)
-		err = firstOf(err, v.heedAll(ctx, f.answers))
-		if len(f.answers) > 0 {
-			err = firstOf(err, v.hear(ctx, f.answers[0].Outcome))
+		v.noteUnlisted(f)
+		err = firstOf(err, v.applyAllBackpressure(ctx, f.outcomes))
+		if len(f.outcomes) > 0 {
+			err = firstOf(err, v.noteAnswered(ctx, f.outcomes[0].Outcome))
 		}
 	}
-	return firstOf(err, v.noteStarts(ctx), v.retake(ctx))
+	return firstOf(err, v.noteStarts(ctx), v.resumeWhenFreed(ctx))
 }
 
-// retake lets the account submit again when a job has ended at a platform that was full.
-func (v *visit) retake(ctx context.Context) error {
+// resumeWhenFreed lets the account submit again when a job has ended at a platform that was full.
+func (v *visit) resumeWhenFreed(ctx context.Context) error {
 	freed := v.freed
 	v.freed = false
 	if !freed || v.agenda.Why != Full || !v.now().Before(v.agenda.Hold) {
@@ -41,22 +41,22 @@ func (v *visit) retake(ctx context.Context) error {
 	return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 }
 
-// saying is all that was answered about one job.
-type saying struct {
+// jobOutcomes is all that was answered about one job.
+type jobOutcomes struct {
 	job      Job
 	outcomes []Outcome
 	missing  time.Time // since when the store does not know the job; zero: it does
 }
 
-// said puts the unsaved answers together by job, in the order they came.
-func (v *visit) said() (all []saying) {
+// unsavedOutcomes puts the unsaved answers together by job, in the order they came.
+func (v *visit) unsavedOutcomes() (all []jobOutcomes) {
 	at := map[JobID]int{}
 	for _, f := range v.unsaved {
-		for _, a := range f.answers {
+		for _, a := range f.outcomes {
 			i, known := at[a.job.ID]
 			if !known {
 				i = len(all)
-				at[a.job.ID], all = i, append(all, saying{job: a.job})
+				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
 			}
 			a.Err, a.At, a.Timing = v.backend.blame(a.Err), f.asked, v.timing
 			a.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
@@ -66,7 +66,7 @@ func (v *visit) said() (all []saying) {
 	return all
 }
 
-func (s saying) next(now time.Time) Job {
+func (s jobOutcomes) next(now time.Time) Job {
 	j := s.job
 	for _, o := range s.outcomes {
 		j = next(j, o, now)
@@ -81,7 +81,7 @@ type attempt struct {
 }
 
 // result is the job as it is to be saved. What was tried before is tried again unchanged.
-func (v *visit) result(s saying) Job {
+func (v *visit) result(s jobOutcomes) Job {
 	for _, t := range v.tried[s.job.ID] {
 		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
 			return t.job
@@ -91,7 +91,7 @@ func (v *visit) result(s saying) Job {
 }
 
 // note remembers what was to be saved, by a Save whose end is not known.
-func (v *visit) note(said []saying, jobs []Job) {
+func (v *visit) note(said []jobOutcomes, jobs []Job) {
 	if v.tried == nil {
 		v.tried = map[JobID][]attempt{}
 	}
@@ -105,7 +105,7 @@ func (v *visit) note(said []saying, jobs []Job) {
 }
 
 // unsavedOf leaves out the outcomes that a Save kept whose answer was lost: else they would count twice.
-func (v *visit) unsavedOf(s saying) []Outcome {
+func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	kept := 0
 	for _, t := range v.tried[s.job.ID] {
 		if t.is(s.job) {
@@ -120,13 +120,13 @@ func (t attempt) is(row Job) bool {
 	j := t.job
 	return row.Version > j.Version && row.Phase == j.Phase && row.Turn == j.Turn && row.Attempt == j.Attempt && row.Ref == j.Ref &&
 		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks && row.Tries == j.Tries &&
-		len(row.Strays) == len(j.Strays) && len(row.Past) == len(j.Past) &&
+		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
 
 // save applies the answers to the jobs, and returns those whose rows have changed meanwhile, with the jobs as they are
 // now: for them next is to be asked again.
-func (v *visit) save(ctx context.Context, said []saying) (again []saying, err error) {
+func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcomes, err error) {
 	jobs := make([]Job, len(said))
 	for i, s := range said {
 		jobs[i] = v.result(s)
@@ -163,13 +163,13 @@ func (v *visit) wakes() []Account {
 }
 
 // reload adds s to again with the job as it is now, unless there is nothing left to save of it.
-func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying, error) {
+func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
 	was, err := s.job, error(nil)
 	s.job, err = v.broker.Store.Load(ctx, was.ID)
 	if Is(err, NotFound) { // purged, or the database that answers lags behind
 		s.job, v.resume = was, later(v.resume, time.Now().Add(repair))
-		if s.carries() {
-			v.broker.keepUnsaved([]saying{s})
+		if s.mustNotBeLost() {
+			v.broker.keepUnsaved([]jobOutcomes{s})
 		}
 		return again, nil
 	}
@@ -185,16 +185,16 @@ func (v *visit) reload(ctx context.Context, s saying, again []saying) ([]saying,
 	return again, nil
 }
 
-func (v *visit) heedAll(ctx context.Context, answers []answer) error {
+func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome) error {
 	var err error
-	for _, a := range answers {
-		err = firstOf(err, v.heed(ctx, a))
+	for _, a := range outcomes {
+		err = firstOf(err, v.applyBackpressure(ctx, a))
 	}
 	return err
 }
 
-// heed does what a platform that turns requests away asks for: the account waits, not only the job.
-func (v *visit) heed(ctx context.Context, a answer) error {
+// applyBackpressure does what a platform that turns requests away asks for: the account waits, not only the job.
+func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	switch {
 	case a.Unsent:
 	case a.Started:

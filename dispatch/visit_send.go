@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// flight is a step on its way: not before at, not after deadline.
-type flight struct {
+// platformRequest is a step on its way: not before at, not after deadline.
+type platformRequest struct {
 	step
 	token        Token
 	refusals     int // when it left
@@ -15,10 +15,10 @@ type flight struct {
 	drift        time.Duration // see visit.leaseDrift
 }
 
-// flown is a flight that is over.
-type flown struct {
-	flight
-	answers []answer
+// platformResponse is a request that is over.
+type platformResponse struct {
+	platformRequest
+	outcomes []jobOutcome
 }
 
 // slotAhead is how far away a slot may be that a visit takes: so long it has to get ready when its account has booked one.
@@ -29,17 +29,17 @@ const slotAhead = 2 * time.Second
 const inTurn = 250 * time.Millisecond
 
 // steps takes the most urgent steps, as many as may be under way at once and the platform's rate allows.
-func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
-	var steps []flight
+func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
+	var steps []platformRequest
 	if v.broker.backlog.full() {
 		v.resume = later(v.resume, time.Now().Add(repair))
 	}
-	for v.flying+len(steps) < v.backend.Limits.Requests && !time.Now().Before(v.resume) {
-		j, c, any := v.turns.take(v.open)
+	for v.pending+len(steps) < v.backend.Limits.Requests && !time.Now().Before(v.resume) {
+		j, c, any := v.queue.take(v.open)
 		if !any {
 			break
 		}
-		if v.busy[j.ID] || c == submit && !v.admits(j) {
+		if v.busy[j.ID] || c == classSubmit && !v.maySubmit(j) {
 			continue
 		}
 		slot, err := v.take(ctx, c.purpose(), time.Time{})
@@ -56,44 +56,44 @@ func (v *visit) steps(ctx context.Context, t Token) ([]flight, error) {
 			return steps, err
 		}
 		v.mark(s.jobs, true)
-		steps = append(steps, flight{step: s, token: t, refusals: v.refusals, at: time.Now().Add(slot.Wait)})
+		steps = append(steps, platformRequest{step: s, token: t, refusals: v.refusals, at: time.Now().Add(slot.Wait)})
 	}
 	return steps, nil
 }
 
 // take asks for the platform's next request slot, where it has a rate, and not again before that makes sense.
-func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Served, error) {
+func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Slot, error) {
 	if v.backend.Limits.Pace == 0 {
-		return Served{Given: true}, nil
+		return Slot{Given: true}, nil
 	}
-	s, err := v.broker.Store.Take(ctx, Ask{Account: v.account, Pace: v.backend.Limits.Pace, Purpose: p, Ahead: min(slotAhead, v.backend.Limits.Send/8), Due: due})
+	s, err := v.broker.Store.Take(ctx, SlotRequest{Account: v.account, Pace: v.backend.Limits.Pace, Purpose: p, Ahead: min(slotAhead, v.backend.Limits.Send/8), Due: due})
 	switch {
 	case err != nil:
 	case !s.Given:
-		v.shut[p] = time.Now().Add(s.Wait)
+		v.noSlotBefore[p] = time.Now().Add(s.Wait)
 	case p == Reading:
-		v.shut[p] = time.Now().Add(s.Wait - inTurn)
+		v.noSlotBefore[p] = time.Now().Add(s.Wait - inTurn)
 	}
 	v.queued = v.queued || p == Reading && (s.Wait > 0 || !s.Given)
 	return s, err
 }
 
 // open reports whether a slot may be had for a class of steps.
-func (v *visit) open(c class) bool { return !time.Now().Before(v.shut[c.purpose()]) }
+func (v *visit) open(c class) bool { return !time.Now().Before(v.noSlotBefore[c.purpose()]) }
 
 // begin commits the intents of the steps that submit, all at once, and sends all steps; none if the account is
 // another's by now.
-func (v *visit) begin(ctx context.Context, flights []flight) error {
-	flights, err := v.foresee(ctx, flights)
+func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
+	requests, err := v.foresee(ctx, requests)
 	if err != nil {
 		return err
 	}
-	intended, err := v.intend(ctx, flights)
-	for _, f := range flights {
+	intended, err := v.intend(ctx, requests)
+	for _, f := range requests {
 		j, ok := intended[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
 		if f.submits() && err != nil && !Is(err, Conflict) {
-			v.unsaved = append(v.unsaved, flown{f, f.takenBack(v.held)})
+			v.unsaved = append(v.unsaved, platformResponse{f, f.takenBack(v.held)})
 			continue
 		}
 		if Is(err, Conflict) || f.submits() && !ok {
@@ -104,21 +104,21 @@ func (v *visit) begin(ctx context.Context, flights []flight) error {
 			f.jobs = []Job{j}
 		}
 		f.deadline, f.drift = v.deadline(), v.leaseDrift
-		v.flying++
+		v.pending++
 		go v.send(ctx, f)
 	}
 	return err
 }
 
-// foresee saves, where visits of the account keep ending in crashes, that the questions of flights brought nothing, before they are
+// foresee saves, where visits of the account keep ending in crashes, that the questions of requests brought nothing, before they are
 // asked. So the next process does not begin with the question that ended this one. The answers replace that.
-func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error) {
+func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]platformRequest, error) {
 	if !v.careful {
-		return flights, nil
+		return requests, nil
 	}
 	err := &Error{Kind: Internal, Op: "dispatch.visit", Text: "The broker may have crashed at this question."}
 	var asked []Job
-	for _, f := range flights {
+	for _, f := range requests {
 		for _, a := range f.failed(err) {
 			if !f.submits() {
 				a.Timing = v.timing
@@ -127,12 +127,12 @@ func (v *visit) foresee(ctx context.Context, flights []flight) ([]flight, error)
 		}
 	}
 	if len(asked) == 0 {
-		return flights, nil
+		return requests, nil
 	}
 	saved, failed := v.broker.Store.Save(ctx, asked)
 	is := byID(saved)
-	var kept []flight
-	for _, f := range flights {
+	var kept []platformRequest
+	for _, f := range requests {
 		if !f.submits() {
 			f.jobs = v.stillAsked(f.jobs, is)
 		}
@@ -155,7 +155,7 @@ func byID(jobs []Job) map[JobID]Job {
 	return m
 }
 
-// stillAsked gives those of a flight's jobs that were saved, as they are now. The others changed meanwhile, and are looked at again.
+// stillAsked gives those of a request's jobs that were saved, as they are now. The others changed meanwhile, and are looked at again.
 func (v *visit) stillAsked(jobs []Job, is map[JobID]Job) (kept []Job) {
 	for _, j := range jobs {
 		if now, saved := is[j.ID]; saved {
@@ -167,9 +167,9 @@ func (v *visit) stillAsked(jobs []Job, is map[JobID]Job) (kept []Job) {
 	return kept
 }
 
-func (v *visit) intend(ctx context.Context, flights []flight) (map[JobID]Job, error) {
+func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[JobID]Job, error) {
 	var jobs []Job
-	for _, f := range flights {
+	for _, f := range requests {
 		if f.submits() {
 			j := v.tagged(f.jobs[0]).waited(v.triable(f.jobs[0]), v.now())
 			j.IntentLease = v.held.Generation
@@ -204,15 +204,15 @@ func (v *visit) deadline() time.Time {
 
 // send carries out a step. Once begun it runs to its answer or its deadline, whoever wants to stop: to break off a
 // submit is to not know. A process that was asleep past the deadline sends nothing.
-func (v *visit) send(ctx context.Context, f flight) {
+func (v *visit) send(ctx context.Context, f platformRequest) {
 	time.Sleep(time.Until(f.at))
 	ctx, cancel := context.WithDeadline(ctx, f.deadline)
 	defer cancel()
 	if ctx.Err() != nil || v.slept(f) {
-		v.answers <- flown{f, f.unsent()}
+		v.responses <- platformResponse{f, f.unsent()}
 		return
 	}
-	v.answers <- flown{f, v.perform(ctx, f.token, f.step)}
+	v.responses <- platformResponse{f, v.perform(ctx, f.token, f.step)}
 }
 
 // drift is how far the wall clock went ahead of the monotonic clock since the visit began. On Linux the monotonic clock stops
@@ -225,8 +225,8 @@ func (v *visit) drift() time.Duration {
 	return wall().Round(0).Sub(v.begun.Round(0)) - time.Since(v.begun)
 }
 
-// slept reports whether the machine was suspended past the deadline of a flight since its lease was renewed.
-func (v *visit) slept(f flight) bool {
+// slept reports whether the machine was suspended past the deadline of a request since its lease was renewed.
+func (v *visit) slept(f platformRequest) bool {
 	lost := v.drift() - f.drift
 	return lost > 0 && time.Now().Add(lost).After(f.deadline)
 }

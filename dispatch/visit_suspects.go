@@ -34,8 +34,8 @@ type gate struct {
 // turnFor is how long the account whose turn it is has to use it.
 const turnFor = time.Second
 
-// enter reports whether the account's visit may submit a suspect now, of whom so many may be under way. If not, the account is queued.
-func (s *gate) enter(a Account, most int) bool {
+// acquire reports whether the account's visit may submit a suspect now, of whom so many may be under way. If not, the account is queued.
+func (s *gate) acquire(a Account, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken >= most || s.taken == most-1 && s.next != a && time.Now().Before(s.until) {
@@ -49,8 +49,8 @@ func (s *gate) enter(a Account, most int) bool {
 	return true
 }
 
-// leave lets the next suspect be submitted. It gives the account that has waited longest; "": none.
-func (s *gate) leave() (next Account) {
+// release lets the next suspect be submitted. It gives the account that has waited longest; "": none.
+func (s *gate) release() (next Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
@@ -68,19 +68,19 @@ func (s *gate) busy() bool {
 	return s.taken > 0 || time.Now().Before(s.until)
 }
 
-// enter lets the account's visit submit j now, and gives the gate to leave then; nil: not now.
-func (s *suspects) enter(a Account, j Job) *gate {
+// acquire lets the account's visit submit j now, and gives the gate to leave then; nil: not now.
+func (s *suspects) acquire(a Account, j Job) *gate {
 	switch {
-	case j.Begun == 1 && s.once.enter(a, suspectsAtOnce):
+	case j.Begun == 1 && s.once.acquire(a, suspectsAtOnce):
 		return &s.once
-	case j.Begun > 1 && !s.once.busy() && s.often.enter(a, 1):
+	case j.Begun > 1 && !s.once.busy() && s.often.acquire(a, 1):
 		return &s.often
 	}
 	return nil
 }
 
-// admits reports whether j may be submitted now. A job that is to be set aside is given that verdict instead.
-func (v *visit) admits(j Job) bool {
+// maySubmit reports whether j may be submitted now. A job that is to be set aside is given that verdict instead.
+func (v *visit) maySubmit(j Job) bool {
 	if j.Begun == 0 {
 		return true
 	}
@@ -88,9 +88,9 @@ func (v *visit) admits(j Job) bool {
 		v.setAside(j)
 		return false
 	}
-	g := v.broker.suspects.enter(v.account, j)
+	g := v.broker.suspects.acquire(v.account, j)
 	if g == nil {
-		v.crowded = time.Now().Add(aloneAgain)
+		v.suspectsAt = time.Now().Add(aloneAgain)
 		return false
 	}
 	set(&v.gated, j.ID, g)
@@ -99,9 +99,9 @@ func (v *visit) admits(j Job) bool {
 
 // restCrowded is how long to wait while suspects wait to be submitted: until then, or until something else is due.
 func (v *visit) restCrowded() time.Duration {
-	d := time.Until(v.crowded)
-	if next := earlier(v.agenda.Next, v.after(v.agenda.NextLearn, v.shut[Reading])); !next.IsZero() {
-		d = min(d, max(next.Sub(v.now()), glance))
+	d := time.Until(v.suspectsAt)
+	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])); !next.IsZero() {
+		d = min(d, max(next.Sub(v.now()), agendaFresh))
 	}
 	return d
 }
@@ -111,7 +111,7 @@ func (v *visit) setAside(j Job) {
 	s := step{jobs: []Job{j}}
 	v.mark(s.jobs, true)
 	o := Outcome{Asked: AskNothing, Attempt: j.Attempt, Turn: j.Turn}
-	v.unsaved = append(v.unsaved, flown{flight{step: s}, []answer{{j, o}}})
+	v.unsaved = append(v.unsaved, platformResponse{platformRequest{step: s}, []jobOutcome{{j, o}}})
 }
 
 // submitted lets the next suspect be submitted once what became of a job is saved, or it was not sent.
@@ -121,14 +121,14 @@ func (v *visit) submitted(id JobID) {
 		return
 	}
 	delete(v.gated, id)
-	v.crowded = time.Time{}
-	if next := g.leave(); next != "" {
+	v.suspectsAt = time.Time{}
+	if next := g.release(); next != "" {
 		v.broker.woken.signal(next)
 	}
 }
 
-// leaveGates gives back what admits took.
-func (v *visit) leaveGates() {
+// releaseGates gives back what admits took.
+func (v *visit) releaseGates() {
 	for id := range v.gated {
 		v.submitted(id)
 	}

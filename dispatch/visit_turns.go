@@ -4,17 +4,17 @@ package dispatch
 type class int
 
 const (
-	cancel  class = iota // a job its owner no longer wants
-	settle               // a submission in doubt
-	awaited              // whatever a client is waiting for
-	submit               // a waiting job while a slot is free
-	learn                // a status that is due
-	classes
+	classCancel  class = iota // a job its owner no longer wants
+	classSettle               // a submission in doubt
+	classAwaited              // whatever a client is waiting for
+	classSubmit               // a waiting job while a slot is free
+	classPoll                 // a status that is due
+	classCount
 )
 
 // purpose is what a step of the class wants a slot for.
 func (c class) purpose() Purpose {
-	if c == awaited || c == learn {
+	if c == classAwaited || c == classPoll {
 		return Reading
 	}
 	return Acting
@@ -22,17 +22,17 @@ func (c class) purpose() Purpose {
 
 const patience = 4 // turns a class is passed over before it is owed one
 
-// turns says whose turn it is. A class that was passed over four times goes first, the most urgent such class before the
+// stepQueue says whose turn it is. A class that was passed over four times goes first, the most urgent such class before the
 // others; so none waits longer than patience + classes - 2 turns.
-type turns struct {
-	due    [classes][]Job
-	passed [classes]int
+type stepQueue struct {
+	due    [classCount][]Job
+	passed [classCount]int
 }
 
 // take removes and returns the job whose turn it is, of the classes that are open.
-func (t *turns) take(open func(class) bool) (Job, class, bool) {
+func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
 	c := t.owed(open)
-	if c == classes {
+	if c == classCount {
 		return Job{}, c, false
 	}
 	for other := range t.due {
@@ -45,16 +45,16 @@ func (t *turns) take(open func(class) bool) (Job, class, bool) {
 	return j, c, true
 }
 
-func (t *turns) empty(open func(class) bool) bool { return t.owed(open) == classes }
+func (t *stepQueue) empty(open func(class) bool) bool { return t.owed(open) == classCount }
 
-func (t *turns) owed(open func(class) bool) class {
-	first := classes
-	for c := classes - 1; c >= 0; c-- {
+func (t *stepQueue) owed(open func(class) bool) class {
+	first := classCount
+	for c := classCount - 1; c >= 0; c-- {
 		if len(t.due[c]) > 0 && open(c) {
 			first = c
 		}
 	}
-	for c := range classes {
+	for c := range classCount {
 		if len(t.due[c]) > 0 && t.passed[c] >= patience && open(c) {
 			return c
 		}

@@ -22,17 +22,17 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 		good, err = v.atHand(ctx, p, &w, jobs)
 	}
 	for _, j := range good {
-		w.answers = append(w.answers, answer{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn}})
+		w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn}})
 	}
 	return firstOf(err, v.keepPrepared(ctx, w))
 }
 
 // keepPrepared saves what a look at the agenda found out about documents, and notes when to look again for those that are being fetched.
 func (v *visit) keepPrepared(ctx context.Context, w waiting) error {
-	v.fetching = w.look
-	if len(w.answers) == 0 {
+	v.fetching = w.checkAt
+	if len(w.outcomes) == 0 {
 		return nil
 	}
-	v.unsaved = append(v.unsaved, flown{answers: w.answers})
+	v.unsaved = append(v.unsaved, platformResponse{outcomes: w.outcomes})
 	return v.saveAll(ctx)
 }

@@ -57,7 +57,7 @@ func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
 
 func (l look) nextDue(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.NextDue(ctx, l.account)
-	g.NextWaiting, g.NextStart, g.NextLearn = at(row.Waiting), at(row.Start), at(row.Learn)
+	g.NextWaiting, g.NextStart, g.NextPoll = at(row.Waiting), at(row.Start), at(row.Learn)
 	g.Next, g.NextUnprepared = at(row.Cancel), at(row.Unprepared)
 	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
@@ -66,7 +66,7 @@ func (l look) nextDue(ctx context.Context, g *dispatch.Agenda) error {
 }
 
 func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) {
-	for step, jobs := range map[string]*[]dispatch.Job{"cancel": &g.Cancel, "settle": &g.Settle, "start": &g.Start, "learn": &g.Learn} {
+	for step, jobs := range map[string]*[]dispatch.Job{"cancel": &g.Cancel, "settle": &g.Settle, "start": &g.Start, "learn": &g.Poll} {
 		p := query.ListDueParams{Account: l.account, Step: step, Now: l.now, N: int64(n)}
 		if *jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
 			return err

@@ -22,7 +22,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
 	j.Refused, j.IntentLease, j.Begun = at(r.Refused), r.IntentLease, r.Begun
-	return j, errors.Join(refs(r.Strays, &j.Strays), refs(r.Past, &j.Past))
+	return j, errors.Join(refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
 }
 
 func refs(text string, into *[]dispatch.Ref) error {

@@ -250,8 +250,8 @@ func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Du
 	return jobs, err
 }
 
-// Take books the next request slot of a platform. It locks the timetable first and the account's row last.
-func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Served, err error) {
+// Take books the next request slot of a platform. It locks the schedule first and the account's row last.
+func (s *Store) Take(ctx context.Context, a dispatch.SlotRequest) (served dispatch.Slot, err error) {
 	platform := a.Account.Platform()
 	err = s.in(ctx, s.visit, "Take", func(q tx, now int64) error {
 		row, err := q.LockTimetable(ctx, platform)
@@ -262,11 +262,11 @@ func (s *Store) Take(ctx context.Context, a dispatch.Ask) (served dispatch.Serve
 		if err = missing(err); err != nil {
 			return err
 		}
-		t := dispatch.Timetable{Next: at(row.Free), Kept: at(row.Kept), Seen: at(row.Seen)}
+		t := dispatch.Schedule{Next: at(row.Free), Kept: at(row.Kept), Seen: at(row.Seen)}
 		booked := map[dispatch.Purpose]time.Time{dispatch.Reading: at(slots.ReadingSlot), dispatch.Acting: at(slots.ActingSlot)}
 		slot, anew := booked[a.Purpose], false
 		was, had := t, slot
-		if served, anew = t.Serve(a, &slot, at(now)); anew {
+		if served, anew = t.Reserve(a, &slot, at(now)); anew {
 			booked = map[dispatch.Purpose]time.Time{}
 			err = q.VoidSlots(ctx, platform+"/")
 		}

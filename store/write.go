@@ -29,7 +29,7 @@ var columns = []column{
 	{"send_by", "BIGINT", func(j dispatch.Job) any { return micros(j.SendBy) }},
 	{"ref_base", "TEXT", func(j dispatch.Job) any { return j.Ref.Base }},
 	{"ref_id", "TEXT", func(j dispatch.Job) any { return j.Ref.ID }},
-	{"strays", "TEXT", func(j dispatch.Job) any { return textOf(j.Strays) }},
+	{"strays", "TEXT", func(j dispatch.Job) any { return textOf(j.Orphans) }},
 	{"past", "TEXT", func(j dispatch.Job) any { return textOf(j.Past) }},
 	{"refused", "BIGINT", func(j dispatch.Job) any { return micros(j.Refused) }},
 	{"status", "TEXT", func(j dispatch.Job) any { return j.Status }},

@@ -91,7 +91,7 @@ func (a *access) serve(c *api.Config) error {
 		a.Offer(caller.User, caller.Token, caller.Expires)
 		a.broker.SignedIn(ctx, caller.User)
 	}
-	c.OnAccessChanged = a.broker.Mended
+	c.OnAccessChanged = a.broker.AccessChanged
 	if a.comeTo == "" {
 		return nil
 	}

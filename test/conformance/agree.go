@@ -260,9 +260,9 @@ func (p *pair) save(r *rapid.T) {
 	if j.Phase == dispatch.Ended {
 		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
 	}
-	j.Awaited, j.Strays = rapid.Bool().Draw(r, "awaited"), nil
-	if rapid.IntRange(0, 5).Draw(r, "stray") == 0 {
-		j.Strays = []dispatch.Ref{{ID: "x"}}
+	j.Awaited, j.Orphans = rapid.Bool().Draw(r, "awaited"), nil
+	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {
+		j.Orphans = []dispatch.Ref{{ID: "x"}}
 	}
 	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Save(p.Context(), []dispatch.Job{j}) })...)
 }
@@ -273,10 +273,10 @@ func (p *pair) hold(r *rapid.T) {
 }
 
 func (p *pair) take(r *rapid.T) {
-	a := dispatch.Ask{Account: accounts.Draw(r, "account"),
+	a := dispatch.SlotRequest{Account: accounts.Draw(r, "account"),
 		Pace:    rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace"),
 		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r, "purpose"), Ahead: time.Second}
-	both(p, r, func(s dispatch.Store) (dispatch.Served, error) { return s.Take(p.Context(), a) })
+	both(p, r, func(s dispatch.Store) (dispatch.Slot, error) { return s.Take(p.Context(), a) })
 }
 
 func (p *pair) answer(r *rapid.T) {

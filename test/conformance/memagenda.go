@@ -27,7 +27,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 		}
 		enter(&g, j)
 	}
-	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Learn} {
+	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll} {
 		*list = (*list)[:min(n, len(*list))]
 	}
 	g.Lines = s.lines(a, func(j dispatch.Job) bool { return !j.Due.After(now) })
@@ -50,8 +50,8 @@ func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
 
 // enter adds j to its list of the agenda. Jobs must come ordered by due time.
 func enter(g *dispatch.Agenda, j dispatch.Job) {
-	strays, canceled := len(j.Strays) > 0, j.Desired == dispatch.WantCancel
-	next, list := &g.NextLearn, &g.Learn
+	strays, canceled := len(j.Orphans) > 0, j.Desired == dispatch.WantCancel
+	next, list := &g.NextPoll, &g.Poll
 	switch {
 	case strays, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
 		next, list = &g.Next, &g.Cancel
@@ -152,7 +152,7 @@ func (s *MemStore) Unprepared(_ context.Context, a dispatch.Account, n int) (job
 	now, unlock := s.lock()
 	defer unlock()
 	for _, j := range s.byDue(a) {
-		if j.Phase == dispatch.Waiting && len(j.Strays) == 0 && j.Attention == dispatch.ApplicationUnreachable && !j.Due.After(now) && len(jobs) < n {
+		if j.Phase == dispatch.Waiting && len(j.Orphans) == 0 && j.Attention == dispatch.ApplicationUnreachable && !j.Due.After(now) && len(jobs) < n {
 			jobs = append(jobs, j)
 		}
 	}

@@ -22,7 +22,7 @@ type MemStore struct {
 	tasks    map[dispatch.TaskID]dispatch.Task
 	keys     map[ownKey]*usedKey
 	accounts map[dispatch.Account]*account
-	tables   map[string]*dispatch.Timetable // by platform
+	tables   map[string]*dispatch.Schedule // by platform
 	defined  map[owned]*definition
 	runs     []*syncRun                   // synchronous, by id
 	heard    map[string]dispatch.Standing // of platforms
@@ -74,7 +74,7 @@ var _ dispatch.Store = (*MemStore)(nil)
 func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
-		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Timetable{},
+		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.Standing{}, served: map[string]time.Time{},
 	}
 }
@@ -146,7 +146,7 @@ func (s *MemStore) visible(u dispatch.UserID, id dispatch.JobID) (*row, error) {
 
 func (r *row) job() dispatch.Job {
 	j := r.Job
-	j.Strays, j.Past = slices.Clone(j.Strays), slices.Clone(j.Past)
+	j.Orphans, j.Past = slices.Clone(j.Orphans), slices.Clone(j.Past)
 	return j
 }
 
@@ -232,7 +232,7 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 	now, unlock := s.lock()
 	defer unlock()
 	s.jobs = slices.DeleteFunc(s.jobs, func(r *row) bool {
-		return r.Hidden && r.Phase == dispatch.Ended && len(r.Strays) == 0 && r.Moved.Before(now.Add(-keep))
+		return r.Hidden && r.Phase == dispatch.Ended && len(r.Orphans) == 0 && r.Moved.Before(now.Add(-keep))
 	})
 	for id, t := range s.tasks {
 		if t.Hidden && !slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id }) {

@@ -306,18 +306,18 @@ func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.D
 	return given, nil
 }
 
-func (s *MemStore) Take(_ context.Context, a dispatch.Ask) (dispatch.Served, error) {
+func (s *MemStore) Take(_ context.Context, a dispatch.SlotRequest) (dispatch.Slot, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	platform := a.Account.Platform()
 	if s.tables[platform] == nil {
-		s.tables[platform] = &dispatch.Timetable{}
+		s.tables[platform] = &dispatch.Schedule{}
 	}
 	booked := new(time.Time)
 	if acc := s.accounts[a.Account]; acc != nil && a.Purpose != dispatch.Calling {
 		booked = &acc.booked[a.Purpose]
 	}
-	served, anew := s.tables[platform].Serve(a, booked, now)
+	served, anew := s.tables[platform].Reserve(a, booked, now)
 	if is := *booked; anew {
 		for name, acc := range s.accounts {
 			if name.Platform() == platform {

@@ -24,7 +24,7 @@ func (t storeTest) purge() {
 	}
 	gone := end(true, nil)
 	kept := []dispatch.JobID{end(false, nil),
-		end(true, func(j *dispatch.Job) { j.Strays = []dispatch.Ref{{ID: "x"}} }),
+		end(true, func(j *dispatch.Job) { j.Orphans = []dispatch.Ref{{ID: "x"}} }),
 		end(true, func(j *dispatch.Job) { j.Phase = dispatch.Started })}
 	_, err := t.s.Accept(ctx, dispatch.Key{Text: "k", Fingerprint: "f"}, nil, []dispatch.Draft{draft(ann, shared)})
 	t.must(err)
@@ -55,7 +55,7 @@ func (t storeTest) agenda() {
 		j := t.accept()
 		j.Phase, j.Due, j.Moved = p, now.Add(due), now
 		if stray {
-			j.Strays = []dispatch.Ref{{ID: "x"}}
+			j.Orphans = []dispatch.Ref{{ID: "x"}}
 		}
 		j = t.save(j)
 		if cancel {
@@ -84,7 +84,7 @@ func (t storeTest) agenda() {
 		job(dispatch.Starting, past, false, false),
 	}
 	want.Start = []dispatch.Job{job(dispatch.Created, past, false, false), job(dispatch.Created, past, false, false)}
-	want.Learn = []dispatch.Job{job(dispatch.Started, past-time.Second, false, false), job(dispatch.Started, past, false, false)}
+	want.Poll = []dispatch.Job{job(dispatch.Started, past-time.Second, false, false), job(dispatch.Started, past, false, false)}
 	for _, p := range []dispatch.Phase{dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started} {
 		job(p, future, false, false)
 	}
@@ -92,17 +92,17 @@ func (t storeTest) agenda() {
 	want.NextWaiting = now.Add(-time.Hour)
 	want.NextStart = now.Add(past)
 	want.Next = now.Add(past - 8*time.Second)
-	want.NextLearn = now.Add(past - time.Second)
+	want.NextPoll = now.Add(past - time.Second)
 	g := t.look()
-	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Learn} {
+	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Poll} {
 		slices.SortFunc(*list, func(a, b dispatch.Job) int { return a.Due.Compare(b.Due) })
 	}
 	want.Wakes, want.Held, want.Active, want.Lines = g.Wakes, g.Held, 5, g.Lines
 	t.equal(g, want)
 	few, err := t.s.Agenda(ctx, shared, 1, stalledAfter)
 	t.must(err)
-	t.equal([]int{len(few.Cancel), len(few.Settle), len(few.Start), len(few.Learn)}, []int{1, 1, 1, 1})
-	t.equal(few.Learn[0], want.Learn[0])
+	t.equal([]int{len(few.Cancel), len(few.Settle), len(few.Start), len(few.Poll)}, []int{1, 1, 1, 1})
+	t.equal(few.Poll[0], want.Poll[0])
 }
 
 func (t storeTest) lines() {

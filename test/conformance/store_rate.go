@@ -10,13 +10,13 @@ import (
 )
 
 // take requests a slot as visits and calls do.
-func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.Served {
+func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.Slot {
 	t.Helper()
 	ahead := time.Second
 	if p == dispatch.Calling {
 		ahead = 10 * time.Second
 	}
-	served, err := t.s.Take(t.Context(), dispatch.Ask{Account: a, Pace: limits.Pace, Purpose: p, Ahead: ahead})
+	served, err := t.s.Take(t.Context(), dispatch.SlotRequest{Account: a, Pace: limits.Pace, Purpose: p, Ahead: ahead})
 	t.must(err)
 	return served
 }
@@ -34,7 +34,7 @@ func (t storeTest) rate() {
 	for n, h := range t.handles(16) {
 		all.Go(func() {
 			for i := n; i < accounts; i += 16 {
-				served, err := h.Take(t.Context(), dispatch.Ask{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
+				served, err := h.Take(t.Context(), dispatch.SlotRequest{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
 				if err != nil {
 					t.Error(err)
 				}
@@ -54,15 +54,15 @@ func (t storeTest) rate() {
 	t.equal(slices.Sorted(slices.Values(slots)), want)
 
 	booked := slices.IndexFunc(slots, func(d time.Duration) bool { return d > 3*time.Second })
-	again := func(want dispatch.Served) {
+	again := func(want dispatch.Slot) {
 		t.Helper()
 		t.equal(t.take(name(booked), dispatch.Reading), want)
 	}
-	again(dispatch.Served{Wait: slots[booked] - time.Second})
+	again(dispatch.Slot{Wait: slots[booked] - time.Second})
 	t.db.Pass(slots[booked] - time.Second)
-	again(dispatch.Served{Given: true, Wait: time.Second})
-	again(dispatch.Served{Wait: max(0, want[accounts-1]+limits.Pace-slots[booked])}) // the next turn comes after all others
-	t.equal(t.take("q/shared", dispatch.Reading), dispatch.Served{Given: true})      // another platform
+	again(dispatch.Slot{Given: true, Wait: time.Second})
+	again(dispatch.Slot{Wait: max(0, want[accounts-1]+limits.Pace-slots[booked])}) // the next turn comes after all others
+	t.equal(t.take("q/shared", dispatch.Reading), dispatch.Slot{Given: true})      // another platform
 }
 
 // kept checks that calls that people wait for do not queue behind status reads.
@@ -72,10 +72,10 @@ func (t storeTest) kept() {
 		t.acceptFor(ann, a)
 		t.take(a, dispatch.Reading)
 	}
-	given := func(wait time.Duration) dispatch.Served { return dispatch.Served{Given: true, Wait: wait} }
+	given := func(wait time.Duration) dispatch.Slot { return dispatch.Slot{Given: true, Wait: wait} }
 	t.equal(t.take("p/0", dispatch.Acting), given(9*limits.Pace))
-	t.equal(t.take("p/1", dispatch.Acting), dispatch.Served{Wait: 19*limits.Pace - time.Second})
-	t.equal(t.take("p/1", dispatch.Acting), dispatch.Served{Wait: 19*limits.Pace - time.Second}) // it has booked
+	t.equal(t.take("p/1", dispatch.Acting), dispatch.Slot{Wait: 19*limits.Pace - time.Second})
+	t.equal(t.take("p/1", dispatch.Acting), dispatch.Slot{Wait: 19*limits.Pace - time.Second}) // it has booked
 	t.equal(t.take("nobody's", dispatch.Calling), given(0))
 	t.equal(t.take("p/nobody's", dispatch.Calling), given(29*limits.Pace))
 }
@@ -84,22 +84,22 @@ func (t storeTest) kept() {
 func (t storeTest) ahead() {
 	t.accept()
 	now := t.look().Now
-	ask := func(due time.Duration) dispatch.Served {
+	ask := func(due time.Duration) dispatch.Slot {
 		t.Helper()
-		served, err := t.s.Take(t.Context(), dispatch.Ask{Account: shared, Pace: time.Second, Ahead: time.Second, Due: now.Add(due)})
+		served, err := t.s.Take(t.Context(), dispatch.SlotRequest{Account: shared, Pace: time.Second, Ahead: time.Second, Due: now.Add(due)})
 		t.must(err)
 		return served
 	}
 	for range 3 {
-		if served, err := t.s.Take(t.Context(), dispatch.Ask{Account: "p/other", Pace: time.Second, Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
+		if served, err := t.s.Take(t.Context(), dispatch.SlotRequest{Account: "p/other", Pace: time.Second, Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
 			t.Errorf("%v, %v", served, err)
 		}
 	}
-	t.equal(ask(4*time.Second), dispatch.Served{Wait: 4 * time.Second})
-	t.equal(ask(2500*time.Millisecond), dispatch.Served{Wait: 2 * time.Second})
-	t.equal(ask(9*time.Second), dispatch.Served{Wait: 2 * time.Second}) // it is booked
+	t.equal(ask(4*time.Second), dispatch.Slot{Wait: 4 * time.Second})
+	t.equal(ask(2500*time.Millisecond), dispatch.Slot{Wait: 2 * time.Second})
+	t.equal(ask(9*time.Second), dispatch.Slot{Wait: 2 * time.Second}) // it is booked
 	t.db.Pass(2 * time.Second)
-	t.equal(ask(0), dispatch.Served{Given: true, Wait: time.Second})
+	t.equal(ask(0), dispatch.Slot{Given: true, Wait: time.Second})
 }
 
 // planned checks that a status that is polled repeatedly becomes due when it is no longer fresh.
@@ -170,7 +170,7 @@ func (t storeTest) rateJumps() {
 		}
 		t.db.Pass(jump)
 		for i, p := range []dispatch.Purpose{dispatch.Calling, dispatch.Acting, dispatch.Reading} {
-			t.equal(t.take(shared, p), dispatch.Served{Given: true, Wait: time.Duration(i) * limits.Pace})
+			t.equal(t.take(shared, p), dispatch.Slot{Given: true, Wait: time.Duration(i) * limits.Pace})
 		}
 	}
 }

@@ -359,7 +359,7 @@ func (t storeTest) standings() {
 		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
 	t.must(t.s.Answered(ctx, "p", ""))
 	t.db.Pass(24 * time.Hour)
-	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None || !is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.Well {
+	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None || !is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.StateOK {
 		t.Errorf("when it answers again: %+v", is)
 	}
 }

@@ -25,7 +25,7 @@ func (t storeTest) unprepared() {
 	}
 	second, first := job(-time.Second, nil), job(-time.Minute, nil)
 	job(-time.Hour, func(j *dispatch.Job) { j.Attention = dispatch.NotTaken })
-	job(-time.Hour, func(j *dispatch.Job) { j.Strays = []dispatch.Ref{{ID: "x"}} })
+	job(-time.Hour, func(j *dispatch.Job) { j.Orphans = []dispatch.Ref{{ID: "x"}} })
 	job(-time.Hour, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Ended, dispatch.Failed })
 	if g := t.look(); !g.NextUnprepared.Equal(first.Due) {
 		t.Errorf("next %v, want %v", g.NextUnprepared, first.Due)

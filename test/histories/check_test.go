@@ -84,8 +84,8 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	if was.Version == j.Version { // hidden, perhaps
 		return
 	}
-	h.trace("%s job %d v%d: %s/%d %s %s ref %q strays %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt, j.Desired, j.Status,
-		j.Ref.ID, j.Strays, j.Attention, j.Due.Sub(h.clock.Now()))
+	h.trace("%s job %d v%d: %s/%d %s %s ref %q orphans %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt, j.Desired, j.Status,
+		j.Ref.ID, j.Orphans, j.Attention, j.Due.Sub(h.clock.Now()))
 	if what == "intend" {
 		h.intended[j.ID] = time.Now()
 		if was.Phase == dispatch.Waiting {
@@ -152,7 +152,7 @@ func (h *history) atRest() (dispatch.Job, bool) {
 	for _, j := range h.jobs {
 		unsure := j.Status == dispatch.Unknown && j.Attention == dispatch.SubmissionUnknown
 		stays := j.Attention == dispatch.CancelUnsupported && j.Phase == dispatch.Started
-		if j.Phase != dispatch.Ended && !unsure && !stays || len(j.Strays) > 0 && h.cancels() {
+		if j.Phase != dispatch.Ended && !unsure && !stays || len(j.Orphans) > 0 && h.cancels() {
 			return j, false
 		}
 	}
@@ -167,7 +167,7 @@ func (h *history) cancels() bool {
 // check holds the history against what must be true in every one.
 func (h *history) check() {
 	if j, rests := h.atRest(); !rests {
-		h.violated("job %d does not come to rest: %s %s %q, strays %v", j.ID, j.Phase, j.Status, j.Attention, j.Strays)
+		h.violated("job %d does not come to rest: %s %s %q, orphans %v", j.ID, j.Phase, j.Status, j.Attention, j.Orphans)
 	}
 	h.mu.Lock()
 	jobs := h.jobs
@@ -252,7 +252,7 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 				h.violated("run %s of job %d started %v after its cancel was settled", r.Ref, j.ID, s.Sub(at))
 			}
 		}
-		known := r.Ref == j.Ref || slices.Contains(j.Strays, r.Ref) || slices.Contains(j.Past, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
+		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
 		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is not known, and nobody is told", r.Ref, j.ID, attempt)
