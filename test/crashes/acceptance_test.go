@@ -21,18 +21,18 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// book stands in front of a scene's platform and records which jobs it was asked for and how many it had at once.
+// book is a proxy in front of a scene's platform. It records the submitted jobs and how many were unfinished at once.
 type book struct {
 	t     *testing.T
-	list  string // address of the platform's own list of jobs
+	list  string // URL of the platform's own list of jobs
 	front http.Handler
 
 	mu     sync.Mutex
-	peak   int      // of the jobs that had not ended
-	titles []string // of the jobs, in the order of the requests
+	peak   int      // maximum of unfinished jobs
+	titles []string // of the jobs, in the order of their submission
 }
 
-// keepBook makes the scene's jobs go through a book.
+// keepBook routes the scene's requests through a book.
 func keepBook(t *testing.T, s *scene) *book {
 	t.Helper()
 	platform, err := url.Parse(s.url)
@@ -41,7 +41,7 @@ func keepBook(t *testing.T, s *scene) *book {
 	}
 	b := &book{t: t, list: s.url + s.path + "?limit=1000", front: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(platform)
-		r.Out.Host = r.In.Host // which the addresses in responses have
+		r.Out.Host = r.In.Host // the host that URLs in responses use
 	}}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
@@ -65,7 +65,7 @@ func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.count()
 }
 
-// record keeps the title of a job that is asked for. OGC API - Processes has no titles.
+// record keeps the title of a submitted job. OGC API - Processes has no titles.
 func (b *book) record(text []byte) {
 	var job struct{ Title string }
 	if err := json.Unmarshal(text, &job); err != nil {
@@ -76,7 +76,7 @@ func (b *book) record(text []byte) {
 	b.titles = append(b.titles, job.Title)
 }
 
-// count looks how many jobs of the platform have not ended. Only a new job makes them more, so it is enough to look then.
+// count counts the unfinished jobs of the platform. Their number rises only with a new job, so counting then is enough.
 func (b *book) count() {
 	var listing struct{ Jobs []struct{ Status string } }
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.list, nil)
@@ -163,10 +163,10 @@ type crowd struct {
 	p *program
 }
 
-// member gives the name of a user of the crowd. The names do not sort in the order of arrival.
+// member returns the name of a user of the crowd. The names do not sort in the order of arrival.
 func member(n int) string { return fmt.Sprintf("user%02d", (n*7)%100) }
 
-// submit has a user submit jobs, all at once: a request waits for its job's turn for some seconds.
+// submit submits jobs of a user concurrently: each request waits some seconds for its job's turn.
 func (c crowd) submit(user string, jobs int) *sync.WaitGroup {
 	c.t.Helper()
 	token, err := token(user)

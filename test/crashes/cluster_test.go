@@ -22,11 +22,11 @@ import (
 const (
 	accounts = 4                     // each at a platform of its own
 	slots    = 20                    // of each account
-	requests = 4                     // at once, likewise
+	requests = 4                     // concurrent requests of each account
 	latency  = 20 * time.Millisecond // of each platform
 )
 
-// size is how much work a cluster is given, and how long it is disturbed.
+// size is the amount of work of a cluster, and how long it is disturbed.
 type size struct {
 	jobs   int
 	send   string        // limits.send; a lease is 15 s longer
@@ -38,11 +38,12 @@ func sized() size {
 	if *full {
 		return size{jobs: 2000, send: "30s", frozen: time.Minute, run: 5 * time.Second}
 	}
-	// No request may take longer than send, however busy the machine is: one that is given up still counts at the platform.
+	// No request may take longer than send, however busy the machine is: a request that was given up still counts at the
+	// platform.
 	return size{jobs: 240, send: "3s", frozen: 20 * time.Second, run: 6 * time.Second}
 }
 
-// briefly is for what disturbs at once.
+// briefly is the size for disturbances that take no time.
 func briefly() size {
 	if *full {
 		return sized()
@@ -50,19 +51,20 @@ func briefly() size {
 	return size{jobs: 120, send: "2s", run: time.Second}
 }
 
-// cluster is replicas on one database. Each reaches the platforms at addresses of its own, by which they tell it apart.
+// cluster is a set of replicas on one database. Each reaches the platforms at addresses of its own, by which the platforms
+// distinguish them.
 type cluster struct {
 	t *testing.T
 	size
 	dsn       string
 	db        *sql.DB
 	platforms [accounts]*simulator.OpenEO
-	processes *simulator.OGC // one more platform, with the number accounts; nil: there is none
-	executes  int            // jobs of it
+	processes *simulator.OGC // an additional platform, with the number accounts; nil: none
+	executes  int            // its jobs
 
 	mu       sync.Mutex
 	replicas int
-	flying   [accounts + 1]map[int]int // requests that are being answered, by replica
+	flying   [accounts + 1]map[int]int // requests being answered, by replica
 	served   [accounts + 1][]served
 	refused  int
 }
@@ -83,7 +85,7 @@ func newCluster(t *testing.T, s size) *cluster {
 	return c
 }
 
-// replica is one more of the cluster.
+// replica is one replica of the cluster.
 type replica struct {
 	*program
 	number int
@@ -116,18 +118,18 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 	return replica{p, n}
 }
 
-// public is how clients name a platform.
+// public returns the address by which clients name a platform.
 func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
 
-// gate is a platform's door for one replica. What has come in takes its time, and has its effect even if nobody waits for
-// the answer.
+// gate is a platform's handler for one replica. A received request takes its time, and has its effect even if nobody waits for
+// the response.
 func (c *cluster) gate(platform, replica int, behind http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer c.enter(platform, replica, r)()
 		<-time.After(latency)
 		kept := &statusWriter{ResponseWriter: w}
 		behind.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
-		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // a slot too many
+		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // more jobs than slots
 			c.mu.Lock()
 			c.refused++
 			c.mu.Unlock()
@@ -167,7 +169,7 @@ func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 	}
 }
 
-// submit gives every account its share of the jobs, as one task each.
+// submit gives every account an equal part of the jobs, as one task each.
 func (c *cluster) submit(r replica) {
 	for i := range c.platforms {
 		c.give(r, i, c.jobs/accounts)
@@ -175,7 +177,7 @@ func (c *cluster) submit(r replica) {
 	c.db = database(c.t, c.dsn)
 }
 
-// give submits a task of so many jobs for one of the openEO platforms.
+// give submits a task of so many jobs to one of the openEO platforms.
 func (c *cluster) give(r replica, platform, jobs int) {
 	c.t.Helper()
 	values := make([]json.RawMessage, jobs)
@@ -192,15 +194,15 @@ func (c *cluster) give(r replica, platform, jobs int) {
 	}
 }
 
-// ended is how many jobs have.
+// ended counts the jobs that have ended.
 func (c *cluster) ended() (n int) {
 	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase = 'ended'`).Scan(&n); err != nil {
-		c.t.Log(err) // the database may be just restarted
+		c.t.Log(err) // the database may be restarting
 	}
 	return n
 }
 
-// progress waits until so much of the work is done.
+// progress waits until a part of the work is done.
 func (c *cluster) progress(part float64) {
 	c.t.Helper()
 	if !until(5*time.Minute, func() bool { return float64(c.ended()) >= part*float64(c.jobs+c.executes) }) {
@@ -208,7 +210,7 @@ func (c *cluster) progress(part float64) {
 	}
 }
 
-// heldBy gives the accounts at which the replica was seen last.
+// heldBy returns the accounts last visited by the replica.
 func (c *cluster) heldBy(replica int) (held []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +222,7 @@ func (c *cluster) heldBy(replica int) (held []int) {
 	return held
 }
 
-// holding waits for a replica that is at work, of those given.
+// holding waits for one of the replicas to hold accounts, and returns it.
 func (c *cluster) holding(of ...replica) (r replica) {
 	c.t.Helper()
 	found := func() bool {
@@ -237,7 +239,7 @@ func (c *cluster) holding(of ...replica) (r replica) {
 	return r
 }
 
-// takenOver waits until others are at work at the accounts, and says how long that took.
+// takenOver waits until other replicas visit the accounts, and logs how long that took.
 func (c *cluster) takenOver(held []int, from int, since time.Time, within time.Duration) {
 	c.t.Helper()
 	for _, i := range held {
@@ -294,7 +296,7 @@ func (c *cluster) finish(replicas ...replica) {
 	last.stop(c.t)
 }
 
-// check holds what must be true when all has ended.
+// check checks the promises after all jobs have ended.
 func (c *cluster) check() {
 	c.t.Helper()
 	finished := 0
@@ -393,7 +395,7 @@ func TestPostgreSQL_Restarts(t *testing.T) {
 	replicas := []replica{c.launch(), c.launch(), c.launch()}
 	c.submit(replicas[0])
 	c.progress(0.2)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} { // politely, and as in a crash
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} { // an orderly stop, and a crash
 		before := c.ended()
 		postgres.Restart(t, s)
 		began := time.Now()

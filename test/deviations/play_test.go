@@ -53,7 +53,7 @@ func play(t *testing.T, protocol string, scenes []scene) {
 	}
 }
 
-// play gives what the owner was told: each thing once for as long as it did not change.
+// play returns what the owner saw, without repetitions.
 func (c scene) play(s *stage, when client) (told []string) {
 	mends(s)
 	if c.acts != nil {
@@ -101,7 +101,7 @@ func (c taskScene) play(s *stage) {
 	}
 }
 
-// deed is something that happens so long after the submission.
+// deed is an action at a time after the submission.
 type deed struct {
 	after time.Duration
 	do    func(*stage)
@@ -130,7 +130,7 @@ func (s *stage) watch(most time.Duration, when client, deeds []deed, look func()
 	}
 }
 
-// client says when to look next, after so long.
+// client returns the time until the next read, given the time since the submission.
 type client func(since time.Duration) time.Duration
 
 // often is when a client looks again that has looked for so long: every ten seconds at first, then every five minutes;
@@ -144,10 +144,10 @@ func often(since time.Duration) time.Duration {
 	return since.Truncate(every) + every + aside
 }
 
-// pass lets a scene's time pass.
+// pass lets time pass on the fake clock.
 func pass(d time.Duration) { time.Sleep(d) }
 
-// What is in docs/platforms.md is what is played here, and the other way round.
+// docs/platforms.md lists exactly the tested scenes.
 func TestDocument_ListsWhatIsTested(t *testing.T) {
 	text, err := os.ReadFile("../../docs/platforms.md")
 	if err != nil {

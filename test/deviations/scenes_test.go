@@ -11,33 +11,33 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// scene is one way in which a platform deviates, and what comes of it.
+// scene is one deviation of a platform and its consequences.
 type scene struct {
-	does  string           // what the platform does
-	seen  string           // where that was seen; see docs/platforms.md
+	does  string           // the deviation
+	seen  string           // where it was seen; see docs/platforms.md
 	acts  func(*stage)     // before the job is submitted
-	deeds []deed           // while it is watched
-	most  time.Duration    // how long it is watched at most; 25 minutes if not given
-	tells string           // all that its owner is told, in order
-	books simulator.Counts // what the platform did; once each but for Cancels if not given
-	check func(*stage)     // when it was watched
+	deeds []deed           // while the job is watched
+	most  time.Duration    // how long the job is watched at most; default 25 minutes
+	tells string           // everything that the owner sees, in order
+	books simulator.Counts // what really happened at the platform; default once each, except for Cancels
+	check func(*stage)     // after the job was watched
 }
 
-// taskScene is a scene of many jobs.
+// taskScene is a scene with many jobs.
 type taskScene struct {
 	does, seen string
 	at         string // the protocol
 	acts       func(*stage)
 	deeds      []deed
-	tells      string // in the end
+	tells      string // at the end
 }
 
 var once = simulator.Counts{Creates: 1, Starts: 1, Runs: 1}
 
-// good is what is told of a job at a platform that behaves well.
+// good is what the owner sees at a correct platform.
 const good = "submitted → queued → running → finished"
 
-// The routes of the two simulators that a broker's job takes.
+// The routes of the two simulators that a job uses.
 const (
 	createJob  = "POST /jobs"
 	startJob   = "POST /jobs/{id}/results"
@@ -63,7 +63,7 @@ var openEOScenes = []scene{
 	{
 		does: "The start is answered with an error, and the job runs.", seen: "openeo-geopyspark-driver#1065",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal", Message: "Server error"}),
-		tells: good, // the request is over, so its status is read at once
+		tells: good, // the request has ended, so its status is read at once
 	},
 	{
 		does: "The same, and statuses are a quarter of an hour late.", seen: "openeo-geopyspark-driver#1065, #902",
@@ -315,7 +315,7 @@ var ogcScenes = []scene{
 	},
 }
 
-// taskScenes are of a task of six jobs, whose statuses are learned from listings.
+// taskScenes use a task of six jobs, whose statuses are read from listings.
 var taskScenes = []taskScene{
 	{
 		does: "A listing gives all jobs at once, also those of others.", seen: "openeo-api#550", at: "openeo",
@@ -370,7 +370,7 @@ func fault(f simulator.Fault) func(*stage) { return func(s *stage) { s.faults.Ad
 
 func fares(l simulator.Life) func(*stage) { return func(s *stage) { s.platform.SetLife(l) } }
 
-// says has the platform use a word for the status of all that is watched; "" ends that.
+// says makes the platform report a status word for all watched jobs; "" ends that.
 func says(word string) func(*stage) {
 	return func(s *stage) {
 		for _, ref := range s.refs() {
@@ -381,17 +381,17 @@ func says(word string) func(*stage) {
 	}
 }
 
-// forgets has the platform lose the first job that is watched.
+// forgets makes the platform lose the first watched job.
 func forgets(s *stage) {
 	if refs := s.refs(); !s.platform.Forget(refs[0]) {
 		s.Errorf("the platform has no job %q", refs[0])
 	}
 }
 
-// mends ends all faults but that an answer takes a moment.
+// mends removes all faults except the latency of responses.
 func mends(s *stage) { s.faults.Set(simulator.Fault{Latency: 20 * time.Millisecond}) }
 
-// cancels is the owner's doing.
+// cancels cancels the job as its owner.
 func cancels(s *stage) {
 	var now shown
 	s.ask(200, "POST", fmt.Sprintf("/unit_jobs/%d/cancel", s.job), "", &now)
@@ -435,7 +435,7 @@ func noResults(s *stage) {
 	}
 }
 
-// linksHold follows the links of the results at once, and again when those have ended, each time those that were just told.
+// linksHold follows the links of the results at once, and again after they have expired, each time as just returned.
 func (s *stage) linksHold() {
 	for range 2 {
 		var results struct {

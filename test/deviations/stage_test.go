@@ -1,5 +1,5 @@
-// Package deviations holds what users are told of their jobs when platforms deviate from their specifications: the real broker,
-// adapters and HTTP interface at simulated platforms that misbehave, watched by a client for as long as it takes.
+// Package deviations tests what users see of their jobs when platforms deviate from their specifications: the real broker,
+// adapters and HTTP interface with simulated platforms that misbehave, watched by a client until the job ends.
 package deviations
 
 import (

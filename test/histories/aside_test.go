@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// deadly is a two-step platform whose adapter ends the process at one job's submission.
+// deadly is a two-step platform whose adapter ends the process when it submits one particular job.
 type deadly struct {
 	twoStep
 	process func(name string) *process
@@ -28,7 +28,7 @@ func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 	return p.twoStep.Submit(ctx, t, s)
 }
 
-// A job at whose submission the process ends is set aside after three times. The other jobs go on.
+// A job whose submission ends the process is set aside after three times. The other jobs continue.
 func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
@@ -64,7 +64,7 @@ func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 	})
 }
 
-// outcomes counts the first n jobs that are set aside, and that ended without it.
+// outcomes counts how many of the first n jobs were set aside, and how many ended otherwise.
 func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -81,7 +81,7 @@ func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
 	return aside, ended
 }
 
-// inHand counts the first n jobs whose submission was begun and is not answered.
+// inHand counts the first n jobs whose submission was begun and not answered.
 func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -96,10 +96,10 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	return begun, most
 }
 
-// manyInHand is fewer under the race detector.
+// manyInHand is reduced under the race detector.
 var manyInHand = 100
 
-// A process that is killed three times with many jobs in hand sets none of them aside.
+// A process that is killed three times with many submissions under way sets none of these jobs aside.
 func TestSetAside_NotAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := manyInHand
@@ -157,7 +157,7 @@ func (p lethal) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 	return p.twoStep.List(ctx, t, base)
 }
 
-// A status or a listing at which the process ends each time does not stop the other jobs of its account.
+// A status or listing that ends the process each time does not stop the other jobs of its account.
 func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 	for name, listings := range map[string]bool{"a status": false, "the listing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 	}
 }
 
-// submissions is how many submissions of the first n jobs were begun since each was answered.
+// submissions counts the submissions of the first n jobs that were begun since the last response.
 func (h *history) submissions(t *testing.T, n int) (sum int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -239,8 +239,8 @@ func (h *history) unsettled(t *testing.T, n int) (sum int) {
 	return sum
 }
 
-// A process that is killed with many jobs in hand, and twice more as soon as it submits some of them again, sets none of them
-// aside. They are settled soon after.
+// A process that is killed with many submissions under way, and twice more as soon as it repeats some of them, sets none of
+// these jobs aside. They are settled soon after.
 func TestSetAside_NotAfterKillsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 120

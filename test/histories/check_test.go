@@ -9,9 +9,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// Checks are made in a bubble of testing/synctest, where time is free.
+// Checks run in a bubble of testing/synctest, where time costs nothing.
 
-// accepted follows what is kept. What a key stands for is kept once.
+// accepted records what was stored. A key stands for one request only.
 func (h *history) accepted(k dispatch.Key, r dispatch.Repeated, jobs []dispatch.Draft) {
 	if r != (dispatch.Repeated{}) {
 		h.locked(func() {
@@ -27,7 +27,7 @@ func (h *history) accepted(k dispatch.Key, r dispatch.Repeated, jobs []dispatch.
 	}
 }
 
-// sawTask follows what is committed of all jobs of a task.
+// sawTask records what was committed for all jobs of a task.
 func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err error) {
 	if err != nil {
 		return
@@ -47,7 +47,7 @@ func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err
 	}
 }
 
-// retried begins a new life of a job, which may run once more.
+// retried begins a new life of a job, in which it may run once more.
 func (h *history) retried(was, j dispatch.Job) {
 	if was.Phase != dispatch.Ended || was.Status != dispatch.Failed || was.Hidden {
 		h.violated("job %d was %s %s, and is retried", j.ID, was.Phase, was.Status)
@@ -61,7 +61,7 @@ func (h *history) retried(was, j dispatch.Job) {
 	h.lives[j.ID] = append(h.lives[j.ID], j.Attempt)
 }
 
-// life is how often the job had been retried when it had so many attempts.
+// life returns how often the job had been retried when it had so many attempts.
 func (h *history) life(id dispatch.JobID, attempt int) int {
 	n := 0
 	for _, first := range h.lives[id] {
@@ -72,7 +72,7 @@ func (h *history) life(id dispatch.JobID, attempt int) int {
 	return n
 }
 
-// saw follows what is committed, and checks what can be seen at once.
+// saw records what was committed, and checks what can be checked at once.
 func (h *history) saw(what string, j dispatch.Job, err error) {
 	if err != nil {
 		return
@@ -81,7 +81,7 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	defer h.mu.Unlock()
 	was := h.jobs[j.ID]
 	h.jobs[j.ID] = j
-	if was.Version == j.Version { // hidden, perhaps
+	if was.Version == j.Version { // possibly hidden
 		return
 	}
 	h.trace("%s job %d v%d: %s/%d %s %s ref %q orphans %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt, j.Desired, j.Status,
@@ -110,8 +110,7 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	}
 }
 
-// intending checks that slots go to the owner with the fewest, when they are given, and among equals to the one who was served
-// longest ago.
+// intending checks that slots go to the owner with the fewest at that moment, and among equals to the one served longest ago.
 func (h *history) intending(jobs []dispatch.Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +144,7 @@ func (h *history) intending(jobs []dispatch.Job) {
 	}
 }
 
-// atRest reports whether nothing is left to do, and if not, for which job.
+// atRest reports whether nothing is left to do; if not, it returns such a job.
 func (h *history) atRest() (dispatch.Job, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +163,7 @@ func (h *history) cancels() bool {
 	return can
 }
 
-// check holds the history against what must be true in every one.
+// check checks the promises that hold in every history.
 func (h *history) check() {
 	if j, rests := h.atRest(); !rests {
 		h.violated("job %d does not come to rest: %s %s %q, orphans %v", j.ID, j.Phase, j.Status, j.Attention, j.Orphans)
@@ -188,7 +187,7 @@ func (h *history) check() {
 	}
 }
 
-// checkOwner holds that owners see what is theirs, results too, and nobody sees more.
+// checkOwner checks that owners see all their jobs and results, and nobody else does.
 func (h *history) checkOwner(j dispatch.Job) {
 	p := h.procs[len(h.procs)-1]
 	if _, err := p.Read(h.t.Context(), "dee", j.ID, time.Second); !dispatch.Is(err, dispatch.NotFound) {
@@ -210,7 +209,7 @@ func (h *history) checkOwner(j dispatch.Job) {
 	}
 }
 
-// keeps reports whether the process that was told of a run lived long enough to save it.
+// keeps reports whether the process that received the id of a run lived long enough to save it.
 func (h *history) keeps(r conformance.Run) bool {
 	for _, p := range h.procs {
 		if p.name == r.ToldTo {
@@ -220,7 +219,7 @@ func (h *history) keeps(r conformance.Run) bool {
 	return false
 }
 
-// checkVisible holds that what stays in doubt for minutes says so.
+// checkVisible checks that a doubt that lasts for minutes is shown.
 func (h *history) checkVisible() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// calm gives a history without chance: a two-step platform that behaves.
+// calm returns a history without random events: a correct two-step platform.
 func calm(t *testing.T, l dispatch.Limits) *history {
 	h := newHistory(t, 1)
 	h.rand, h.limits, h.jumps, h.twoStep, h.atLeastOnce = rand.New(rand.NewPCG(1, 1)), l, false, true, false
@@ -29,11 +29,11 @@ func (h *history) end() {
 	report(h.t, h)
 }
 
-// A visit that is busy for longer than its lease keeps it.
+// A visit that is busy for longer than its lease renews it.
 func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 30 * time.Second})
-		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} } // no listings, which make visits short
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} } // no listings, so visits stay long
 		one, two := h.start("one"), h.start("two")
 		h.procs = []*process{one, two}
 		time.Sleep(time.Second)
@@ -48,7 +48,7 @@ func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	})
 }
 
-// However short requests are, the lease is so fresh that there is time for them: statuses are read between two renewals.
+// Statuses are read between two renewals even if requests are short.
 func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 2 * time.Second})
@@ -59,8 +59,8 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 		p.acceptTask("ann", request(), 20)
 		time.Sleep(80 * time.Second)
 		h.locked(func() {
-			for _, j := range h.jobs { // one is read a second
-				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second { // one that the platform did not find rests for a minute
+			for _, j := range h.jobs { // one per second
+				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second { // a job that the platform did not find is read again after a minute
 					t.Errorf("the status of job %d is %v old", j.ID, age)
 				}
 			}
@@ -69,7 +69,7 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	})
 }
 
-// However many jobs one user has waiting, another's job gets the next slot that is free.
+// However many jobs one user has waiting, another user's job gets the next free slot.
 func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -93,7 +93,7 @@ func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 	})
 }
 
-// A client that asks gets an answer that is fresh, though nothing was due.
+// A client's read returns a fresh status although none was due.
 func TestVisit_ReadIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})

@@ -1,4 +1,4 @@
-// Package histories plays random short histories of the broker and checks what must hold in all of them.
+// Package histories runs random short histories of the broker and checks the promises that hold in all of them.
 package histories
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// history is one run: users, processes, platforms, and what goes wrong.
+// history is one run: users, processes, platforms, and faults.
 type history struct {
 	t           *testing.T
 	seed        uint64
@@ -31,32 +31,32 @@ type history struct {
 	atLeastOnce bool
 	jumps       bool
 	twoStep     bool
-	settles     time.Duration // when starts in doubt settle; 0: learned
+	settles     time.Duration // when starts in doubt are settled; 0: learned
 
 	mu       sync.Mutex
 	procs    []*process
 	started  int
 	keys     int
 	jobs     map[dispatch.JobID]dispatch.Job // as last committed
-	byKey    map[string]dispatch.JobID       // what was first kept under a key
-	settled  map[dispatch.JobID]time.Time    // when a cancel was
-	intended map[dispatch.JobID]time.Time    // when a request was, last
-	lives    map[dispatch.JobID][]int        // the attempts from which a job was retried
-	unsure   map[dispatch.JobID]bool         // retried, though it may have run
+	byKey    map[string]dispatch.JobID       // what was first stored under a key
+	settled  map[dispatch.JobID]time.Time    // when a cancel was settled
+	intended map[dispatch.JobID]time.Time    // when the last request was intended
+	lives    map[dispatch.JobID][]int        // attempts at which a job was retried
+	unsure   map[dispatch.JobID]bool         // retried although it may have run
 	turns    []turn                          // in the order in which slots were given
 	digest   uint64
 	lines    []string
 	wrong    []string
-	silences int // how often a platform was noted as silent
+	silences int // how often a platform was noted as unresponsive
 }
 
-// turn is a slot that an owner got.
+// turn is a slot given to an owner.
 type turn struct {
 	account dispatch.Account
 	owner   dispatch.UserID
 }
 
-// clock is the database's, and may jump.
+// clock is the clock of the database, which may jump.
 type clock struct {
 	mu   sync.Mutex
 	skew time.Duration
@@ -74,7 +74,7 @@ func (c *clock) jump(d time.Duration) {
 	c.skew += d
 }
 
-// trace notes an event. Equal histories have equal digests.
+// trace records an event. Equal histories have equal digests.
 func (h *history) trace(format string, args ...any) {
 	line := fmt.Sprintf("%12v ", time.Since(h.began)) + fmt.Sprintf(format, args...)
 	f := fnv.New64a()
@@ -88,8 +88,8 @@ func (h *history) violated(format string, args ...any) {
 }
 
 const (
-	busyTime = 15 * time.Minute // in which users act and things go wrong
-	patience = 60 * time.Hour   // until everything must have come to rest
+	busyTime = 15 * time.Minute // time in which users act and faults happen
+	patience = 60 * time.Hour   // time until everything must be at rest
 )
 
 // play runs the history of a seed on a store, changed where that is wanted, and returns what happened.
@@ -109,7 +109,7 @@ func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, 
 			p.stop()
 			<-p.done
 		}
-		time.Sleep(time.Hour) // what is still under way
+		time.Sleep(time.Hour) // for requests that are still under way
 	})
 	return h
 }
@@ -128,7 +128,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 		Seed: seed, Mean: []int{0, 5, 15, 30}[r.IntN(4)], Calm: time.Now().Add(busyTime + 10*time.Minute), Slots: r.IntN(4),
 		NoList: r.IntN(5) == 0,
 		Violated: func(f string, args ...any) {
-			if !h.jumps { // a lease is as good as the clock it is on
+			if !h.jumps { // a lease is only as reliable as its clock
 				h.locked(func() { h.violated(f, args...) })
 			}
 		},
@@ -139,7 +139,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// choose takes one of the kinds of platform.
+// choose selects a kind of platform.
 func (h *history) choose(kind int) {
 	switch kind {
 	case 0:
@@ -162,7 +162,7 @@ func (h *history) locked(f func()) {
 	f()
 }
 
-// run lets users, operators and fate act at random moments.
+// run performs actions of users and operators, and faults, at random moments.
 func (h *history) run() {
 	h.launch()
 	events := 4 + h.rand.IntN(12)
@@ -209,7 +209,7 @@ func (h *history) event() {
 	}
 }
 
-// launch starts a process, which may be fated to die at one of its calls.
+// launch starts a process, which may be planned to die at one of its calls.
 func (h *history) launch() *process {
 	h.started++
 	p := h.start(fmt.Sprintf("process%d", h.started))
@@ -223,7 +223,7 @@ func (h *history) launch() *process {
 	return p
 }
 
-// anyone gives a process that serves; if there is none, one is started.
+// anyone returns a running process; if there is none, it starts one.
 func (h *history) anyone() *process {
 	for _, p := range h.procs {
 		if p.awake() {
@@ -235,7 +235,8 @@ func (h *history) anyone() *process {
 
 var users = []dispatch.UserID{"ann", "bob", "cem"}
 
-// someone gives a user with a request: to a platform that all share an account at, or to one where each has their own. Some may take no longer than so long.
+// someone returns a user with a request: to a platform with a shared account, or to one where each user has an account. Some
+// requests have a maximum duration.
 func (h *history) someone() (dispatch.UserID, dispatch.Request) {
 	r := request()
 	r.Service.Endpoint = []string{"https://p.example", "p.example/openeo", "https://Q.example/"}[h.rand.IntN(3)]
@@ -255,13 +256,13 @@ func (h *history) accept(k dispatch.Key) {
 	go p.Accept(context.Background(), u, r, k)
 }
 
-// request asks for a job at the platform that all share an account at.
+// request returns a request to the platform with a shared account.
 func request() dispatch.Request {
 	return dispatch.Request{Title: "a job", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":1.50}`),
 		Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}
 }
 
-// acceptTwice is a client that repeats a request, of which one is kept.
+// acceptTwice sends a request twice with one key; one job is stored.
 func (h *history) acceptTwice() {
 	h.keys++
 	k := dispatch.Key{Text: fmt.Sprint(h.keys), Fingerprint: "same"}
@@ -280,7 +281,7 @@ func (h *history) acceptTask() {
 	go p.acceptTask(u, r, n)
 }
 
-// acceptTask keeps a task of n values.
+// acceptTask submits a task of n values.
 func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) {
 	d := dispatch.Dimension{Name: "y", Values: make([]json.RawMessage, n)}
 	for i := range d.Values {
@@ -289,7 +290,7 @@ func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) {
 	p.AcceptTask(context.Background(), u, r, d, dispatch.Key{})
 }
 
-// onTask does something about a task.
+// onTask calls do for a task.
 func (h *history) onTask(do func(*process, dispatch.UserID, dispatch.TaskID)) {
 	p := h.anyone()
 	if j, ok := h.some(); ok && j.Task != 0 {
@@ -319,7 +320,7 @@ func (h *history) some() (j dispatch.Job, ok bool) {
 	return j, ok
 }
 
-// cancel says that a job is wanted no more, and leaves it to be seen.
+// cancel cancels a job without hiding it.
 func (h *history) cancel() {
 	p := h.anyone()
 	if j, ok := h.some(); ok {
@@ -356,14 +357,14 @@ func (h *history) signIn() {
 	go p.SignedIn(context.Background(), u)
 }
 
-// crash kills a process; another is started after a while.
+// crash kills a process and starts another after a while.
 func (h *history) crash() {
 	h.anyone().kill()
 	time.Sleep(time.Duration(h.rand.Int64N(int64(2 * time.Minute))))
 	h.launch()
 }
 
-// freeze stops a process for minutes in the middle of something, and a second one works beside it.
+// freeze stops a process for minutes at any call, while a second one works beside it.
 func (h *history) freeze() {
 	p := h.anyone()
 	p.mu.Lock()
@@ -374,24 +375,24 @@ func (h *history) freeze() {
 	h.launch()
 }
 
-// away takes the store away for seconds, or for longer than any lease, in the middle of something.
+// away makes the store unavailable, at any call, for seconds or for longer than any lease.
 func (h *history) away() {
 	lasts := []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}[h.rand.IntN(3)]
 	h.outage.plan(1+h.rand.IntN(12), lasts, h.rand.IntN(2) == 0)
 	h.accept(dispatch.Key{}) // so that there are calls
 }
 
-// stop ends a process politely and starts the next.
+// stop stops a process in an orderly way and starts the next.
 func (h *history) stop() {
 	h.anyone().stop()
 	time.Sleep(time.Duration(h.rand.Int64N(int64(time.Minute))))
 	h.launch()
 }
 
-// rest waits until nothing moves any more.
+// rest waits until nothing changes any more.
 func (h *history) rest() {
 	time.Sleep(time.Minute)
-	for _, p := range h.procs { // who starts last must find all that others leave behind
+	for _, p := range h.procs { // the last started process must find all that others left
 		p.spare()
 	}
 	h.procs = append(h.procs, h.start("last"))

@@ -12,11 +12,11 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// outage is a time in which the store answers nobody. It begins at one of the calls, which may be committed though nobody is
-// told.
+// outage is a time in which the store does not respond. It begins at one of the calls, which may be committed without a
+// response.
 type outage struct {
 	mu      sync.Mutex
-	after   int // how many calls are still answered; 0: all
+	after   int // number of calls that still get a response; 0: all
 	commits bool
 	lasts   time.Duration
 	longest time.Duration
@@ -30,7 +30,7 @@ func (o *outage) plan(n int, lasts time.Duration, commits bool) {
 	o.after, o.lasts, o.commits, o.longest = n, lasts, commits, max(o.longest, lasts)
 }
 
-// strike says of one call whether the store does not get it, or whether its answer is lost.
+// strike decides for one call whether the store receives it, and whether its response is lost.
 func (o *outage) strike() (away, lost bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,7 +53,7 @@ func (o *outage) away() bool {
 	return time.Now().Before(o.until)
 }
 
-// end is when the last outage ends.
+// end returns the end of the last outage.
 func (o *outage) end() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,12 +91,12 @@ func (s *storeOf) Wake(ctx ctxt, a dispatch.Account) error {
 	return s.Store.Wake(ctx, a)
 }
 
-// everyCall is 1: the outage begins at each call to the database. Under the race detector it begins at each third.
+// everyCall is 1: the outage begins at each call to the database. Under the race detector it begins at every third.
 var everyCall = 1
 
-// The database is away for 5 s, a minute and ten minutes, from every call of a submission on, with that call committed or
-// not, on both protocols, while the process lives and with a second one beside it. Each job runs once, no identifier is forgotten, no job
-// becomes unknown, and nobody blames the platform.
+// TestOutage_OfTheDatabase makes the database unavailable for 5 s, a minute and ten minutes, from every call of a submission
+// on, with that call committed or not, for both protocols, with the process alone and with a second one. Each job runs once, no
+// identifier is forgotten, no job becomes unknown, and the platform is not reported as failing.
 func TestOutage_OfTheDatabase(t *testing.T) {
 	platforms := map[string]func(conformance.Link) dispatch.Platform{
 		"two steps": func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} },

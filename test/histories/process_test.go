@@ -14,10 +14,10 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// Processes live in a bubble of testing/synctest, where time is free.
+// Processes run in a bubble of testing/synctest, where time costs nothing.
 
-// process is a broker that can die or fall asleep at any call that leaves it. Death is runtime.Goexit: the code after
-// the call is never run.
+// process is a broker that can die or freeze at any outgoing call. It dies by runtime.Goexit: the code after the call never
+// runs.
 type process struct {
 	*dispatch.Broker
 	name string
@@ -27,13 +27,13 @@ type process struct {
 	mu       sync.Mutex
 	dead     bool
 	died     time.Time
-	diesAt   int // before or after which call of the store it dies; 0: it does not
-	napsAt   int // likewise falls asleep, for nap
+	diesAt   int // the call of the store before or after which it dies; 0: never
+	napsAt   int // likewise, where it freezes for nap
 	nap      time.Duration
 	calls    int
-	turns    int // of visits
+	turns    int // number of visits
 	naps     int
-	from, to time.Time // asleep
+	from, to time.Time // frozen
 }
 
 const installation = "histories"
@@ -63,7 +63,8 @@ func (h *history) start(name string) *process {
 	return p
 }
 
-// visit begins no two visits at one instant, so that their order is not left to the scheduler.
+// visit delays each account's visit a little, so that no two begin at the same instant, in an order that the scheduler would
+// decide.
 func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
 	f := fnv.New32a()
 	io.WriteString(f, string(l.Account))
@@ -71,13 +72,13 @@ func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
 	return p.Visit(ctx, l)
 }
 
-// pass lets a call through to or from the outside, unless the process is dead or asleep.
+// pass lets a call through, unless the process is dead or frozen.
 func (p *process) pass() {
 	p.mu.Lock()
 	p.naps++
 	d := time.Duration(p.naps) * time.Microsecond
 	p.mu.Unlock()
-	p.passAfter(d) // what slept wakes one after the other
+	p.passAfter(d) // frozen goroutines continue one after the other
 }
 
 func (p *process) passAfter(d time.Duration) {
@@ -96,7 +97,7 @@ func (p *process) passAfter(d time.Duration) {
 	}
 }
 
-// passStore is pass that counts, for a death at the n-th call.
+// passStore is pass with a counter, for a death at the n-th call.
 func (p *process) passStore() {
 	p.mu.Lock()
 	p.calls++
@@ -117,7 +118,7 @@ func (p *process) kill() {
 	p.die()
 }
 
-// spare lifts its fate from the process.
+// spare cancels the planned death of the process.
 func (p *process) spare() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,8 +155,8 @@ func (p *process) visited() int {
 	return p.turns
 }
 
-// storeOf is a process's way to the store. The history watches what is committed. Calls that run beside a visit are not
-// counted, for their order is not that of the seed.
+// storeOf is a process's connection to the store. The history observes what is committed. Calls that run beside a visit are not
+// counted, because their order does not depend on the seed.
 type storeOf struct {
 	dispatch.Store
 	h *history
@@ -183,7 +184,7 @@ func only(s *storeOf, call func() error) error {
 	return err
 }
 
-// beside lets a call through that is not counted.
+// beside lets a call through without counting it.
 func (s *storeOf) beside() { s.p.passAfter(time.Nanosecond) }
 
 type ctxt = context.Context
@@ -316,7 +317,7 @@ func (s *storeOf) Load(ctx ctxt, id dispatch.JobID) (dispatch.Job, error) {
 
 func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) {
-		if !s.p.justWoke() { // fair is what was fair when it looked
+		if !s.p.justWoke() { // the choice was right at the time of the read
 			s.h.intending(jobs)
 		}
 		kept, err := s.Store.Intend(ctx, l, limits, jobs)

@@ -15,7 +15,7 @@ import (
 
 type twoStep = conformance.TwoStep
 
-// losing is a two-step platform that loses so many requests which create: they have no effect and get no answer.
+// losing is a two-step platform that loses the first creates: they have no effect and get no response.
 type losing struct {
 	twoStep
 	creates *atomic.Int32
@@ -28,8 +28,8 @@ func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 	return l.twoStep.Submit(ctx, t, s)
 }
 
-// A database that was set back gives out ids again. A create in doubt must then not adopt the run that the same id had
-// before, nor cancel it as a stray: it belongs to another job, perhaps another user's.
+// A restored database assigns ids again. A create in doubt must then neither adopt the run that the same id had before, nor
+// cancel it as an orphan: it belongs to another job, perhaps of another user.
 func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -43,8 +43,8 @@ func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 		first.stop()
 		<-first.done
 
-		h.store, h.jobs = conformance.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{} // as it was before the job came
-		h.seed++                                                                              // chance does not repeat
+		h.store, h.jobs = conformance.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{} // as it was before the job was accepted
+		h.seed++                                                                              // new random events
 		creates := new(atomic.Int32)
 		creates.Store(1)
 		h.platform = func(l conformance.Link) dispatch.Platform { return losing{conformance.TwoStep{Link: l}, creates} }
@@ -75,14 +75,14 @@ func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	})
 }
 
-// An account whose platform has no list submits nothing after a restore until the operator allows it.
+// An account whose platform has no listing submits nothing after a restore until the operator allows it.
 func TestRestored_AccountWithoutAListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Send: 30 * time.Second})
 		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} }
 		first := h.start("one")
 		time.Sleep(time.Second)
-		first.acceptTask("ann", request(), 6) // two wait
+		first.acceptTask("ann", request(), 6) // two jobs wait
 		time.Sleep(10 * time.Second)
 		first.stop()
 		<-first.done
@@ -111,7 +111,7 @@ func TestRestored_AccountWithoutAListing(t *testing.T) {
 	})
 }
 
-// barred is a two-step platform that takes no token of one account for a while.
+// barred is a two-step platform that refuses all tokens of one account for a while.
 type barred struct {
 	twoStep
 	account dispatch.Account

@@ -13,14 +13,14 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// restoring is a history whose store is set back once.
+// restoring is a history whose store is restored once.
 type restoring struct {
 	*history
 	backup    *conformance.MemStore
-	jobs      map[dispatch.JobID]dispatch.Job // as they are in the backup
+	jobs      map[dispatch.JobID]dispatch.Job // as in the backup
 	turns     int
 	restored  time.Time
-	untouched []conformance.Run // what ran when the backup was put back
+	untouched []conformance.Run // platform jobs at the time of the restore
 }
 
 // act lets users, crashes and outages act for a while.
@@ -49,7 +49,7 @@ func (r *restoring) take() {
 	})
 }
 
-// putBack ends all processes, puts the backup in the place of the store some minutes later, and marks it.
+// putBack ends all processes, replaces the store by the backup some minutes later, and marks it as restored.
 func (r *restoring) putBack() {
 	for _, p := range r.procs {
 		p.kill()
@@ -58,14 +58,15 @@ func (r *restoring) putBack() {
 	r.procs, r.store, r.untouched, r.restored = nil, r.backup, r.world.Runs(), time.Now()
 	r.locked(func() {
 		r.history.jobs, r.history.turns = r.jobs, r.history.turns[:r.turns]
-		r.seed += 1 << 32 // chance does not repeat
+		r.seed += 1 << 32 // new random events
 	})
 	if _, err := r.store.MarkRestored(r.t.Context(), dispatch.CompareFirst); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// checkRestored holds that no job ran twice, counting what the restore lost, and that what is unknown since then was left alone.
+// checkRestored checks that no job ran twice, including those lost by the restore, and that platform jobs unknown since then
+// were left alone.
 func (r *restoring) checkRestored() {
 	known, starts := map[string]bool{}, map[string]int{}
 	refs := map[dispatch.Ref]dispatch.JobID{}
@@ -97,7 +98,7 @@ func (r *restoring) checkRestored() {
 	r.checkShown(known)
 }
 
-// checkShown holds that all that was live at the platform and is unknown since the restore is reported.
+// checkShown checks that all live platform jobs that are unknown since the restore are reported.
 func (r *restoring) checkShown(known map[string]bool) {
 	found, err := r.store.Unrecognized(r.t.Context())
 	if err != nil {

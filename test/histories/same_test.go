@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// inSQLite gives a database in memory, which has the SQL and not the disk.
+// inSQLite returns a database in memory, which runs the SQL without a disk.
 func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
 	s, err := store.Open(context.Background(), "sqlite::memory:", c)
 	if err != nil {
@@ -17,10 +17,10 @@ func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
 	return s, func() { s.Close() }
 }
 
-// sameSeeds are the histories that are played on SQLite too.
+// sameSeeds are the histories that also run on SQLite.
 var sameSeeds = []uint64{1, 2, 3, 4, 5, 6}
 
-// Equal seeds give equal histories, event for event and nanosecond for nanosecond, on the store in memory and on the SQL.
+// Equal seeds give equal histories, event for event and nanosecond for nanosecond, on the store in memory and on SQLite.
 func TestRandomHistories_OnSQLite(t *testing.T) {
 	for _, s := range sameSeeds {
 		a, again, b := play(t, s, inMemory), play(t, s, inMemory), play(t, s, inSQLite)
