@@ -18,7 +18,7 @@ import (
 )
 
 // BenchmarkPerformanceOfAccepting fills the real program with 100,000 waiting jobs of one account, on both databases, and
-// prints how long that takes, what it costs in memory, and how long the next steps take to find.
+// prints the time and memory that this takes, and the time to find the next steps.
 func BenchmarkPerformanceOfAccepting(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: 10 * time.Minute}})
 	if err != nil {
@@ -29,7 +29,7 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 	defer table.Flush()
 	fmt.Fprintln(table, "what\tSQLite\tPostgreSQL\taim")
 	lite, post := fill(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), fill(b, w, postgres.Database(b))
-	<-time.After(130 * time.Second) // a runtime that is idle looks for what it can give back every two minutes
+	<-time.After(130 * time.Second) // an idle runtime returns memory every two minutes
 	lite.measure(b)
 	post.measure(b)
 	for _, row := range []struct {
@@ -49,7 +49,7 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 	}
 }
 
-// filling is a program on one database, and what was measured of it.
+// filling is a program on one database, with its measurements.
 type filling struct {
 	database string
 	program  *executable.Program
@@ -59,7 +59,7 @@ type filling struct {
 	idle, full                float64 // MB
 }
 
-// fill has 100,000 jobs accepted, of which two run.
+// fill submits 100,000 jobs, of which two run.
 func fill(b *testing.B, w *simulator.World, database string) *filling {
 	known := w.Credentials
 	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
@@ -108,7 +108,7 @@ func manyTiles(w *simulator.World, n int) []byte {
 	return body
 }
 
-// resident is a program's memory in MB.
+// resident returns a program's memory in MB.
 func resident(b *testing.B, p *executable.Program) (mb float64) {
 	if _, err := fmt.Sscanf(memory(b, p), "%f MB", &mb); err != nil {
 		b.Fatal(err)
@@ -116,7 +116,7 @@ func resident(b *testing.B, p *executable.Program) (mb float64) {
 	return mb
 }
 
-// nextSteps is how long a visit takes to find what is next, in the database as the program left it.
+// nextSteps returns how long a visit takes to find the next steps in the database of the program.
 func nextSteps(b *testing.B, database string) time.Duration {
 	kept, err := store.Open(b.Context(), database, wallClock{})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// acting is the environment of a broker at an address that acts as its users, also while they are away; at the OGC server
-// under one account for all.
+// acting is the environment of a broker that acts as its users, also while they are signed out, and uses one shared account at
+// the OGC server.
 func acting(t *testing.T, w *simulator.World, address, database string, keys ...dispatch.Secret) []string {
 	t.Helper()
 	known := w.Credentials
@@ -38,7 +38,7 @@ func joined(keys []dispatch.Secret) string {
 	return strings.Join(texts, ",")
 }
 
-// freeAddress is one of loopback on which nobody listens just now.
+// freeAddress returns a loopback address on which nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// agree lets a user give leave to act while they are away, in a browser, and gives what that shows at the end.
+// agree gives a user's permission in a browser, and returns the final page.
 func agree(t *testing.T, c client, user string) string {
 	t.Helper()
 	var invited struct{ Link string }
@@ -59,7 +59,7 @@ func agree(t *testing.T, c client, user string) string {
 	return browse(t, invited.Link, user)
 }
 
-// browse opens a page of the broker's in a new browser, as a user who says yes to its form and to the identity provider.
+// browse opens a page of the broker in a new browser, as a user who confirms its form and signs in.
 func browse(t *testing.T, page, user string) string {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -102,7 +102,7 @@ func browse(t *testing.T, page, user string) string {
 	return bodyOf(t, response)
 }
 
-// pageForm finds the form of a page: where it is sent, and its token.
+// pageForm returns the target and the token of a page's form.
 var pageForm = regexp.MustCompile(`<form method="post" action="([^"]+)"><input type="hidden" name="token" value="([^"]+)">`)
 
 func bodyOf(t *testing.T, response *http.Response) string {

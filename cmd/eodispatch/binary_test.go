@@ -36,8 +36,8 @@ func startProgram(t testing.TB, environ ...string) *executable.Program {
 	return p
 }
 
-// deployed is the environment of the service that this one replaces, for a simulated world. Its tables are in the file
-// ./apex.db; the identity provider's address has no realm, as there.
+// deployed is the environment of the service that this program replaces, for a simulated world. Its tables are in the file
+// ./apex.db; the identity provider's address contains no realm, as in that service.
 func deployed(w *simulator.World, openEO, ogc string) []string {
 	known := w.Credentials
 	return []string{
@@ -50,8 +50,8 @@ func deployed(w *simulator.World, openEO, ogc string) []string {
 
 const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simulator.PlatformAlias + `", "token_prefix": "oidc/sim"}`
 
-// TestServe_DeployedServicesEnvironmentIsEnough starts the real program with the variables of the deployed service alone and
-// runs a job of each label through it.
+// TestServe_DeployedServicesEnvironmentIsEnough starts the real program with only the variables of the deployed service and
+// runs a job of each label.
 func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, deployed(w, asUser, asUser)...)
@@ -72,7 +72,7 @@ func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.BrokerSecret, w.Credentials.Password, c.token)
 }
 
-// TestServe_DeployedServicesSharedAccount has an account whose provider only the platform knows.
+// TestServe_DeployedServicesSharedAccount uses an account whose provider only the platform knows.
 func TestServe_DeployedServicesSharedAccount(t *testing.T) {
 	w := startWorld(t)
 	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`, w.Credentials.ServiceID, w.Credentials.ServiceSecret)
@@ -82,7 +82,7 @@ func TestServe_DeployedServicesSharedAccount(t *testing.T) {
 	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.ServiceSecret, w.Credentials.BrokerSecret)
 }
 
-// TestServe_DeployedServicesEnvironmentWithPostgreSQL keeps its tables there, by SQLAlchemy's spelling.
+// TestServe_DeployedServicesEnvironmentWithPostgreSQL names the database in SQLAlchemy's spelling.
 func TestServe_DeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
 	_, address, _ := strings.Cut(postgres.Database(t), ":")
 	w := startWorld(t)
@@ -113,7 +113,7 @@ func runBoth(t *testing.T, w *simulator.World, c client) {
 	}
 }
 
-// openEORequest asks for a process that the simulated back-end knows.
+// openEORequest returns a request for a process that the simulated back-end knows.
 func openEORequest(w *simulator.World) dispatch.Request {
 	return dispatch.Request{Title: "composite", Label: dispatch.OpenEO, Format: "gtiff",
 		Service:    dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"},
@@ -125,7 +125,7 @@ func ogcRequest(w *simulator.World) dispatch.Request {
 		Service: dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
 }
 
-// TestServe_SecondSignalEndsAtOnce stops it while a client holds a request open.
+// TestServe_SecondSignalEndsAtOnce stops the program while a client holds a request open.
 func TestServe_SecondSignalEndsAtOnce(t *testing.T) {
 	w := startWorld(t)
 	const execution = "POST /processes/{id}/execution"
@@ -154,7 +154,7 @@ func TestServe_SecondSignalEndsAtOnce(t *testing.T) {
 	<-answered
 }
 
-// arrived waits until the OGC server was asked by a route.
+// arrived waits until the OGC server has received a request on a route.
 func arrived(t *testing.T, w *simulator.World, route string) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
@@ -166,7 +166,7 @@ func arrived(t *testing.T, w *simulator.World, route string) {
 	}
 }
 
-// TestDemoRunsTheCatalogue runs every published algorithm of the catalogue, with made-up parameters.
+// TestDemoRunsTheCatalogue runs every published algorithm of the catalogue with sample parameters.
 func TestDemoRunsTheCatalogue(t *testing.T) {
 	files := fromCatalogue(t, "udp")
 	requests, documents := make([]dispatch.Request, len(files)), map[string][]byte{}

@@ -13,8 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// fromCatalogue gives the JSON files of a folder of the catalogue that EODISPATCH_CATALOGUE names: udp or records. It is not part of
-// the project; where the variable is not set, the test is skipped.
+// fromCatalogue returns the JSON files of a folder, udp or records, of the catalogue named by EODISPATCH_CATALOGUE. The
+// catalogue is not part of the project; without the variable the test is skipped.
 func fromCatalogue(t *testing.T, folder string) []string {
 	t.Helper()
 	catalogue := os.Getenv("EODISPATCH_CATALOGUE")
@@ -28,7 +28,7 @@ func fromCatalogue(t *testing.T, folder string) []string {
 	return files
 }
 
-// published is what a record says of a service.
+// published is the part of a record that describes a service.
 type published struct {
 	name  string
 	label dispatch.Label
@@ -61,7 +61,7 @@ func readRecords(t *testing.T) (all []published) {
 	return all
 }
 
-// spellings are the ways in which a client may write the service of a record. Those of OGC give the process's own address.
+// spellings returns the ways in which a client may write the service of a record. Those of OGC give the process's own URL.
 func (p published) spellings() []dispatch.Service {
 	service, application := p.links["service"], p.links["application"]
 	if p.label == dispatch.OpenEO {
@@ -73,8 +73,8 @@ func (p published) spellings() []dispatch.Service {
 		{Endpoint: below, Application: id}, {Endpoint: below, Application: service}, {Endpoint: below + "/processes", Application: id}}
 }
 
-// TestCatalogue_ServicesAreFound finds every service of the catalogue, in the ways its record can be read, at the platform that
-// an operator configured for it.
+// TestCatalogue_ServicesAreFound finds every service of the catalogue, in all readings of its record, at the platform that an
+// operator configured for it.
 func TestCatalogue_ServicesAreFound(t *testing.T) {
 	settings := &config.Config{}
 	for name, endpoint := range map[string]string{

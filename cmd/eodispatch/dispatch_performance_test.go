@@ -21,11 +21,11 @@ import (
 
 const (
 	values   = 1000
-	answered = 50 * time.Millisecond // after the platform was asked
+	answered = 50 * time.Millisecond // after the platform received the request
 )
 
-// BenchmarkPerformanceOfDispatch measures how soon a task of 1,000 values is started at a platform that limits neither
-// jobs nor rate and answers after 50 ms, against the time that the requests alone take.
+// BenchmarkPerformanceOfDispatch measures how soon all jobs of a task of 1,000 values are started at a platform that limits
+// neither jobs nor rate and responds after 50 ms, compared with the time of the requests alone.
 func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -68,7 +68,7 @@ func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	}
 }
 
-// race is a task against the clock.
+// race measures one task.
 type race struct {
 	platform http.Handler
 	oracle   *simulator.Oracle
@@ -81,7 +81,7 @@ type race struct {
 
 	mu      sync.Mutex
 	started int
-	asked   chan time.Time // the first request of each job
+	asked   chan time.Time // first request of each job
 	over    chan time.Time // when all have started
 }
 
@@ -112,7 +112,7 @@ func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, r
 	return r
 }
 
-// ServeHTTP is the platform, and notes when jobs are submitted and started.
+// ServeHTTP is the platform. It records when jobs are submitted and started.
 func (r *race) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	submits := request.Method == http.MethodPost && (strings.HasSuffix(request.URL.Path, "/jobs") || strings.HasSuffix(request.URL.Path, "/execution"))
 	starts := request.Method == http.MethodPost && !strings.HasSuffix(request.URL.Path, "/jobs")
@@ -133,7 +133,7 @@ func (r *race) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// job is what all jobs of a race share.
+// job is the request of all jobs of a race.
 func (r *race) job() map[string]any {
 	application, parameters := "ndvi_composite", map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}}
 	if r.label == dispatch.OGCProcess {
@@ -150,7 +150,7 @@ func (r *race) dimension() (name string, value json.RawMessage) {
 	return "spatial_extent", json.RawMessage(demoArea)
 }
 
-// run gives a row of the table.
+// run returns a row of the table.
 func (r *race) run(b *testing.B) string {
 	r.faults.Set(simulator.Fault{Latency: answered})
 	bare := r.bare(b)
@@ -174,14 +174,14 @@ func (r *race) run(b *testing.B) string {
 		steps = 1
 	}
 	submits, reads, others := r.routes()
-	// Status reads take their turns too; they are counted apart.
+	// Status reads take their turns too; they are counted separately.
 	bound := time.Duration(steps*values+reads) * answered / time.Duration(r.requests)
 	return fmt.Sprintf("%v\t%v\t%.3f\t%.3f\t%.3f\t%s\t%d\t%v, %v", bound, took.Round(time.Millisecond), float64(took)/float64(bound),
 		bare, float64(submits)/values, others, reads, p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
 }
 
-// bare is how much longer than their bound requests take that a client without a database sends as many at once: what
-// the platform and this machine add.
+// bare returns how much longer than their theoretical minimum the requests take when a client without a database sends them
+// concurrently: the overhead of the platform and this machine.
 func (r *race) bare(b *testing.B) (ratio float64) {
 	const rounds = 20
 	address := r.url + "/conformance"
@@ -207,7 +207,7 @@ func (r *race) bare(b *testing.B) (ratio float64) {
 	return float64(time.Since(begin)) / float64(rounds*answered)
 }
 
-// routes counts the requests that submit, those that read statuses, and names the others.
+// routes counts the requests that submit and those that read statuses, and lists others.
 func (r *race) routes() (submits, reads int, others string) {
 	var rest []string
 	for route, n := range r.oracle.Tally().Routes {
@@ -225,7 +225,7 @@ func (r *race) routes() (submits, reads int, others string) {
 	return submits, reads, strings.Join(rest, ", ")
 }
 
-// watchHealth asks for /health until it is told to stop, and then says how long that took.
+// watchHealth requests /health until it is stopped, and returns how long that took.
 func (r *race) watchHealth(b *testing.B) (stop func() (p50, p99 time.Duration)) {
 	var times []time.Duration
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -256,7 +256,7 @@ func quantiles(times []time.Duration) (p50, p99 time.Duration) {
 	return times[len(times)/2], times[len(times)*99/100]
 }
 
-// wakes posts single jobs to a broker that has nothing to do, and says how soon the platform is asked.
+// wakes posts single jobs to an idle broker, and returns how soon the platform receives them.
 func (r *race) wakes(b *testing.B, n int) (p50, p99 time.Duration) {
 	name, value := r.dimension()
 	job := r.job()

@@ -13,7 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// documentHost serves documents of users: good ones, and others that hang, are missing, too large, or no process.
+// documentHost serves users' documents: good ones, and others that hang, are missing, too large, or no process.
 func documentHost(t *testing.T) *httptest.Server {
 	closing := make(chan struct{})
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +26,7 @@ func documentHost(t *testing.T) *httptest.Server {
 		case "missing":
 			http.NotFound(w, r)
 		case "large":
-			_, _ = w.Write(make([]byte, 3<<20)) // an error: the client has read enough
+			_, _ = w.Write(make([]byte, 3<<20)) // fails when the client has read enough
 		case "page":
 			fmt.Fprint(w, "<html></html>")
 		default:
@@ -37,7 +37,7 @@ func documentHost(t *testing.T) *httptest.Server {
 	return host
 }
 
-// lasts is how long a job takes from its submission to its end.
+// lasts returns how long a job takes from its submission to its end.
 func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -64,7 +64,7 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	alone := bob.lasts(t, good)
 	bad := func(n int, kinds ...string) (end func()) {
 		var all sync.WaitGroup
-		slots := make(chan struct{}, 16) // limits.user_requests: what exceeds it may be refused with 429
+		slots := make(chan struct{}, 16) // limits.user_requests: further requests may be refused with 429
 		for i := range n {
 			all.Go(func() {
 				slots <- struct{}{}
@@ -92,7 +92,7 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 		kinds []string
 	}{{12, []string{"hangs"}}, {200, []string{"hangs", "refused", "missing", "large", "page"}}} {
 		end := bad(c.n, c.kinds...)
-		least := time.Hour // of three; a machine that does much else only adds to it
+		least := time.Hour // of three; a busy machine only adds to it
 		for range 3 {
 			took := bob.lasts(t, good)
 			t.Logf("beside %d bad documents another's job took %v, alone %v", c.n, took, alone)

@@ -17,7 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// twoUsers is the real program with Alice, who has a leave, a job and a task that run, and Bob, who has nothing.
+// twoUsers is the real program with Alice, who has given permission and has a running job and a running task, and Bob, who has
+// nothing.
 type twoUsers struct {
 	*testing.T
 	w          *simulator.World
@@ -27,7 +28,7 @@ type twoUsers struct {
 	grant      string
 }
 
-// shown is all that a client sees of an answer but its date.
+// shown is everything that a client sees of a response except its date.
 type shown struct {
 	Status int
 	Header http.Header
@@ -45,7 +46,7 @@ func withTwoUsers(t *testing.T) *twoUsers {
 	return u
 }
 
-// work lets Alice have all there is to have.
+// work gives Alice everything that a user can have.
 func (u *twoUsers) work() {
 	u.Helper()
 	agree(u.T, u.alice, "alice")
@@ -70,7 +71,7 @@ func (u *twoUsers) must(err error) {
 	}
 }
 
-// ask makes a request; headers are name, value, ….
+// ask sends a request; headers are name, value, ….
 func (u *twoUsers) ask(c client, method, path, body string, headers ...string) shown {
 	u.Helper()
 	request, err := http.NewRequestWithContext(u.Context(), method, c.broker+path, strings.NewReader(body))
@@ -91,7 +92,7 @@ func (u *twoUsers) ask(c client, method, path, body string, headers ...string) s
 	return shown{response.StatusCode, response.Header, bodyOf(u.T, response)}
 }
 
-// operations are those that the program's own document lists: methods by path.
+// operations returns the operations in the program's OpenAPI document: methods by path.
 func (u *twoUsers) operations() map[string][]string {
 	u.Helper()
 	var document struct {
@@ -176,8 +177,7 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 	}
 }
 
-// TestForeignJobs_AreInNoList compares what Bob is told before Alice has anything with what he is told then; and a place in
-// her list is none in his.
+// TestForeignJobs_AreInNoList compares Bob's lists before and after Alice has jobs; a cursor of her list is invalid in his.
 func TestForeignJobs_AreInNoList(t *testing.T) {
 	u := withTwoUsers(t)
 	lists := []string{"/usage", "/grants"}
@@ -208,7 +208,7 @@ func TestForeignJobs_AreInNoList(t *testing.T) {
 	}
 }
 
-// TestForeignJobs_KeysBelongToTheirOwner: the same Idempotency-Key of another stands for another job.
+// TestForeignJobs_KeysBelongToTheirOwner: the same Idempotency-Key of another user stands for another job.
 func TestForeignJobs_KeysBelongToTheirOwner(t *testing.T) {
 	u := withTwoUsers(t)
 	body, err := json.Marshal(openEORequest(u.w))
@@ -227,7 +227,7 @@ func TestForeignJobs_KeysBelongToTheirOwner(t *testing.T) {
 	}
 }
 
-// TestClients_CannotSetInternalFields: whose job it is, where it stands, and how the broker signs in at the platform.
+// TestClients_CannotSetInternalFields: clients cannot set a job's owner, its state, or how the broker signs in at the platform.
 func TestClients_CannotSetInternalFields(t *testing.T) {
 	u := withTwoUsers(t)
 	body, err := json.Marshal(openEORequest(u.w))
@@ -262,7 +262,7 @@ func TestClients_CannotSetInternalFields(t *testing.T) {
 	}
 }
 
-// atPlatform counts the jobs that the openEO back-end has of a user.
+// atPlatform counts a user's jobs at the openEO back-end.
 func (u *twoUsers) atPlatform(user string) int {
 	u.Helper()
 	platform := client{u.w.OpenEOURL + "/openeo/1.2", "oidc/sim/" + u.w.IdP.Mint(simulator.PlatformRealm, user, "platform-api", simulator.Odd{})}
@@ -271,7 +271,7 @@ func (u *twoUsers) atPlatform(user string) int {
 	return len(listed.Jobs)
 }
 
-// TestAPI_ServesNothingForOperators: what an operator may want to see is not on the listener that clients reach, whoever asks.
+// TestAPI_ServesNothingForOperators: metrics and profiles are not on the public listener, whoever asks.
 func TestAPI_ServesNothingForOperators(t *testing.T) {
 	u := withTwoUsers(t)
 	nothing := u.ask(client{u.p.Address, ""}, http.MethodGet, "/nothing", "")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// accepting listens with a bound of two connections, and gives what it accepts.
+// accepting listens with a bound of two connections, and returns the accepted ones.
 func accepting(t *testing.T, whole func([]byte) bool) (pipes, chan net.Conn) {
 	p, accepted := make(pipes), make(chan net.Conn, 10)
 	l := newHeadListener(p, 2, whole)
@@ -27,13 +27,13 @@ func accepting(t *testing.T, whole func([]byte) bool) (pipes, chan net.Conn) {
 	return p, accepted
 }
 
-// TestHeadListener_GivesWholeHeads: a connection is accepted when its client has sent a head, with all that was sent, or so much
-// that the server is to judge it.
+// TestHeadListener_GivesWholeHeads: a connection is accepted when its client has sent a complete head, with everything sent so
+// far, or so much that the server has to judge it.
 func TestHeadListener_GivesWholeHeads(t *testing.T) {
 	record := "\x16\x03\x01\x00\x03abc"
 	for name, row := range map[string]struct {
 		whole func([]byte) bool
-		sent  []string // the last makes it whole
+		sent  []string // the last one completes it
 	}{
 		"plain text":      {wholeHead, []string{"GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n\r\nbody"}},
 		"bare line feeds": {wholeHead, []string{"GET / HTTP/1.1\nHost: a\n", "\n"}},
@@ -61,7 +61,8 @@ func TestHeadListener_GivesWholeHeads(t *testing.T) {
 	}
 }
 
-// TestHeadListener_ClosesSlowClients: a client has ten seconds, and less when more wait than may: then the longest waiting is closed.
+// TestHeadListener_ClosesSlowClients: a client has ten seconds, and less when too many wait: then the one that has waited
+// longest is closed.
 func TestHeadListener_ClosesSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, accepted := accepting(t, wholeHead)

@@ -39,14 +39,14 @@ func guarded(t *testing.T, secure bool) (pipes, *heads) {
 	return p, h
 }
 
-// open reports whether a connection is open that has nothing to read.
+// open reports whether a connection without pending data is open.
 func open(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestHeads_TheLongestWaitingIsClosed: when more connections than the bound have not sent a whole head, in plain text or by TLS.
+// TestHeads_TheLongestWaitingIsClosed: more connections than the bound have not sent a complete head, in plain text or by TLS.
 func TestHeads_TheLongestWaitingIsClosed(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", secure), func(t *testing.T) {
@@ -75,7 +75,8 @@ func TestHeads_TheLongestWaitingIsClosed(t *testing.T) {
 	}
 }
 
-// TestHeads_WhoSentAHeadStays: a connection that has sent a whole head is not closed for others, and those that ended are forgotten.
+// TestHeads_WhoSentAHeadStays: a connection that has sent a complete head is not closed for others, and ended ones are
+// forgotten.
 func TestHeads_WhoSentAHeadStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h := guarded(t, false)
@@ -92,7 +93,7 @@ func TestHeads_WhoSentAHeadStays(t *testing.T) {
 			p.dial(t)
 		}
 		get()
-		time.Sleep(time.Minute) // the server closes those that send no head
+		time.Sleep(time.Minute) // the server closes connections that send no head
 		synctest.Wait()
 		if n := h.waiting.Len() + len(h.of); n != 0 {
 			t.Errorf("%d ended connections are kept", n)

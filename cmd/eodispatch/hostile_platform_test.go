@@ -18,7 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// hostilePlatform is an openEO back-end that takes jobs, and answers all that is asked about them with one fault after the other.
+// hostilePlatform is an openEO back-end that accepts jobs, and answers all other requests about them with one fault after the
+// other.
 func hostilePlatform(t *testing.T) (address string, played func() bool) {
 	t.Helper()
 	faults := []simulator.Reply{
@@ -26,7 +27,7 @@ func hostilePlatform(t *testing.T) (address string, played func() bool) {
 		simulator.JSONReply(200, "", `{"id":"j","status":[`+strings.TrimSuffix(strings.Repeat(`[],`, 3_000_000), ",")+`]}`),
 	}
 	for name, reply := range simulator.HostileReplies() {
-		if name != "nothing" { // it ends with the program at the earliest
+		if name != "nothing" { // "nothing" lasts until the program ends
 			faults = append(faults, reply)
 		}
 	}
@@ -83,7 +84,7 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	least := time.Hour // of three or more, until all faults were played; a machine that does much else only adds to it
+	least := time.Hour // of three or more, until all faults occurred; a busy machine only adds to it
 	for n := 0; n < 3 || n < 20 && !played(); n++ {
 		took := bob.lasts(t, good)
 		t.Logf("beside a hostile platform a job took %v, alone %v", took, alone)
@@ -127,7 +128,7 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	}
 }
 
-// peakMemory is how many bytes of memory a process had at most.
+// peakMemory returns the maximum memory of a process in bytes.
 func peakMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

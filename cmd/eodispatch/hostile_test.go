@@ -25,7 +25,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// realm is an identity provider and an openEO back-end behind TLS, and documents beside the back-end, for a program in production mode.
+// realm is an identity provider and an openEO back-end behind TLS, with a server of documents, for a program in production
+// mode.
 type realm struct {
 	idp       *simulator.IdP
 	platform  *httptest.Server
@@ -33,7 +34,7 @@ type realm struct {
 	environ   []string
 }
 
-// newRealm serves documents by their paths. The back-end reads no definitions by itself, so that graphs are built by the broker.
+// newRealm serves documents by path. The back-end reads no definitions by URL, so the broker builds the graphs.
 func newRealm(t *testing.T, documents map[string]string) *realm {
 	t.Helper()
 	r := &realm{idp: &simulator.IdP{}, documents: documents}
@@ -42,7 +43,7 @@ func newRealm(t *testing.T, documents map[string]string) *realm {
 	r.platform = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if text, ok := documents[request.URL.Path]; ok {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, text) // an error: the client has left
+			_, _ = io.WriteString(w, text) // fails when the client has left
 			return
 		}
 		got := httptest.NewRecorder()
@@ -50,7 +51,7 @@ func newRealm(t *testing.T, documents map[string]string) *realm {
 		w.Header().Set("Content-Type", got.Header().Get("Content-Type"))
 		w.Header().Set("OpenEO-Identifier", got.Header().Get("OpenEO-Identifier"))
 		w.WriteHeader(got.Code)
-		_, _ = w.Write(bytes.ReplaceAll(got.Body.Bytes(), []byte("extensions/remote-process-definition"), []byte("extensions/none"))) // likewise
+		_, _ = w.Write(bytes.ReplaceAll(got.Body.Bytes(), []byte("extensions/remote-process-definition"), []byte("extensions/none"))) // fails when the client has left
 	}))
 	t.Cleanup(func() { idp.Close(); r.platform.Close() })
 	r.idp.URL = idp.URL
@@ -70,7 +71,7 @@ func (r *realm) token(user string) string {
 	return r.idp.Mint(simulator.BrokerRealm, user, "portal", simulator.Odd{})
 }
 
-// start runs the program in production mode, after its first request, which fetches keys.
+// start starts the program in production mode and sends it a first request, which fetches keys.
 func (r *realm) start(t *testing.T, more ...string) *attacked {
 	t.Helper()
 	a := &attacked{Program: startProgram(t, append(r.environ, more...)...), token: r.token("mallory")}
@@ -80,7 +81,7 @@ func (r *realm) start(t *testing.T, more ...string) *attacked {
 	return a
 }
 
-// owner is what a user is called in the database.
+// owner returns a user's name in the database.
 func (r *realm) owner(t *testing.T, user string) dispatch.UserID {
 	t.Helper()
 	subject, err := subjectOf(r.token(user))
@@ -90,13 +91,13 @@ func (r *realm) owner(t *testing.T, user string) dispatch.UserID {
 	return dispatch.UserID(r.idp.Issuer(simulator.BrokerRealm) + " " + subject)
 }
 
-// attacked is a running program whose costs are looked at.
+// attacked is a running program whose costs are measured.
 type attacked struct {
 	*executable.Program
 	token string
 }
 
-// ask gives the status and the beginning of an answer.
+// ask returns the status and the beginning of a response.
 func (a *attacked) ask(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	code, text, err := a.send(method, path, a.token, strings.NewReader(body))
@@ -106,7 +107,7 @@ func (a *attacked) ask(t *testing.T, method, path, body string) (int, string) {
 	return code, text
 }
 
-// send gives the status and the beginning of an answer, which it reads to its end.
+// send returns the status and the beginning of a response, which it reads completely.
 func (a *attacked) send(method, path, token string, body io.Reader) (int, string, error) {
 	request, err := http.NewRequest(method, a.Address+path, body)
 	if err != nil {
@@ -128,7 +129,7 @@ func (a *attacked) send(method, path, token string, body io.Reader) (int, string
 	return response.StatusCode, string(begin), err
 }
 
-// cpu is the time that the program has spent, of users and system, to 10 ms.
+// cpu returns the CPU time of the program, user and system, to 10 ms.
 func (a *attacked) cpu(t *testing.T) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.Process.Pid))
@@ -148,7 +149,7 @@ func (a *attacked) cpu(t *testing.T) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// resident is how many bytes the program has in memory, or with VmHWM had at most.
+// resident returns the program's memory in bytes or, with VmHWM, its maximum.
 func (a *attacked) resident(t *testing.T, what string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.Process.Pid))
@@ -162,7 +163,7 @@ func (a *attacked) resident(t *testing.T, what string) int64 {
 	return kilobytes << 10
 }
 
-// costs runs f, and fails the test when that took more CPU or memory than it may.
+// costs runs f, and fails the test if that took more CPU or memory than allowed.
 func (a *attacked) costs(t *testing.T, cpu time.Duration, memory int64, f func()) {
 	t.Helper()
 	before, began := a.cpu(t), time.Now()
@@ -174,7 +175,7 @@ func (a *attacked) costs(t *testing.T, cpu time.Duration, memory int64, f func()
 	}
 }
 
-// wants fails the test unless an answer has a status and a text.
+// wants fails the test unless a response has the status and contains the text.
 func wants(t *testing.T, code, want int, text, part string) {
 	t.Helper()
 	if code != want || !strings.Contains(text, part) {
@@ -187,7 +188,7 @@ const (
 	noBound = 1 << 62
 )
 
-// TestHostile_Documents: what documents and requests of a few KB cost the program in production mode.
+// TestHostile_Documents: the cost of documents and requests of a few KB in production mode.
 func TestHostile_Documents(t *testing.T) {
 	schema := strings.Repeat(`{"required":1,"items":`, 41) + "{}" + strings.Repeat("}", 41)
 	document := func(parameter, graph string) string {
@@ -229,7 +230,7 @@ func TestHostile_Documents(t *testing.T) {
 	}
 }
 
-// TestHostile_Tiles: what anonymous requests to /tiles cost. Half of the large ones do not say how large they are.
+// TestHostile_Tiles: the cost of anonymous requests to /tiles. Half of the large ones do not declare their size.
 func TestHostile_Tiles(t *testing.T) {
 	r := newRealm(t, nil)
 	a := r.start(t)
@@ -244,7 +245,7 @@ func TestHostile_Tiles(t *testing.T) {
 						body = io.MultiReader(body)
 					}
 					code, text, err := a.send(http.MethodPost, "/tiles", "", body)
-					if err == nil && code != http.StatusRequestEntityTooLarge && code != http.StatusServiceUnavailable { // an error: the rest was not read
+					if err == nil && code != http.StatusRequestEntityTooLarge && code != http.StatusServiceUnavailable { // an error means that the rest was not read
 						t.Errorf("%d %s", code, text)
 					}
 				})
@@ -261,7 +262,7 @@ func TestHostile_Tiles(t *testing.T) {
 	a.Stop(t)
 }
 
-// comb is an area with so many teeth, each of which crosses 120 degrees of latitude.
+// comb returns an area with so many teeth, each of which spans 120 degrees of latitude.
 func comb(teeth int) string {
 	var b strings.Builder
 	b.WriteString(`{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[-20,-61],[20,-61]`)
@@ -278,7 +279,7 @@ func comb(teeth int) string {
 
 var full = flag.Bool("full", false, "play everything, not only what fits into a minute")
 
-// TestHostile_Lists: four clients at once read lists of large requests; with -full of 300 and 400 MiB.
+// TestHostile_Lists: four concurrent clients read lists of large requests; with -full of 300 and 400 MiB.
 func TestHostile_Lists(t *testing.T) {
 	lists := [][2]int{{4, 10 * mib}, {12, 2 * mib}}
 	if *full {
@@ -296,7 +297,7 @@ func TestHostile_Lists(t *testing.T) {
 	}
 }
 
-// readLists reads the whole list by four clients at once.
+// readLists reads the complete list with four concurrent clients.
 func (a *attacked) readLists(t *testing.T, least int64) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -322,7 +323,7 @@ func (a *attacked) readLists(t *testing.T, least int64) {
 	all.Wait()
 }
 
-// keep puts so many ended jobs with large parameters into the database.
+// keep stores so many ended jobs with large parameters in the database.
 func (r *realm) keep(t *testing.T, user string, jobs, bytes int) {
 	t.Helper()
 	database := ""

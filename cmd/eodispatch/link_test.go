@@ -6,7 +6,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// Without an address of the broker's own, users link their accounts at the identity provider.
+// Without public_url, users link their accounts at the identity provider.
 func TestPageFor_LinkedAccounts(t *testing.T) {
 	for driver, want := range map[string][2]string{
 		config.KeycloakBroker: {"https://idp.example/realms/apex/account", "https://broker.example/link/cdse"}, config.TokenExchange: {},

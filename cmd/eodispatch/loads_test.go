@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	loadMemory = 150 * mib   // that a load may take
-	loadFactor = 5           // by which it may slow others
-	loadFloor  = time.Second // what is faster is not slow, on machines that have other work and the clients' besides
+	loadMemory = 150 * mib   // maximum memory of a load
+	loadFactor = 5           // factor by which it may slow others
+	loadFloor  = time.Second // latency below this never counts as slow, because the machine and the clients also take time
 )
 
-// TestLoads: what clients do that open connections and say little, ask a thousand times at once, or do not read, costs others little time
-// and the program little memory. With -full there are ten times as many slow connections.
+// TestLoads: clients that open connections and send little, send a thousand requests at once, or do not read, must cost others
+// little time and the program little memory. With -full there are ten times as many slow connections.
 func TestLoads(t *testing.T) {
 	r := newRealm(t, nil)
 	r.keep(t, "mallory", 8, mib)
@@ -34,7 +34,7 @@ func TestLoads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := r.start(t, "EODISPATCH_LOG_LEVEL=info")
 			bob := r.token("bob")
-			a.latencies(t, bob) // the first are slower
+			a.latencies(t, bob) // the first ones are slower
 			alone, before := a.latencies(t, bob), a.resident(t, "VmRSS")
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
@@ -53,7 +53,7 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// latencies gives the 99th percentile of 200 reads of a list, half of them by connections of their own.
+// latencies returns the 99th percentile of 200 reads of a list, half of them on new connections.
 func (a *attacked) latencies(t *testing.T, token string) time.Duration {
 	t.Helper()
 	var all []time.Duration
@@ -72,7 +72,7 @@ func (a *attacked) latencies(t *testing.T, token string) time.Duration {
 	return all[len(all)*99/100-1]
 }
 
-// slowConnections begin a request whose head goes on by a byte a minute, and come again when they are cut off.
+// slowConnections begin a request whose head arrives at a byte a minute, and reconnect when they are closed.
 func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
 	n := 1_000
 	if *full {
@@ -90,9 +90,9 @@ func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
 					return
 				}
 				end := context.AfterFunc(ctx, func() { connection.Close() })
-				_, _ = fmt.Fprint(connection, "GET /jobs_status HTTP/1.1\r\nHost: a\r\nX-Slow: ") // an error: it was cut off
+				_, _ = fmt.Fprint(connection, "GET /jobs_status HTTP/1.1\r\nHost: a\r\nX-Slow: ") // fails when it was closed
 				opened()
-				_, _ = connection.Read(make([]byte, 1)) // likewise: before the minute is over
+				_, _ = connection.Read(make([]byte, 1)) // returns early when it was closed
 				end()
 				connection.Close()
 			}
@@ -101,7 +101,7 @@ func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
 	open.Wait()
 }
 
-// manyRequests of one user are under way until the end.
+// manyRequests keeps requests of one user under way until the end.
 func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 	var begun sync.WaitGroup
@@ -121,7 +121,7 @@ func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 				if err != nil {
 					return
 				}
-				_, _ = response.Body.Read(make([]byte, 1)) // the rest is not taken
+				_, _ = response.Body.Read(make([]byte, 1)) // the rest is not read
 				select {
 				case <-ctx.Done():
 				case <-time.After(time.Second):
@@ -133,7 +133,7 @@ func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 	begun.Wait()
 }
 
-// idleStreams are as many as a user may have. Each is told of a list that it never reads.
+// idleStreams opens as many streams as a user may have. Each is sent a list that it never reads.
 func idleStreams(ctx context.Context, t *testing.T, a *attacked) {
 	header := http.Header{"Authorization": {"Bearer " + a.token}}
 	for range 100 {

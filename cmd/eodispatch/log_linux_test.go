@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// terminal opens a pseudo-terminal: what is written to screen can be read from keyboard, as by somebody who sits before it.
+// terminal opens a pseudo-terminal: what is written to screen can be read from keyboard, as by a person in front of it.
 func terminal(t *testing.T) (keyboard, screen *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -52,7 +52,7 @@ func TestServe_LogsAsTextOnATerminal(t *testing.T) {
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
-		go func() { // until the terminal is closed
+		go func() { // ends when the terminal is closed
 			buffer := make([]byte, 4096)
 			for {
 				n, err := keyboard.Read(buffer)
@@ -70,6 +70,6 @@ func TestServe_LogsAsTextOnATerminal(t *testing.T) {
 		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		_ = p.Wait() // what it printed is the test
+		_ = p.Wait() // its output is what is tested
 	}
 }

@@ -17,7 +17,7 @@ func TestNewLog_WritesDurationsWithUnits(t *testing.T) {
 	for format, want := range map[string][]string{
 		"json": {`"took":"1.235s"`, `"paused":"20m0s"`, `"fast":"12µs"`, `"error":"refused"`},
 		"text": {"took=1.235s", "paused=20m0s", "fast=12µs", "error=refused"},
-		"auto": {`"took":"1.235s"`}, // this is no terminal
+		"auto": {`"took":"1.235s"`}, // the buffer is not a terminal
 	} {
 		var out bytes.Buffer
 		newLog(config.Log{Format: format}, &out).Info("x", "took", 1234567890*time.Nanosecond, slog.Group("g", "paused", 20*time.Minute),
@@ -30,7 +30,7 @@ func TestNewLog_WritesDurationsWithUnits(t *testing.T) {
 	}
 }
 
-// A log line's error has the key error in all packages: an operator searches for one word.
+// Log lines use the key "error" for errors in all packages, so that operators can search for one word.
 func TestLogLines_HaveOneKeyForErrors(t *testing.T) {
 	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "log_test.go") {

@@ -17,7 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// screen keeps what is printed, and tells when a text appears.
+// screen keeps the output, and signals when a text appears in it.
 type screen struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -43,7 +43,7 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// shows gives a channel that is closed once the text has appeared.
+// shows returns a channel that is closed once the text has appeared.
 func (s *screen) shows(text string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,12 +69,12 @@ func (s *screen) await(t *testing.T, text string) {
 	}
 }
 
-// testConsole is a console that is told to stop when ctx ends.
+// testConsole returns a console that is signaled to stop when ctx ends.
 func testConsole(ctx context.Context, out io.Writer, environ ...string) console {
 	return console{out, out, environ, func(context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }}
 }
 
-// try runs the program and gives its exit code and what it printed.
+// try runs the program and returns its exit code and its output.
 func try(t *testing.T, environ []string, args ...string) (int, string) {
 	t.Helper()
 	var out screen
@@ -177,14 +177,14 @@ func TestDemoRunsAnotherApplication(t *testing.T) {
 	}
 }
 
-// between gives what stands between two texts, without the spaces around it.
+// between returns the text between two texts, without surrounding blanks.
 func between(text, before, after string) string {
 	_, text, _ = strings.Cut(text, before)
 	text, _, _ = strings.Cut(text, after)
 	return strings.TrimSpace(text)
 }
 
-// configuration is that of a broker for a simulated world, with access shared and open.
+// configuration returns the configuration of a broker for a simulated world, with shared and open access.
 func configuration(t *testing.T, w *simulator.World) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
@@ -250,7 +250,7 @@ func TestDoctorFindsEachFailure(t *testing.T) {
 	}
 }
 
-// TestDoctorTriesExchanges: what is the operator's is found without a user.
+// TestDoctorTriesExchanges: faults of the operator are found without a user.
 func TestDoctorTriesExchanges(t *testing.T) {
 	w := startWorld(t)
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
@@ -281,7 +281,7 @@ platforms:
 	}
 }
 
-// TestDoctorSaysWhatItCannotCheck in place of a plain ok.
+// TestDoctorSaysWhatItCannotCheck, in place of a plain "ok".
 func TestDoctorSaysWhatItCannotCheck(t *testing.T) {
 	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) { return "whether it may", nil }}}
 	if line := diagnose(t.Context(), checks, time.Second)[0].String(); line != "ok   exchange, but not checked: whether it may; see the docs" {
@@ -289,7 +289,7 @@ func TestDoctorSaysWhatItCannotCheck(t *testing.T) {
 	}
 }
 
-// TestDoctorIsBoundedInTime asks a platform that takes connections and never answers.
+// TestDoctorIsBoundedInTime checks a platform that accepts connections and never responds.
 func TestDoctorIsBoundedInTime(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -304,7 +304,7 @@ func TestDoctorIsBoundedInTime(t *testing.T) {
 	}
 }
 
-// deadURL is an address where nobody listens.
+// deadURL returns an address on which nobody listens.
 func deadURL(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -315,7 +315,7 @@ func deadURL(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestBuild_NeedsNoForeignServer starts with every other server down.
+// TestBuild_NeedsNoForeignServer starts the broker while every other server is down.
 func TestBuild_NeedsNoForeignServer(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)

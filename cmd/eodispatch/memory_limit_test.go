@@ -12,14 +12,15 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// TestMemoryLimit: GOMEMLIMIT wins over limits.memory, and that over the container's limit; the collector works towards what was found.
+// TestMemoryLimit: GOMEMLIMIT takes precedence over limits.memory, and that over the container's limit; the garbage collector
+// is set to the result.
 func TestMemoryLimit(t *testing.T) {
 	const mib = 1 << 20
 	container := func() (uint64, error) { return 800 * mib, nil }
 	none := func() (uint64, error) { return 0, errors.New("no limit") }
 	for name, c := range map[string]struct {
 		environ    string
-		collector  int64 // what the runtime took from the environment
+		collector  int64 // set by the runtime from the environment
 		configured config.Size
 		container  func() (uint64, error)
 		want       memoryLimit
@@ -50,7 +51,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit_IsLogged of the real program.
+// TestMemoryLimit_IsLogged by the real program.
 func TestMemoryLimit_IsLogged(t *testing.T) {
 	w := startWorld(t)
 	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_LIMITS_MEMORY=1GiB")...)

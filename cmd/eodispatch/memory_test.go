@@ -33,11 +33,11 @@ func (anyToken) Verify(context.Context, dispatch.Secret) (identity.Caller, error
 
 const (
 	largeJobs = 24
-	largeJob  = 1 << 20 // bytes of its parameters
+	largeJob  = 1 << 20 // bytes of parameters
 )
 
-// withLargeJobs serves so many jobs with large parameters, and a task of as many that share such parameters, and gives the
-// address.
+// withLargeJobs serves so many jobs with large parameters, and a task of as many jobs that share such parameters, and returns
+// the address.
 func withLargeJobs(t *testing.T) string {
 	t.Helper()
 	kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), wallClock{})
@@ -73,7 +73,7 @@ func withLargeJobs(t *testing.T) string {
 	return server.URL
 }
 
-// peak is how much more memory is in use at most while f runs than before.
+// peak returns the maximum of additional memory in use while f runs.
 func peak(f func()) (most int64) {
 	inUse := func() int64 {
 		runtime.GC()
@@ -100,7 +100,8 @@ func peak(f func()) (most int64) {
 	return most
 }
 
-// TestLists_TakeLittleMemory reads lists of 24 MiB in every way, each by four clients at once: whole, they would take more than 100 MiB.
+// TestLists_TakeLittleMemory reads lists of 24 MiB in every way, each with four concurrent clients: complete in memory they
+// would take more than 100 MiB.
 func TestLists_TakeLittleMemory(t *testing.T) {
 	address := withLargeJobs(t)
 	const whole, readers, within = largeJobs * largeJob, 4, 64 << 20
@@ -130,7 +131,7 @@ func TestLists_TakeLittleMemory(t *testing.T) {
 	}
 }
 
-// readAll reads a response, or the first state that a stream tells, and gives its size.
+// readAll reads a response, or the first state of a stream, and returns its size.
 func readAll(ctx context.Context, address, path string) (int64, error) {
 	header := http.Header{"Authorization": {"Bearer any"}}
 	if stream, ok := strings.CutPrefix(path, "ws:"); ok {

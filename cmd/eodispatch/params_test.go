@@ -20,8 +20,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// shapes are the forms of parameter schemas that occur in the field, and what a form builder is told of each: type, options,
-// default, bounds, and whether null is a value. An array of schemas is openEO's alone.
+// shapes lists the forms of parameter schemas in the field, and what a form builder receives for each: type, options, default,
+// bounds, and whether null is a value. Only openEO has arrays of schemas.
 var shapes = []struct{ name, schema, want string }{
 	{"number", `{"type":"number"}`, `double [] null`},
 	{"bounded", `{"type":"number","minimum":0.10,"maximum":100,"default":80.50}`, `double [] 80.50 0.10..100`},
@@ -87,7 +87,7 @@ func services(t *testing.T) *httptest.Server {
 	return s
 }
 
-// anybody is who every token stands for, and has none for platforms.
+// anybody verifies every token as the same user, and has no token for platforms.
 type anybody struct{}
 
 func (anybody) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
@@ -98,7 +98,7 @@ func (anybody) Token(context.Context, dispatch.Account) (dispatch.Token, error) 
 }
 func (anybody) Refused(dispatch.Account, dispatch.Token) {}
 
-// brokerOf is the API over the real broker, engine, store and adapters.
+// brokerOf returns the API over a real broker, engine, store and adapters.
 func brokerOf(t *testing.T, s *httptest.Server) http.Handler {
 	limits := config.PlatformLimits{Jobs: 4, Requests: 2, Send: 5 * time.Second, MinPoll: time.Second}
 	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{
@@ -129,7 +129,7 @@ func post(t *testing.T, h http.Handler, path, body string, status int, into any)
 	}
 }
 
-// protocols are the labels, with the service that has the shapes.
+// protocols lists the labels, with the service that has the shapes.
 func protocols(s *httptest.Server) map[dispatch.Label]string {
 	return map[dispatch.Label]string{
 		dispatch.OpenEO:     `"label":"openeo","service":{"endpoint":"` + s.URL + `","namespace":null,"application":"` + s.URL + `/shapes.json"}`,
@@ -164,7 +164,7 @@ func (d described) String() string {
 	return text
 }
 
-// TestParams_EverySchemaFormIsDescribed asks for the parameters over HTTP, in both protocols.
+// TestParams_EverySchemaFormIsDescribed requests the parameters over HTTP, in both protocols.
 func TestParams_EverySchemaFormIsDescribed(t *testing.T) {
 	s := services(t)
 	h := brokerOf(t, s)
@@ -191,8 +191,7 @@ func TestParams_EverySchemaFormIsDescribed(t *testing.T) {
 	}
 }
 
-// TestParams_WrongValuesAreRefused refuses jobs and tasks over HTTP with all that is wrong, unless the client will not have them
-// checked.
+// TestParams_WrongValuesAreRefused: jobs and tasks are refused with all their faults, unless the client disabled the check.
 func TestParams_WrongValuesAreRefused(t *testing.T) {
 	s := services(t)
 	h := brokerOf(t, s)

@@ -22,8 +22,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// BenchmarkPerformance measures the real program against a simulated platform in this process and prints a table. Both
-// share the machine's cores, so the numbers of the program alone are better.
+// BenchmarkPerformance measures the real program against a simulated platform in this process and prints a table. Both share
+// the machine's cores, so the program alone is faster.
 func BenchmarkPerformance(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -71,7 +71,7 @@ func BenchmarkPerformance(b *testing.B) {
 	row("memory after all that", memory(b, p), "")
 }
 
-// describing is how long it takes to ask for parameters that were asked for before.
+// describing measures requests for parameters that were requested before.
 func describing(b *testing.B, w *simulator.World, c fast) time.Duration {
 	r := ogcRequest(w)
 	body, err := json.Marshal(map[string]any{"label": r.Label, "service": r.Service})
@@ -87,7 +87,7 @@ func describing(b *testing.B, w *simulator.World, c fast) time.Duration {
 	return median(times[1:])
 }
 
-// checking is how long it takes to check the values of a task whose service asks for bounding boxes.
+// checking measures the check of a task's values whose service requires bounding boxes.
 func checking(b *testing.B) time.Duration {
 	d := dispatch.Dimension{Name: "extent"}
 	for i := range 10_000 {
@@ -104,7 +104,7 @@ func checking(b *testing.B) time.Duration {
 	return time.Since(begin)
 }
 
-// benchmarked is the environment of a broker whose limits do not limit.
+// benchmarked is the environment of a broker with very high limits.
 func benchmarked(w *simulator.World) []string {
 	known := w.Credentials
 	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
@@ -120,7 +120,7 @@ func ogcBody(w *simulator.World) []byte {
 	return body
 }
 
-// startTime is from the start of the process to its first answer.
+// startTime returns the time from the start of the process to its first response.
 func startTime(b *testing.B, w *simulator.World) time.Duration {
 	var times []time.Duration
 	for range 9 {
@@ -142,7 +142,7 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// memory is the resident size of a program, from the kernel.
+// memory returns the resident size of a program, from the kernel.
 func memory(b *testing.B, p *executable.Program) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil {
@@ -155,7 +155,7 @@ func memory(b *testing.B, p *executable.Program) string {
 	return fmt.Sprintf("%.1f MB", kilobytes/1000)
 }
 
-// fast is a client that keeps as many connections as there are callers.
+// fast is a client with as many connections as there are callers.
 type fast struct{ client }
 
 var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
@@ -192,7 +192,7 @@ func must(b *testing.B, request *http.Request, into any) {
 	}
 }
 
-// rate is how many calls a second so many clients make, over three seconds.
+// rate returns how many calls a second so many clients make, over three seconds.
 func rate(b *testing.B, clients int, call func()) float64 {
 	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
 	defer cancel()
@@ -211,8 +211,8 @@ func rate(b *testing.B, clients int, call func()) float64 {
 	return float64(calls.Load()) / time.Since(begin).Seconds()
 }
 
-// overhead compares posting a job to the broker with executing it at the platform, one after the other, when the platform
-// takes 20 ms to answer.
+// overhead compares posting a job to the broker with executing it at the platform directly, one after the other, when the
+// platform takes 20 ms to respond.
 func overhead(b *testing.B, w *simulator.World, c fast) (broker, bare time.Duration) {
 	w.OGC.Faults.Set(simulator.Fault{Route: "POST /processes/{id}/execution", Latency: 20 * time.Millisecond})
 	defer w.OGC.Faults.Set()

@@ -81,7 +81,7 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 			p := startProgram(t, with(first)...)
 			alice := signedIn(t, w, p.Address)
 			if page := agree(t, alice, "alice"); !strings.Contains(page, "Your jobs keep running after you sign out") {
-				t.Fatalf("no leave:\n%s", page)
+				t.Fatalf("no permission:\n%s", page)
 			}
 			job, span := openEORequest(w), json.RawMessage(demoSpan)
 			job.Parameters = json.RawMessage(`{"spatial_extent": ` + demoArea + `}`)

@@ -64,7 +64,7 @@ type cluster struct {
 
 	mu       sync.Mutex
 	replicas int
-	flying   [accounts + 1]map[int]int // requests being answered, by replica
+	pending  [accounts + 1]map[int]int // requests being answered, by replica
 	served   [accounts + 1][]served
 	refused  int
 }
@@ -79,8 +79,8 @@ func newCluster(t *testing.T, s size) *cluster {
 	for i := range c.platforms {
 		c.platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: c.run, Slots: slots}}
 	}
-	for i := range c.flying {
-		c.flying[i] = map[int]int{}
+	for i := range c.pending {
+		c.pending[i] = map[int]int{}
 	}
 	return c
 }
@@ -155,17 +155,17 @@ func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for other, n := range c.flying[platform] {
+	for other, n := range c.pending[platform] {
 		if other != replica && n > 0 {
 			c.t.Errorf("%s %s of replica %d meets a request of replica %d", r.Method, r.URL.Path, replica, other)
 		}
 	}
-	c.flying[platform][replica]++
+	c.pending[platform][replica]++
 	c.served[platform] = append(c.served[platform], served{replica, time.Now()})
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.flying[platform][replica]--
+		c.pending[platform][replica]--
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// stage is a broker with its HTTP interface and SQLite, and a platform of each protocol, in a time of their own.
+// stage is a broker with its HTTP interface and SQLite, and a platform of each protocol, on a fake clock.
 type stage struct {
 	*testing.T
 	openEO  *simulator.OpenEO
@@ -35,14 +35,14 @@ type stage struct {
 	broker  *dispatch.Broker
 	handler api.API
 
-	request     string // what a client sends to have a job run
-	platform    server // where it runs
+	request     string // body of the request that submits the job
+	platform    server // the platform of the job
 	faults      *simulator.Faults
 	oracle      *simulator.Oracle
 	inMemory    bool          // without SQLite
 	atLeastOnce bool          // see dispatch.Backend
 	giveUp      time.Duration // see dispatch.Timing.GiveUpAfter
-	job         int64         // that is watched, if it is not the task
+	job         int64         // the watched job, if it is not the task
 	task        int64
 }
 
@@ -61,10 +61,10 @@ const (
 			"service": {"endpoint": "http://ogc.example", "application": "ndvi"}}`
 )
 
-// life is how the jobs of a platform fare that behaves well.
+// life is the life of jobs at a correct platform.
 var life = simulator.Life{Queue: time.Minute, Run: 10 * time.Minute}
 
-// with gives a stage whose jobs run at one of the platforms.
+// with returns a stage whose jobs run at one of the platforms.
 func with(t *testing.T, protocol string) *stage {
 	s := &stage{T: t, openEO: &simulator.OpenEO{Open: true, Life: life}, ogc: &simulator.OGC{Life: life}}
 	s.request, s.platform, s.faults, s.oracle = openEORequest, s.openEO, &s.openEO.Faults, &s.openEO.Oracle
@@ -74,7 +74,7 @@ func with(t *testing.T, protocol string) *stage {
 	return s
 }
 
-// open lets the broker work; what it gives ends that.
+// open starts the broker; end stops it.
 func (s *stage) open() (end func()) {
 	var servers sync.WaitGroup
 	lines := map[string]*line{"openeo.example:80": newLine(), "ogc.example:80": newLine()}
@@ -104,7 +104,7 @@ func (s *stage) open() (end func()) {
 	}
 }
 
-// keep gives the database: SQLite, or what is agreed to be its equal and takes less time.
+// keep returns the database: SQLite, or the store in memory, which takes less time.
 func (s *stage) keep() (kept dispatch.Store, forget func()) {
 	if s.inMemory {
 		return conformance.NewMemStore(conformance.WallClock{}), func() {}
@@ -129,7 +129,7 @@ func (anybody) Verify(context.Context, dispatch.Secret) (identity.Caller, error)
 	return identity.Caller{User: "https://idp.example ann", Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// line is the way to one server, without a network.
+// line is an in-memory connection to one server.
 type line struct {
 	calls chan net.Conn
 	once  sync.Once
@@ -162,7 +162,7 @@ func (l *line) Accept() (net.Conn, error) {
 func (l *line) Close() error   { l.once.Do(func() { close(l.cut) }); return nil }
 func (l *line) Addr() net.Addr { return &net.UnixAddr{Name: "line", Net: "unix"} }
 
-// shown is what GET /unit_jobs/{id} tells.
+// shown is the response of GET /unit_jobs/{id}.
 type shown struct {
 	ID        int64  `json:"id"`
 	Status    string `json:"status"`
@@ -184,7 +184,7 @@ func (j shown) ended() bool {
 	return j.Status == "finished" || j.Status == "failed" || j.Status == "canceled"
 }
 
-// ask sends a request as the one user, and reads the answer into v.
+// ask sends a request as the only user, and decodes the response into v.
 func (s *stage) ask(want int, method, path, body string, v any) {
 	s.Helper()
 	r := httptest.NewRequestWithContext(s.Context(), method, path, strings.NewReader(body))
@@ -200,7 +200,7 @@ func (s *stage) ask(want int, method, path, body string, v any) {
 	}
 }
 
-// submit has the job run that is watched from then on, and gives what is told of it at first.
+// submit submits the job to be watched and returns the first response.
 func (s *stage) submit() shown {
 	s.Helper()
 	var first shown
@@ -216,7 +216,7 @@ func (s *stage) read() shown {
 	return now
 }
 
-// readTask gives how many jobs of the task stand how, and the jobs.
+// readTask returns the number of the task's jobs by status, and the jobs.
 func (s *stage) readTask() (counts map[string]int, jobs []shown) {
 	s.Helper()
 	var now struct {
@@ -227,7 +227,7 @@ func (s *stage) readTask() (counts map[string]int, jobs []shown) {
 	return now.Counts, now.Jobs
 }
 
-// submitTask has the job run for each of six areas.
+// submitTask submits a task over six areas.
 func (s *stage) submitTask() {
 	s.Helper()
 	var request struct {
@@ -248,7 +248,7 @@ func (s *stage) submitTask() {
 	s.task = int64(task["id"].(float64))
 }
 
-// refs are the platform's names of what is watched.
+// refs returns the platform's ids of the watched jobs.
 func (s *stage) refs() (refs []string) {
 	s.Helper()
 	if s.task == 0 {
@@ -268,7 +268,7 @@ func (s *stage) results() json.RawMessage {
 	return results
 }
 
-// others has somebody else create jobs at the openEO platform.
+// others creates jobs of another client at the openEO platform.
 func (s *stage) others(n int) {
 	for range n {
 		r := httptest.NewRequest("POST", "http://openeo.example/openeo/1.2/jobs", strings.NewReader(
