@@ -25,7 +25,7 @@ func TestVault_PrintsKeys(t *testing.T) {
 	}
 }
 
-// TestVault_Rotation meets a grant that no key opens: it must say so, and leave it as it is.
+// TestVault_Rotation meets a grant that no key opens: it must say so, and keep it unchanged.
 func TestVault_Rotation(t *testing.T) {
 	w := startWorld(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
@@ -114,7 +114,7 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 			}
 			p.Stop(t)
 			if code, printed := try(t, with(named("third"), second), "vault", "rotate"); code != exitDone || printed != "encrypted 1 grants with the first key\n" {
-				t.Errorf("the leave was lost: exit %d:\n%s", code, printed)
+				t.Errorf("the permission was lost: exit %d:\n%s", code, printed)
 			}
 		})
 	}
