@@ -18,12 +18,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 
-// wall is the time of day, or that of a bubble.
+// wall is the real time, or that of a bubble.
 type wall struct{}
 
 func (wall) Now() time.Time { return time.Now() }
 
-// starting runs engines with the hints that a process gets.
+// starting runs engines with the notifier of a process.
 func starting(hints func() engine.Notifier) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 	return func(ctx context.Context, s dispatch.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Notifier: hints()})

@@ -17,7 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// process hears on a channel what others tell. It is listening when process returns.
+// process receives, on a channel, what other processes send. It is listening when process returns.
 func process(t *testing.T, url string) (*engine.Postgres, <-chan engine.Notification) {
 	t.Helper()
 	p := engine.NewPostgres(url, slog.New(slog.DiscardHandler))
@@ -43,7 +43,7 @@ func hear(t *testing.T, heard <-chan engine.Notification) engine.Notification {
 	}
 }
 
-// collect hears until every id was saved and every account woken.
+// collect receives until every id was saved and every account woken.
 func collect(t *testing.T, heard <-chan engine.Notification, woken []dispatch.Account, saved []dispatch.JobID, shown []dispatch.UserID) {
 	t.Helper()
 	accounts, jobs, users := map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
@@ -84,7 +84,7 @@ func TestPostgres_NotifiesOtherProcesses(t *testing.T) {
 	var woken []dispatch.Account
 	var saved []dispatch.JobID
 	var shown []dispatch.UserID
-	for i := range 3000 { // much more than a notification takes
+	for i := range 3000 { // much more than fits into a notification
 		woken = append(woken, dispatch.Account(fmt.Sprintf("p/https://idp.example/realms/%s \"é\" %d", strings.Repeat("x", i%50), i)))
 		saved = append(saved, dispatch.JobID(1e15+i))
 		shown = append(shown, dispatch.UserID(fmt.Sprintf("https://idp.example/realms/a \"%d\"", i)))
@@ -104,10 +104,10 @@ func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 	one, _ := process(t, url)
 	_, heard := process(t, url)
 	postgres.Exec(t, url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 { // once it listens again: look, for what was missed
+	if n := hear(t, heard); len(n.Woken)+len(n.Saved)+len(n.Shown) > 0 { // once it listens again: read everything, for what was missed
 		t.Errorf("heard %v", n)
 	}
-	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}}) // into a connection that is gone: it is sent over the next
+	one.Notify(engine.Notification{Woken: []dispatch.Account{"p/shared"}}) // the connection is gone: it is sent over the next one
 	for {
 		switch n := hear(t, heard); {
 		case len(n.Woken) == 1 && n.Woken[0] == "p/shared":
@@ -118,8 +118,8 @@ func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 	}
 }
 
-// TestPostgres_PollsBehindAPooler: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is said once, and
-// the process is told to look every 2 seconds.
+// TestPostgres_PollsBehindAPooler: behind a pooler in transaction mode LISTEN succeeds, and nothing arrives. That is logged
+// once, and the process polls every 2 seconds.
 func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.Database(t))
@@ -142,7 +142,7 @@ func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	}
 }
 
-// TestPostgres_ReconnectsToASilentServer: the connections pass nothing any more, and are not closed. Others are made.
+// TestPostgres_ReconnectsToASilentServer: the connections forward nothing any more, and are not closed. New ones are opened.
 func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
@@ -166,7 +166,7 @@ func TestPostgres_ReconnectsToASilentServer(t *testing.T) {
 	}
 }
 
-// TestPostgres_LogsARefusingServerOnce: a standby takes connections, and refuses each notification.
+// TestPostgres_LogsARefusingServerOnce: a standby accepts connections, and refuses each notification.
 func TestPostgres_LogsARefusingServerOnce(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
@@ -193,7 +193,7 @@ func TestPostgres_IgnoresPoolSettings(t *testing.T) {
 	collect(t, heard, []dispatch.Account{"p/shared"}, nil, nil)
 }
 
-// lines is what was logged.
+// lines is the log.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -211,8 +211,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A wake in a process that is full starts a visit in another, and one for an account that is visited there reaches the
-// visit.
+// A wake in a process without room starts a visit in another, and one for an account that is visited there reaches the visit.
 func TestEngine_WakesOtherProcesses(t *testing.T) {
 	url := postgres.Database(t)
 	hints := func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }
@@ -245,7 +244,7 @@ func TestEngine_WakesOtherProcesses(t *testing.T) {
 	until(t, func() { full.Tell([]dispatch.JobID{4, 5}, nil) }, saved, func(ids []dispatch.JobID) bool { return len(ids) == 2 })
 }
 
-// until tells again and again, since what is told before the other listens is lost, until what is wanted was heard.
+// until sends repeatedly, since what is sent before the other process listens is lost, until the expected notification arrived.
 func until[T any](t *testing.T, tell func(), heard <-chan T, wanted func(T) bool) {
 	t.Helper()
 	end := time.After(20 * time.Second)
@@ -297,7 +296,7 @@ func TestEngine_LimitsVisits(t *testing.T) {
 	})
 }
 
-// flaky is a store that does not answer at first.
+// flaky is a store that does not respond at first.
 type flaky struct {
 	dispatch.Store
 	failures int

@@ -35,7 +35,7 @@ func (s *panicking) Serve(ctx context.Context, platforms []string) error {
 	return s.Store.Serve(ctx, platforms)
 }
 
-// TestRun_SurvivesPanics of the store and of visits, logs them with their stacks, and goes on.
+// TestRun_SurvivesPanics of the store and of visits: it logs them with their stacks, and continues.
 func TestRun_SurvivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := conformance.NewMemStore(wall{})
@@ -51,7 +51,7 @@ func TestRun_SurvivesPanics(t *testing.T) {
 			if visits.Add(1) == 1 {
 				panic("visit")
 			}
-			const seen = 1 // wake, of the job that was accepted
+			const seen = 1 // the wake of the accepted job
 			return mem.Release(ctx, l, seen, time.Time{})
 		}
 		e := engine.New(engine.Config{Store: s, Visit: visit, Log: slog.New(slog.NewTextHandler(&log, nil)), Platforms: []string{"p"}, Notifier: quiet{}})
@@ -72,7 +72,7 @@ func TestRun_SurvivesPanics(t *testing.T) {
 	})
 }
 
-// quiet are hints of nobody.
+// quiet is a notifier without other processes.
 type quiet struct{}
 
 func (quiet) Notify(engine.Notification) {}

@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// deaf are hints that never arrive.
+// deaf is a notifier whose notifications never arrive.
 type deaf struct{}
 
 func (deaf) Notify(engine.Notification)                           {}
@@ -27,7 +27,7 @@ func wake(t *testing.T, s dispatch.Store, a dispatch.Account) {
 	}
 }
 
-// visited counts visits by platform; each takes as long as its platform does.
+// visited counts visits by platform; each takes as long as its platform.
 type visited struct {
 	store dispatch.Store
 	takes map[string]time.Duration
@@ -51,7 +51,7 @@ func (v *visited) visit(ctx context.Context, l dispatch.Lease) error {
 	return v.store.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
 }
 
-// ended is how many visits of a platform have ended.
+// ended returns how many visits of a platform have ended.
 func (v *visited) ended(platform string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,7 +73,7 @@ func run(t *testing.T, c engine.Config) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// A platform that does not answer, with more accounts than there can be visits, does not delay another's.
+// A platform that does not respond, with more accounts than there can be visits, does not delay another platform.
 func TestEngine_SilentPlatformDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
@@ -100,8 +100,8 @@ func TestEngine_SilentPlatformDelaysNoOther(t *testing.T) {
 	})
 }
 
-// During a rolling change of the configuration a process that does not know a new platform leaves its accounts alone. When no
-// process has served the platform for some minutes, it visits them, so that their jobs say so.
+// During a rolling change of the configuration a process that does not know a new platform leaves its accounts to others. When
+// no process has served the platform for some minutes, it visits them, so that their jobs show that.
 func TestEngine_LeavesUnknownPlatformsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})
@@ -136,7 +136,7 @@ func TestEngine_LeavesUnknownPlatformsToOthers(t *testing.T) {
 	})
 }
 
-// A process that is alone says at once that a platform is not configured any more.
+// A single process marks jobs of an unknown platform at once.
 func TestEngine_LoneProcessVisitsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := conformance.NewMemStore(wall{})

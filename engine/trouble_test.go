@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// gone is a store that gives out no accounts and notes nothing while it is away.
+// gone is a store that leases no accounts and stores nothing while it is unavailable.
 type gone struct {
 	dispatch.Store
 	away atomic.Bool
@@ -36,8 +36,8 @@ func (g *gone) Serve(ctx context.Context, platforms []string) error {
 	return g.Store.Serve(ctx, platforms)
 }
 
-// TestEngine_LogsAnOutageOncePerMinute: the store fails each attempt for ten minutes, twice. Each of the two operations that are attempted once a second
-// is in the log when it begins to fail, once a minute while that lasts, and when it is over.
+// TestEngine_LogsAnOutageOncePerMinute: the store fails each attempt for ten minutes, twice. Each of the two operations that
+// are attempted once a second is logged when it begins to fail, once a minute while it fails, and when it works again.
 func TestEngine_LogsAnOutageOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -14,11 +14,11 @@ func TestStore_SQLiteAgreesWithTheModel(t *testing.T) {
 }
 
 func TestStore_PostgreSQLAgreesWithTheModel(t *testing.T) {
-	histories(t, "8") // each makes a database
+	histories(t, "8") // each creates a database
 	conformance.TestAgreement(t, postgresql, model)
 }
 
-// histories says how many random ones a test tries.
+// histories sets how many random histories a test tries.
 func histories(t *testing.T, n string) {
 	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()
@@ -35,7 +35,7 @@ func model(*testing.T) conformance.Database {
 	return conformance.Database{Open: same, Restart: same, Pass: c.pass}
 }
 
-// memory is SQLite without the disk, which would make a hundred histories slow.
+// memory is SQLite without a disk, which would make a hundred histories slow.
 func memory(t *testing.T) conformance.Database {
 	c := &clock{now: start}
 	s := open(t, "sqlite::memory:", c)

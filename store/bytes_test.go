@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestMigration_CountsBytesOfExistingJobs: the migration counts the requests of the jobs that an earlier version kept.
+// TestMigration_CountsBytesOfExistingJobs: the migration counts the requests of jobs stored by an earlier version.
 func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 	text, err := os.ReadFile("migrations/00025_bytes.sql")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 	}
 }
 
-// heldBytes are those of the requests of ann's jobs that have not ended.
+// heldBytes returns the bytes of the requests of ann's unfinished jobs.
 func heldBytes(t *testing.T, s dispatch.Store) int64 {
 	t.Helper()
 	standings, err := s.Standings(t.Context(), "ann", []dispatch.Account{""}, nil)

@@ -19,8 +19,8 @@ func LimitPages(t *testing.T, s *Store, pages int) {
 	}
 }
 
-// InVisit runs f between two statements of a transaction that locks the row of an account. As in a process that is frozen, no
-// deadline of the program's ends it.
+// InVisit runs f between two statements of a transaction that locks the row of an account. As in a frozen process, no deadline
+// of the program ends it.
 func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) error {
 	lock := "UPDATE accounts SET due = due WHERE id = $1"
 	return fail("InVisit", s.once(ctx, s.visit, func(q tx, _ int64) error {
@@ -33,7 +33,7 @@ func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) 
 	}))
 }
 
-// Count counts the queries of a store that nobody uses yet, and its transactions; those of PostgreSQL read the clock besides.
+// Count counts the queries and transactions of a store that is not in use yet. Transactions on PostgreSQL also read the clock.
 func Count(s *Store) (queries, transactions *atomic.Int64) {
 	queries, transactions = new(atomic.Int64), new(atomic.Int64)
 	adapt, now := s.adapt, s.now

@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestAccept_SkipsIDsInUse: the counter of ids is behind, as after a failover that lost commits, for the next process as
-// for one that has ids in memory. Nobody is refused for it.
+// TestAccept_SkipsIDsInUse: the counter of ids is behind, as after a failover that lost commits, both for the next process and
+// for one with reserved ids. No request is refused because of that.
 func TestAccept_SkipsIDsInUse(t *testing.T) {
 	const back = `UPDATE ids SET last = 0`
 	file, server := filepath.Join(t.TempDir(), "d.db"), postgres.Database(t)
@@ -37,7 +37,7 @@ func TestAccept_SkipsIDsInUse(t *testing.T) {
 	}
 }
 
-// accept keeps a job, and a task of 40, whose ids must be new.
+// accept stores a job, and a task of 40, whose ids must be new.
 func accept(t *testing.T, s *store.Store, given map[dispatch.JobID]bool) {
 	t.Helper()
 	for n, task := range map[int]*dispatch.Task{1: nil, 40: {Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}} {

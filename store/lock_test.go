@@ -12,7 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestLock_ExcludesOtherProcesses, which are stores of their own here, from one name and from no other.
+// TestLock_ExcludesOtherProcesses, here other stores, from one name and from no other.
 func TestLock_ExcludesOtherProcesses(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second := open(t, dsn, nil), open(t, dsn, nil)
@@ -58,7 +58,7 @@ func awaitWaiter(t *testing.T, dsn string) {
 		PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$`)
 }
 
-// TestLock_EndsWithItsConnection: a process that ends leaves its locks.
+// TestLock_EndsWithItsConnection: a process that ends releases its locks.
 func TestLock_EndsWithItsConnection(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second := open(t, dsn, nil), open(t, dsn, nil)
@@ -76,7 +76,7 @@ func TestLock_EndsWithItsConnection(t *testing.T) {
 	unlock() // late, and without effect
 }
 
-// TestLock_UnderLoad: however many wait, one holds it, and what keeps leases is not held up.
+// TestLock_UnderLoad: of many callers one holds the lock, and renewals of leases are not delayed.
 func TestLock_UnderLoad(t *testing.T) {
 	dsn := postgres.Database(t)
 	stores := []interface {
@@ -106,7 +106,7 @@ func TestLock_UnderLoad(t *testing.T) {
 	}
 }
 
-// TestLock_OnSQLite excludes nothing: there is one process, which keeps itself in order.
+// TestLock_OnSQLite excludes nothing: there is only one process.
 func TestLock_OnSQLite(t *testing.T) {
 	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), &clock{now: start})
 	for range 2 {
@@ -116,7 +116,7 @@ func TestLock_OnSQLite(t *testing.T) {
 	}
 }
 
-// TestLock_WithoutDatabase says that it may work later.
+// TestLock_WithoutDatabase returns a temporary error.
 func TestLock_WithoutDatabase(t *testing.T) {
 	s := open(t, postgres.Database(t), nil)
 	if err := s.Close(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// TestSQLite_FilesAreTheOwnersOnly: also those that an earlier version made for everybody to read.
+// TestSQLite_FilesAreTheOwnersOnly, including files that an earlier version made readable for everybody.
 func TestSQLite_FilesAreTheOwnersOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.db")
 	for _, made := range []string{"new", "open to all"} {

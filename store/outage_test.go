@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestDeadlines_SilentServer: connections that pass nothing any more, while new ones work. Every call returns within the
-// bound of a statement, also when its context has none, and soon all work again.
+// TestDeadlines_SilentServer: existing connections forward nothing any more, while new ones work. Every call returns within the
+// limit of a statement, even if its context has none, and soon all calls work again.
 func TestDeadlines_SilentServer(t *testing.T) {
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	s := open(t, proxy.URL, nil)
@@ -68,8 +68,8 @@ func TestDeadlines_SilentServer(t *testing.T) {
 	t.Logf("all work after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// TestDeadlines_TransactionOfALostProcessEnds: a process is frozen, or cut off without a reset, between two statements of a
-// transaction that has locked an account. Another takes the account within 20 s.
+// TestDeadlines_TransactionOfALostProcessEnds: a process is frozen, or disconnected without a reset, between two statements of
+// a transaction that has locked an account. Another process leases the account within 20 s.
 func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	t.Parallel()
 	dsn := postgres.Database(t)
@@ -99,7 +99,7 @@ func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	}
 }
 
-// TestDeadlines_ResumedProcessSeesItsTransactionEnded, as of any fault of the database.
+// TestDeadlines_ResumedProcessSeesItsTransactionEnded, with the error of a failed database.
 func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Database(t), nil)
@@ -112,7 +112,7 @@ func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	}
 }
 
-// leased gives the lease of an account with a job.
+// leased returns the lease of an account with a job.
 func leased(t *testing.T, s *store.Store) dispatch.Lease {
 	t.Helper()
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err != nil {
@@ -125,7 +125,7 @@ func leased(t *testing.T, s *store.Store) dispatch.Lease {
 	return leases[0]
 }
 
-// useAll makes the connections that a store keeps.
+// useAll opens the connections that a store keeps.
 func useAll(t *testing.T, s *store.Store) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -144,7 +144,7 @@ func useAll(t *testing.T, s *store.Store) {
 	all.Wait()
 }
 
-// TestDeadlines_ServerAcceptsButNeverAnswers is given up within connect_timeout, by a store that is opened too.
+// TestDeadlines_ServerAcceptsButNeverAnswers: also when a store is opened, the connection is given up within connect_timeout.
 func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	proxy.Silence(true)
@@ -155,8 +155,8 @@ func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 	}
 }
 
-// TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait; reads, visits,
-// other users' submits and Ping do not.
+// TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait; reads,
+// visits, other users' submits and Ping do not.
 func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 	dsn := postgres.Database(t)
 	s, other := open(t, dsn, nil), open(t, dsn, nil)
@@ -189,7 +189,7 @@ func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 	unlock()
 }
 
-// TestPools_VisitsDoNotQueueBehindClients: eight tasks of 10,000 jobs are accepted at once, and agendas are read meanwhile.
+// TestPools_VisitsDoNotQueueBehindClients: eight tasks of 10,000 jobs are accepted concurrently, while agendas are read.
 func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 	s := open(t, postgres.Database(t), nil)
 	leased(t, s)
@@ -222,13 +222,13 @@ func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	// A machine that is busy delays a few; behind the clients nearly all would wait for seconds.
+	// A busy machine delays a few; behind the clients nearly all would wait for seconds.
 	if most := took[len(took)*9/10]; most > time.Second {
 		t.Errorf("one of ten agendas took %v or longer, of %d", most, len(took))
 	}
 }
 
-// TestPools_LeaveAReadOnlyServer is left: its connections are thrown away, and new ones are made.
+// TestPools_LeaveAReadOnlyServer: its connections are dropped, and new ones are opened.
 func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 	dsn := postgres.Database(t)
 	proxy := postgres.NewProxy(t, dsn)
@@ -237,7 +237,7 @@ func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 	name := dsn[strings.LastIndex(dsn, "/")+1:]
 	name, _, _ = strings.Cut(name, "?")
 	postgres.Exec(t, dsn, `ALTER DATABASE `+name+` SET default_transaction_read_only = on`)
-	proxy.Cut() // the next connections are to a server that cannot write
+	proxy.Cut() // the next connections lead to a server that cannot write
 	deadline := time.Now().Add(10 * time.Second)
 	var err error
 	for !strings.Contains(fmt.Sprint(err), "25006") && time.Now().Before(deadline) {
@@ -247,7 +247,7 @@ func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	postgres.Exec(t, strings.Replace(dsn, name, "postgres", 1), `ALTER DATABASE `+name+` SET default_transaction_read_only = off`)
-	for range 3 { // a connection that was in use meanwhile may be met once
+	for range 3 { // a connection that was in use meanwhile may fail once
 		if _, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err == nil {
 			return
 		}

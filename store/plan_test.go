@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// SQLite chooses an index without having counted the rows. What is asked at each look of a user must not walk all that the
-// user ever had.
+// SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user ever had.
 func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), nil)
 	if err != nil {
@@ -47,7 +46,7 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 
 var numbered = regexp.MustCompile(`\$(\d+)`)
 
-// planOf is how SQLite carries out a query, whatever it is about.
+// planOf returns SQLite's plan of a query, for any arguments.
 func planOf(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	names := map[string]bool{}

@@ -40,7 +40,7 @@ func TestStore_ReconnectsAfterARestart(t *testing.T) {
 	s := open(t, url, nil)
 	cut := `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
 	postgres.Exec(t, url, cut)
-	for range 20 { // connections that were cut are found out by using them
+	for range 20 { // closed connections are detected by using them
 		_, err := s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1))
 		if err == nil {
 			return

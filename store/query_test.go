@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// SQLite plans a statement anew at each execution if its limit is a bare argument: two thirds of a look at an agenda.
+// SQLite plans a statement again at each execution if its limit is a bare argument, which takes two thirds of the time of an
+// agenda.
 func TestQueries_CastTheirLimits(t *testing.T) {
 	text, err := os.ReadFile("query.sql")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestOpen_RefusesANewerSchema, with the version of the program that is needed.
+// TestOpen_RefusesANewerSchema, and names the required version of the program.
 func TestOpen_RefusesANewerSchema(t *testing.T) {
 	const newer = `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, TRUE)`
 	file := filepath.Join(t.TempDir(), "d.db")
@@ -40,7 +40,7 @@ func TestOpen_RefusesANewerSchema(t *testing.T) {
 	}
 }
 
-// TestCursorKey_IsSharedByAllProcesses: the same for all who use it, and no other's.
+// TestCursorKey_IsSharedByAllProcesses: the key is the same for all who use the database, and differs between databases.
 func TestCursorKey_IsSharedByAllProcesses(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:", &clock{now: start}).CursorKey()

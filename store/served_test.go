@@ -16,8 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// instant is a platform that answers a submission with the result, and notes in which order jobs came. At some of them it stops
-// until it is told to go on.
+// instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it stops
+// until it is told to continue.
 type instant struct {
 	stops []int
 	stop  chan struct{}
@@ -59,7 +59,7 @@ func (p *instant) reached(t *testing.T) {
 	}
 }
 
-// taken gives the titles of the tasks whose jobs came, in order.
+// taken returns the titles of the tasks whose jobs were submitted, in order.
 func (p *instant) taken() (titles []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error)
 }
 func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
 
-// replica is a broker at one slot of a platform. It visits accounts once it runs.
+// replica is a broker with one slot at a platform. It visits accounts once it runs.
 type replica struct {
 	*dispatch.Broker
 	stop func()
@@ -94,7 +94,7 @@ func (r *replica) run() *replica {
 	return r
 }
 
-// submit keeps a task and gives the places in the queue that its jobs are told.
+// submit submits a task and logs the queue positions of its jobs.
 func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int) dispatch.TaskID {
 	t.Helper()
 	values := slices.Repeat([]json.RawMessage{json.RawMessage("1")}, jobs)
@@ -106,7 +106,7 @@ func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int
 	return task.ID
 }
 
-// places are the queue positions of a task's jobs.
+// places returns the queue positions of a task's jobs.
 func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (places []int) {
 	t.Helper()
 	_, jobs, err := conformance.Task(t.Context(), r.Broker, u, id, dispatch.AsKnown)
@@ -144,8 +144,8 @@ func TestTurns_UsersAreServedInTurn(t *testing.T) {
 	})
 }
 
-// servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas come and go and a newcomer
-// submits a single job. Each user is served once in each round, in the order in which they came, as their jobs were told.
+// servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas start and stop and a
+// newcomer submits a single job. Each user is served once per round, in the order of arrival, as the queue positions said.
 func servesInTurn(t *testing.T, db conformance.Database) {
 	const users, each = 100, 3
 	p := &instant{stops: []int{120, 180, 240, users*each + each + 1}, stop: make(chan struct{})}
@@ -154,7 +154,7 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 	var came, want []string
 	tasks := map[string]dispatch.TaskID{}
 	for i := range users {
-		u := fmt.Sprintf("user%03d", (i*37+50)%users) // not by the alphabet
+		u := fmt.Sprintf("user%03d", (i*37+50)%users) // not in alphabetical order
 		came, tasks[u] = append(came, u), one.submit(t, dispatch.UserID(u), u, each)
 	}
 	one.submit(t, dispatch.UserID(came[7]), "second", each)

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// Many waiting jobs must not slow the look at what is next. The bound leaves room for the race detector and for a
-// machine that does other things; BenchmarkAgenda has the figures.
+// Many waiting jobs must not slow down the agenda. The limit allows for the race detector and a busy machine; BenchmarkAgenda
+// has the figures.
 func TestSpeed_ManyJobs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		fill(t, s, 1)
@@ -20,7 +20,7 @@ func TestSpeed_ManyJobs(t *testing.T) {
 	})
 }
 
-// BenchmarkAgenda looks at an account with 100,000 waiting jobs.
+// BenchmarkAgenda reads the agenda of an account with 100,000 waiting jobs.
 func BenchmarkAgenda(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 10)
@@ -30,7 +30,7 @@ func BenchmarkAgenda(b *testing.B) {
 	})
 }
 
-// BenchmarkPerformanceOfManyLines looks at an account at which 1,000 users wait, each of whom was served before.
+// BenchmarkPerformanceOfManyLines reads the agenda of an account at which 1,000 users wait, each of whom was served before.
 func BenchmarkPerformanceOfManyLines(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		const users = 1000
@@ -55,7 +55,7 @@ func BenchmarkPerformanceOfManyLines(b *testing.B) {
 	})
 }
 
-// serveEach begins one job of each line of an account.
+// serveEach submits one job of each line of an account.
 func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	b.Helper()
 	leases, _, err := s.Dequeue(b.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Hour)
@@ -81,7 +81,8 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	}
 }
 
-// eachDatabase also gives a way to let the server count its rows, as it does by itself within a minute of such a change.
+// eachDatabase also returns a function that makes the server count its rows, as it does by itself within a minute of such a
+// change.
 func eachDatabase[T interface {
 	testing.TB
 	Run(string, func(T)) bool
@@ -95,7 +96,7 @@ func eachDatabase[T interface {
 	})
 }
 
-// many is a quota that nothing reaches, so that everything is counted.
+// many is a quota that is never reached, so that everything is counted.
 var many = dispatch.Quota{Live: 1 << 40, Daily: 1 << 40}
 
 // fill accepts tasks of 10,000 jobs.
@@ -115,7 +116,7 @@ func fill(t testing.TB, s dispatch.Store, tasks int) {
 	}
 }
 
-// look looks at an account as a visit does, n times.
+// look reads the agenda of an account n times, as visits do.
 func look(t testing.TB, s dispatch.Store, n int) {
 	t.Helper()
 	began := time.Now()
@@ -135,7 +136,7 @@ func look(t testing.TB, s dispatch.Store, n int) {
 	}
 }
 
-// BenchmarkSave keeps what a listing said about 1,000 jobs.
+// BenchmarkSave saves the statuses of a listing of 1,000 jobs.
 func BenchmarkSave(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 1)
@@ -144,7 +145,7 @@ func BenchmarkSave(b *testing.B) {
 			b.Fatal(err)
 		}
 		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 1000)
-		for n := 0; err == nil && n < 2; n++ { // as jobs that have started
+		for n := 0; err == nil && n < 2; n++ { // as started jobs
 			for i := range jobs {
 				jobs[i].Phase, jobs[i].Status, jobs[i].Ref.ID = dispatch.Started, dispatch.Running, jobs[i].Tag("x")
 			}

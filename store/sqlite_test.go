@@ -18,8 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// TestOtherProcess is not a test of its own: it is what a second process does that a test starts. It opens the file that
-// the environment names, says how that went, and keeps it until it is killed.
+// TestOtherProcess is not a test of its own: other tests start it as a second process. It opens the file named by the
+// environment, prints the result, and keeps the file open until it is killed.
 func TestOtherProcess(t *testing.T) {
 	file := os.Getenv("EODISPATCH_TEST_FILE")
 	if file == "" {
@@ -39,7 +39,7 @@ func TestOtherProcess(t *testing.T) {
 	}
 }
 
-// otherProcess starts one, and returns it with its first line.
+// otherProcess starts one, and returns it with its first line of output.
 func otherProcess(t *testing.T, file string, as *syscall.SysProcAttr, env ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(readable(t), "-test.run=^TestOtherProcess$")
@@ -64,7 +64,7 @@ func otherProcess(t *testing.T, file string, as *syscall.SysProcAttr, env ...str
 	return cmd, line
 }
 
-// readable is a copy of this program that every user may run.
+// readable returns a copy of this program that every user may run.
 func readable(t *testing.T) string {
 	t.Helper()
 	program, err := os.ReadFile(os.Args[0])
@@ -113,7 +113,7 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 }
 
 func TestSQLite_UnwritableFolder(t *testing.T) {
-	folder, err := os.MkdirTemp("", "store") // one that others may enter
+	folder, err := os.MkdirTemp("", "store") // other users may enter it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestSQLite_UnwritableFile(t *testing.T) {
 	}
 }
 
-// nobody is whom read-only files stop: they do not stop root.
+// nobody is a user whom read-only files stop, unlike root.
 func nobody() *syscall.SysProcAttr {
 	if os.Geteuid() != 0 {
 		return nil
@@ -200,7 +200,7 @@ func TestAccept_FailureInTheMiddleStoresNothing(t *testing.T) {
 	}
 }
 
-// A small disk is mounted where that is allowed; elsewhere the database's own limit stands for it.
+// A small disk is mounted where that is allowed; elsewhere the database's own size limit replaces it.
 func TestSQLite_FullDisk(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "d.db")

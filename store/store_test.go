@@ -22,7 +22,7 @@ func TestStoreOnPostgreSQL(t *testing.T) { conformance.TestStore(t, postgresql) 
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
-// clock stands still but for pass.
+// clock stands still except for pass.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -67,7 +67,7 @@ func sqlite(t *testing.T) conformance.Database {
 	}
 }
 
-// postgresql gives the database a clock that stands still, in front of its own.
+// postgresql gives the database a clock that stands still, which hides its own.
 func postgresql(t *testing.T) conformance.Database {
 	dsn := postgres.Database(t)
 	postgres.Exec(t, dsn, fmt.Sprintf(`CREATE SCHEMA clock;

@@ -112,7 +112,7 @@ func TestWorking_ListsAccounts(t *testing.T) {
 	})
 }
 
-// TestWithdraw_LeavesTheGrantToRevoke, until it is revoked or given again, for its owner only.
+// TestWithdraw_LeavesTheGrantToRevoke until it is revoked or given again, for its owner only.
 func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
@@ -164,7 +164,7 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 	})
 }
 
-// TestUseOnce: of many who use a name at once one is the first, and Purge forgets it when its time is over.
+// TestUseOnce: of many concurrent uses of a name one is the first, and Purge deletes the name after its time.
 func TestUseOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		var first atomic.Int64

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// prompt is a platform of two steps that answers each after the same time, and starts so many jobs.
+// prompt is a two-step platform that answers each request after the same time, and starts so many jobs.
 type prompt struct {
 	jobs   int64
 	made   atomic.Int64
@@ -50,7 +50,7 @@ func (p *prompt) Results(context.Context, dispatch.Token, dispatch.Ref) (json.Ra
 	return nil, &dispatch.Error{Kind: dispatch.Conflict}
 }
 
-// BenchmarkPerformanceOfVisits says what a started job costs the database.
+// BenchmarkPerformanceOfVisits measures what a started job costs the database.
 func BenchmarkPerformanceOfVisits(b *testing.B) {
 	for _, requests := range []int{8, 32} {
 		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"), "PostgreSQL": postgres.Database(b)} {
@@ -60,7 +60,7 @@ func BenchmarkPerformanceOfVisits(b *testing.B) {
 	}
 }
 
-// TestVisit_QueriesPerJob bounds what the database has to do for it, which grows when turns do more than they must.
+// TestVisit_QueriesPerJob limits the database work of a started job, which grows when turns do more than necessary.
 func TestVisit_QueriesPerJob(t *testing.T) {
 	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
 	if queries > 30 || transactions > 5 {

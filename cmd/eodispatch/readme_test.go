@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shellBlock is the first block of shell lines under a heading of README.
+// shellBlock returns the first block of shell lines under a heading of README.
 func shellBlock(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -26,7 +26,8 @@ func shellBlock(t *testing.T, heading string) string {
 	return block
 }
 
-// keepDemo starts `demo --keep` with more arguments and gives what it prints to be pasted: assignments, and the lines after.
+// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, and the lines after
+// them.
 func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -45,7 +46,7 @@ func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
 	return assignments + "\n", lines
 }
 
-// pasteInto runs lines in a shell that stops at the first failure, and gives all that is shown.
+// pasteInto runs lines in a shell that stops at the first failure, and returns the output.
 func pasteInto(t *testing.T, lines string) string {
 	t.Helper()
 	for _, program := range []string{"bash", "curl"} {
@@ -67,7 +68,7 @@ func pasteInto(t *testing.T, lines string) string {
 	return string(shown)
 }
 
-// What README shows is what the demonstration prints, and it works when it is pasted into a shell.
+// The demonstration prints what README shows, and it works when it is pasted into a shell.
 func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 	shown := shellBlock(t, "## Use it")
 	assignments, printed := keepDemo(t)
@@ -92,7 +93,7 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 	}
 }
 
-// With another application the lines submit that one.
+// With another application the lines submit that application.
 func TestDemo_PrintsLinesForAnotherApplication(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "it's.json")
 	text := `{"id": "it's", "parameters": [{"name": "x", "schema": {"type": "number", "default": 2}}],

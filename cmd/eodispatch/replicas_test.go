@@ -15,8 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real program
-// at once, which share nothing but PostgreSQL and have no token yet. One exchange is made.
+// TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real
+// program at once, which share only PostgreSQL and have no token yet. There is one exchange.
 func TestReplicas_ExchangeOnce(t *testing.T) {
 	w := startWorld(t)
 	tables, key := postgres.Database(t), named("k")
@@ -57,8 +57,8 @@ func TestReplicas_ExchangeOnce(t *testing.T) {
 	}
 }
 
-// TestReplicas_ReplaceARefusedTokenOnce: where a platform takes no token, though it has not ended, the program asks for another once.
-// If that is another, it is tried once; then the job waits, and says so. A refusal with 403 is not tried again.
+// TestReplicas_ReplaceARefusedTokenOnce: if a platform refuses an unexpired token, the program obtains another once. If that is
+// a different token, it is tried once; then the job waits and shows why. A refusal with 403 is not retried.
 func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	const (
 		exchange = "POST /realms/{realm}/broker/{alias}/token"
@@ -70,7 +70,7 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 		ogc          bool
 		status       int
 		asks, tokens int    // of the platform, and of the provider
-		attention    string // "": refused for good
+		attention    string // "": refused permanently
 	}{
 		"the provider has the same only": {false, 401, 1, 2, "The platform refuses the token that the identity provider issues for you."},
 		"the provider has another":       {true, 401, 2, 2, "The platform does not take the broker's own sign-in."},
@@ -101,7 +101,7 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	}
 }
 
-// openReplicas starts two processes of the real program that share a database, and no secret of their configuration.
+// openReplicas starts two processes of the real program that share a database, and no secret in their configuration.
 func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []client) {
 	t.Helper()
 	tables := postgres.Database(t)
@@ -114,8 +114,8 @@ func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []c
 	return clients
 }
 
-// TestReplicas_AcceptEachOthersTickets, each once, however many requests bring it to both at once. With tokens in addresses
-// switched off a stream is opened by a ticket alone.
+// TestReplicas_AcceptEachOthersTickets, each once, however many requests bring it to both at once. With tokens in URLs disabled
+// only a ticket opens a stream.
 func TestReplicas_AcceptEachOthersTickets(t *testing.T) {
 	w := startWorld(t)
 	clients := openReplicas(t, w, "EODISPATCH_STREAMS_QUERY_TOKEN=false")
@@ -156,7 +156,7 @@ func TestReplicas_AcceptEachOthersTickets(t *testing.T) {
 	}
 }
 
-// TestReplicas_AcceptEachOthersCursors, also where no secret is configured from which a key could be made.
+// TestReplicas_AcceptEachOthersCursors, even if no secret is configured from which a key could be derived.
 func TestReplicas_AcceptEachOthersCursors(t *testing.T) {
 	w := startWorld(t)
 	clients := openReplicas(t, w)

@@ -80,8 +80,8 @@ func TestSecrets_StayInside(t *testing.T) {
 	}
 }
 
-// TestSecrets_DatabaseErrorsShowNoDetails: clients learn that something is wrong, and under which id it is in the log; not what
-// the database is called, where it is, and what was asked of it.
+// TestSecrets_DatabaseErrorsShowNoDetails: clients learn that there is a failure, and its id in the log; not the name or
+// address of the database, nor the query.
 func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 	w := startWorld(t)
 	tables := databases["PostgreSQL"](t)
@@ -120,7 +120,7 @@ func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 	<-p.Ended
 }
 
-// withPassword puts a password into the address of a server that asks for none.
+// withPassword puts a password into the URL of a server that asks for none.
 func withPassword(t *testing.T, database string) (address, password string) {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -137,7 +137,7 @@ func withPassword(t *testing.T, database string) (address, password string) {
 	return u.String(), "canary-database-password"
 }
 
-// live lets users do all there is to do.
+// live makes users do everything that users can do.
 func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witness) {
 	t.Helper()
 	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol", w.Credentials.Client, simulator.Odd{})}
@@ -178,7 +178,7 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	var grants []struct{ ID string }
 	must(alice.call(t.Context(), http.MethodGet, "/grants", nil, &grants))
 	for _, get := range []string{path, path + "/results", path + "/logs", path + "/document", "/jobs_status", "/usage", "/openapi.json", "/health", "/nothing"} {
-		_ = alice.call(t.Context(), http.MethodGet, get, nil, new(any)) // good or bad, it is heard
+		_ = alice.call(t.Context(), http.MethodGet, get, nil, new(any)) // the response is recorded, whatever its status
 	}
 	must(alice.call(t.Context(), http.MethodPost, path+"/cancel", nil, new(any)))
 	must(alice.call(t.Context(), http.MethodDelete, path, nil, new(any)))
@@ -190,7 +190,7 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	}
 }
 
-// witness stands between clients and a broker, and keeps all that is answered.
+// witness is a proxy between clients and a broker that records all responses.
 type witness struct {
 	server *httptest.Server
 	mu     sync.Mutex
@@ -229,7 +229,7 @@ func (h *witness) all() map[string]string {
 	return maps.Clone(h.heard)
 }
 
-// stream keeps what a stream tells a client until the test ends.
+// stream records what a stream sends until the test ends.
 func (h *witness) stream(t *testing.T, p *executable.Program, c client) {
 	t.Helper()
 	s, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.Address, "http")+"/job_status?interval=1&token="+c.token, nil)
@@ -251,12 +251,11 @@ func (h *witness) stream(t *testing.T, p *executable.Program, c client) {
 	t.Cleanup(func() { s.CloseNow(); <-done })
 }
 
-// anybodys finds what nobody but its owner may have, whoever that is: signed tokens, and the simulator's refresh tokens and
-// codes.
+// anybodys matches what only its owner may have: signed tokens, and the simulator's refresh tokens and codes.
 var anybodys = regexp.MustCompile(`eyJ[\w-]+\.eyJ[\w-]*|refresh-\d{8}|code-\d{8}`)
 
-// keepsSecrets looks for secrets, and for tokens of anybody, in what a program that has ended said and left behind: its log,
-// its folder, and its database.
+// keepsSecrets searches for secrets, and for anybody's tokens, in what a program that has ended logged and left: its log, its
+// folder, and its database.
 func keepsSecrets(t *testing.T, p *executable.Program, database string, secrets ...string) {
 	t.Helper()
 	left := dump(t, database)
@@ -288,7 +287,7 @@ func withoutSecrets(t *testing.T, where, text string, secrets ...string) {
 	}
 }
 
-// dump gives all that a database holds: the files of SQLite, or the rows of each of PostgreSQL's tables.
+// dump returns the contents of a database: the files of SQLite, or the rows of all PostgreSQL tables.
 func dump(t *testing.T, database string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -313,7 +312,7 @@ func dump(t *testing.T, database string) map[string]string {
 	return all
 }
 
-// column gives the texts that a query gives.
+// column returns the texts of a query's result.
 func column(t *testing.T, c *pgx.Conn, query string) []string {
 	t.Helper()
 	rows, err := c.Query(t.Context(), query)

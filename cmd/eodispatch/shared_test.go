@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// sharing is the environment of a broker whose platforms have one account for all, of which users may have so much.
+// sharing is the environment of a broker whose platforms have one shared account with quotas for each user.
 func sharing(w *simulator.World, users string) []string {
 	known := w.Credentials
 	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`, known.Platform, known.ServiceID, known.ServiceSecret)
@@ -20,13 +20,13 @@ func sharing(w *simulator.World, users string) []string {
 			"service_account": %s, "users": %s}]`, w.OpenEOURL, account, users)}
 }
 
-// as is a client of a user whose token says more than others'.
+// as returns a client for a user with additional claims in the token.
 func as(w *simulator.World, broker, user string, more map[string]any) client {
 	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.Odd{Claims: more})}
 }
 
-// TestSharedAccount_OnlyForEntitledUsers runs the real program: who lacks the role is refused with 403, who has it is
-// held to a quota of their own with 429, and neither can say otherwise in a request.
+// TestSharedAccount_OnlyForEntitledUsers runs the real program: a user without the role is refused with 403, a user with it has
+// a quota of their own, beyond which the answer is 429, and a request cannot change either.
 func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pipes is a listener for connections in memory.
+// pipes is a listener for in-memory connections.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -22,8 +22,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A client that does not take its answer holds up the end by some seconds and makes no error of it. Work that does not end
-// within the grace is one.
+// A client that does not read its response delays the end by some seconds, which is not an error. Work that does not end within
+// the grace period is an error.
 func TestShut_DoesNotWaitForSlowClients(t *testing.T) {
 	for _, works := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// TestServe_TLS: the program serves by TLS with the certificate of its files, takes up a new one, and keeps the one it has
-// when the new one cannot be used.
+// TestServe_TLS: the program serves TLS with the certificate in its files, loads a new one, and keeps the current one if the
+// new one cannot be used.
 func TestServe_TLS(t *testing.T) {
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
@@ -54,14 +54,14 @@ func TestServe_TLS(t *testing.T) {
 	}
 }
 
-// TestServe_RefusesTLSWithoutItsFiles before it takes a request.
+// TestServe_RefusesTLSWithoutItsFiles before it accepts a request.
 func TestServe_RefusesTLSWithoutItsFiles(t *testing.T) {
 	if _, err := newCertificate(config.TLS{CertFile: filepath.Join(t.TempDir(), "none"), KeyFile: "none"}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no error")
 	}
 }
 
-// served runs the broker until the test ends, and gives its address.
+// served runs the broker until the test ends, and returns its address.
 func served(t *testing.T, settings *config.Config) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func served(t *testing.T, settings *config.Config) string {
 	}
 }
 
-// serial is the number of the certificate that a new connection is shown.
+// serial returns the serial number of the certificate that a new connection gets.
 func serial(t *testing.T, address string) int64 {
 	t.Helper()
 	connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})

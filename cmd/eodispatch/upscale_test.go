@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// workshop is a broker with its engine at the simulated platforms, without the HTTP in front.
+// workshop is a broker with its engine at the simulated platforms, without the HTTP interface.
 type workshop struct {
 	*dispatch.Broker
 	*simulator.World
@@ -24,7 +24,7 @@ type workshop struct {
 
 const upscaler = dispatch.UserID("https://idp.example ann")
 
-// newWorkshop gives a broker whose only platform is the world's of that protocol, open to everybody.
+// newWorkshop returns a broker whose only platform is the world's platform of that protocol, open to everybody.
 func newWorkshop(t *testing.T, p config.Protocol, life simulator.Life, limits string) workshop {
 	t.Helper()
 	w, err := simulator.Start(simulator.Options{Open: true, Life: life})
@@ -59,7 +59,7 @@ func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error)
 }
 func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
 
-// accept keeps a task of n jobs.
+// accept submits a task of n jobs.
 func (w workshop) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {
 	t.Helper()
 	r := dispatch.Request{Title: "tiles", Label: p.Label(), Format: "json", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
@@ -87,7 +87,7 @@ func (w workshop) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID
 	return task.ID
 }
 
-// documented serves the demonstration's process and gives its address.
+// documented serves the demonstration's process and returns its URL.
 func documented(t *testing.T) string {
 	t.Helper()
 	text, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
@@ -102,7 +102,7 @@ func documented(t *testing.T) string {
 	return s.documents + "/ndvi_composite.json"
 }
 
-// drained reads a task as a client does until all its jobs have ended.
+// drained reads a task like a client until all its jobs have ended.
 func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration) []dispatch.Record {
 	t.Helper()
 	for end := time.Now().Add(within); ; {
@@ -119,7 +119,8 @@ func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration
 	}
 }
 
-// A platform runs ten jobs at once and answers twenty requests a second, and turns some away besides. Nobody has told the broker, and no job fails of it.
+// A platform runs ten jobs at once, answers twenty requests a second, and also refuses some others. The broker is not
+// configured for that, and no job fails.
 func TestLimits_AreLearned(t *testing.T) {
 	t.Parallel()
 	for p, route := range map[config.Protocol]string{config.OpenEO: "POST /jobs/{id}/results", config.OGCProcess: "POST /processes/{id}/execution"} {
@@ -133,7 +134,7 @@ func TestLimits_AreLearned(t *testing.T) {
 			}
 			busy := simulator.Fault{Status: 429, Code: "TooManyRequests", Message: "Slow down.", RetryAfter: time.Second}
 			quick, always := busy, busy
-			quick.Beyond = 20 // a slow machine never asks so often
+			quick.Beyond = 20 // a slow machine never sends this many
 			always.Route, always.Skip, always.Times = route, 5, 3
 			faults.Set(quick, always)
 			began := time.Now()
@@ -153,7 +154,7 @@ func TestLimits_AreLearned(t *testing.T) {
 	}
 }
 
-// A limit of ours is never passed.
+// A configured limit is never exceeded.
 func TestLimits_JobsAreExact(t *testing.T) {
 	t.Parallel()
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
@@ -169,14 +170,14 @@ func TestLimits_JobsAreExact(t *testing.T) {
 					t.Errorf("job %d is %s: %s", j.Number, j.Status, j.Failure)
 				}
 			}
-			if n := oracle.Requests(route); n != 20 { // one refusal would be one more
+			if n := oracle.Requests(route); n != 20 { // a refusal would add a request
 				t.Errorf("%d requests started 20 jobs", n)
 			}
 		})
 	}
 }
 
-// A platform that says once that a job has failed, and takes it back, is not believed.
+// A failure that a platform reports once and then reverts is not believed.
 func TestStatus_FailureIsReadTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 2 * time.Second, Flicker: time.Second}, "jobs: 4")
@@ -195,8 +196,8 @@ func TestStatus_FailureIsReadTwice(t *testing.T) {
 	}
 }
 
-// What failed runs again under its id, and what it was called before is not forgotten.
-// TestStatus_ShowsNoTags reads what platforms say of jobs that they know by a title with a tag.
+// A failed job runs again under its id, and its former platform job is remembered. TestStatus_ShowsNoTags reads what platforms
+// say about jobs that they know by a title with a tag.
 func TestStatus_ShowsNoTags(t *testing.T) {
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
 		w := newWorkshop(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
@@ -237,7 +238,7 @@ func TestRetryAtThePlatform(t *testing.T) {
 	}
 }
 
-// A dimension that the process does not have is refused before anything is kept, and so is a value of the wrong kind.
+// An unknown dimension is refused before anything is stored, and so is a value of the wrong type.
 func TestADimensionOfTheProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, config.OpenEO, simulator.Life{}, "jobs: 4")

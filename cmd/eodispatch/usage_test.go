@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// runProgram runs the built program with an environment alone, and gives its exit code and what it wrote to its two outputs.
+// runProgram runs the built program with only the given environment, and returns its exit code and its two outputs.
 func runProgram(t *testing.T, environ []string, args ...string) (code int, out, errors string) {
 	t.Helper()
 	path, err := executable.Released()
@@ -45,7 +45,7 @@ func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 	}
 }
 
-// A usage error has two lines: what is wrong, and what to do.
+// A usage error has two lines: the mistake, and what to do.
 func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"":               "eodispatch: expected one of \"serve\", \"doctor\", \"demo\", \"vault\", \"version\", ...\nRun \"eodispatch --help\" for the valid arguments.\n",
@@ -64,7 +64,7 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 	}
 }
 
-// Without any setting serve says how to give some, with a file that is enough: the same program takes it.
+// Without any setting serve shows a minimal file, which the same program accepts.
 func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
 	code, out, stderr := runProgram(t, nil, "serve")
 	if code != exitUsage || out != "" {

@@ -25,7 +25,7 @@ func TestVault_PrintsKeys(t *testing.T) {
 	}
 }
 
-// TestVault_Rotation meets a grant that no key opens: it must say so, and keep it unchanged.
+// TestVault_Rotation has a grant that no key opens: rotate must report it and keep it unchanged.
 func TestVault_Rotation(t *testing.T) {
 	w := startWorld(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
@@ -59,14 +59,15 @@ func TestVault_PostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
 	}
 }
 
-// databases makes an empty one of each kind.
+// databases creates an empty database of each kind.
 var databases = map[string]func(*testing.T) string{
 	"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
 	"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 }
 
-// TestVault_KeysChangeWhileInUse: the real program has the permission of a user who is away, and work. Its key is replaced, and with
-// the new one alone the work goes on. With a wrong one it touches nothing, fails nothing, and says what to do.
+// TestVault_KeysChangeWhileInUse: the real program has the permission of a user who is signed out, and jobs of theirs. Its key
+// is replaced, and with only the new key the jobs continue. With a wrong key nothing is changed, nothing fails, and the log
+// says what to do.
 func TestVault_KeysChangeWhileInUse(t *testing.T) {
 	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 	}
 }
 
-// closedVault runs a program, and doctor, with a key that does not open what the vault holds.
+// closedVault runs a program, and doctor, with a key that does not open the vault.
 func closedVault(t *testing.T, environ []string) {
 	t.Helper()
 	p := startProgram(t, environ...)
@@ -148,7 +149,7 @@ func doctorSays(t *testing.T, environ []string) string {
 	return printed
 }
 
-// named is a key of a name.
+// named returns a key with an id.
 func named(name string) dispatch.Secret {
 	_, key, _ := strings.Cut(identity.NewKey(time.Now()).Reveal(), ":")
 	return dispatch.Secret(name + ":" + key)
