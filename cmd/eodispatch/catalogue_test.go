@@ -73,7 +73,7 @@ func (p published) spellings() []dispatch.Service {
 		{Endpoint: below, Application: id}, {Endpoint: below, Application: service}, {Endpoint: below + "/processes", Application: id}}
 }
 
-// TestCatalogue_ServicesAreFound finds every service of the catalogue, in all readings of its record, at the platform that an
+// TestCatalogue_ServicesAreFound finds every service of the catalogue, in all interpretations of its record, at the platform that an
 // operator configured for it.
 func TestCatalogue_ServicesAreFound(t *testing.T) {
 	settings := &config.Config{}

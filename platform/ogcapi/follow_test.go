@@ -111,7 +111,7 @@ func TestResults_LinksGetTheTokenOnOneOriginOnly(t *testing.T) {
 	}
 }
 
-// Without the leave of the operator, nothing private is read, and the link is the result.
+// Without permission of the operator, nothing private is read, and the link is the result.
 func TestResults_LinksToPrivateAddresses(t *testing.T) {
 	elsewhere := serve(t, map[string][]reply{"GET /c.json": {ok(stacCollection)}})
 	s := serve(t, map[string][]reply{"GET /jobs/a/results": {ok(`{"out":{"href":"` + elsewhere.URL + `/c.json"}}`)}})

@@ -50,10 +50,10 @@ func (s *MemStore) byDue(a dispatch.Account) (jobs []dispatch.Job) {
 
 // enter adds j to its list of the agenda. Jobs must come ordered by due time.
 func enter(g *dispatch.Agenda, j dispatch.Job) {
-	strays, canceled := len(j.Orphans) > 0, j.Desired == dispatch.WantCancel
+	orphans, canceled := len(j.Orphans) > 0, j.Desired == dispatch.WantCancel
 	next, list := &g.NextPoll, &g.Poll
 	switch {
-	case strays, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
+	case orphans, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
 		next, list = &g.Next, &g.Cancel
 	case j.Phase == dispatch.Waiting:
 		next, list = &g.NextWaiting, nil

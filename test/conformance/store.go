@@ -61,7 +61,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"what platforms show of starts", storeTest.starts},
 		{"restored from an older state", storeTest.restored},
 		{"the rate is kept by many", storeTest.rate},
-		{"what people wait for is not behind the readings", storeTest.kept},
+		{"calls of people do not queue behind status reads", storeTest.kept},
 		{"a slot is booked ahead", storeTest.ahead},
 		{"who reads again is planned for", storeTest.planned},
 		{"an account whose turn comes is not woken to be read", storeTest.turn},

@@ -50,11 +50,11 @@ func (t storeTest) agenda() {
 	t.db.Pass(time.Hour)
 	now = now.Add(time.Hour)
 	n := 0
-	job := func(p dispatch.Phase, due time.Duration, cancel, stray bool) dispatch.Job {
+	job := func(p dispatch.Phase, due time.Duration, cancel, orphan bool) dispatch.Job {
 		n++
 		j := t.accept()
 		j.Phase, j.Due, j.Moved = p, now.Add(due), now
-		if stray {
+		if orphan {
 			j.Orphans = []dispatch.Ref{{ID: "x"}}
 		}
 		j = t.save(j)

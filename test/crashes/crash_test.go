@@ -19,19 +19,19 @@ import (
 // crash is one way to die, and what must be true in the end. In the program a minute is a second, so 15 minutes of its
 // platform's clock are, too, 15 seconds; what leases and requests take is as always.
 type crash struct {
-	name string // of the crash point, and what is special
+	name string // the crash point, and what is special
 	ogc  bool
-	dies []string // where, one process after the other; the next lives
+	dies []string // crash points, one process after the other; the process after them lives
 	wish wish
 
 	life        simulator.Life
 	faults      []simulator.Fault
-	sync        bool // the OGC server answers with the result itself
+	sync        bool // the OGC server responds with the result itself
 	atLeastOnce bool
 
-	runs   int             // that the platform began; so many at most where the owner deletes the job before the first death
-	status dispatch.Status // in the end; Unknown: shown as submission_unknown
-	inert  bool            // the platform may keep jobs that were created, and never started, for nobody
+	runs   int             // runs begun by the platform; a maximum if the owner deletes the job before the first death
+	status dispatch.Status // at the end; Unknown: shown as submission_unknown
+	inert  bool            // the platform may keep orphaned jobs that were created and never started
 }
 
 // wish is when the owner deletes the job, if at all.
@@ -39,8 +39,8 @@ type wish int
 
 const (
 	never  wish = iota
-	before      // the first death
-	after       // it, as soon as the next process serves
+	before      // before the first death
+	after       // after it, as soon as the next process serves
 	last        // when the job rests
 )
 
@@ -62,7 +62,7 @@ func once(route string, f simulator.Fault) []simulator.Fault {
 	return []simulator.Fault{f}
 }
 
-// crashes are the crash points of two steps, E, and of one, P.
+// crashes lists the crash points of the two-step protocol, E, and of the one-step protocol, P.
 var crashes = []crash{
 	{name: "E0 before the job is kept", dies: []string{"accept before"}, runs: 1, status: dispatch.Finished},
 	{name: "E1 before anybody was told that it is kept", dies: []string{"accept after"}, runs: 1, status: dispatch.Finished},
@@ -146,7 +146,7 @@ var crashes = []crash{
 		status: dispatch.Finished, faults: []simulator.Fault{{Route: "DELETE /jobs/{id}", Status: 405}}},
 }
 
-// TestCrashes dies at every point. Most of it on PostgreSQL, and what waits for an hour of the program's, is for -full.
+// TestCrashes dies at every point, mostly on PostgreSQL. What waits for an hour of the program's time runs with -full only.
 func TestCrashes(t *testing.T) {
 	for i, c := range crashes {
 		if c.wish == last && !*full {
@@ -254,20 +254,20 @@ func (c crash) play(t *testing.T, dsn string) {
 	c.check(t, s, rowsOf(t, db))
 }
 
-// owner posts one job, with one key however often.
+// owner posts one job, always with the same key.
 type owner struct {
 	t   *testing.T
 	job map[string]any
 	id  int64
 }
 
-// submit reports whether the broker said that it keeps the job.
+// submit reports whether the broker accepted the job.
 func (o *owner) submit(p *program) bool {
 	if o.id != 0 || p.Address == "" {
 		return o.id != 0
 	}
 	var kept struct{ ID int64 }
-	until(time.Minute, func() bool { // a process that serves may not answer on a busy machine
+	until(time.Minute, func() bool { // a serving process may not respond on a busy machine
 		err := p.ask(o.t.Context(), http.MethodPost, "/unit_jobs", "once", o.job, &kept)
 		if err != nil {
 			o.t.Log(err)
@@ -278,7 +278,7 @@ func (o *owner) submit(p *program) bool {
 	return o.id != 0
 }
 
-// delete says that the job is not wanted any more, if that was not heard before.
+// delete deletes the job, unless a delete was answered before.
 func (o *owner) delete(p *program) {
 	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
 	defer cancel()
@@ -287,7 +287,7 @@ func (o *owner) delete(p *program) {
 	}
 }
 
-// check asks the oracle, and compares what the platform has with what the broker knows.
+// check compares what really happened at the platform with what the broker knows.
 func (c crash) check(t *testing.T, s scene, rows []row) {
 	if len(rows) != 1 {
 		t.Fatalf("%d jobs are kept", len(rows))
@@ -310,7 +310,7 @@ func (c crash) check(t *testing.T, s scene, rows []row) {
 	c.checkListing(t, s, j)
 }
 
-// checkListing finds what the platform has and the broker has forgotten.
+// checkListing finds platform jobs that the broker has forgotten.
 func (c crash) checkListing(t *testing.T, s scene, j row) {
 	var listing struct {
 		Jobs []struct {

@@ -22,14 +22,15 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// disk is where a broker's database lies. It can be filled and freed.
+// disk holds a broker's database. It can be filled and freed.
 type disk struct {
 	t       *testing.T
 	folder  string
 	mounted bool
 }
 
-// newDisk mounts a disk of 16 MiB, where that is wished and allowed. Else the broker's files may not be written while the disk counts as full.
+// newDisk mounts a disk of 16 MiB, if mount is set and allowed. Otherwise the broker's files become unwritable while the disk
+// counts as full.
 func newDisk(t *testing.T, mount bool) *disk {
 	d := &disk{t: t, folder: t.TempDir()}
 	d.mounted = mount && syscall.Mount("tmpfs", d.folder, "tmpfs", 0, "size=16m") == nil
@@ -68,7 +69,7 @@ func (d *disk) free(p *program) {
 	}
 }
 
-// limit sets up to where the files of a program may be written, in bytes.
+// limit sets the maximum size of the files of a program, in bytes.
 func (d *disk) limit(p *program, size uint64) {
 	d.t.Helper()
 	soft := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
@@ -77,7 +78,7 @@ func (d *disk) limit(p *program, size uint64) {
 	}
 }
 
-// endless reads as zeros without end.
+// endless is an endless reader of zeros.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -106,7 +107,7 @@ type tablespace struct {
 func (s *tablespace) dsn() string { return s.url }
 func (s *tablespace) exact() bool { return false }
 
-// newTablespace is false where nothing may be mounted.
+// newTablespace returns false where nothing may be mounted.
 func newTablespace(t *testing.T) (*tablespace, bool) {
 	s := postgres.NewServer(t)
 	u, err := url.Parse(s.URL)
@@ -134,7 +135,7 @@ func newTablespace(t *testing.T) (*tablespace, bool) {
 	return d, true
 }
 
-// refusing is a PostgreSQL database that refuses each change as one does whose disk is full.
+// refusing is a PostgreSQL database that refuses each change, like one with a full disk.
 type refusing struct {
 	t   *testing.T
 	url string
@@ -181,7 +182,7 @@ func TestFullDisk_InTheMiddleOfWork(t *testing.T) {
 }
 
 func fillInMidWork(t *testing.T, d fillable) {
-	const many = 12 // jobs at each platform
+	const many = 12 // per platform
 	answers := 3 * time.Second
 	openEO := crash{life: simulator.Life{Run: 2 * time.Second}, faults: []simulator.Fault{
 		{Route: create, Latency: answers, After: true}, {Route: begin, Latency: answers, After: true}}}.scene(t)
@@ -215,7 +216,7 @@ func fillInMidWork(t *testing.T, d fillable) {
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); !refusedAsFull(err) && (d.exact() || err != nil) {
 		t.Errorf("while the disk is full a job is answered: %v", err)
 	}
-	for _, path := range []string{"/upscale_tasks/1", "/jobs_status"} { // what is kept can be read
+	for _, path := range []string{"/upscale_tasks/1", "/jobs_status"} { // stored jobs can be read
 		if err := p.ask(t.Context(), http.MethodGet, path, "", nil, nil); err != nil {
 			t.Error(err)
 		}
@@ -261,7 +262,7 @@ func refusedAsFull(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "503 Service Unavailable") && strings.Contains(err.Error(), `"SERVICE_UNAVAILABLE"`)
 }
 
-// crowdOut asks for jobs, forty at once, until the pages that there are have no room left, and returns how many were accepted.
+// crowdOut submits jobs, forty at once, until the existing pages have no room left, and returns how many were accepted.
 func crowdOut(t *testing.T, p *program, job any) (accepted int) {
 	t.Helper()
 	for refused := 0; refused == 0 && accepted < 400; {
@@ -285,7 +286,7 @@ func crowdOut(t *testing.T, p *program, job any) (accepted int) {
 	return accepted
 }
 
-// fullFor is how long the disk is full: longer than a lease, so that the responses outlive it.
+// fullFor returns how long the disk is full: longer than a lease, so that the responses outlive it.
 func fullFor() time.Duration {
 	if *full {
 		return time.Minute
@@ -293,7 +294,7 @@ func fullFor() time.Duration {
 	return 24 * time.Second
 }
 
-// marks are different texts by which the OGC platform counts jobs.
+// marks returns different texts by which the OGC platform counts jobs.
 func marks(n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("job-%d", i))
@@ -301,7 +302,7 @@ func marks(n int) (all []string) {
 	return all
 }
 
-// refs is how many jobs have an identifier at their platform.
+// refs counts the jobs that have an identifier at their platform.
 func refs(rows []row) (n int) {
 	for _, r := range rows {
 		if r.ref != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// outage is a database that is away for longer than a lease, which is 15 s longer than limits.send.
+// outage makes a database unavailable for longer than a lease, which is 15 s longer than limits.send.
 type outage struct {
 	send string
 	away time.Duration
@@ -31,13 +31,13 @@ func lasting() outage {
 	return outage{send: "8s", away: 24 * time.Second}
 }
 
-// held is how many jobs each platform is given. All of them are under way at once.
+// held is how many jobs each platform is given. All are under way at once.
 const held = 3
 
-// holder is a platform that has done what it was asked, and holds back its responses on one route.
+// holder is a platform that performs requests and holds back its responses on one route.
 type holder struct {
 	http.Handler
-	route  string // the end of the path; requests are POST
+	route  string // end of the path; requests are POST
 	oracle *simulator.Oracle
 
 	arrived chan struct{} // one for each response that is held back
@@ -63,7 +63,7 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(done.Body.Bytes())
 }
 
-// theater is a program whose requests are held back at three platforms: those that create, that start, and that execute.
+// theater is a program with three platforms that hold back responses: of creates, of starts, and of executes.
 type theater struct {
 	t         *testing.T
 	p         *program
@@ -106,7 +106,7 @@ func newTheater(t *testing.T, o outage, dsn string) *theater {
 func (th *theater) submit() {
 	th.t.Helper()
 	for _, s := range th.scenes {
-		for range held { // each is answered when its platform has, and otherwise as it was accepted
+		for range held { // each is answered when its platform has responded, and otherwise as accepted
 			th.accepted.Go(func() {
 				if err := th.p.ask(th.t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil); err != nil {
 					th.t.Errorf("an accepted job is refused: %v", err)
@@ -126,7 +126,7 @@ func (th *theater) submit() {
 	}
 }
 
-// healthy asks for the health, and reports how long that took.
+// healthy requests /health, and returns how long that took.
 func (th *theater) healthy() (ok bool, took time.Duration) {
 	ctx, cancel := context.WithTimeout(th.t.Context(), 30*time.Second)
 	defer cancel()
@@ -138,7 +138,7 @@ func (th *theater) healthy() (ok bool, took time.Duration) {
 	return err == nil, time.Since(began)
 }
 
-// refused has clients ask, who are told soon that the database is away.
+// refused sends a client's request, which must soon fail because the database is unavailable.
 func (th *theater) refused(within time.Duration, method, path string, body any) {
 	th.t.Helper()
 	began := time.Now()
@@ -148,7 +148,7 @@ func (th *theater) refused(within time.Duration, method, path string, body any) 
 	}
 }
 
-// ends waits until all jobs have ended, and holds the platforms' books against the database's.
+// ends waits until all jobs have ended, and compares what happened at the platforms with the database.
 func (th *theater) ends(dsn string) {
 	th.t.Helper()
 	th.accepted.Wait()
@@ -185,7 +185,7 @@ func (th *theater) ends(dsn string) {
 	th.p.stop(th.t)
 }
 
-// play takes the database away while responses are held back, lets them come, and gives it back after a lease.
+// play makes the database unavailable while responses are held back, releases these, and restores the database after a lease.
 func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, restore func()) time.Duration {
 	t.Helper()
 	th := newTheater(t, o, dsn)
@@ -201,7 +201,7 @@ func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, rest
 	return time.Since(back)
 }
 
-// away has a client look at the health each second of an outage, and ask once for a job and for one more.
+// away requests the health every second of an outage, reads a job and submits another.
 func away(th *theater) {
 	if ok, took := th.healthy(); ok || took > 5*time.Second {
 		th.t.Errorf("healthy: %v, after %v", ok, took)
@@ -225,7 +225,7 @@ func TestPostgreSQL_Stops(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQL_Freezes: SIGSTOP of the whole server. A write may still be done when it goes on, so clients only read.
+// TestPostgreSQL_Freezes: SIGSTOP of the whole server. A write may still be done when it resumes, so clients only read.
 func TestPostgreSQL_Freezes(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
@@ -233,7 +233,7 @@ func TestPostgreSQL_Freezes(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQL_IsUnreachable: nothing passes in either direction, and no connection is reset.
+// TestPostgreSQL_IsUnreachable: nothing is forwarded in either direction, and no connection is reset.
 func TestPostgreSQL_IsUnreachable(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.NewServer(t).URL)

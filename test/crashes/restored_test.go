@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// backup is a database that can be copied and put back while no program has it open.
+// backup is a database that can be copied and restored while no program has it open.
 type backup struct {
 	dsn           string
 	take, putBack func()
@@ -119,7 +119,7 @@ func workPastABackup(t *testing.T, b backup) {
 
 func started(r row) bool { return r.phase == dispatch.Started }
 
-// restore puts a copy in the place of a database, without what the write-ahead log of that holds.
+// restore replaces a database by a copy, without its write-ahead log.
 func restore(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
@@ -136,7 +136,7 @@ func restore(t *testing.T, from, to string) {
 	}
 }
 
-// command runs the released program with a command to its end, and returns what it printed.
+// command runs a command of the released program to its end, and returns its output.
 func command(t *testing.T, environ []string, name string) string {
 	t.Helper()
 	path, err := released()
@@ -145,6 +145,6 @@ func command(t *testing.T, environ []string, name string) string {
 	}
 	c := exec.CommandContext(t.Context(), path, name)
 	c.Env, c.Dir = environ, t.TempDir()
-	said, _ := c.CombinedOutput() // doctor fails where the issuer is a simulator without a key; what it says is looked at
+	said, _ := c.CombinedOutput() // doctor fails where the issuer is a simulator without a key; its output is checked
 	return string(said)
 }

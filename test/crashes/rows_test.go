@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// row is what a broker keeps of a job, as far as it is looked at here.
+// row is the part of a job's row that the tests need.
 type row struct {
 	id        dispatch.JobID
 	desired   dispatch.Desired
@@ -21,13 +21,13 @@ type row struct {
 	strays    string
 }
 
-// rests reports whether nothing more will happen to the job unless its owner decides: it has ended, or what became of it
-// cannot be found out and that is shown.
+// rests reports whether nothing more happens to the job unless its owner decides: it has ended, or its outcome cannot be found
+// out and that is shown.
 func (r row) rests() bool {
 	return r.phase == dispatch.Ended && r.strays == "" || r.attention == dispatch.SubmissionUnknown && r.desired == dispatch.WantRun
 }
 
-// database is a broker's, read from outside while the broker works.
+// database opens a broker's database while the broker works.
 func database(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	driver := "pgx"

@@ -15,7 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// atWork starts a program whose platform takes its time to answer a create, and returns when that was asked.
+// atWork starts a program whose platform responds slowly to a create, and returns when the platform has received that.
 func atWork(t *testing.T, answers time.Duration) (p *program, s scene, dsn string, environ []string) {
 	c := crash{faults: []simulator.Fault{{Route: create, Latency: answers}}}
 	s, dsn = c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
@@ -33,8 +33,8 @@ func atWork(t *testing.T, answers time.Duration) (p *program, s scene, dsn strin
 	return p, s, dsn, environ
 }
 
-// TestShutdown_FirstSignalLetsRequestsFinish stops a program while a request is under way: that one ends and is kept, and no other
-// is sent. The next process carries on at once.
+// TestShutdown_FirstSignalLetsRequestsFinish stops a program during a request: that one finishes and is saved, and no other is
+// sent. The next process continues at once.
 func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	p, s, dsn, environ := atWork(t, 3*time.Second)
@@ -59,8 +59,8 @@ func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	next.stop(t)
 }
 
-// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change, those of one job, of lists and
-// of a task: all are answered at once, as things stand, and it ends well.
+// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change, of one job, of lists
+// and of a task: all are answered at once with the present state, and the exit code is 0.
 func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	s, dsn := crash{}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
@@ -112,7 +112,7 @@ func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// tag is the ETag of what is at a path.
+// tag returns the ETag at a path.
 func (p *program) tag(t *testing.T, path string) string {
 	t.Helper()
 	r, err := p.get(t.Context(), path, "")
@@ -123,7 +123,7 @@ func (p *program) tag(t *testing.T, path string) string {
 	return r.Header.Get("ETag")
 }
 
-// wait asks for a path and waits for another state than that of an ETag, or than the present one; it gives the status.
+// wait requests a path and waits for a state other than that of an ETag, or than the present one; it returns the status.
 func (p *program) wait(ctx context.Context, path, tag string) (int, error) {
 	wait := "?wait=60"
 	if strings.Contains(path, "?") {
@@ -154,7 +154,7 @@ func (p *program) get(ctx context.Context, path, tag string) (*http.Response, er
 	return http.DefaultClient.Do(r)
 }
 
-// TestShutdown_SecondSignalEndsAtOnce does not wait for a platform that does not answer.
+// TestShutdown_SecondSignalEndsAtOnce does not wait for a platform that does not respond.
 func TestShutdown_SecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _, dsn, _ := atWork(t, time.Hour)

@@ -21,8 +21,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// soak is two replicas on one database, three platforms, and users who submit, cancel and delete, each looked at by many
-// watchers.
+// soak is two replicas on one database, three platforms, and users who submit, cancel and delete, each watched by many clients.
 type soak struct {
 	t *testing.T
 	soaking
@@ -35,12 +34,12 @@ type soak struct {
 	live []*program
 }
 
-// soaking is how much of it.
+// soaking is the size of a soak.
 type soaking struct {
-	crowd, audience int           // users, and watchers of them all
-	lasts           time.Duration // the submitting
-	pause           time.Duration // of a user between two requests, about
-	visit           time.Duration // of a watcher to a replica, about
+	crowd, audience int           // users, and watchers of all of them
+	lasts           time.Duration // the time of submitting
+	pause           time.Duration // average, of a user between two requests
+	visit           time.Duration // average, of a watcher at a replica
 }
 
 func soakedFor() soaking {
@@ -76,7 +75,7 @@ func (p *place) area() (name string, value any) {
 	return "bbox", map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}
 }
 
-// task is four jobs.
+// task returns a task of four jobs.
 func (p *place) task() map[string]any {
 	body := p.job()
 	name, value := p.area()
@@ -108,7 +107,7 @@ func newSoak(t *testing.T, size soaking) *soak {
 	return s
 }
 
-// place serves a platform. What has come in has its effect, even if nobody waits for the answer any more.
+// place serves a platform. A received request has its effect, even if nobody waits for the response any more.
 func (s *soak) place(name string, label dispatch.Label, h http.Handler, oracle *simulator.Oracle, faults *simulator.Faults) *place {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-time.After(latency)
@@ -120,7 +119,7 @@ func (s *soak) place(name string, label dispatch.Label, h http.Handler, oracle *
 
 func (s *soak) dsn() string { return strings.TrimPrefix(s.environ[0], "EODISPATCH_DATABASE=") }
 
-// launch starts a replica that clients find.
+// launch starts a replica that clients use.
 func (s *soak) launch() *program {
 	p := launch(s.t, released, s.environ)
 	if p.Address == "" {
@@ -132,7 +131,7 @@ func (s *soak) launch() *program {
 	return p
 }
 
-// kill ends a replica as `kill -9` does. Clients find the others.
+// kill ends a replica like `kill -9`. Clients use the others.
 func (s *soak) kill(p *program) {
 	s.mu.Lock()
 	for i, q := range s.live {
@@ -145,7 +144,7 @@ func (s *soak) kill(p *program) {
 	p.Send(s.t, syscall.SIGKILL)
 }
 
-// any is a replica that lives, by chance.
+// any returns a random live replica.
 func (s *soak) any() *program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +164,7 @@ type user struct {
 	tasks []int64
 }
 
-// signIn gives a token that is good for a while.
+// signIn returns a token that is valid for a while.
 func (u *user) signIn() (_ string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -176,7 +175,7 @@ func (u *user) signIn() (_ string, err error) {
 	return u.token, err
 }
 
-// ask asks any replica, and again under the same key until one has answered.
+// ask sends a request to any replica, and repeats it with the same key until one has answered.
 func (u *user) ask(ctx context.Context, method, path string, body, into any) (err error) {
 	key := fmt.Sprintf("%s-%x", u.name, rand.Uint64())
 	for ctx.Err() == nil {
@@ -202,7 +201,7 @@ func (u *user) submit(ctx context.Context, p *place, task bool) {
 	}
 	var kept struct{ ID int64 }
 	if err := u.ask(ctx, http.MethodPost, path, body, &kept); err != nil {
-		return // the time is over; what was taken all the same is in the list
+		return // the time is over; jobs accepted all the same are in the list
 	}
 	if task {
 		u.tasks = append(u.tasks, kept.ID)
@@ -211,7 +210,7 @@ func (u *user) submit(ctx context.Context, p *place, task bool) {
 	}
 }
 
-// begin submits a task, for watchers to look at.
+// begin submits a task for the watchers.
 func (u *user) begin(ctx context.Context) {
 	u.submit(ctx, u.platforms[0], true)
 	if len(u.tasks) != 1 {
@@ -221,7 +220,7 @@ func (u *user) begin(ctx context.Context) {
 	u.first = u.tasks[0]
 }
 
-// work goes on until ctx is done.
+// work submits until ctx is done.
 func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -251,7 +250,7 @@ func (u *user) askOnce(ctx context.Context, method, path string, into any) error
 	return u.any().askAs(ctx, token, method, path, "", nil, into)
 }
 
-// sees is what GET gives of an address of the user's.
+// sees returns what GET returns at one of the user's addresses.
 func (u *user) sees(path string) (shown, error) {
 	var data json.RawMessage
 	if err := u.askOnce(u.t.Context(), http.MethodGet, path, &data); err != nil {
@@ -261,7 +260,7 @@ func (u *user) sees(path string) (shown, error) {
 	return s, s.fold(data)
 }
 
-// all is what GET gives of the list, and of each task.
+// all returns what GET returns for the list, and for each task.
 func (u *user) all() (map[string]shown, error) {
 	list, err := u.sees("/jobs_status")
 	if err != nil {
@@ -279,8 +278,8 @@ func (u *user) all() (map[string]shown, error) {
 	return all, nil
 }
 
-// settle reports whether all of the user's has ended. What the broker cannot find out the user gives up, as the texts
-// that it shows tell them to.
+// settle reports whether all of the user's jobs have ended. It cancels jobs whose outcome the broker cannot find out, as their
+// texts advise.
 func (u *user) settle() (settled bool, doubts int) {
 	all, err := u.all()
 	if err != nil {
@@ -302,14 +301,14 @@ func (u *user) settle() (settled bool, doubts int) {
 			doubt := one.Attention.Code == dispatch.InDoubt || one.Attention.Code == dispatch.SubmissionUnknown
 			if key[0] == 'j' && doubt && !one.Status.Final() {
 				doubts++
-				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil) // asked again until it is so
+				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil) // repeated until it has worked
 			}
 		}
 	}
 	return settled, doubts
 }
 
-// each runs do for all users at once, a few at a time.
+// each runs do for all users, a few at a time.
 func (s *soak) each(do func(*user)) {
 	var all sync.WaitGroup
 	few := make(chan struct{}, 8)
@@ -323,7 +322,7 @@ func (s *soak) each(do func(*user)) {
 	all.Wait()
 }
 
-// populate makes users, each with a task, and watchers that are spread over them: every fifth looks at the task.
+// populate creates users, each with a task, and distributes watchers over them: every fifth watches the task.
 func (s *soak) populate() {
 	for i := range s.crowd {
 		s.users = append(s.users, &user{soak: s, name: fmt.Sprintf("user-%d", i)})
@@ -339,10 +338,10 @@ func (s *soak) populate() {
 	}
 }
 
-// TestWatchers_SeeEveryEnd has two replicas work while users submit, cancel and delete, and many clients watch, who
-// come and go. A replica is killed and started again, and a platform goes down and comes up. In the end every client has
-// been told what GET says; nothing is lost or was done twice; and when all have left, the replica that lived keeps no more
-// goroutines and memory than one that just started.
+// TestWatchers_SeeEveryEnd has two replicas work while users submit, cancel and delete, and many clients connect, watch and
+// disconnect. A replica is killed and restarted, and a platform fails and recovers. At the end every client has received what
+// GET returns; nothing is lost or was done twice; and when all have disconnected, the surviving replica has no more goroutines
+// and memory than one that just started.
 func TestWatchers_SeeEveryEnd(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
@@ -370,8 +369,8 @@ func TestWatchers_SeeEveryEnd(t *testing.T) {
 	s.leavesNothing(survivor)
 }
 
-// TestWatchers_SeeWhatAnotherReplicaDid has a client watch at one replica, which by itself would tell again after an hour, while
-// everything is done at the other.
+// TestWatchers_SeeWhatAnotherReplicaDid has a client watch at one replica with an interval of an hour, while everything is done
+// at the other.
 func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
@@ -407,7 +406,7 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 	there.stop(t)
 }
 
-// disturb kills a replica and starts another, and takes a platform away and gives it back.
+// disturb kills a replica and starts another, and makes a platform unavailable for a while.
 func (s *soak) disturb(mortal *program) {
 	<-time.After(s.lasts / 4)
 	s.kill(mortal)
@@ -443,7 +442,7 @@ func (s *soak) rest() {
 	s.t.Logf("all has ended %v after the last was submitted; in doubt and given up: %d", time.Since(begin).Round(time.Second), doubts)
 }
 
-// agree waits until every watcher was told what GET says.
+// agree waits until every watcher has received what GET returns.
 func (s *soak) agree() {
 	s.t.Helper()
 	begin := time.Now()
@@ -480,13 +479,13 @@ func (s *soak) agree() {
 	}
 }
 
-// audit compares the database with the platforms' books.
+// audit compares the database with what really happened at the platforms.
 func (s *soak) audit() {
 	s.t.Helper()
 	db := database(s.t, s.dsn())
 	var rows []row
 	moves := func(r row) bool { return !r.rests() }
-	if !until(time.Minute, func() bool { // also what was deleted
+	if !until(time.Minute, func() bool { // also deleted jobs
 		rows = rowsOf(s.t, db)
 		return !slices.ContainsFunc(rows, moves)
 	}) {
@@ -507,7 +506,7 @@ func (s *soak) audit() {
 	for _, p := range s.platforms {
 		for tag, n := range p.oracle.Tally().Tags {
 			runs += n.Runs
-			if i := strings.LastIndexByte(tag, '.'); i > 0 { // of openEO: what comes after is the attempt
+			if i := strings.LastIndexByte(tag, '.'); i > 0 { // openEO's tags have the attempt at the end
 				perJob[tag[:i]] += n.Runs
 			}
 		}
@@ -523,10 +522,10 @@ func (s *soak) audit() {
 	s.t.Logf("%d jobs, of which %d were canceled", len(rows), canceled)
 }
 
-// collection finds in the trace of the collector what is alive, in MB, and what stacks take.
+// collection matches a line of the garbage collector's trace: live heap in MB, and stacks in MB.
 var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, \d+ MB goal, (\d+) MB stacks`)
 
-// alive makes a program collect its garbage a few times, and tells what is left.
+// alive makes a program run its garbage collector a few times, and returns what is left.
 func (s *soak) alive(p *program) (heap, stacks int) {
 	s.t.Helper()
 	const round = "\ngc "
@@ -546,15 +545,15 @@ func (s *soak) alive(p *program) (heap, stacks int) {
 	}
 	all := collection.FindAllStringSubmatch(p.Log.String(), -1)
 	last := all[len(all)-1]
-	heap, _ = strconv.Atoi(last[1]) // of digits
+	heap, _ = strconv.Atoi(last[1]) // matched as digits
 	stacks, _ = strconv.Atoi(last[2])
 	return heap, stacks
 }
 
-// created finds who began each goroutine.
+// created matches the creator of a goroutine in a dump.
 var created = regexp.MustCompile(`(?m)^created by (\S+) in goroutine`)
 
-// goroutines ends a program, which tells its goroutines then, and counts them by who began them.
+// goroutines ends a program with a dump of its goroutines, and counts them by creator.
 func (s *soak) goroutines(p *program) map[string]int {
 	s.t.Helper()
 	p.Send(s.t, syscall.SIGQUIT)
@@ -574,10 +573,10 @@ const (
 	pooled     = "net/http.(*Transport).dialConn" // connections to platforms, which end when nobody uses them for a while
 	heapBound  = 8                                // MB
 	stackBound = 1                                // MB
-	passing    = 2                                // goroutines that are just about to end
+	passing    = 2                                // goroutines that are about to end
 )
 
-// leavesNothing compares a program with one that has just started and was asked the same.
+// leavesNothing compares a program with one that has just started and received the same requests.
 func (s *soak) leavesNothing(p *program) {
 	s.t.Helper()
 	fresh := s.launch()
@@ -588,7 +587,7 @@ func (s *soak) leavesNothing(p *program) {
 		s.t.Error("memory is left behind")
 	}
 	http.DefaultClient.CloseIdleConnections()
-	<-time.After(time.Second) // in which the programs notice
+	<-time.After(time.Second) // for the programs to notice
 	idle, left := s.goroutines(fresh), s.goroutines(p)
 	s.t.Logf("goroutines: %v; in a program that just started %v", left, idle)
 	for by, n := range left {

@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// manyStarts is how many jobs are started, of which the start of the last is lost.
+// manyStarts is how many jobs are started; the start of the last is lost.
 const manyStarts = 30
 
 // TestStarts_OneOfThirtyIsLost loses one start of thirty at a platform that tells of each start at once: it answers 500 and takes
@@ -66,10 +66,10 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 	}
 }
 
-// overMany makes a task of the scene's job, over so many values.
+// overMany makes a task of the scene's job with so many values.
 func (s scene) overMany(n int) {
 	parameters := s.job["parameters"].(map[string]any)
-	for _, name := range []string{"temporal_extent", "bbox"} { // of openEO, of OGC API - Processes
+	for _, name := range []string{"temporal_extent", "bbox"} { // openEO's, and that of OGC API - Processes
 		if value, given := parameters[name]; given {
 			delete(parameters, name)
 			s.job["dimension"] = map[string]any{"name": name, "values": []any{value}}

@@ -22,10 +22,10 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// versionHeading matches the heading of a version in CHANGELOG.md, as in "## 0.1.0 (719ccb8)".
+// versionHeading matches the heading of a version in CHANGELOG.md, such as "## 0.1.0 (719ccb8)".
 var versionHeading = regexp.MustCompile(`(?m)^## (\S+) \(([0-9a-f]{7,40})\)$`)
 
-// previous is the program of the last version that CHANGELOG.md names, built from the commit that stands there.
+// previous is the program of the last version in CHANGELOG.md, built from its commit.
 var previous = sync.OnceValues(func() (string, error) {
 	commit, err := lastVersion()
 	if err != nil {
@@ -85,15 +85,15 @@ func TestVersions_SideBySide(t *testing.T) {
 	c.processes, c.executes = &simulator.OGC{Life: simulator.Life{Run: s.run, Slots: slots}}, s.jobs/accounts
 	c.db = database(t, c.dsn)
 
-	old := c.launchOf(previous) // makes the tables
-	present := c.launch()       // brings them up to date
+	old := c.launchOf(previous) // creates the tables
+	present := c.launch()       // migrates them
 	c.submitToBoth(old, present)
 	c.bothWork(old, present)
 	c.sameTasks(old, present)
 
 	c.progress(0.1)
 	old.stop(t)
-	restarted := c.launchOf(previous) // it does not mind the newer schema: it was written before programs looked
+	restarted := c.launchOf(previous) // it accepts the newer schema, because it was written before programs checked
 	c.sameTasks(restarted, present)
 	c.progress(0.4)
 	replacement := c.launch()
@@ -103,7 +103,7 @@ func TestVersions_SideBySide(t *testing.T) {
 	c.checkProcesses()
 }
 
-// submitToBoth gives each platform half of its jobs through one replica and half through the other, the first halves in turn.
+// submitToBoth submits half of each platform's jobs through one replica and half through the other, the first halves in turn.
 func (c *cluster) submitToBoth(a, b replica) {
 	c.t.Helper()
 	for _, half := range [][2]replica{{a, b}, {b, a}} {
@@ -114,7 +114,7 @@ func (c *cluster) submitToBoth(a, b replica) {
 	}
 }
 
-// execute submits a task of so many jobs for the OGC platform, each with a mark of its own by which the platform counts.
+// execute submits a task of so many jobs for the OGC platform, each with a different mark by which the platform counts.
 func (c *cluster) execute(r replica, jobs int) {
 	c.t.Helper()
 	marks := make([]string, jobs)
@@ -151,7 +151,7 @@ func (c *cluster) bothWork(a, b replica) {
 	c.t.Logf("accounts visited by the two: %v", visits())
 }
 
-// sameTasks asks both replicas for the tasks and their jobs: both must be able to read what the other has written.
+// sameTasks reads the tasks and their jobs from both replicas: each must be able to read what the other has written.
 func (c *cluster) sameTasks(a, b replica) {
 	c.t.Helper()
 	for _, r := range []replica{a, b} {
@@ -171,7 +171,7 @@ func (c *cluster) sameTasks(a, b replica) {
 	}
 }
 
-// checkProcesses holds what must be true at the OGC platform when all has ended.
+// checkProcesses checks the promises at the OGC platform after all jobs have ended.
 func (c *cluster) checkProcesses() {
 	c.t.Helper()
 	tags := c.processes.Oracle.Tally().Tags

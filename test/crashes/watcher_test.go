@@ -16,11 +16,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// shown is all that a client knows of what it looks at: by "t" or "j" and the id, the task or job without when it was
-// checked.
+// shown is the state that a client knows: the tasks and jobs, without the time of their last check, by "t" or "j" and the id.
 type shown map[string]string
 
-// told is a status or changes, of a list or of one task.
+// told is a message of a stream: a status or changes, of a list or of one task.
 type told struct {
 	ID             int64             `json:"id"` // of the task
 	Jobs           []json.RawMessage `json:"jobs"`
@@ -30,7 +29,7 @@ type told struct {
 	RemovedJobs    []int64           `json:"removed_processing_jobs"`
 }
 
-// fold adds to what is known what was told.
+// fold applies a message to the known state.
 func (s shown) fold(data json.RawMessage) error {
 	var t told
 	if err := json.Unmarshal(data, &t); err != nil {
@@ -59,7 +58,7 @@ func (s shown) put(kind string, one json.RawMessage) error {
 	if err := json.Unmarshal(one, &members); err != nil {
 		return err
 	}
-	for _, other := range []string{"checked", "jobs", "service", "created", "updated"} { // not in every form of it
+	for _, other := range []string{"checked", "jobs", "service", "created", "updated"} { // some messages omit these
 		delete(members, other)
 	}
 	text, err := json.Marshal(members)
@@ -67,29 +66,29 @@ func (s shown) put(kind string, one json.RawMessage) error {
 	return err
 }
 
-// status is that of a job, "" if it is not shown.
+// status returns the status of a job; "" if it is not shown.
 func (s shown) status(id int64) dispatch.Status {
 	var j struct{ Status dispatch.Status }
-	_ = json.Unmarshal([]byte(s[fmt.Sprint("j", id)]), &j) // of nothing: no status
+	_ = json.Unmarshal([]byte(s[fmt.Sprint("j", id)]), &j) // fails for "", which has no status
 	return j.Status
 }
 
-// watcher is a client that looks at its user's list, or at a task of theirs, by one stream after the other.
+// watcher is a client that watches its user's list, or one task, by one stream after the other.
 type watcher struct {
 	user     *user
 	path     string
 	interval int // seconds
 	changes  bool
-	news     chan struct{} // it was told something; may be nil
+	news     chan struct{} // signals a message; may be nil
 
 	mu      sync.Mutex
-	whole   json.RawMessage   // the last that came whole
-	since   []json.RawMessage // changes that came after
+	whole   json.RawMessage   // the last complete state
+	since   []json.RawMessage // changes after it
 	streams int
-	broken  int // streams that ended otherwise than by leaving
+	broken  int // streams that did not end by the client's choice
 }
 
-// watch looks until ctx is done. Each stream is left after a while, until stay is closed.
+// watch watches until ctx is done. It closes each stream after a while, until stay is closed.
 func (w *watcher) watch(ctx context.Context, s *soak, stay <-chan struct{}) {
 	for ctx.Err() == nil {
 		life := time.Duration(float64(s.visit) * (0.2 + rand.Float64()))
@@ -168,7 +167,7 @@ func (w *watcher) heed(kind string, data json.RawMessage) {
 	}
 }
 
-// await reads on until it was told enough.
+// await reads until enough returns true.
 func (w *watcher) await(t *testing.T, enough func(shown) bool) {
 	t.Helper()
 	late := time.After(30 * time.Second)
@@ -188,7 +187,7 @@ func (w *watcher) await(t *testing.T, enough func(shown) bool) {
 	}
 }
 
-// sees puts together what it was told.
+// sees combines the received messages.
 func (w *watcher) sees() (shown, error) {
 	w.mu.Lock()
 	whole, since := w.whole, slices.Clone(w.since)
@@ -208,7 +207,7 @@ func (w *watcher) sees() (shown, error) {
 	return s, nil
 }
 
-// differs is empty if it sees what GET gives, else an example of what it does not.
+// differs returns "" if the client's state is what GET returns, and an example of a difference otherwise.
 func (w *watcher) differs(want shown) string {
 	got, err := w.sees()
 	if err != nil {

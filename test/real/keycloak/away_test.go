@@ -139,7 +139,7 @@ func onPlatforms(t *testing.T, address string, endpoints map[string]string) []st
 }
 
 // TestAway_TasksOfUsersWhoAreSignedOut runs two tasks of 500 jobs to their ends with platform tokens of ten seconds and refresh tokens that
-// are good for one use. Dora gave leave, posted hers and was signed out. Emil watches his; in its middle his link is lost: what
+// are good for one use. Dora gave permission, submitted hers and was signed out. Emil watches his; in its middle his link is lost: what
 // waits says so, at once and with a link, nothing fails, and when he has linked his account again all goes on. Meanwhile the
 // process was replaced by another, which knows the database and the vault's key.
 func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	dora, emil := newPerson(t, s, "dora", "http://"+address), newPerson(t, s, "emil", "http://"+address)
 	dora.opens(t, "/link/P", "Your account at P is linked")
 	emil.opens(t, "/link/Q", "Your account at Q is linked")
-	dora.givesLeave(t)
+	dora.givesPermission(t)
 	began := time.Now()
 	doras, emils := dora.posts(t, hers.URL), emil.posts(t, his.URL)
 	dora.endsSession(t, s)
@@ -214,7 +214,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 			t.Errorf("%d runs of %d jobs", runs, jobs)
 		}
 	}
-	dora.takesLeaveBack(t, s)
+	dora.withdrawsPermission(t, s)
 	mustStop(t, second)
 	for _, secret := range []string{"eyJ", "eodispatch-api-secret", "-password"} {
 		if strings.Contains(first.Log.String()+second.Log.String(), secret) {
@@ -268,8 +268,8 @@ func (p *person) waits(t *testing.T, id int64, wanted func(task) error) {
 	})
 }
 
-// takesLeaveBack ends the leave here, and the offline session at the provider.
-func (p *person) takesLeaveBack(t *testing.T, s *Server) {
+// withdrawsPermission withdraws the permission here, and the offline session at the provider.
+func (p *person) withdrawsPermission(t *testing.T, s *Server) {
 	t.Helper()
 	offline := func() (sessions []Object) {
 		user, err := s.id("apex", "users", "username", p.name)

@@ -166,8 +166,8 @@ func (p *person) opens(t *testing.T, path, text string) {
 	}
 }
 
-// givesLeave gives permission for what the broker may do while the user is away.
-func (p *person) givesLeave(t *testing.T) {
+// givesPermission allows the broker to act while the user is signed out.
+func (p *person) givesPermission(t *testing.T) {
 	t.Helper()
 	var grant struct{ Link string }
 	a, err := ask(t.Context(), "POST", p.broker+"/grants", p.token, nil)
