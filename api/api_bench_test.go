@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// nowhere is a client that throws answers away.
+// nowhere is a client that discards responses.
 type nowhere struct{ header http.Header }
 
 func (n *nowhere) Header() http.Header         { return n.header }
@@ -37,7 +37,7 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkGetJobOverLoopback is what a client gets of GET /unit_jobs/{id}, with as many connections as there are workers.
+// BenchmarkGetJobOverLoopback measures GET /unit_jobs/{id} as a client sees it, with as many connections as workers.
 func BenchmarkGetJobOverLoopback(b *testing.B) {
 	w := newWorld()
 	c := w.config()

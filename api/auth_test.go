@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// What stands in a URL ends in logs (RFC 9700, section 4.3.2), and two headers leave open which is meant.
+// URLs end in logs (RFC 9700, section 4.3.2), and with two headers it is ambiguous which one counts.
 func TestAuth_TakesTheTokenFromOneHeader(t *testing.T) {
 	h := New(newWorld().config())
 	request := func(target, body string, headers ...string) *httptest.ResponseRecorder {
@@ -41,14 +41,14 @@ func TestAuth_TakesTheTokenFromOneHeader(t *testing.T) {
 	}
 }
 
-// refusing verifies no token, for a reason.
+// refusing is a verifier that refuses every token for one reason.
 type refusing struct{ reason error }
 
 func (v refusing) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
 	return identity.Caller{}, fmt.Errorf("%w: %w", identity.ErrUnauthenticated, v.reason)
 }
 
-// TestAuthenticate_SaysThatATokenHasExpired, so that a client renews it (RFC 6750, section 3.1).
+// A client that is told that its token has expired can renew it (RFC 6750, section 3.1).
 func TestAuthenticate_SaysThatATokenHasExpired(t *testing.T) {
 	for reason, challenge := range map[error]string{
 		identity.ErrExpired:            `Bearer error="invalid_token", error_description="The token has expired"`,
@@ -64,7 +64,7 @@ func TestAuthenticate_SaysThatATokenHasExpired(t *testing.T) {
 	}
 }
 
-// TestAuthenticate_LogsWhyTokensAreRefused at info level, one line a second for each reason, with their number.
+// Reasons are logged at level info, at most one line a second for each reason, with the number of refusals.
 func TestAuthenticate_LogsWhyTokensAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -86,8 +86,8 @@ func TestAuthenticate_LogsWhyTokensAreRefused(t *testing.T) {
 	})
 }
 
-// TestExpiredTokens_AreSaidEverywhere: every operation and every stream, however it is given the token, says that a token has expired
-// in the words of RFC 6750, so that a client gets a new one by itself. Of other bad tokens they say only that they are not valid.
+// Every operation and every stream, however it gets the token, reports in the words of RFC 6750 that a token has
+// expired, so that clients get a new one by themselves. For other bad tokens they only report that they are not valid.
 func TestExpiredTokens_AreSaidEverywhere(t *testing.T) {
 	h := New(newWorld().config())
 	defer h.Close()

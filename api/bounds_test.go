@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// TestRequest_RefusesHugeNumbers: exact arithmetic with them costs seconds, so they are refused where JSON is read.
+// Exact arithmetic with huge numbers takes seconds, so they are refused when JSON is read.
 func TestRequest_RefusesHugeNumbers(t *testing.T) {
 	h := New(newWorld().config())
 	for _, number := range []string{"1e999999", "-1E-401", strings.Repeat("9", 10_001)} {
@@ -33,7 +33,7 @@ func TestRequest_RefusesHugeNumbers(t *testing.T) {
 	}
 }
 
-// comb is an area with so many teeth, each of which crosses 120 degrees of latitude.
+// comb returns an area with many teeth, each of which crosses 120 degrees of latitude.
 func comb(teeth int) string {
 	var b strings.Builder
 	b.WriteString(`{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[-20,-61],[20,-61]`)
@@ -48,7 +48,7 @@ func comb(teeth int) string {
 	return b.String() + `,[-20,-61]]]}}`
 }
 
-// TestTiles_RefusesAComb: 593 KB took 16 s of CPU and gave 282 MB.
+// Without the bound, 593 KB took 16 s of CPU and returned 282 MB.
 func TestTiles_RefusesAComb(t *testing.T) {
 	h := New(newWorld().config())
 	var before, after runtime.MemStats
@@ -81,7 +81,7 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestTiles_ReadsBodiesInTurn: forty bodies of 10 MiB took 836 MB.
+// Without the bound, forty bodies of 10 MiB took 836 MB.
 func TestTiles_ReadsBodiesInTurn(t *testing.T) {
 	a := New(newWorld().config()).(*api)
 	large := httptest.NewRequest("POST", "/tiles", untouched{t})
@@ -104,7 +104,7 @@ func TestTiles_ReadsBodiesInTurn(t *testing.T) {
 	})
 }
 
-// slowWriter takes an answer when it is allowed to.
+// slowWriter receives a response when the test permits it.
 type slowWriter struct {
 	*httptest.ResponseRecorder
 	writing, allowed chan struct{}
@@ -116,7 +116,7 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestTiles_KeepTheirPlaceUntilWritten, and leave the core to others before.
+// A request keeps its place until its response is written, but releases the core before.
 func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 	a := New(newWorld().config()).(*api)
 	w := &slowWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
@@ -140,7 +140,7 @@ func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 	}
 }
 
-// TestDeadline_OfRequests: what takes longer is given up, and the client is told.
+// A request that takes longer than its deadline is stopped, and the client gets an error.
 func TestDeadline_OfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)

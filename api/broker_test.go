@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// platform runs jobs until it is told that they have finished. A process called unknown it refuses.
+// platform runs jobs until the test finishes them. It refuses a process called unknown.
 type platform struct {
 	mu       sync.Mutex
 	jobs     int
@@ -69,7 +69,7 @@ func (*platform) Token(context.Context, dispatch.Account) (dispatch.Token, error
 }
 func (*platform) Refused(dispatch.Account, dispatch.Token) {}
 
-// house gives an API over the real broker, store and engine, with p as the only platform.
+// house returns an API over the real broker, store and engine, with p as the only platform.
 func house(t *testing.T, p *platform) http.Handler {
 	t.Helper()
 	w := newWorld()
@@ -88,7 +88,7 @@ func house(t *testing.T, p *platform) http.Handler {
 	return New(c)
 }
 
-// A job that takes longer than it was given is canceled, and what it ends as says why.
+// A job that takes longer than its max_duration is canceled, and its failure says so.
 func TestBroker_MaxDuration(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
@@ -109,7 +109,7 @@ func TestBroker_MaxDuration(t *testing.T) {
 	}
 }
 
-// Who waits is told how many are submitted before: those of others who share the account count.
+// The queue position counts jobs of other users that share the account.
 func TestBroker_QueuePositions(t *testing.T) {
 	h := house(t, &platform{})
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7,8,9,10,11,12]}}`
@@ -140,7 +140,7 @@ func TestBroker_QueuePositions(t *testing.T) {
 	}
 }
 
-// What a user can expect of each platform is known without asking it, and nothing of other users but numbers.
+// /platforms reports the state of each platform without asking it, and only numbers of other users' jobs.
 func TestBroker_Platforms(t *testing.T) {
 	p := &platform{}
 	h := house(t, p)
@@ -175,7 +175,7 @@ func TestBroker_Platforms(t *testing.T) {
 	failed(t, ask(h, "GET", "/platforms", "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
 }
 
-// Pages of a task and of the list are read where they are kept, while jobs move and tasks come.
+// Pages are read from the database while jobs change and tasks are added.
 func TestBroker_Pages(t *testing.T) {
 	h := house(t, &platform{})
 	values := strings.Repeat("1,", 1099) + "1"
@@ -221,7 +221,7 @@ func TestBroker_Pages(t *testing.T) {
 	}
 }
 
-// until asks again until it is so; a read that is not fresh enough waits by itself.
+// until repeats a check until it succeeds; reads that are not fresh enough wait by themselves.
 func until(t *testing.T, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !so(); {
@@ -289,7 +289,7 @@ func TestBroker_Jobs(t *testing.T) {
 	}
 }
 
-// TestListSyncRuns_OnlyWhenAskedFor, newest first, in parts, without parameters, and each user's own.
+// Synchronous runs are listed only if asked for: newest first, in pages, without parameters, and only the user's own.
 func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 	h := house(t, &platform{})
 	for range 3 {

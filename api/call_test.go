@@ -103,7 +103,7 @@ func TestHeaders_OfEveryResponse(t *testing.T) {
 	}
 }
 
-// lines gives what was logged, by message.
+// lines returns the log lines with a message.
 func lines(t *testing.T, log string) map[string]map[string]any {
 	t.Helper()
 	all := map[string]map[string]any{}
@@ -251,7 +251,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestCORS_EveryOriginWithoutCredentials: a star is never given together with them.
+// A star is never sent together with credentials.
 func TestCORS_EveryOriginWithoutCredentials(t *testing.T) {
 	c := newWorld().config()
 	c.CORSOrigins = []string{"*", "https://portal.example.org"}
@@ -269,7 +269,7 @@ func TestCORS_EveryOriginWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestHeaders_TransportSecurityWithTLS: a browser that has been there by https does not come by http again.
+// A browser that has used https does not come back with http.
 func TestHeaders_TransportSecurityWithTLS(t *testing.T) {
 	for address, want := range map[string]string{"https://dispatch.example.org": "max-age=31536000", "http://localhost:8080": "", "": ""} {
 		c := newWorld().config()
@@ -319,7 +319,7 @@ func TestAuth_IdentityProviderDown(t *testing.T) {
 	}
 }
 
-// Clients of other services write a slash at the end of every path. They are answered as without, and not redirected.
+// Some clients write a slash at the end of every path. They get the same response as without, and no redirect.
 func TestRoute_SlashAtTheEnd(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

@@ -18,7 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// stalled is a broker whose database gives no job of a list any more once it was seen how the list looks.
+// stalled is a broker whose database returns no more jobs of a list after its outline was read.
 type stalled struct {
 	*world
 	freed chan error // why it was given up
@@ -35,8 +35,8 @@ func (s stalled) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) i
 	}
 }
 
-// TestDeadline_OfLists: the work on a list that is sent while it is read stops after the time that a request has, though its
-// client waits, and the client is not made to take a part for the whole.
+// A list that is sent while it is read stops after the request's deadline, even if the client waits, and the connection
+// is cut so that the client does not take a part for the whole.
 func TestDeadline_OfLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -77,8 +77,9 @@ func TestDeadline_OfLists(t *testing.T) {
 	})
 }
 
-// TestDeadline_OfClientsThatNeverRead: a hundred of them, who open streams or ask for the whole list of 10 MiB, hold 150 MB together at most.
-// All are cut off within three minutes: a user's large lists are read a few at a time, and who waits has the time of a request.
+// A hundred clients that open streams or ask for a list of 10 MiB, and never read, hold at most 150 MB together. All
+// are cut off within three minutes: a user's large lists are read a few at a time, and waiting ones have the deadline
+// of a request.
 func TestDeadline_OfClientsThatNeverRead(t *testing.T) {
 	const clients = 100
 	head := "Host: x\r\nAuthorization: Bearer token-anna\r\n"
@@ -125,7 +126,7 @@ func TestDeadline_OfClientsThatNeverRead(t *testing.T) {
 	}
 }
 
-// still is a broker whose list does not change, and costs nothing to read.
+// still is a broker whose list does not change and costs nothing to read.
 type still struct {
 	*world
 	mu    sync.Mutex
@@ -143,7 +144,7 @@ func (s *still) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) it
 	return sequence(s.known[p.Most], nil)
 }
 
-// listOfMany is an API whose list has more bytes than are kept encoded for the streams that share it.
+// listOfMany returns an API whose list is too large to be held encoded.
 func listOfMany(t *testing.T) API {
 	t.Helper()
 	w := newWorld()

@@ -15,7 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// The root leads people to the page, and programs to the addresses of what there is.
+// The root redirects browsers to the documentation and lists addresses for programs.
 func TestRoot_LeadsToTheDocuments(t *testing.T) {
 	h := New(newWorld().config())
 	a := ask(h, "GET", "/", "", "Authorization", "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
@@ -33,7 +33,7 @@ func TestRoot_LeadsToTheDocuments(t *testing.T) {
 	failed(t, ask(h, "POST", "/", "", "Authorization", ""), 405, "METHOD_NOT_ALLOWED")
 }
 
-// whole is the document as JSON values.
+// whole returns the OpenAPI document as JSON values.
 func whole(t *testing.T, h API) (d struct {
 	Info       struct{ Description string }
 	Tags       []struct{ Name, Description string }
@@ -48,7 +48,7 @@ func whole(t *testing.T, h API) (d struct {
 	return d, text
 }
 
-// The introduction tells what a newcomer asks first, and the paths that it names exist.
+// The introduction answers the first questions of newcomers, and the paths that it names exist.
 func TestDocument_BeginsWithAnIntroduction(t *testing.T) {
 	d, _ := whole(t, New(newWorld().config()))
 	for _, heading := range []string{"### Sign in", "### A first job", "### Streams", "### Errors"} {
@@ -67,7 +67,7 @@ func TestDocument_BeginsWithAnIntroduction(t *testing.T) {
 	}
 }
 
-// Groups come in the order of what people do: jobs first, access last. Every operation is in one of them.
+// Groups have the order of a user's work: jobs first, access last. Every operation is in one group.
 func TestDocument_HasJobsFirstAndAccessLast(t *testing.T) {
 	d, _ := whole(t, New(newWorld().config()))
 	var order []string
@@ -86,7 +86,7 @@ func TestDocument_HasJobsFirstAndAccessLast(t *testing.T) {
 	}
 }
 
-// The description of the streams names every address, parameter, type of message and close code.
+// The description of the streams names every address, parameter, message type and close code.
 func TestDocument_DescribesTheStreams(t *testing.T) {
 	d, _ := whole(t, New(newWorld().config()))
 	i := slices.IndexFunc(d.Tags, func(tag struct{ Name, Description string }) bool { return tag.Name == "streams" })
@@ -98,7 +98,7 @@ func TestDocument_DescribesTheStreams(t *testing.T) {
 	}
 }
 
-// Each list of words is one named schema, and no schema is left over.
+// Each enumeration is one named schema, and no schema is unused.
 func TestDocument_NamesItsModels(t *testing.T) {
 	d, text := whole(t, New(newWorld().config()))
 	for list, name := range map[string]string{`["created","submitted","queued","running","finished","canceled","failed","unknown"]`: "Status",
@@ -133,7 +133,7 @@ func TestDocument_HasTheBrokersPlatformsInItsExamples(t *testing.T) {
 	}
 }
 
-// TestGeneratedClient_SubmitsAJob generates a Go client from the document, compiles it and has it submit a job.
+// The test generates a Go client from the document, compiles it, and submits a job with it.
 func TestGeneratedClient_SubmitsAJob(t *testing.T) {
 	h := New(newWorld().config())
 	folder := t.TempDir()

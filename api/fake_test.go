@@ -28,7 +28,7 @@ const (
 
 var moment = time.Date(2026, 5, 1, 12, 30, 0, 0, time.FixedZone("", 2*3600))
 
-// world is a broker, a verifier and a database that keep everything in memory and fail on demand.
+// world is a broker, a verifier and a database in memory that fail on demand.
 type world struct {
 	mu      sync.Mutex
 	jobs    map[dispatch.JobID]dispatch.Record
@@ -254,7 +254,7 @@ func sequence[T any](list []T, err error) iter.Seq2[T, error] {
 	}
 }
 
-// bounded leaves out of records what a page does not read.
+// bounded removes from records what a page does not read.
 func (w *world) bounded(list []dispatch.Record, p dispatch.Page) []dispatch.Record {
 	list = slices.Clone(list)
 	for i, r := range list {
@@ -331,7 +331,7 @@ func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return t, err
 }
 
-// note keeps the freshness that was asked for.
+// note records the freshness that was asked for.
 func (w *world) note(fresh time.Duration) {
 	if fresh != dispatch.AsKnown {
 		w.fresh = fresh
@@ -393,14 +393,14 @@ func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{},
 	return changed, stop
 }
 
-// Answers says that something was saved whenever it is asked: tests write into the world directly.
+// Answers always signals a change, because tests write into the world directly.
 func (w *world) Answers(dispatch.UserID) (<-chan struct{}, func()) {
 	c := make(chan struct{})
 	close(c)
 	return c, func() {}
 }
 
-// set changes a job and tells who watches its owner.
+// set changes a job and signals the change to those who watch its owner.
 func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

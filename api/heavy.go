@@ -11,8 +11,8 @@ import (
 // heavyAfter is how many bytes of a list are read or written before the rest counts as heavy work.
 const heavyAfter = 64 << 10
 
-// heavyWork bounds how many goroutines read and encode large lists at the same moment, to fewer than there are cores: requests that
-// take little time find a free core. A user has one turn at a time.
+// heavyWork bounds how many goroutines read and encode large lists at the same time to one less than the number of
+// cores, so that short requests find a free core. A user has one turn at a time.
 type heavyWork struct {
 	all *semaphore.Weighted
 	own shares[dispatch.UserID]
@@ -22,7 +22,7 @@ func newHeavyWork(cores int) *heavyWork {
 	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: shares[dispatch.UserID]{most: 1}}
 }
 
-// enter waits for a turn, the user's own first, so that a user who waits for that keeps nobody else waiting.
+// enter waits for a turn, first among those of the user: a user who waits for their own holds no common turn.
 func (h *heavyWork) enter(ctx context.Context, u dispatch.UserID) (release func(), err error) {
 	own, err := h.own.acquire(ctx, u, 1)
 	if err != nil {
@@ -38,8 +38,8 @@ func (h *heavyWork) enter(ctx context.Context, u dispatch.UserID) (release func(
 	}, nil
 }
 
-// heavyTurn is the turn of one list. It is held only while the list is read from the database and encoded, never while the list waits
-// for its client or for memory. It is for one goroutine.
+// heavyTurn is the turn of one list. It is held only while the list is read from the database and encoded, not while
+// the list waits for its client or for memory. It is for one goroutine.
 type heavyTurn struct {
 	work    *heavyWork
 	user    dispatch.UserID
@@ -47,7 +47,7 @@ type heavyTurn struct {
 	release func() // nil: not held
 }
 
-// begin takes the turn unless it is held.
+// begin takes the turn unless it is held already.
 func (t *heavyTurn) begin(ctx context.Context) (err error) {
 	if t.release == nil {
 		t.release, err = t.work.enter(ctx, t.user)
@@ -55,7 +55,7 @@ func (t *heavyTurn) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// pause gives the turn back. It may be repeated.
+// pause releases the turn. It may be called more than once.
 func (t *heavyTurn) pause() {
 	if t.release != nil {
 		t.release()
@@ -63,7 +63,7 @@ func (t *heavyTurn) pause() {
 	}
 }
 
-// count adds n bytes and lets other lists have a turn in between. A short list has none.
+// count adds n bytes, and releases the turn for a moment so that other lists get one. A short list has no turn.
 func (t *heavyTurn) count(ctx context.Context, n int) error {
 	t.pause()
 	if t.done += n; t.done <= heavyAfter {

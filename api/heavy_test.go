@@ -13,7 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// slowRequests is a broker that takes a second for each large request, and counts how many it reads at once.
+// slowRequests is a broker that takes a second for each large request and counts how many it reads at once.
 type slowRequests struct {
 	*world
 	reading, most atomic.Int64
@@ -28,8 +28,8 @@ func (s *slowRequests) Request(ctx context.Context, r dispatch.Record) (dispatch
 	return s.world.Request(ctx, r)
 }
 
-// TestHeavyWork_LeavesACore: of five large lists of two users one is read and encoded at a time on two cores, users take turns, and short
-// lists wait for none.
+// Of five large lists of two users, one is read and encoded at a time on two cores. Users take turns, and short lists
+// do not wait.
 func TestHeavyWork_LeavesACore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -78,7 +78,7 @@ func checkLarge(t *testing.T, h http.Handler, who string, least int) {
 	}
 }
 
-// TestHeavyWork_IsNotHeldForAClient: a list that its client does not take, and lists that wait for memory, hold up no other list.
+// A list whose client does not receive, and lists that wait for memory, delay no other list.
 func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

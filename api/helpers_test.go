@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// syncBuffer is a log that may be read while it is written.
+// syncBuffer is a log that can be read while it is written.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -34,7 +34,7 @@ const goodBody = `{"title":"NDVI","label":"openeo","format":"gtiff",
 	"service":{"endpoint":"https://openeo.example.org","namespace":null,"application":"https://apps.example.org/ndvi.json"},
 	"parameters":{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}}`
 
-// goodTask is goodBody over three values.
+// goodTask is goodBody with three values.
 var goodTask = goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1.50,{"west":1e40},null]}}`
 
 // ask sends one request as anna; headers are name, value, ….
@@ -57,7 +57,7 @@ func ask(h http.Handler, method, target, body string, headers ...string) *httpte
 	return w
 }
 
-// decode gives an answer's body, and fails unless it is one JSON value of the status.
+// decode returns the body of a response. It fails unless the response has the status and is one JSON value.
 func decode[T any](t *testing.T, w *httptest.ResponseRecorder, status int) (v T) {
 	t.Helper()
 	if w.Code != status {
@@ -76,7 +76,7 @@ func decode[T any](t *testing.T, w *httptest.ResponseRecorder, status int) (v T)
 	return v
 }
 
-// failure is an error's body, read as a client reads it.
+// failure is the body of an error response, as a client reads it.
 type failure struct {
 	Status    *string        `json:"status"`
 	Code      string         `json:"error_code"`
@@ -92,7 +92,7 @@ type fault struct {
 	Type string `json:"type"`
 }
 
-// failed checks what is true of every error, and gives its body.
+// failed checks what holds for every error response, and returns its body.
 func failed(t *testing.T, w *httptest.ResponseRecorder, status int, code string) failure {
 	t.Helper()
 	members := decode[map[string]json.RawMessage](t, w, status)

@@ -101,7 +101,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// open operations are those, and no more, that need no token.
+// open operations are all operations that need no token.
 var openOperations = []string{"GET /health", "GET /grids", "POST /tiles"}
 
 func TestOperations_NeedAToken(t *testing.T) {
@@ -149,8 +149,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 	}
 }
 
-// TestDocument_DescribesTheResponses makes every operation answer in every way that a broker can, and holds status and body to the
-// document.
+// The test makes every operation answer with every status that it can, and compares status and body with the document.
 func TestDocument_DescribesTheResponses(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

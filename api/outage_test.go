@@ -17,8 +17,8 @@ func away(err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err, Database: true}
 }
 
-// TestOutage_DatabaseIsNotThePlatform: every error of the database is answered as an outage of the database: of a statement that ran into
-// its deadline, of a commit whose end is not known, of a server that refuses the broker, and where another error wraps it.
+// Every error of the database is answered as an outage of the database: a statement that exceeded its deadline, a
+// commit whose end is not known, a server that refuses the broker, and wrapped errors.
 func TestOutage_DatabaseIsNotThePlatform(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -36,8 +36,8 @@ func TestOutage_DatabaseIsNotThePlatform(t *testing.T) {
 	}
 }
 
-// TestOutage_IsLoggedOnce: the database is away for a minute, under clients that ask and check its health every second. Afterwards it
-// is away again.
+// The database is away for a minute while clients send requests and check its health every second; later it is away
+// again.
 func TestOutage_IsLoggedOnce(t *testing.T) {
 	for name, recovers := range map[string]string{"by health checks": "/health", "by requests": "/jobs_status"} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { outages(t, recovers) }) })

@@ -14,7 +14,7 @@ import (
 
 var nextLink = regexp.MustCompile(`^<([^>]+)>; rel="next"$`)
 
-// nextOf is where the next part is, "" after the last.
+// nextOf returns the address of the next page; "" after the last.
 func nextOf(t *testing.T, a *httptest.ResponseRecorder) string {
 	t.Helper()
 	link := a.Header().Get("Link")
@@ -28,7 +28,7 @@ func nextOf(t *testing.T, a *httptest.ResponseRecorder) string {
 	return m[1]
 }
 
-// mixed has tasks of two jobs and single jobs, by turns, each a second younger than the one before.
+// mixed has tasks of two jobs and single jobs in alternation, each a second younger than the one before.
 func mixed(t *testing.T, n int) (*world, API) {
 	t.Helper()
 	w := newWorld()

@@ -12,14 +12,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// polled are requests that take wait, with every other parameter. The world that they are sent to has job 1, and task 1
-// with jobs 2, 3 and 4.
+// polled are requests that accept wait, with every other parameter. The world has job 1, and task 1 with jobs 2, 3 and
+// 4.
 var polled = []string{"/unit_jobs/1", "/unit_jobs/2", "/jobs_status", "/jobs_status?filter=processing", "/jobs_status?filter=upscaling",
 	"/jobs_status?limit=1", "/jobs_status?status=created&status=finished", "/jobs_status?platform=cdse", "/jobs_status?platform=nowhere",
 	"/jobs_status?since=2026-01-01T00:00:00Z", "/jobs_status?since=2027-01-01T00:00:00Z", "/jobs_status?filter=processing&limit=5",
 	"/upscale_tasks/1", "/upscale_tasks/1?limit=2", "/upscale_tasks/1?status=failed", "/upscale_tasks/1?platform=cdse", "CURSOR /jobs_status", "CURSOR /upscale_tasks/1"}
 
-// inWorld runs a test on polled requests, each in its own time.
+// inWorld runs a test on polled requests, each in a bubble of its own.
 func inWorld(t *testing.T, test func(t *testing.T, w *world, h API, path string)) {
 	for _, path := range polled {
 		synctest.Test(t, func(t *testing.T) {
@@ -52,8 +52,8 @@ func touch(w *world, id dispatch.JobID) {
 	})
 }
 
-// A request waits with every other parameter, whether anything is live or not, and does not end for a change that it does
-// not show: of the time of asking, of the place in the queue.
+// A request waits with every other parameter, whether or not anything is live. It does not end for changes that it does
+// not show: the time of the check, and the position in the queue.
 func TestWait_OnEveryStatus(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		for _, status := range []dispatch.Status{dispatch.Running, dispatch.Finished} {
@@ -73,7 +73,7 @@ func TestWait_OnEveryStatus(t *testing.T) {
 	})
 }
 
-// An ETag that still holds is answered with 304 and no body, at once or after the wait, and holds for another replica.
+// An ETag that is still current gets 304 without a body, at once or after the wait. It is valid for other replicas.
 func TestWait_NotModified(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		replica := New(w.config())
@@ -101,7 +101,7 @@ func TestWait_NotModified(t *testing.T) {
 	})
 }
 
-// A wait ends early only for a change of what the request shows.
+// A wait ends early only for a change of the response.
 func TestWait_IgnoresInvisibleChanges(t *testing.T) {
 	for path, ends := range map[string]map[dispatch.JobID]bool{
 		"/unit_jobs/1":                    {1: true},
@@ -131,7 +131,7 @@ func TestWait_IgnoresInvisibleChanges(t *testing.T) {
 	}
 }
 
-// When the service stops, all who wait are answered at once, with what they would be answered then.
+// When the service stops, all waiting requests are answered at once, as if their wait had ended.
 func TestWait_EndsWithTheService(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		tag := ask(h, "GET", path, "").Header().Get("ETag")
@@ -148,7 +148,8 @@ func TestWait_EndsWithTheService(t *testing.T) {
 	})
 }
 
-// So many of a user's requests wait at once; the next are refused, those that do not wait are not, nor are another user's.
+// A user has a limited number of waiting requests; further ones are refused. Requests that do not wait, and those of
+// other users, are not.
 func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -183,7 +184,7 @@ func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 	})
 }
 
-// So many jobs that are each polled singly are read once when one of them changes.
+// Jobs that are polled one by one are read once when one of them changes.
 func TestPoll_ManyJobsAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 90

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestRates_OfAUser: beyond the rate a user's requests get 429 with a Retry-After that holds, and others are not affected.
+// Beyond the rate, a user's requests get 429 with a correct Retry-After; other users are not affected.
 func TestRates_OfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -34,7 +34,7 @@ func TestRates_OfAUser(t *testing.T) {
 	})
 }
 
-// TestRates_OfAnAddress: they count requests without a token too, and not probes of health.
+// Requests without a token count too; health checks do not.
 func TestRates_OfAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -56,7 +56,7 @@ func TestRates_OfAnAddress(t *testing.T) {
 	})
 }
 
-// TestRates_AreBoundedInMemory whatever addresses come.
+// Memory is bounded whatever addresses send requests.
 func TestRates_AreBoundedInMemory(t *testing.T) {
 	r := rates[int]{pace: time.Second}
 	for client := range 5 * maxRated {
@@ -93,7 +93,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestAudit_HasTheClientsAddress, and other lines do not.
+// Audit lines have the client's address; other lines do not.
 func TestAudit_HasTheClientsAddress(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(LogHandler(slog.NewTextHandler(&out, nil)))

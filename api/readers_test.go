@@ -17,7 +17,7 @@ func (s slowly) ReadTask(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 	return s.world.ReadTask(ctx, u, id, fresh)
 }
 
-// A user who looks at hundreds of tasks at once delays no other user, and nothing is kept afterwards.
+// A user who reads hundreds of tasks at once delays no other user, and nothing is kept afterwards.
 func TestReaders_OneUserDelaysNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// stuck is a client that takes nothing until it has left.
+// stuck is a client that receives nothing until it disconnects.
 type stuck struct {
 	http.ResponseWriter
 	left chan struct{}
@@ -27,8 +27,7 @@ func (s stuck) Write([]byte) (int, error) {
 	return 0, http.ErrHandlerTimeout
 }
 
-// TestRendering_OneUserDelaysNobodyElse: while one user has four lists of large requests written that nobody takes, another's is written at
-// once.
+// While one user has four lists of large requests written that nobody receives, another user's list is written at once.
 func TestRendering_OneUserDelaysNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -64,7 +63,7 @@ func TestRendering_OneUserDelaysNobodyElse(t *testing.T) {
 	})
 }
 
-// pages is a broker that counts who reads the jobs of a list.
+// pages is a broker that counts concurrent reads of a list's jobs.
 type pages struct {
 	*world
 	reading, most atomic.Int64
@@ -80,7 +79,7 @@ func (p *pages) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page)
 	}
 }
 
-// TestRendering_LargeListsOfOneUserWait: of thirty requests for a large list few read the database at once, and each is answered.
+// Of thirty requests for a large list, few read the database at once, and each is answered.
 func TestRendering_LargeListsOfOneUserWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -116,7 +115,7 @@ func largeRecord(id dispatch.JobID, owner dispatch.UserID, bytes int) dispatch.R
 		Request: dispatch.Request{Title: "large", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`)}}
 }
 
-// TestRendering_OfAUser: a user has half at most, waits for the own half alone, and what is larger takes that whole.
+// A user has at most half of the memory, waits only for that half, and a larger request takes all of it.
 func TestRendering_OfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const whole = leastRenderMemory

@@ -78,7 +78,7 @@ func TestRequest_ListsAllFaults(t *testing.T) {
 	}
 }
 
-// deepest is where encoding/json stops reading nested values.
+// deepest is the nesting at which encoding/json stops.
 func deepest(body string) int {
 	var v json.RawMessage
 	if e, ok := json.Unmarshal([]byte(body), &v).(*json.SyntaxError); ok {
@@ -198,7 +198,7 @@ func TestRequest_IdempotencyKey(t *testing.T) {
 	decode[any](t, ask(h, "GET", "/jobs_status", "", "Idempotency-Key", strings.Repeat("x", 999)), 200)
 }
 
-// TestRequest_AgreesWithItsSchema holds the document to what is accepted: what parse takes the schema takes, and the reverse.
+// The document's schema accepts what parse accepts, and the reverse.
 func TestRequest_AgreesWithItsSchema(t *testing.T) {
 	h := New(newWorld().config())
 	schema := schemaOf(t, h, "BaseJobRequest")
@@ -231,7 +231,7 @@ func TestRequest_AgreesWithItsSchema(t *testing.T) {
 	})
 }
 
-// FuzzParse holds what is true of any body: no panic, faults or a request, and parameters to the byte.
+// FuzzParse checks what holds for any body: no panic, faults or a request, and parameters byte for byte.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{goodBody, `{}`, `{"a":{"a":[1,{"b":"\"\\"}]}}`, `[[[`, `{"a":1,"a":2}`, "\"\\u0000\"", ` { "title" : "x" } `, `{"\ud800":1,"\ud800":2}`} {
 		f.Add([]byte(seed))
@@ -253,7 +253,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzInspect compares with a reader of tokens, which is slower and simpler.
+// FuzzInspect compares with a slower and simpler reader of tokens.
 func FuzzInspect(f *testing.F) {
 	for _, seed := range []string{`{"a":1,"a":2}`, `[[{"a":{"b":[]}}]]`, ` [ 1 , "\\\"" , { } ] `, `{"\u0061":0,"a":0}`, `0`} {
 		f.Add([]byte(seed))
@@ -273,7 +273,7 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// simply counts the members given twice, and tells whether values are nested deeper than depth.
+// simply counts duplicate members, and reports whether values are nested deeper than depth.
 func simply(text []byte, depth int) (twice int, deep bool) {
 	type level struct {
 		seen map[string]bool // nil: an array

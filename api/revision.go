@@ -7,17 +7,17 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// revisionBroker tells whether a task may have changed.
+// revisionBroker reports whether a task may have changed.
 type revisionBroker interface {
-	// TaskRevision tells what stands for all that is shown of a task, without reading its jobs.
+	// TaskRevision returns a value that changes with everything that is shown of a task. It reads no jobs.
 	TaskRevision(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRevision, error)
 }
 
-// mostRevisions is how many topics' revisions are kept. With more, all are forgotten, and learned again.
+// mostRevisions bounds the topics whose revisions are kept. Above it, all are dropped and learned again.
 const mostRevisions = 1000
 
-// revisions keeps the digests of the snapshots of tasks that clients ask for again and again, with the revisions that they stand for. An
-// ETag is a digest and made of what is shown alone; a revision only tells that a digest still holds, without reading the task's jobs.
+// revisions maps revisions of tasks that clients poll to the digests of their snapshots. An ETag is a digest and
+// depends only on what is shown; a revision only shows that a digest is still current, without reading the task's jobs.
 type revisions struct {
 	mu sync.Mutex
 	of map[topic]revised
@@ -29,7 +29,7 @@ type revised struct {
 	digest uint64
 }
 
-// want notes that clients ask for a topic again and again.
+// want records that clients poll a topic.
 func (r *revisions) want(t topic) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *revisions) keep(t topic, at dispatch.Revision, digest uint64) {
 	}
 }
 
-// digest gives that of the snapshot with a revision, if it is kept.
+// digest returns the digest of the snapshot with a revision, if it is kept.
 func (r *revisions) digest(t topic, at dispatch.Revision) (digest uint64, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,8 @@ func (r *revisions) digest(t topic, at dispatch.Revision) (digest uint64, known 
 	return kept.digest, kept.known && kept.at == at
 }
 
-// buildRevised builds a snapshot, and keeps its revision if that was the same before and after, and nothing in it depends on the time.
+// buildRevised builds a snapshot. It keeps the revision if that was the same before and after, and if nothing in the
+// snapshot depends on the time.
 func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 	if !a.revisions.wanted(t) {
 		return a.buildSnapshot(ctx, t)
@@ -81,8 +82,8 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 	return p, nil
 }
 
-// readIfChanged is readSnapshot for a client that has seen the task. It returns an empty snapshot, which has only the digest, while the
-// task's revision is the one that was kept.
+// readIfChanged is readSnapshot for a client that has an ETag of the task. While the task has the kept revision, it
+// returns an empty snapshot that has only the digest.
 func (a *api) readIfChanged(ctx context.Context, t topic) (*snapshot, error) {
 	asked := t
 	asked.same = true
@@ -103,8 +104,8 @@ func (a *api) readIfChanged(ctx context.Context, t topic) (*snapshot, error) {
 	})
 }
 
-// unchanged returns the kept digest of a topic if its revision still holds. Errors are the database's; a task that cannot be read for
-// another reason is left to readSnapshot.
+// unchanged returns the kept digest of a topic if its revision is current. It returns errors of the database; for any
+// other error it reports a change, so that readSnapshot handles it.
 func (a *api) unchanged(ctx context.Context, t topic) (digest uint64, same bool, err error) {
 	release := a.readers.enter(t.user)
 	defer release()

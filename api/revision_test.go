@@ -15,8 +15,8 @@ func (w *world) listed() int {
 	return w.lists
 }
 
-// A task that has not changed is not read again for a client that has its ETag, nor while a client waits for a change. What has changed is
-// told with the body; ETags are those of a replica that has read everything.
+// A task that has not changed is not read again for a client that has its ETag, nor while a client waits for a change.
+// A change is sent with the body; the ETags equal those of a replica that has read everything.
 func TestAnUnchangedTaskIsNotReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/upscale_tasks/1"
@@ -70,7 +70,7 @@ func TestAnUnchangedTaskIsNotReadAgain(t *testing.T) {
 	})
 }
 
-// What depends on the time when it is read is read each time.
+// Responses that depend on the time of the read are read each time.
 func TestAnUnsureTaskIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/upscale_tasks/1"
@@ -90,7 +90,8 @@ func TestAnUnsureTaskIsReadAgain(t *testing.T) {
 	})
 }
 
-// A task that changes while it is read is not taken for unchanged afterwards: here its account's hold begins and ends meanwhile.
+// A task that changes while it is read does not count as unchanged afterwards: here its account's hold begins and ends
+// meanwhile.
 func TestARevisionThatChangedMeanwhileIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/upscale_tasks/1"

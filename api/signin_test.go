@@ -19,7 +19,7 @@ import (
 
 const provider = "https://idp.example.org/auth?state=s"
 
-// fakeSignIns signs users in as it is told.
+// fakeSignIns signs users in as the test says.
 type fakeSignIns struct {
 	purpose  identity.Purpose
 	arrived  identity.Arrival
@@ -50,7 +50,7 @@ func (d *fakeSignIns) Invited(text string) (dispatch.UserID, error) {
 	return dispatch.UserID(u), nil
 }
 
-// lobby is an API with pages, and who mended their access.
+// lobby returns an API with pages, and the users whose access changed.
 func lobby(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.UserID) {
 	w, d, mended := newWorld(), &fakeSignIns{}, &[]dispatch.UserID{}
 	c := w.config()
@@ -59,7 +59,7 @@ func lobby(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.Us
 	return w, d, New(c), mended
 }
 
-// browse asks as a browser does whose user opened an address, without a token.
+// browse sends the request of a browser whose user opened an address, without a token.
 func browse(h http.Handler, target string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
 	return navigate(h, http.MethodGet, target, "", map[string]string{"Sec-Fetch-Site": "none"}, cookies...)
 }
@@ -80,7 +80,7 @@ func navigate(h http.Handler, method, target, form string, header map[string]str
 	return w
 }
 
-// press sends the form of a page, as the browser that was shown it does.
+// press submits the form of a page, as the browser that got the page does.
 func press(t *testing.T, h http.Handler, shown *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	t.Helper()
 	action, token := formOf(t, shown)
@@ -98,7 +98,7 @@ func formOf(t *testing.T, shown *httptest.ResponseRecorder) (action, token strin
 	return html.UnescapeString(found[1]), found[2]
 }
 
-// shows checks that an answer is a page that loads and leaks nothing.
+// shows checks that a response is a page that loads nothing and discloses nothing.
 func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...string) {
 	t.Helper()
 	h := a.Header()
@@ -188,7 +188,7 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 	}
 }
 
-// TestAway_PermissionNeedsAPageAndAForm: a visit gives nothing, from wherever it comes.
+// A visit changes nothing, wherever it comes from.
 func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	w, d, h, _ := lobby("https://dispatch.example.org")
 	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
@@ -221,7 +221,7 @@ func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	}
 }
 
-// TestForms_OfOtherSitesAreRefused, also with a token of their own, and also in browsers that send Origin alone.
+// Forms of other sites are refused, also with a token of their own, and also in browsers that only send Origin.
 func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 	for _, path := range []string{"/away", "/link/cdse"} {
 		_, d, h, _ := lobby("https://dispatch.example.org")
@@ -288,7 +288,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestPages_HaveANonce: each page has another, and nothing in it runs or styles without.
+// Each page has a different nonce, and nothing in it runs or has a style without it.
 func TestPages_HaveANonce(t *testing.T) {
 	_, d, h, _ := lobby("https://dispatch.example.org")
 	nonces := map[string]bool{}
@@ -307,8 +307,8 @@ func TestPages_HaveANonce(t *testing.T) {
 	}
 }
 
-// TestPages_AreRated by address, with nothing configured: so nobody can have the identity provider asked again and again. Whose
-// requests a trusted proxy passes on have the address that it tells.
+// Pages are limited by address without any configuration, so that nobody can cause repeated requests to the identity
+// provider. Requests from a trusted proxy have the address that the proxy reports.
 func TestPages_AreRated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeSignIns{}

@@ -113,7 +113,7 @@ func (c *client) next() said {
 	return s
 }
 
-// until reads on to a message of a kind.
+// until reads up to a message of a type.
 func (c *client) until(kind string) said {
 	c.Helper()
 	for {
@@ -123,7 +123,7 @@ func (c *client) until(kind string) said {
 	}
 }
 
-// closed reads on to the close.
+// closed reads up to the close.
 func (c *client) closed() websocket.StatusCode {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
@@ -181,7 +181,7 @@ func TestStream_SendsTheState(t *testing.T) {
 	}
 }
 
-// A change is told at once, however long the interval is.
+// A change is sent at once, however long the interval is.
 func TestStream_SendsChangesAtOnce(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	s.post()
@@ -211,7 +211,7 @@ func TestStream_SendsChangesAtOnce(t *testing.T) {
 	}
 }
 
-// TestStream_ReadsAgainWithoutASignal: all jobs have ended, one changes in another process, and the signal is lost.
+// All jobs have ended, one changes in another process, and the signal is lost.
 func TestStream_ReadsAgainWithoutASignal(t *testing.T) {
 	t.Parallel()
 	s := serveWorld(t, newWorld(), nil)
@@ -258,14 +258,14 @@ func TestStream_OfATask(t *testing.T) {
 	s.try([]handshake{{"deleted", "/ws/upscale_tasks/1", nil, 404}})
 }
 
-// handshake is one request for a stream, and its answer's status.
+// handshake is one request for a stream and the status of its response.
 type handshake struct {
 	name, path string
 	headers    []string
 	status     int
 }
 
-// try opens streams, or sees them refused in JSON, before any upgrade.
+// try opens streams, or checks that they are refused in JSON before the upgrade.
 func (s *service) try(all []handshake) {
 	s.Helper()
 	for _, h := range all {
@@ -281,7 +281,7 @@ func (s *service) try(all []handshake) {
 	}
 }
 
-// TestStream_NeedsAToken: case 65 of the security cases.
+// Case 65 of the security cases.
 func TestStream_NeedsAToken(t *testing.T) {
 	serveWorld(t, newWorld(), nil).try([]handshake{
 		{"no token", "/job_status", []string{"Authorization", ""}, 401},
@@ -296,8 +296,8 @@ func TestStream_NeedsAToken(t *testing.T) {
 	})
 }
 
-// TestStream_QueryTokenOpensNothingElse: case 66, where the contract differs: existing clients have no other way, so
-// streams take it, and nothing else does.
+// Case 66, in which the contract differs: existing clients have no other way, so streams accept tokens in the query,
+// and no other operation does.
 func TestStream_QueryTokenOpensNothingElse(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	without := []string{"Authorization", ""}
@@ -307,7 +307,7 @@ func TestStream_QueryTokenOpensNothingElse(t *testing.T) {
 	}
 }
 
-// TestStream_ChecksTheOrigin: case 68.
+// Case 68.
 func TestStream_ChecksTheOrigin(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) {
 		c.CORSOrigins, c.PublicURL = []string{"https://portal.example.org"}, "https://dispatch.example.org"
@@ -323,7 +323,7 @@ func TestStream_ChecksTheOrigin(t *testing.T) {
 	})
 }
 
-// TestStream_ChecksTheQuery: case 69, the least interval, and what else is asked for in the address.
+// Case 69: the minimum interval and other parameters.
 func TestStream_ChecksTheQuery(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	s.try([]handshake{
@@ -344,7 +344,7 @@ func TestStream_ChecksTheQuery(t *testing.T) {
 	}
 }
 
-// TestStream_LogsNoToken: case 70, also where the handshake fails, and however much is logged.
+// Case 70, also if the handshake fails, and at every log level.
 func TestStream_LogsNoToken(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 1 })
 	without := []string{"Authorization", ""}
@@ -366,7 +366,7 @@ func TestStream_LogsNoToken(t *testing.T) {
 	}
 }
 
-// TestStream_AllowsEveryOriginIfConfigured where the operator says so: who asks is known by the token alone.
+// The operator can allow every origin, because only the token identifies the user.
 func TestStream_AllowsEveryOriginIfConfigured(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.CORSOrigins = []string{"*"} })
 	s.open("/job_status", "Origin", "https://any.example.org").until("status")
@@ -375,7 +375,7 @@ func TestStream_AllowsEveryOriginIfConfigured(t *testing.T) {
 	}
 }
 
-// A browser takes the connection only with one of the protocols that it offered.
+// A browser accepts the connection only with one of the protocols that it offered.
 func TestStream_PrefersAProtocolWithoutAToken(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	for offered, want := range map[string]string{"bearer.token-anna": "bearer.token-anna", "bearer.token-anna, live": "live"} {
@@ -441,7 +441,7 @@ func TestStream_EndsWithAnInternalError(t *testing.T) {
 	}
 }
 
-// TestStream_ClosesTalkativeClients: case 69, the size and the number of messages.
+// Case 69: the size and the number of messages.
 func TestStream_ClosesTalkativeClients(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	big := s.open("/job_status?interval=3600")
@@ -470,7 +470,7 @@ func TestStream_ClosesTalkativeClients(t *testing.T) {
 	}
 }
 
-// TestStream_BoundsTheStreamsOfAUser: case 69, the number of streams.
+// Case 69: the number of streams.
 func TestStream_BoundsTheStreamsOfAUser(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 3 })
 	var open []*client
@@ -497,7 +497,7 @@ func TestStream_BoundsTheStreamsOfAUser(t *testing.T) {
 	}
 }
 
-// TestStream_SlowClientDelaysNobodyElse: case 69. Who does not read is told the newest when they do.
+// Case 69. A client that does not read gets the newest state when it does.
 func TestStream_SlowClientDelaysNobodyElse(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, nil)
@@ -521,7 +521,7 @@ func TestStream_SlowClientDelaysNobodyElse(t *testing.T) {
 	}
 }
 
-// TestStream_TenThousandOfOneUser: those beyond the limit are refused before anything is kept for them.
+// Streams beyond the limit are refused before anything is stored for them.
 func TestStream_TenThousandOfOneUser(t *testing.T) {
 	const asked = 10_000
 	w := newWorld()
@@ -553,7 +553,7 @@ func TestStream_TenThousandOfOneUser(t *testing.T) {
 	}
 }
 
-// alive is the memory that is in use.
+// alive returns the memory in use.
 func alive() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -561,7 +561,7 @@ func alive() uint64 {
 	return m.HeapAlloc
 }
 
-// loopback is a network in memory, whose time is that of a bubble.
+// loopback is a network in memory inside a synctest bubble.
 type loopback chan net.Conn
 
 func (l loopback) Accept() (net.Conn, error) {
@@ -578,8 +578,8 @@ func (l loopback) Close() error {
 
 func (l loopback) Addr() net.Addr { return &net.IPAddr{} }
 
-// TestStream_FindsVanishedClients: case 69, pings. Its connection stays, as far as this side knows: it takes what is sent, or
-// nothing any more, and never says anything. That everything about it ends is held by the bubble.
+// Case 69: pings. The connection stays open on this side: the client receives, or stops receiving, and never sends. The
+// bubble checks that all goroutines end.
 func TestStream_FindsVanishedClients(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -615,7 +615,7 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 	}
 }
 
-// count is how many streams are open.
+// count returns the number of open streams.
 func (s *sockets) count() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -625,7 +625,7 @@ func (s *sockets) count() (n int) {
 	return n
 }
 
-// What was read is given again until something is saved.
+// A snapshot is returned again until something is saved.
 func TestSnapshot_IsCachedUntilSomethingIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r snapshotReads

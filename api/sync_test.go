@@ -17,7 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// served gives a running server for h with the limits of [Server].
+// served returns a running server for h with the limits of [Server].
 func served(t *testing.T, w *world, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)
@@ -126,7 +126,7 @@ type onClose struct {
 
 func (c onClose) Close() error { c.close(); return nil }
 
-// talk serves h over a connection in memory, in a bubble where time is free, and gives the client's end.
+// talk serves h over a connection in memory inside a bubble, and returns the client's end.
 func talk(t *testing.T, w *world, h http.Handler) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()

@@ -16,7 +16,7 @@ import (
 const someResults = `{"type":"Collection","stac_version":"1.1.0","id":"theirs","extent":{"spatial":{"bbox":[[4.1,51,4.2,51.1]]},
 	"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}},"links":[],"assets":{"a.tif":{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}}}`
 
-// finishedTask is a task over a box, GeoJSON, a name, and a box whose job has not finished.
+// finishedTask is a task with a box, GeoJSON, a name, and a box whose job has not finished.
 func finishedTask(t *testing.T, w *world, h http.Handler) {
 	t.Helper()
 	body := strings.Replace(goodTask, `[1.50,{"west":1e40},null]`, `[{"west":4,"south":51,"east":5,"north":52},

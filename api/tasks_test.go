@@ -50,7 +50,7 @@ func TestCreateTask(t *testing.T) {
 	}
 }
 
-// What clients end on is the status; that something failed shows in the counts.
+// Clients wait for a final status; failures show in the counts.
 func TestTask_Status(t *testing.T) {
 	for _, compat := range []bool{false, true} {
 		w := newWorld()

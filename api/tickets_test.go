@@ -18,13 +18,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ticket asks for a ticket as anna.
+// ticket requests a ticket as anna.
 func ticket(t *testing.T, h http.Handler) Ticket {
 	t.Helper()
 	return decode[Ticket](t, ask(h, "POST", "/tickets", ""), 201)
 }
 
-// presented is what a request is answered that brings a ticket and is no stream: 426 for a good ticket.
+// presented returns the status of a request with a ticket that is no stream: 426 for a valid ticket.
 func presented(t *testing.T, h http.Handler, ticket string, status int) string {
 	t.Helper()
 	a := ask(h, "GET", "/job_status?ticket="+url.QueryEscape(ticket), "", "Authorization", "", "X-Correlation-ID", "same")
@@ -34,7 +34,7 @@ func presented(t *testing.T, h http.Handler, ticket string, status int) string {
 	return a.Body.String()
 }
 
-// TestTickets_OpenAStream as the user who asked for the ticket, of a list and of a task, and once.
+// A ticket opens a list or a task as the user who requested it, once.
 func TestTickets_OpenAStream(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	without := []string{"Authorization", ""}
@@ -57,7 +57,7 @@ func TestTickets_OpenAStream(t *testing.T) {
 	s.try([]handshake{{"another's task", "/ws/upscale_tasks/" + id + "?ticket=" + anothers.Ticket, without, 404}})
 }
 
-// TestTickets_OpenStreamsAlone: no other request takes one.
+// No other request accepts a ticket.
 func TestTickets_OpenStreamsAlone(t *testing.T) {
 	h := New(newWorld().config())
 	defer h.Close()
@@ -68,8 +68,8 @@ func TestTickets_OpenStreamsAlone(t *testing.T) {
 	}
 }
 
-// TestTickets_AreRefusedWithOneText: one that was used, is too old, was changed, is another service's, or is none. A used one
-// does not become good by another spelling.
+// A ticket that was used, is too old, was changed, is another service's, or is none. A used ticket does not become
+// valid by another encoding.
 func TestTickets_AreRefusedWithOneText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, other := New(newWorld().config()), New(newWorld().config())
@@ -104,8 +104,7 @@ func TestTickets_AreRefusedWithOneText(t *testing.T) {
 	})
 }
 
-// TestTickets_AreGoodOnceInAllProcesses: replicas that share a database take each other's tickets, each once, however many
-// requests bring it at once.
+// Replicas that share a database accept each other's tickets, each once, even for concurrent requests.
 func TestTickets_AreGoodOnceInAllProcesses(t *testing.T) {
 	w := newWorld()
 	c := w.config()
@@ -133,8 +132,7 @@ func TestTickets_AreGoodOnceInAllProcesses(t *testing.T) {
 	presented(t, replicas[1], ticket(t, replicas[0]).Ticket, 426)
 }
 
-// TestTickets_AreRememberedLongerThanTheyLast, so that a database whose clock is ahead does not forget one that a replica
-// would still take.
+// A database whose clock is ahead does not forget a ticket that a replica would still accept.
 func TestTickets_AreRememberedLongerThanTheyLast(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -151,7 +149,7 @@ func TestTickets_AreRememberedLongerThanTheyLast(t *testing.T) {
 	}
 }
 
-// TestTickets_StreamsEndWithTheToken that the ticket was asked for with; and no ticket is good for longer than that.
+// The stream ends with the token that the ticket was requested with, and no ticket is valid longer than that token.
 func TestTickets_StreamsEndWithTheToken(t *testing.T) {
 	w := newWorld()
 	w.expires = time.Now().Add(1500 * time.Millisecond)
@@ -167,7 +165,7 @@ func TestTickets_StreamsEndWithTheToken(t *testing.T) {
 	}
 }
 
-// TestTickets_AreBounded: in 30 seconds a user gets as many as streams, and others are not affected.
+// In 30 seconds a user gets as many tickets as streams; others are not affected.
 func TestTickets_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWorld().config()
@@ -188,7 +186,7 @@ func TestTickets_AreBounded(t *testing.T) {
 	})
 }
 
-// TestTickets_TellNothing: neither the ticket nor the log names the user or tells the ticket.
+// Neither the ticket nor the log names the user, and the log does not contain the ticket.
 func TestTickets_TellNothing(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, nil)
@@ -209,7 +207,7 @@ func TestTickets_TellNothing(t *testing.T) {
 	}
 }
 
-// TestTickets_OfPagesOfOtherOrigins: those that are listed may ask for one, and be told why they get none.
+// Pages of allowed origins may request a ticket, and can read why they get none.
 func TestTickets_OfPagesOfOtherOrigins(t *testing.T) {
 	c := newWorld().config()
 	c.CORSOrigins = []string{"https://portal.example.org"}
@@ -231,7 +229,7 @@ func TestTickets_OfPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
-// TestTickets_WithoutTheDatabase none is taken, since nobody can tell whether it was used.
+// Without the database no ticket is accepted, because its use cannot be checked.
 func TestTickets_WithoutTheDatabase(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
@@ -241,7 +239,7 @@ func TestTickets_WithoutTheDatabase(t *testing.T) {
 	failed(t, ask(h, "GET", "/job_status?ticket="+given, "", "Authorization", ""), 503, "SERVICE_UNAVAILABLE")
 }
 
-// TestTickets_ReplaceTokensInAddresses: then streams take them from headers and sub-protocols only, and tickets.
+// Then streams accept tokens in headers and sub-protocols only, and tickets.
 func TestTickets_ReplaceTokensInAddresses(t *testing.T) {
 	w := newWorld()
 	s := serveWorld(t, w, func(c *Config) { c.NoQueryToken = true })

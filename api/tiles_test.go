@@ -35,7 +35,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// TestTiles_CoverTheArea adds the pieces up again, as a client would.
+// The pieces add up to the area.
 func TestTiles_CoverTheArea(t *testing.T) {
 	h := New(newWorld().config())
 	sum := 0.0
@@ -97,7 +97,7 @@ func TestTiles_RefusesTooMany(t *testing.T) {
 	}
 }
 
-// TestTiles_BoundsConcurrentSplits fills all places: whoever comes then is told when to come back.
+// When all places are taken, further requests are told when to come back.
 func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := newTurnstile()

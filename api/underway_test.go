@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// busy is a broker whose readings take their time, and which counts them.
+// busy is a broker whose reads take their time, and which counts them.
 type busy struct {
 	*world
 	takes time.Duration
@@ -37,7 +37,7 @@ func (b *busy) Usage(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage, 
 	return b.world.Usage(ctx, u)
 }
 
-// idling is what the domain does when it waits for a platform.
+// idling simulates the domain when it waits for a platform.
 func idling(ctx context.Context, d time.Duration) {
 	resume := callIn(ctx).idle()
 	time.Sleep(d)
@@ -51,7 +51,7 @@ func (b *busy) count(n int) {
 	b.most = max(b.most, b.now)
 }
 
-// many sends requests at once and returns their answers, in no order.
+// many sends concurrent requests and returns their responses in any order.
 func many(n int, send func() *httptest.ResponseRecorder) []*httptest.ResponseRecorder {
 	answers := make(chan *httptest.ResponseRecorder, n)
 	for range n {
@@ -72,8 +72,8 @@ func codes(all []*httptest.ResponseRecorder) map[int]int {
 	return n
 }
 
-// TestUnderWay_OfAUser: so many requests are worked on at once. More wait, for ten seconds at most, and are then refused in the
-// name of the bound; others are not delayed, and nothing is kept of those who have gone.
+// A limited number of requests is served at once. More wait for ten seconds at most and are then refused with the name
+// of the limit. Other users are not delayed, and nothing is kept of finished requests.
 func TestUnderWay_OfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{world: newWorld(), takes: time.Second}
@@ -109,7 +109,7 @@ func TestUnderWay_OfAUser(t *testing.T) {
 	})
 }
 
-// TestUnderWay_InTheirOrder: who came first is served first, and who has left does not wait any longer.
+// Requests are served in the order of arrival, and canceled ones stop waiting.
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := underWay[int]{shares[int]{most: 1}}
@@ -139,7 +139,7 @@ func TestUnderWay_InTheirOrder(t *testing.T) {
 	})
 }
 
-// TestUnderWay_OfAnAddress: requests of nobody known count for their address, also while a token is verified; probes of health do not.
+// Requests without a known user count for their address, also while a token is verified; health checks do not.
 func TestUnderWay_OfAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -176,8 +176,8 @@ func (s slowVerifier) Verify(ctx context.Context, token dispatch.Secret) (identi
 	return s.world.Verify(ctx, token)
 }
 
-// TestUnderWay_IdleRequestsAreNotCounted: requests that wait for a platform, for a change, or for a synchronous run hold nothing, and
-// those that are over count again while they are answered.
+// Requests that wait for a platform, for a change or for a synchronous run do not count. When they continue, they count
+// again.
 func TestUnderWay_IdleRequestsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{world: newWorld(), takes: 8 * time.Second, idles: true}

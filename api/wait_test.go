@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// later asks in a goroutine; in a bubble the time is the test's.
+// later sends a request in a goroutine; in a bubble the test controls the time.
 func later(h API, path string, headers ...string) <-chan *httptest.ResponseRecorder {
 	answers := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answers <- ask(h, "GET", path, "", headers...) }()
@@ -44,7 +44,7 @@ func TestWait_EndsWithAChange(t *testing.T) {
 			if a = <-answers; time.Since(begin) > 0 || !changed(t, a) || a.Header().Get("ETag") == tag {
 				t.Errorf("%s: told after %v: %s", path, time.Since(begin), a.Body)
 			}
-			// What changed between two questions is told at once to who says what they know.
+			// A change between two requests is returned at once to a client that sends its ETag.
 			if a = <-later(h, path+"?wait=30", "If-None-Match", tag); time.Since(begin) > 0 || !changed(t, a) {
 				t.Errorf("%s: told after %v", path, time.Since(begin))
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWarning_IsShown: what was not checked is shown of a job, of a task and of its jobs, alone and in lists. Without it the member is missing.
+// The warning is shown for a job, for a task and for its jobs, alone and in lists. Without one the member is absent.
 func TestWarning_IsShown(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
