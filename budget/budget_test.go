@@ -69,7 +69,7 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
-// TestAll_IsDocumented: docs/security.md lists each bound with its default.
+// docs/security.md lists each bound with its default.
 func TestAll_IsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	if err != nil {

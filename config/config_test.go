@@ -68,7 +68,7 @@ stalled_after: 8h
 
 const vaultKey = "2026:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-// minimal is the least that is a configuration; tests add to it.
+// minimal is the smallest valid configuration; tests add to it.
 const minimal = `
 identity: {issuer: https://auth.example.org, client_id: api}
 platforms:
@@ -207,7 +207,7 @@ func TestLoad_VariablesOfTheDeployedService(t *testing.T) {
 	}
 }
 
-// TestLoad_BoundsSharedAccountsOfTheDeployedService by two more variables, for both protocols.
+// Two further variables set the bounds, for both protocols.
 func TestLoad_BoundsSharedAccountsOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", append(slices.Clone(deployed), "EODISPATCH_PLATFORMS_1_USERS_JOBS=5", "EODISPATCH_PLATFORMS_1_USERS_CLAIM=groups",
 		"EODISPATCH_PLATFORMS_1_USERS_ANY_OF=/eo, /admins")...)
@@ -240,9 +240,7 @@ func TestLoad_DatabaseSpellings(t *testing.T) {
 	}
 }
 
-// TestLoad_Faults has a row for each thing that can be wrong: what is added to the minimal configuration, or stands in place
-// of it where it begins with =, the environment, and the report.
-// TestLoad_EachDriver is read with all that it needs.
+// Each driver is read with the keys that it needs.
 func TestLoad_EachDriver(t *testing.T) {
 	for _, exchange := range []string{
 		"driver: keycloak-broker, alias: a", "driver: keycloak-requested-issuer, alias: a", "driver: token-exchange, audience: a",
@@ -260,6 +258,7 @@ func TestLoad_EachDriver(t *testing.T) {
 	}
 }
 
+// Each row adds to the minimal configuration, or replaces it if it begins with =, and names the expected report.
 func TestLoad_Faults(t *testing.T) {
 	const user = "identity: {issuer: https://auth.example.org, client_id: api, client_secret: env:S}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: user, "
 	const shared = "=identity: {issuer: https://auth.example.org, client_id: api}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: shared"
@@ -476,7 +475,7 @@ func TestLoad_VaultKeys(t *testing.T) {
 	}
 }
 
-// TestLoad_UnboundedSharedAccountIsNoted and one with bounds is not.
+// A shared account with bounds causes no note.
 func TestLoad_UnboundedSharedAccountIsNoted(t *testing.T) {
 	const account = "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, " +
 		"access: shared, service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}"
@@ -497,7 +496,7 @@ func TestLoad_UnboundedSharedAccountIsNoted(t *testing.T) {
 	}
 }
 
-// TestLoad_RequiresTheIssuerOfAPlatformsProvider: a platform must not choose which server gets the secret of an account.
+// A platform must not choose which server gets the secret of an account.
 func TestLoad_RequiresTheIssuerOfAPlatformsProvider(t *testing.T) {
 	for given, want := range map[string]bool{"provider: EGI": false, "provider: EGI, issuer: https://c.example.org": true, "issuer: https://c.example.org": true} {
 		_, err := load("x.yaml", []byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://b.example.org, "+
@@ -508,7 +507,8 @@ func TestLoad_RequiresTheIssuerOfAPlatformsProvider(t *testing.T) {
 	}
 }
 
-// TestLoad_UnpinnedIssuerIsNoted where the variables of the deployed service cannot pin it, and a variable of our own does not.
+// The variables of the deployed service cannot name the issuer, so it is only noted; a variable of this service names
+// it.
 func TestLoad_UnpinnedIssuerIsNoted(t *testing.T) {
 	deployed := []string{"KEYCLOAK_HOST=a.example.org", "KEYCLOAK_REALM=r", "KEYCLOAK_CLIENT_ID=a",
 		`BACKENDS={"https://b.example.org": {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "EGI/id/secret"}}`}
@@ -527,7 +527,7 @@ func TestLoad_UnpinnedIssuerIsNoted(t *testing.T) {
 	}
 }
 
-// TestLoad_UnprotectedConnectionsAreNoted: of clients on a public listener, and to a PostgreSQL server elsewhere.
+// Connections of clients to a public listener, and connections to a PostgreSQL server on another host.
 func TestLoad_UnprotectedConnectionsAreNoted(t *testing.T) {
 	for given, want := range map[string]string{
 		"listen: 127.0.0.1:80": "", "listen: '[::1]:80'": "", "listen: localhost:80": "",
@@ -547,7 +547,7 @@ func TestLoad_UnprotectedConnectionsAreNoted(t *testing.T) {
 	}
 }
 
-// TestConfig_SecretsHaveTheirType: whatever a configuration may hold of secrets has the type that prints none, now and when more come.
+// Every secret of a configuration, also a future one, has the type that prints nothing.
 func TestConfig_SecretsHaveTheirType(t *testing.T) {
 	c := &Config{Platforms: []Platform{{Exchange: &Exchange{}, ServiceAccount: &ServiceAccount{}, Users: &Users{}}}}
 	secrets := 0
@@ -589,7 +589,8 @@ func TestConfig_SecretsHaveTheirType(t *testing.T) {
 	}
 }
 
-// Where the variables of the deployed service are set, one note names the switch for its clients, unless it is set.
+// If the variables of the deployed service are set, one note names the switch for its clients, unless the switch is
+// set.
 func TestLoad_NotesTheCompatibilitySwitch(t *testing.T) {
 	deployed := []string{"KEYCLOAK_HOST=idp.example.org", "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=dispatch", "KEYCLOAK_CLIENT_SECRET=s",
 		`BACKENDS={"https://openeo.example.org":{"auth_method":"USER_CREDENTIALS","token_provider":"cdse","token_prefix":"oidc/CDSE"}}`}

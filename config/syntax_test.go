@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A file that is not YAML is reported with its lines: every one that a tab indents, else the one that the parser names.
+// A file that is not YAML is reported with its lines: every line that is indented with a tab, or else the one that the
+// parser names.
 func TestLoad_ReportsLinesOfSyntaxErrors(t *testing.T) {
 	const tab = ": the line is indented with a tab, which YAML does not allow: use spaces"
 	for text, want := range map[string]string{
@@ -26,7 +27,7 @@ func TestLoad_ReportsLinesOfSyntaxErrors(t *testing.T) {
 	}
 }
 
-// Nothing that is missing waits until something else is mended.
+// All missing keys are reported at once with other faults.
 func TestLoad_ReportsEverythingThatIsMissingAtOnce(t *testing.T) {
 	_, err := load("", nil, nil)
 	for _, key := range []string{"identity.issuer: ", "identity.audience: ", "platforms: "} {

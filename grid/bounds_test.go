@@ -11,10 +11,10 @@ import (
 	"github.com/eodispatch/eodispatch/budget"
 )
 
-// smaller divides the sizes of costly areas: the race detector slows these tests ten times.
+// smaller divides the sizes of costly areas, because the race detector slows these tests ten times.
 var smaller = 1
 
-// TestOrient_IsExact: both exact ways agree where floating point cannot tell.
+// Both exact methods agree if floating point does not decide.
 func TestOrient_IsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	zero := 0
@@ -38,7 +38,7 @@ func TestOrient_IsExact(t *testing.T) {
 	}
 }
 
-// ring writes a polygon of one ring through these points.
+// ring returns a polygon with one ring through these points.
 func ring(points ...Point) string {
 	var b strings.Builder
 	b.WriteString(`{"type":"Polygon","coordinates":[[`)
@@ -49,7 +49,7 @@ func ring(points ...Point) string {
 	return b.String()
 }
 
-// comb has so many teeth from south to north, each of which crosses every row.
+// comb has teeth from south to north, each of which crosses every row.
 func comb(teeth int, west, south, east, north float64) string {
 	points := []Point{{west, south - 1}, {east, south - 1}}
 	step := (east - west) / float64(2*teeth)
@@ -60,7 +60,7 @@ func comb(teeth int, west, south, east, north float64) string {
 	return ring(points[:len(points)-1]...)
 }
 
-// rungs has so many teeth from west to east: all lie under the line that passes over the area.
+// rungs has teeth from west to east, which are all under the sweep line at once.
 func rungs(teeth int) string {
 	points := []Point{{-81, 60}, {-81, -60}}
 	step := 120 / float64(2*teeth)
@@ -71,7 +71,7 @@ func rungs(teeth int) string {
 	return ring(points[:len(points)-1]...)
 }
 
-// holes are so many small holes in one shell.
+// holes returns a shell with many small holes.
 func holes(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"type":"Polygon","coordinates":[[[0,0],[4,0],[4,4],[0,4],[0,0]]`)
@@ -82,7 +82,7 @@ func holes(n int) string {
 	return b.String() + "]}"
 }
 
-// islands are many small polygons in one cell, each with a hole.
+// islands returns many small polygons in one cell, each with a hole.
 func islands(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"type":"MultiPolygon","coordinates":[`)
@@ -94,7 +94,7 @@ func islands(n int) string {
 	return strings.TrimSuffix(b.String(), ",") + "]}"
 }
 
-// diagonal has its vertices on one line, where floating point cannot tell sides.
+// diagonal has its vertices on one line, where floating point does not decide sides.
 func diagonal(n int) string {
 	points := []Point{{-60, 60}}
 	for i := range n {
@@ -104,7 +104,7 @@ func diagonal(n int) string {
 	return ring(points...)
 }
 
-// TestTiles_CostOfAreas: no area of 1 MiB costs more than its steps, which are a second of CPU; what does is refused.
+// No area of 1 MiB costs more than its steps, about a second of CPU; a more expensive area is refused.
 func TestTiles_CostOfAreas(t *testing.T) {
 	for name, area := range map[string]string{
 		"comb":     comb(6_000/smaller, -20, -60, 20, 60),
@@ -138,7 +138,7 @@ func TestTiles_CostOfAreas(t *testing.T) {
 	}
 }
 
-// TestTiles_EndWithTheContext: a client that has left stops the work.
+// A client that disconnects stops the work.
 func TestTiles_EndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -159,7 +159,7 @@ func TestTiles_EndWithTheContext(t *testing.T) {
 	}
 }
 
-// FuzzArea: whatever the bytes are, the work on them is bounded and what comes out is valid.
+// FuzzArea: whatever the bytes are, the work on them is bounded and the result is valid.
 func FuzzArea(f *testing.F) {
 	f.Add([]byte(comb(5, -1, -1, 1, 1)))
 	f.Add([]byte(rungs(5)))

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reporter is what a test and a property have in common.
+// reporter is what tests and properties have in common.
 type reporter interface {
 	Helper()
 	Errorf(string, ...any)
@@ -28,8 +28,8 @@ func named(t reporter, name string) *Grid {
 	return g
 }
 
-// geodesic is the distance in metres along a meridian or a parallel, by the integral of the radii of curvature; it shares
-// no code with the grid.
+// geodesic returns the distance in metres along a meridian or a parallel, by the integral of the radii of curvature. It
+// shares no code with the grid.
 func alongMeridian(south, north float64) (sum float64) {
 	const n = 200
 	for i := range n {
@@ -112,7 +112,7 @@ func TestNewArea_RefusesNaN(t *testing.T) {
 	}
 }
 
-// splitAll checks all that must hold of the pieces of an area, and returns how many cells there are.
+// splitAll checks everything that holds for the pieces of an area, and returns the number of cells.
 func splitAll(t reporter, g *Grid, a *Area) (n int) {
 	t.Helper()
 	sum := 0.0
@@ -140,7 +140,7 @@ func (m MultiPolygon) area2() (sum float64) {
 	return sum
 }
 
-// judge asks another library whether a piece is valid, and looks at what RFC 7946 and the cell ask beyond that.
+// judge checks with another library whether a piece is valid, and what RFC 7946 and the cell require in addition.
 func judge(t reporter, c Cell, piece MultiPolygon) {
 	t.Helper()
 	raw, err := piece.MarshalJSON()
@@ -212,7 +212,7 @@ func TestTiles_SameGroundHasTheSameCells(t *testing.T) {
 	}
 }
 
-// TestTiles_HostileLattice cuts polygons whose vertices lie on the grid's own lines and cut its cells in odd ways.
+// The vertices of these polygons are on the grid's own lines.
 func TestTiles_HostileLattice(t *testing.T) {
 	g := named(t, "250x250km")
 	pieces := 0
@@ -229,7 +229,7 @@ func TestTiles_HostileLattice(t *testing.T) {
 	}
 }
 
-// lattice makes a polygon with holes of random triangles, boxes and diamonds on grid lines.
+// lattice returns a polygon with holes: random triangles, boxes and diamonds on grid lines.
 func lattice(g *Grid, r *rand.Rand) MultiPolygon {
 	row, col := 30+r.IntN(20), 20+r.IntN(60)
 	at := func(i, j float64) Point {
@@ -256,8 +256,8 @@ func lattice(g *Grid, r *rand.Rand) MultiPolygon {
 	return MultiPolygon{p}
 }
 
-// TestTiles_PiecesAreMended cuts areas whose holes touch their shell as nearly as numbers allow. Rounding then puts a vertex on
-// the wrong side of an edge in a few pieces; without mend they are invalid.
+// The holes of these areas touch their shell as nearly as numbers permit. Rounding then puts a vertex on the wrong side
+// of an edge in a few pieces; without mend these are invalid.
 func TestTiles_PiecesAreMended(t *testing.T) {
 	g, broken := named(t, "20x20km"), 0
 	for seed := range uint64(3000 / smaller) {
@@ -279,7 +279,7 @@ func TestTiles_PiecesAreMended(t *testing.T) {
 	}
 }
 
-// nearly makes a polygon with holes whose tips are the nearest numbers to points of its edges.
+// nearly returns a polygon with holes whose tips are the nearest numbers to points of its edges.
 func nearly(r *rand.Rand) MultiPolygon {
 	lon, lat, n := -100+200*r.Float64(), -60+120*r.Float64(), 3+r.IntN(4)
 	var shell Ring
@@ -297,7 +297,7 @@ func nearly(r *rand.Rand) MultiPolygon {
 	return MultiPolygon{p}
 }
 
-// tooth is a triangle with its tip on the edge from a to b, reaching towards the middle.
+// tooth is a triangle with its tip on the edge from a to b, pointing towards the middle.
 func tooth(r *rand.Rand, a, b, middle Point) Ring {
 	u := r.Float64()
 	tip := Point{a[0] + u*(b[0]-a[0]), a[1] + u*(b[1]-a[1])}
@@ -424,7 +424,7 @@ func ExampleGrid_Tiles() {
 	// 250x250km-r062-c0052 3.5294118 49.6424754 7.0588235 51.890234
 }
 
-// An area is given back as RFC 7946 wants it: cut at the antimeridian, shells before their holes.
+// An area is returned as RFC 7946 requires: cut at the antimeridian, shells before their holes.
 func TestArea_Polygons(t *testing.T) {
 	for _, c := range []struct{ raw, want string }{
 		{`{"type":"Polygon","coordinates":[[[0,0],[0,4],[4,4],[4,0],[0,0]],[[1,1],[2,1],[2,2],[1,2],[1,1]]]}`,

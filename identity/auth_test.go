@@ -20,13 +20,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// inPEM writes a private key as openssl does.
+// inPEM returns a private key in PEM as openssl writes it.
 func inPEM(key any) dispatch.Secret {
 	return dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))}))
 }
 
-// TestClientAuth_ByKey: case 101, private_key_jwt. The client signs who it is for one provider, for a minute, each time anew, and
-// sends no secret.
+// Case 101, private_key_jwt. The client signs a new assertion for each request, for one provider and for one minute,
+// and sends no secret.
 func TestClientAuth_ByKey(t *testing.T) {
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestClientAuth_RefusesWrongKeys(t *testing.T) {
 	}
 }
 
-// TestClient_FollowsNoRedirect with what proves the client: a provider that sends it elsewhere is misconfigured.
+// A provider that redirects requests with the client's authentication is misconfigured.
 func TestClient_FollowsNoRedirect(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"} {
 		away := func() (*http.Response, error) {

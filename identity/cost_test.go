@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// Steps and bytes for each byte of a token, and besides: two to three times what the dearest of the seeds takes.
+	// Steps and bytes for each byte of a token, plus a constant: two to three times what the most expensive seed takes.
 	stepsForAByte, stepsBesides = 12, 2_000
 	bytesForAByte, bytesBesides = 300, 256 << 10
 )
 
-// FuzzCostOfTokens: whatever a token says, signed or not, to verify it and to look a claim up takes steps (allocations, as the runtime
-// counts them) and memory in proportion to its length, and no request to the provider once its keys are there.
+// FuzzCostOfTokens: verifying a token and looking up a claim takes steps (allocations as counted by the runtime) and
+// memory in proportion to its length, whether it is signed or not, and no request to the provider after its keys are
+// fetched.
 func FuzzCostOfTokens(f *testing.F) {
 	header := rs256.json()
 	for _, payload := range costlyPayloads() {
@@ -58,7 +59,7 @@ func FuzzCostOfTokens(f *testing.F) {
 	})
 }
 
-// costOf counts what f allocates: how often, and how much.
+// costOf returns the number and the bytes of the allocations of f.
 func costOf(f func()) (steps, bytes uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -24,7 +24,7 @@ const (
 	typeOfAccessTokens = "urn:ietf:params:oauth:token-type:access_token"
 )
 
-// exchanges configures one platform for each driver, named like it.
+// exchanges configures one platform for each driver, with the name of the driver.
 func exchanges(c *TokensConfig) {
 	c.Platforms = nil
 	for _, e := range []Exchange{
@@ -43,7 +43,8 @@ func exchanges(c *TokensConfig) {
 	}
 }
 
-// twoProviders answers for the platform's provider too: sent is what each token endpoint got, answers what it says.
+// twoProviders also plays the platform's provider: sent is what each token endpoint received, answers is what it
+// responds.
 func twoProviders(t *testing.T, answers map[string]func() (*http.Response, error)) (p *fakeProvider, sent map[string]url.Values) {
 	p, sent = newFakeProvider(), map[string]url.Values{}
 	var mu sync.Mutex
@@ -68,7 +69,7 @@ func twoProviders(t *testing.T, answers map[string]func() (*http.Response, error
 	return p, sent
 }
 
-// TestExchange_Requests: exactly what each driver sends, and where. Case 101: no secret is in an address.
+// The test checks exactly what each driver sends, and where. Case 101: no URL contains a secret.
 func TestExchange_Requests(t *testing.T) {
 	own := func(more url.Values) url.Values {
 		more.Set("client_id", audience)
@@ -99,7 +100,7 @@ func TestExchange_Requests(t *testing.T) {
 	}
 }
 
-// TestExchange_Responses: every answer of Keycloak 26.7.3 to each driver (case 92).
+// Every response of Keycloak 26.7.3 to each driver (case 92).
 func TestExchange_Responses(t *testing.T) {
 	const (
 		user, operator, passing = dispatch.SignInRequired, dispatch.Misconfigured, dispatch.Unavailable
@@ -164,7 +165,7 @@ func TestExchange_Responses(t *testing.T) {
 	}
 }
 
-// TestJWTGrant_FailsAtTheFirstProvider: the second is not asked then, and classes stay what they are.
+// If the first provider fails, the second is not asked, and the error keeps its kind.
 func TestJWTGrant_FailsAtTheFirstProvider(t *testing.T) {
 	for description, kind := range map[string]dispatch.Kind{"Invalid token": dispatch.SignInRequired,
 		"Requested audience not available: x": dispatch.Misconfigured} {
@@ -178,7 +179,7 @@ func TestJWTGrant_FailsAtTheFirstProvider(t *testing.T) {
 	}
 }
 
-// TestPassthrough gives the user's own token, only where the platform is said to have our issuer.
+// The user's own token is only sent to platforms configured with the broker's issuer.
 func TestPassthrough(t *testing.T) {
 	p, sent := twoProviders(t, nil)
 	tokens := newTokens(t, p, exchanges)
@@ -198,8 +199,8 @@ func TestPassthrough(t *testing.T) {
 	}
 }
 
-// TestCheck: a provider that would exchange refuses what is no token for that, and what the client's own is good for shows
-// that the client may; else the operator is told what is wrong, or what could not be seen.
+// A provider that would exchange refuses an invalid token only for that reason, and the client's own token shows that
+// the client may exchange. Otherwise the operator is told what is wrong, or what could not be tried.
 func TestCheck(t *testing.T) {
 	type answer = func() (*http.Response, error)
 	refuses := func(status int, code, description string) answer {
@@ -208,7 +209,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	var sent map[string]url.Values
-	// told answers by what the form holds: nobody's token, the client's own, or the wish for that.
+	// told answers by what the form contains: nobody's token, the client's own, or the request for the latter.
 	told := func(field string, nobodys, owns, own answer) answer {
 		return func() (*http.Response, error) {
 			form := sent[map[string]string{"token": pathBroker, "assertion": pathPlatformToken}[field]]
@@ -286,7 +287,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestToken_RefusesAnotherIssuer: case 61. A token of another issuer than the platform's is never given out, whatever driver got it.
+// Case 61. A token of another issuer than the platform's is never used, whatever driver obtained it.
 func TestToken_RefusesAnotherIssuer(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"} {
 		stolen := sign(`{"alg":"none"}`, fields{"iss": "https://other.test", "exp": time.Now().Add(time.Hour).Unix()}.json(), nil) + "c2ln"
@@ -304,8 +305,8 @@ func TestToken_RefusesAnotherIssuer(t *testing.T) {
 	}
 }
 
-// TestExchange_NeverRaces: 100 workers of one user and a cold cache make one exchange with each driver (case 93), and
-// users do not wait for each other where no link can be lost.
+// 100 workers of one user and a cold cache cause one exchange with each driver (case 93). Users do not wait for each
+// other if no link can be lost.
 func TestExchange_NeverRaces(t *testing.T) {
 	for driver, path := range map[string]string{"keycloak-broker": pathBroker, "keycloak-requested-issuer": pathToken,
 		"token-exchange": pathToken, "jwt-grant": pathPlatformToken} {

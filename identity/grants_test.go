@@ -20,7 +20,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// stage is a simulated provider, a vault, and a time of day that passes when it is told to.
+// stage is a simulated provider, a vault, and a clock that the test advances.
 type stage struct {
 	t      *testing.T
 	idp    *simulator.IdP
@@ -53,14 +53,14 @@ func (s *stage) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// Write takes the log.
+// Write implements [io.Writer] for the log.
 func (s *stage) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.Write(p)
 }
 
-// tokens are those of a process that has just started.
+// tokens returns the Tokens of a process that has just started.
 func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
 	s.t.Helper()
 	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
@@ -78,7 +78,7 @@ func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
 	return t
 }
 
-// comes gives a user whose own token is known, and lasts five minutes.
+// comes returns a user whose own token is known and lasts five minutes.
 func (s *stage) comes(t *Tokens, name string) dispatch.UserID {
 	token := dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.Odd{}))
 	u := s.user(name)
@@ -93,7 +93,7 @@ func (s *stage) user(name string) dispatch.UserID {
 
 const comeBack = "https://broker.test/signed-in"
 
-// signIn walks a browser through a sign-in, in which the user does as the query says.
+// signIn walks a browser through a sign-in. The query says how the user responds.
 func (s *stage) signIn(signIns *SignIns, p Purpose, does string) (Arrival, error) {
 	s.t.Helper()
 	address, remember, err := signIns.Begin(s.t.Context(), p)
@@ -124,7 +124,7 @@ func (s *stage) walk(address, does string) url.Values {
 
 func (s *stage) signIns(t *Tokens) *SignIns { return t.SignIns(comeBack, ring(s.t, key("cookies"))) }
 
-// agrees lets a user give permission to act while they are away.
+// agrees lets a user give permission.
 func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
 	s.t.Helper()
 	u := s.user(name)
@@ -136,7 +136,7 @@ func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
 
 func of(u dispatch.UserID) dispatch.Account { return dispatch.Account("p/" + string(u)) }
 
-// TestGrants_UserIsNotConnected: their session has ended, the process is another, days pass, and tokens still come.
+// The user's session has ended, the process was restarted, days pass, and tokens are still obtained.
 func TestGrants_UserIsNotConnected(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
@@ -162,7 +162,7 @@ func TestGrants_UserIsNotConnected(t *testing.T) {
 	}
 }
 
-// TestGrants_RenewedGrantIsStoredFirst: where it cannot be kept, what was got for it is not used.
+// If the renewed grant cannot be stored, the token that was obtained with it is not used.
 func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
@@ -180,7 +180,8 @@ func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
 	if n := s.idp.Oracle.Requests(exchanges) - before; n != 0 {
 		t.Errorf("%d exchanges with a token whose grant was not kept", n)
 	}
-	// The provider has changed the refresh token, and ours is lost: the second use is found out, and the user is asked.
+	// The provider has changed the refresh token, and the new one is lost: the second use is detected, and the user is
+	// asked.
 	s.vault.(*broken).mended = true
 	s.pass(time.Minute)
 	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
@@ -191,7 +192,7 @@ func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
 	}
 }
 
-// broken is a vault that keeps no renewals.
+// broken is a vault that stores no renewals.
 type broken struct {
 	dispatch.Vault
 	mended bool
@@ -209,7 +210,7 @@ type names struct{ keyed }
 
 func (n *names) Lock(ctx context.Context, name string) (func(), error) { return n.enter(ctx, name) }
 
-// TestGrants_AreUsedByOneAtATime though two processes, and each often, want them when a token ends.
+// Two processes, and several workers of each, want the grant when a token expires.
 func TestGrants_AreUsedByOneAtATime(t *testing.T) {
 	s := newStage(t)
 	u := s.agrees(s.tokens(), "alice")
@@ -233,7 +234,7 @@ func TestGrants_AreUsedByOneAtATime(t *testing.T) {
 	}
 }
 
-// TestGrants_DisabledUsersWorkStops when the tokens at hand have ended.
+// The user's jobs stop when the tokens obtained before have expired.
 func TestGrants_DisabledUsersWorkStops(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
@@ -253,7 +254,7 @@ func TestGrants_DisabledUsersWorkStops(t *testing.T) {
 
 func sessions(c *TokensConfig) { c.SessionGrants = true }
 
-// TestSessionGrants come with the first exchange, outlast the user's token, and end with the session.
+// Session grants are taken at the first exchange, outlast the user's token, and end with the session.
 func TestSessionGrants(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
@@ -272,7 +273,7 @@ func TestSessionGrants(t *testing.T) {
 	if _, err := tokens.Token(t.Context(), of(u)); !dispatch.Is(err, dispatch.SignInRequired) {
 		t.Errorf("after the session: %v", err)
 	}
-	// The next session brings the next grant.
+	// The next session provides the next grant.
 	s.comes(tokens, "alice")
 	for range 3 {
 		if _, err := tokens.Token(t.Context(), of(u)); err != nil {
@@ -282,7 +283,7 @@ func TestSessionGrants(t *testing.T) {
 	}
 }
 
-// TestSessionGrants_FollowTheLastSession and never replaces an offline one.
+// A session grant follows the last session, and never replaces an offline grant.
 func TestSessionGrants_FollowTheLastSession(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
@@ -334,7 +335,7 @@ func TestSessionGrants_ProviderWithoutThemIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestRevoke takes the permission back at the provider and here, for its owner only.
+// The permission is withdrawn at the provider and here, by its owner only.
 func TestRevoke(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
@@ -372,7 +373,7 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// TestSessionGrants_OneUsersRefusalIsTheirOwn: an odd session of one user costs no other their grant.
+// The refused session of one user does not affect the grants of others.
 func TestSessionGrants_OneUsersRefusalIsTheirOwn(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
@@ -391,7 +392,7 @@ func TestSessionGrants_OneUsersRefusalIsTheirOwn(t *testing.T) {
 	}
 }
 
-// TestRevoke_StaysUntilGivenAgain: the user's next session brings no new grant, in no process; their consent does.
+// The user's next session provides no new grant, in any process; giving the permission again does.
 func TestRevoke_StaysUntilGivenAgain(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
@@ -423,7 +424,7 @@ func TestRevoke_StaysUntilGivenAgain(t *testing.T) {
 	use(1)
 }
 
-// TestRevoke_IsRepeatedUntilTheProviderDidIt, unless the permission was given again meanwhile.
+// The revocation is repeated until the provider has done it, unless the permission was given again meanwhile.
 func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		s := newStage(t)
@@ -459,7 +460,7 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 	}
 }
 
-// TestRevoke_WhileTheProviderIsDown erases what is here.
+// The permission is erased here even if the provider does not respond.
 func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
@@ -477,7 +478,7 @@ func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 	}
 }
 
-// TestKeep_UsesWhatWouldExpire: grants and links of users with live work are used before half of their lives is over.
+// Grants and links of users with jobs that have not ended are used before half of their life is over.
 func TestKeep_UsesWhatWouldExpire(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
@@ -493,7 +494,7 @@ func TestKeep_UsesWhatWouldExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A link of an hour is used each twenty minutes; a session that lasts half an hour outlives two hours.
+	// A link of one hour is used every twenty minutes; a session that lasts half an hour survives two hours.
 	if n := s.idp.Oracle.Requests(exchanges) - before; n != 6 {
 		t.Errorf("%d exchanges in two hours", n)
 	}
@@ -502,8 +503,8 @@ func TestKeep_UsesWhatWouldExpire(t *testing.T) {
 	}
 }
 
-// TestGrants_ProviderFails: case 95 for grants. 1,000 users are away and have work while our provider answers 500
-// for five minutes: it is asked now and then, no grant is lost, and all goes on.
+// Case 95 for grants. 1,000 users are not connected and have jobs while the broker's provider responds 500 for five
+// minutes: it is asked from time to time, no grant is lost, and all jobs continue.
 func TestGrants_ProviderFails(t *testing.T) {
 	const users, refresh = 1000, "refresh_token"
 	var mu sync.Mutex
@@ -581,7 +582,7 @@ func TestGrants_ProviderFails(t *testing.T) {
 	}
 }
 
-// TestGrants_CannotBeSwapped: who can write to the database cannot have one user's permission used for another.
+// Someone who can write to the database cannot use one user's permission for another.
 func TestGrants_CannotBeSwapped(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()

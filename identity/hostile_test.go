@@ -15,8 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestClient_BoundsHostileProviders plays every fault at every kind of request to an identity provider: it ends in its time, little is
-// read, and it is an error.
+// The test plays every fault at every kind of request to an identity provider: the request ends in time with an error,
+// and little is read.
 func TestClient_BoundsHostileProviders(t *testing.T) {
 	const host = "http://provider.example"
 	documents := map[string]simulator.Reply{
@@ -66,7 +66,7 @@ func TestClient_BoundsHostileProviders(t *testing.T) {
 	}
 }
 
-// TestKeys_HaveASize: with a key of 400 KB each token that names it would take minutes.
+// With a key of 400 KB, verifying each token that names it would take minutes.
 func TestKeys_HaveASize(t *testing.T) {
 	for bits, good := range map[int]bool{1024: false, 2048: true, 4096: true, 32768: false, 3 << 20: false} {
 		n := base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", bits/8)))

@@ -19,7 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// byHost brings requests to handlers.
+// byHost routes requests to handlers by host.
 type byHost map[string]http.Handler
 
 func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -37,7 +37,7 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// brokerOf gives a broker with one openEO platform P, used as its users, whose provider is n's.
+// brokerOf returns a broker with one openEO platform P with access user, whose provider is n's.
 func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 	definition := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"id":"empty","parameters":[],"process_graph":{"load":{"process_id":"load_collection",
@@ -57,9 +57,9 @@ func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
 	return b
 }
 
-// TestOutage_JobsContinue: 50 users have two jobs each at a platform whose tokens last a minute, one after the other. Its
-// provider answers 503 for a minute while jobs run and others wait. Two users at most must link again; nothing fails, all
-// others' jobs end by themselves, and theirs when they have linked.
+// 50 users have two jobs each, one after the other, at a platform whose tokens last a minute. Its provider responds 503
+// for a minute while some jobs run and others wait. At most two users must link again; nothing fails, and the jobs of
+// those users end after they have linked.
 func TestOutage_JobsContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 50

@@ -42,7 +42,7 @@ func TestParseKeyring_RefusesBadKeys(t *testing.T) {
 	}
 }
 
-// TestKeyring_OpensInPlaceOnly: no other row, user, issuer, key or byte.
+// A text does not open with another row, user, issuer, key or byte.
 func TestKeyring_OpensInPlaceOnly(t *testing.T) {
 	r := ring(t, key("k1"), key("k2"))
 	place := []string{"grants", "id", "ann", "https://idp"}
@@ -100,7 +100,7 @@ type wall struct{}
 
 func (wall) Now() time.Time { return time.Now() }
 
-// faster lets somebody else renew a grant in between, once.
+// faster renews a grant between two calls, once.
 type faster struct {
 	*store.Store
 	done bool

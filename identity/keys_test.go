@@ -20,7 +20,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// tokenNow signs a token that is good at the present time of day.
+// tokenNow signs a token that is valid at the present time.
 func tokenNow(kid string) dispatch.Secret {
 	return dispatch.Secret(sign(fields{"alg": "ES256", "kid": kid}.json(), bearer(time.Now()).json(), ecKey()))
 }
@@ -32,7 +32,7 @@ func verifies1(t *testing.T, v *Verifier, token dispatch.Secret) {
 	}
 }
 
-// TestKeys_Flood: case 34.
+// Case 34.
 func TestKeys_Flood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -60,7 +60,7 @@ func TestKeys_Flood(t *testing.T) {
 	})
 }
 
-// TestKeys_Missing: a client that goes on sending a token of an old key causes a fetch a minute, not one in 10 s.
+// A client that keeps sending a token with an old key causes one fetch a minute, not one in 10 s.
 func TestKeys_Missing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -76,7 +76,7 @@ func TestKeys_Missing(t *testing.T) {
 	})
 }
 
-// TestKeys_Rotation: case 35, also while others send unknown keys.
+// Case 35, also while others send unknown keys.
 func TestKeys_Rotation(t *testing.T) {
 	for _, flood := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestKeys_Rotation(t *testing.T) {
 	}
 }
 
-// TestKeys_Withdrawn: case 36, for tokens that were verified before too, with and without requests meanwhile.
+// Case 36, also for tokens that were verified before, with and without requests meanwhile.
 func TestKeys_Withdrawn(t *testing.T) {
 	for _, every := range []time.Duration{time.Second, maxKeyAge} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestKeys_Withdrawn(t *testing.T) {
 	}
 }
 
-// TestKeys_Unavailable: case 37. Whatever is wrong with the provider, known keys serve until they are stale; after that
-// the answer is that the provider is down, not that the token is bad.
+// Case 37. Whatever is wrong with the provider, known keys are used until they are stale; then the error is that the
+// provider is down, not that the token is bad.
 func TestKeys_Unavailable(t *testing.T) {
 	redirect := reply(302, "")
 	redirect.Header.Set("Location", "https://attacker.test/keys")
@@ -178,7 +178,7 @@ func TestKeys_Unavailable(t *testing.T) {
 	}
 }
 
-// TestKeys_ProviderDownAtStart: case 38.
+// Case 38.
 func TestKeys_ProviderDownAtStart(t *testing.T) {
 	for name, bad := range map[string]func(*http.Request) (*http.Response, error){
 		"down": down, "hangs": hang, "another issuer": always(200, `{"issuer":"https://other.test","jwks_uri":"https://sign-in.test/realms/apex/certs"}`),
@@ -212,7 +212,7 @@ func TestKeys_ProviderDownAtStart(t *testing.T) {
 	}
 }
 
-// TestKeys_WaitingEndsWithTheRequest: who asks does not wait longer than the request.
+// A caller does not wait longer than its request.
 func TestKeys_WaitingEndsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -231,7 +231,7 @@ func TestKeys_WaitingEndsWithTheRequest(t *testing.T) {
 	})
 }
 
-// TestKeys_Moved: the address of the keys is looked up again when it fails.
+// The address of the keys is discovered again after a failure.
 func TestKeys_Moved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -249,7 +249,7 @@ func TestKeys_Moved(t *testing.T) {
 	})
 }
 
-// TestKeys_Unusable: a published key that is not for signatures, or too weak, verifies nothing.
+// A published key that is not for signatures, or too weak, verifies nothing.
 func TestKeys_Unusable(t *testing.T) {
 	weak := must(rsa.GenerateKey(rand.Reader, 1024))
 	for name, test := range map[string]struct {
@@ -270,7 +270,7 @@ func TestKeys_Unusable(t *testing.T) {
 	}
 }
 
-// TestVerifier_BoundsMemory: case 80, for verified tokens, unknown keys and users.
+// Case 80, for verified tokens, unknown keys and users.
 func TestVerifier_BoundsMemory(t *testing.T) {
 	const many = 100_000
 	before := heap()

@@ -19,11 +19,11 @@ import (
 
 const simulated = "https://sign-in.test"
 
-// network brings requests to the simulated identity provider, and counts its exchanges.
+// network routes requests to the simulated identity provider and counts its exchanges.
 type network struct {
 	idp *simulator.IdP
 	mu  sync.Mutex
-	// strike answers an exchange in the provider's place; nil: it answers itself.
+	// strike answers an exchange instead of the provider; nil: the provider answers.
 	strike    func() *http.Response
 	exchanges int
 }
@@ -67,7 +67,7 @@ func (n *network) strikeBy(strike func() *http.Response) {
 	n.strike = strike
 }
 
-// world is Tokens over the simulator, for so many users who are linked and have signed in for a day.
+// world returns Tokens over the simulator, for users who are linked and have signed in for a day.
 func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (*network, *Tokens) {
 	t.Helper()
 	n := &network{idp: &simulator.IdP{URL: simulated, TokenLife: 24 * time.Hour}}
@@ -95,15 +95,14 @@ func replica(t *testing.T, n *network, driver string, change func(*TokensConfig)
 	return tokens
 }
 
-// outcome is what the users' work came to.
+// outcome is the result of the users' work.
 type outcome struct {
 	mu         sync.Mutex
 	well, lost int
 	other      []error
 }
 
-// work lets each user ask for a token again and again, as often as they are told that it may work later, until there is
-// one or they must do something.
+// work lets each user request a token, again whenever the error may pass, until there is one or the user must act.
 func work(t *testing.T, tokens *Tokens, users int) *outcome {
 	var all sync.WaitGroup
 	o := &outcome{}
@@ -137,8 +136,8 @@ func (o *outcome) note(err error) {
 	}
 }
 
-// TestGate_OutageCostsNoLinks: 50 linked users whose stored tokens must be renewed, and the platform's token endpoint answers 503
-// for a minute: at most two links are lost, and all else goes on by itself.
+// The stored tokens of 50 linked users must be renewed while the platform's token endpoint responds 503 for a minute:
+// at most two links are lost, and all others continue without help.
 func TestGate_OutageCostsNoLinks(t *testing.T) {
 	const users = 50
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
@@ -166,7 +165,7 @@ func TestGate_OutageCostsNoLinks(t *testing.T) {
 	}
 }
 
-// TestGate_OutageOfReplicas: what one learns from the end of a link, all heed.
+// What one replica learns from the end of a link is known to all.
 func TestGate_OutageOfReplicas(t *testing.T) {
 	for _, issuer := range []string{simulated + "/realms/platform", ""} {
 		synctest.Test(t, func(t *testing.T) {
@@ -207,7 +206,7 @@ func TestGate_OutageOfReplicas(t *testing.T) {
 	}
 }
 
-// TestGate_NobodyWaitsForAHangingProvider: while one is asked whether it is back, all others are told at once to come later.
+// While one exchange checks whether the provider works again, all others fail at once.
 func TestGate_NobodyWaitsForAHangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, tokens := world(t, "keycloak-broker", 3, nil)
@@ -232,7 +231,7 @@ func TestGate_NobodyWaitsForAHangingProvider(t *testing.T) {
 	})
 }
 
-// TestGate_LinksEndThoughTheProviderWorks: what ends links and yet refuses as one that lives is not trusted for long.
+// A provider that ends links although it seems to work is not trusted for long.
 func TestGate_LinksEndThoughTheProviderWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 50
@@ -261,7 +260,7 @@ func TestGate_LinksEndThoughTheProviderWorks(t *testing.T) {
 	})
 }
 
-// TestGate_ProviderFails: case 95. Our provider answers 500 for five minutes, and 1,000 users have work.
+// Case 95. The broker's provider responds 500 for five minutes while 1,000 users have jobs.
 func TestGate_ProviderFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 1000
@@ -324,8 +323,8 @@ func (m *memory) Put(_ context.Context, name string, token dispatch.Secret, expi
 	return m.fault
 }
 
-// TestExchange_ReplicasShareTokens: case 93. Two replicas make one exchange for a user, when the cache is cold, at each renewal and after a
-// refusal, though the provider's refresh tokens are good for one use (case 94).
+// Case 93. Two replicas make one exchange for a user: with a cold cache, at each renewal, and after a refusal, even if
+// the provider's refresh tokens can be used only once (case 94).
 func TestExchange_ReplicasShareTokens(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -369,7 +368,7 @@ func TestExchange_ReplicasShareTokens(t *testing.T) {
 	}
 }
 
-// TestTokenStore_RefusedTokenIsNotReused: what one replica was refused is not taken from the store again.
+// A token that was refused to one replica is not taken from the store again.
 func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
 	shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}}
 	n, tokens := world(t, "keycloak-broker", 1, func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared })
@@ -385,7 +384,7 @@ func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
 	}
 }
 
-// TestExchange_DatabaseUnavailable: without the lock nothing is exchanged, for that could cost the link; it is tried again.
+// Without the lock nothing is exchanged, because that could cost the link; it is tried again.
 func TestExchange_DatabaseUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &memory{locks: map[string]chan struct{}{}, held: map[string]issued{}, fault: context.DeadlineExceeded}
@@ -403,7 +402,7 @@ func TestExchange_DatabaseUnavailable(t *testing.T) {
 	})
 }
 
-// TestToken_RefusesMixedIssuers: case 61 on the simulator: what belongs to another provider is refused, and said to be the operator's.
+// Case 61 on the simulator: a token of another provider is refused as the operator's fault.
 func TestToken_RefusesMixedIssuers(t *testing.T) {
 	n, tokens := world(t, "keycloak-requested-issuer", 1, nil)
 	n.idp.Behave(simulator.Conduct{Mixed: true})
@@ -412,7 +411,7 @@ func TestToken_RefusesMixedIssuers(t *testing.T) {
 	}
 }
 
-// TestToken_WrongLifetimes: case 96 on the simulator, whose tokens tell their own end.
+// Case 96 on the simulator, whose tokens contain their expiry.
 func TestToken_WrongLifetimes(t *testing.T) {
 	for _, said := range []any{0, -1, "300", json.RawMessage("null"), 1795250000, "soon"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ type exploding struct{}
 
 func (exploding) RoundTrip(*http.Request) (*http.Response, error) { panic("exploding") }
 
-// TestExchangeAndKeys_SurvivePanics: what is fetched for all who wait is fetched on a goroutine of its own, whose panic would end
-// the process, and leave those who wait without an answer.
+// What several callers wait for is fetched in a goroutine of its own. Its panic must not end the process or leave the
+// callers without an answer.
 func TestExchangeAndKeys_SurvivePanics(t *testing.T) {
 	s := newStage(t)
 	client := upstream.New(upstream.Config{Transport: exploding{}, Development: true})

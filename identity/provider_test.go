@@ -47,7 +47,7 @@ func must[T any](v T, err error) T {
 // fields is a JSON object.
 type fields map[string]any
 
-// but gives the fields with some changed; nil removes one.
+// but returns the fields with some changed; nil removes one.
 func (f fields) but(changes fields) fields {
 	f = maps.Clone(f)
 	for name, v := range changes {
@@ -60,7 +60,7 @@ func (f fields) but(changes fields) fields {
 
 func (f fields) json() string { return string(must(json.Marshal(f))) }
 
-// bearer is the payload of a good token as Keycloak writes it.
+// bearer is the payload of a valid token as Keycloak writes it.
 func bearer(now time.Time) fields {
 	return fields{"iss": issuer, "aud": []string{audience, "account"}, "sub": "alice-1", "typ": "Bearer", "azp": "portal",
 		"exp": now.Add(5 * time.Minute).Unix(), "iat": now.Unix(), "jti": "onrtro:1", "sid": "s", "name": "Alice", "preferred_username": "alice"}
@@ -68,7 +68,7 @@ func bearer(now time.Time) fields {
 
 var rs256 = fields{"alg": "RS256", "typ": "JWT", "kid": "rsa"}
 
-// sign writes a token in compact serialization. Header and payload may be anything.
+// sign returns a token in compact serialization. Header and payload may be anything.
 func sign(header, payload string, key any) string {
 	input := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
 	var h struct{ Alg string }
@@ -99,7 +99,7 @@ func signature(alg, input string, key any) []byte {
 	return nil
 }
 
-// fakeProvider is an identity provider, and the whole network: it is its own http.RoundTripper.
+// fakeProvider is an identity provider and the whole network: it is its own http.RoundTripper.
 type fakeProvider struct {
 	mu       sync.Mutex
 	keys     []jose.JSONWebKey
@@ -129,7 +129,7 @@ func (p *fakeProvider) publish(keys ...jose.JSONWebKey) {
 	p.keys = keys
 }
 
-// set makes the provider answer a path in another way; nil: as usual.
+// set replaces the provider's response at a path; nil restores it.
 func (p *fakeProvider) set(path string, f func(*http.Request) (*http.Response, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +181,7 @@ func always(status int, body string) func(*http.Request) (*http.Response, error)
 
 func down(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("connection refused") }
 
-// hang answers nothing until the client gives up.
+// hang does not respond until the client gives up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, context.Cause(r.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestLink: the user is told what an exchange shows, and not what the provider lists.
+// The user is told what an exchange shows, not what the provider lists.
 func TestLink(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
@@ -37,7 +37,7 @@ func TestLink(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Linked, says the provider; but its stored token is gone before it is used.
+	// The provider lists the link, but its stored token is gone before it is used.
 	address, remember, err := signIns.Begin(t.Context(), Purpose{Platform: "p"})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestBegin asks for no more than is needed, and shows no secret.
+// A sign-in asks for no more than is needed, and shows no secret.
 func TestBegin(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens())
@@ -101,7 +101,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestFinish_RefusesForgedReturns: each leaves everything as it was.
+// A refused return changes nothing.
 func TestFinish_RefusesForgedReturns(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens()
@@ -165,7 +165,7 @@ func TestFinish_RefusesForgedReturns(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	// Two sign-ins at once in one browser are told apart by what is remembered: the nonce of one is not that of the other.
+	// Two concurrent sign-ins of one browser are distinguished by its state: the nonce of one is not that of the other.
 	t.Run("mixed up", func(t *testing.T) {
 		first, remembered, err := signIns.Begin(t.Context(), Purpose{Away: true})
 		if err != nil {
@@ -183,7 +183,7 @@ func TestFinish_RefusesForgedReturns(t *testing.T) {
 	})
 }
 
-// altering changes what a provider answers.
+// altering changes the responses of a provider.
 type altering func(path string, answer map[string]any)
 
 func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -202,7 +202,7 @@ func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// TestFinish_ProviderThatDoesNotNameItself may leave its name out, but nobody else may give theirs (case 101).
+// A provider that does not announce it may omit its name, but no other provider may name itself (case 101).
 func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
@@ -221,7 +221,7 @@ func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
 	}
 }
 
-// TestFinish_ChecksTheUser is told by an ID token that is for this sign-in, and by an access token that is the same user's (case 100).
+// The user is identified by an ID token for this sign-in and by an access token of the same user (case 100).
 func TestFinish_ChecksTheUser(t *testing.T) {
 	s := newStage(t)
 	signIn := func(alter func(said map[string]any, nonce string)) error {
@@ -297,7 +297,7 @@ func TestInvite(t *testing.T) {
 	}
 }
 
-// TestFinish_TakesAStateOnce, in whichever process, so that no flood of ways back reaches the provider.
+// A state is accepted once in all processes, so that repeated returns do not reach the provider.
 func TestFinish_TakesAStateOnce(t *testing.T) {
 	const token = "POST /realms/{realm}/protocol/openid-connect/token"
 	for _, vault := range []bool{true, false} {

@@ -48,7 +48,7 @@ func tokensConfig(p *fakeProvider) TokensConfig {
 	}
 }
 
-// newTokens gives Tokens over p, for which alice has signed in for an hour.
+// newTokens returns Tokens over p, for which alice has signed in for an hour.
 func newTokens(t testing.TB, p *fakeProvider, change func(*TokensConfig)) *Tokens {
 	t.Helper()
 	c := tokensConfig(p)
@@ -63,7 +63,7 @@ func newTokens(t testing.TB, p *fakeProvider, change func(*TokensConfig)) *Token
 	return tokens
 }
 
-// platformToken is a JWT as the platform's provider would issue it; n tells it from others.
+// platformToken returns a JWT as the platform's provider would issue it; n makes it distinct.
 func platformToken(n int, life time.Duration) string {
 	return sign(`{"alg":"none"}`, fields{"iss": platformIssuer, "exp": time.Now().Add(life).Unix(), "n": n}.json(), nil) + "c2ln"
 }
@@ -96,7 +96,7 @@ func TestToken_OpenPlatform(t *testing.T) {
 	}
 }
 
-// TestToken_Requests: exactly what is sent to token endpoints, as Keycloak 26 takes it.
+// The test checks exactly what is sent to token endpoints, as Keycloak 26 accepts it.
 func TestToken_Requests(t *testing.T) {
 	p := newFakeProvider()
 	tokens := newTokens(t, p, nil)
@@ -124,7 +124,7 @@ func TestToken_Requests(t *testing.T) {
 	}
 }
 
-// TestToken_OneRequestForAll: whoever asks shares one token, which is renewed before its end without a wait, and case 93.
+// All callers share one token, which is renewed before it expires without a wait (case 93).
 func TestToken_OneRequestForAll(t *testing.T) {
 	for _, a := range []dispatch.Account{"shared/shared", account("cdse")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestToken_OneRequestForAll(t *testing.T) {
 	}
 }
 
-// slowly lets each token request take d, and answers as the provider would then.
+// slowly makes each token request take d, and answers as the provider would at its end.
 func slowly(p *fakeProvider, d time.Duration) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		time.Sleep(d)
@@ -182,7 +182,7 @@ func answerToken(p *fakeProvider, r *http.Request) *http.Response {
 	return p.token(form)
 }
 
-// TestToken_OneExchangePerAlias: two platforms behind one alias share the user's token: their exchanges must not race.
+// Two platforms with one alias share the user's token, because their exchanges must not race.
 func TestToken_OneExchangePerAlias(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -204,7 +204,7 @@ func TestToken_OneExchangePerAlias(t *testing.T) {
 	})
 }
 
-// TestToken_Responses: every answer of Keycloak 26.7.3 to the legacy exchange (case 92), and what else may come.
+// Every response of Keycloak 26.7.3 to the legacy exchange (case 92), and other possible responses.
 func TestToken_Responses(t *testing.T) {
 	keycloak := func(status int, code, description string) func() (*http.Response, error) {
 		return func() (*http.Response, error) {
@@ -277,7 +277,7 @@ func TestToken_Responses(t *testing.T) {
 	}
 }
 
-// TestToken_HangingProvider: nobody waits longer than the request, nor for ever.
+// No caller waits longer than its request, or forever.
 func TestToken_HangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -301,7 +301,7 @@ func TestToken_HangingProvider(t *testing.T) {
 	})
 }
 
-// TestToken_FailureIsNotRepeatedAtOnce, but soon, and at once with another token of the user.
+// A failed request is repeated soon, and at once with another token of the user.
 func TestToken_FailureIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -325,7 +325,7 @@ func TestToken_FailureIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// TestToken_RetryAfter: a provider that asks us to wait is not asked sooner.
+// A provider that asks for a pause is not asked earlier.
 func TestToken_RetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -351,7 +351,7 @@ func TestToken_RetryAfter(t *testing.T) {
 	})
 }
 
-// TestToken_OutageAtRenewal: a token that still lasts goes on being used, until it could end on its way.
+// A valid token is used until it could expire before it arrives.
 func TestToken_OutageAtRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -381,7 +381,7 @@ func TestToken_OutageAtRenewal(t *testing.T) {
 	})
 }
 
-// TestOffer: whose token is used, and when there is none.
+// The test checks whose token is used, and when there is none.
 func TestOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -421,7 +421,7 @@ func TestOffer(t *testing.T) {
 	})
 }
 
-// TestToken_ExpiredSubject: a token that the issuer takes no more makes room for one that ends sooner.
+// A token that the issuer no longer accepts is replaced even by one that expires earlier.
 func TestToken_ExpiredSubject(t *testing.T) {
 	p := newFakeProvider()
 	p.token = func(form url.Values) *http.Response {
@@ -440,7 +440,7 @@ func TestToken_ExpiredSubject(t *testing.T) {
 	}
 }
 
-// TestRefused: the next token is another.
+// After a refusal the next token is another one.
 func TestRefused(t *testing.T) {
 	p := newFakeProvider()
 	p.token = issuing(5 * time.Minute)
@@ -466,8 +466,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefused_SameTokenAgain: Keycloak hands out the stored token until less than 5 s are left, dead or not. It is never
-// given out again, and Keycloak is not stormed.
+// Keycloak returns the stored token until less than 5 s are left, whether it still works or not. It is never given out
+// again, and Keycloak is not flooded with requests.
 func TestRefused_SameTokenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -505,7 +505,7 @@ func TestRefused_SameTokenAgain(t *testing.T) {
 	})
 }
 
-// TestToken_Lifetimes: case 96. However wrong expires_in is, a token is kept for a sane time.
+// Case 96. However wrong expires_in is, a token is cached for a plausible time.
 func TestToken_Lifetimes(t *testing.T) {
 	for raw, want := range map[string]time.Duration{
 		`300`: 300 * time.Second, `"300"`: 300 * time.Second, `299.9`: 299 * time.Second, `86400`: 24 * time.Hour,
@@ -531,7 +531,7 @@ func TestToken_Lifetimes(t *testing.T) {
 	})
 }
 
-// TestToken_ExpiryOfAJWT: what a token says itself counts more than expires_in, up to the cap.
+// The expiry in a JWT takes precedence over expires_in, up to the maximum.
 func TestToken_ExpiryOfAJWT(t *testing.T) {
 	c := &client{now: func() time.Time { return noon }}
 	for _, test := range []struct {
@@ -552,7 +552,7 @@ func TestToken_ExpiryOfAJWT(t *testing.T) {
 	}
 }
 
-// TestServiceAccount_ByIssuer: the token endpoint by discovery, also where only the platform knows the issuer.
+// The token endpoint is discovered, also if only the platform knows the issuer.
 func TestServiceAccount_ByIssuer(t *testing.T) {
 	for name, test := range map[string]struct {
 		account ServiceAccount
@@ -613,7 +613,7 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestErrors_ContainNoSecret: whatever providers echo, and whatever is printed.
+// Errors contain no secret, whatever providers echo and however the errors are printed.
 func TestErrors_ContainNoSecret(t *testing.T) {
 	canaries := []string{clientSecret.Reveal(), accountSecret.Reveal(), subjectToken.Reveal(), "canary-platform-token"}
 	check := func(what string, values ...any) {

@@ -22,7 +22,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// verifierAt gives a verifier whose clock stands.
+// verifierAt returns a verifier with a fixed clock.
 func verifierAt(t testing.TB, p *fakeProvider, now time.Time, change func(*Config)) *Verifier {
 	t.Helper()
 	c := Config{Issuer: issuer, Audience: []string{audience, "second-name"}, Client: p.client(),
@@ -47,7 +47,7 @@ func rsHeader(changes fields) string {
 
 func rsPayload(payload string) string { return sign(rs256.json(), payload, rsaKey()) }
 
-// TestVerify_AcceptsGoodTokens: what must be taken.
+// Tokens that must be accepted.
 func TestVerify_AcceptsGoodTokens(t *testing.T) {
 	rsaOnly := jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "rsa"}
 	for _, test := range []struct {
@@ -100,7 +100,7 @@ func TestVerify_AcceptsGoodTokens(t *testing.T) {
 	}
 }
 
-// refused holds an error to what every refused token gets.
+// refused checks what every refused token gets.
 func refused(t *testing.T, err error, token string) {
 	t.Helper()
 	var e *dispatch.Error
@@ -119,7 +119,7 @@ func refused(t *testing.T, err error, token string) {
 	}
 }
 
-// TestVerify_RefusesBadTokens: cases 4 to 32 of the security cases, and the lower half of 39.
+// Cases 4 to 32 of the security cases, and the lower half of 39.
 func TestVerify_RefusesBadTokens(t *testing.T) {
 	good := rsToken(nil)
 	part := strings.Split(good, ".")
@@ -260,7 +260,7 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 	}
 }
 
-// TestVerify_RefusesUnread: what cannot be a token costs nothing, not even when there are no keys yet.
+// A text that cannot be a token costs nothing, even if no keys are known yet.
 func TestVerify_RefusesUnread(t *testing.T) {
 	p := newFakeProvider()
 	v := verifierAt(t, p, noon, nil)
@@ -282,7 +282,7 @@ func encrypted(t *testing.T) string {
 	return must(must(e.Encrypt([]byte(bearer(noon).json()))).CompactSerialize())
 }
 
-// TestVerify_SameSubjectOfTwoIssuers: case 33.
+// Case 33.
 func TestVerify_SameSubjectOfTwoIssuers(t *testing.T) {
 	const other = "https://sign-in.test/realms/other"
 	p := newFakeProvider()
@@ -302,7 +302,7 @@ func TestVerify_SameSubjectOfTwoIssuers(t *testing.T) {
 	}
 }
 
-// TestVerify_ClockSkew: case 39.
+// Case 39.
 func TestVerify_ClockSkew(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -327,7 +327,7 @@ func TestVerify_ClockSkew(t *testing.T) {
 	}
 }
 
-// TestVerify_RememberedTokenExpires: a token that was verified before is held to the clock all the same.
+// The expiry of a token that was verified before is checked too.
 func TestVerify_RememberedTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
@@ -371,7 +371,7 @@ func TestNewVerifier_ChecksTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestVerify_OverHTTP: with the network of the system, and tokens signed by go-jose.
+// Uses the system's network, and tokens signed by go-jose.
 func TestVerify_OverHTTP(t *testing.T) {
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
@@ -405,7 +405,7 @@ func TestVerify_OverHTTP(t *testing.T) {
 	}
 }
 
-// FuzzVerify: whatever comes is refused without a panic, but for what was signed.
+// FuzzVerify: every input is refused without a panic, except signed tokens.
 func FuzzVerify(f *testing.F) {
 	good := rsToken(nil)
 	for _, seed := range []string{good, "a.b.c", "..", good + ".", sign(`{"alg":"RS256","kid":"rsa"}`, `{"a":[{}]}`, rsaKey())} {
@@ -421,7 +421,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzMembers: the check for double names agrees with the decoder on what is an object.
+// FuzzMembers: the check for duplicate names agrees with the decoder on what is an object.
 func FuzzMembers(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `[{}]`, `{"a":[{"b":{}},"b",null]}`, `{"a":"b","b":"a"}`, `{"a":1}x`, `null`} {
 		f.Add(seed)
@@ -436,7 +436,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// BenchmarkVerify: a token that was seen before.
+// BenchmarkVerify measures a token that was verified before.
 func BenchmarkVerify(b *testing.B) {
 	v := verifierAt(b, newFakeProvider(), noon, nil)
 	token := dispatch.Secret(rsToken(nil))

@@ -14,12 +14,12 @@ import (
 	"github.com/eodispatch/eodispatch/parameters"
 )
 
-// nested is a schema whose every level has a keyword of the wrong form.
+// nested returns a schema with a keyword of the wrong form at each level.
 func nested(levels int) string {
 	return strings.Repeat(`{"required":1,"items":`, levels) + "{}" + strings.Repeat("}", levels)
 }
 
-// fan is definitions that each refer to the next several times.
+// fan returns definitions that each refer to the next one several times.
 func fan(keyword string, levels, times int) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/definitions/d0","definitions":{`)
@@ -44,7 +44,7 @@ func circle() string {
 	return `{"$ref":"#/definitions/a","definitions":{"a":{"allOf":[{"$ref":"#/definitions/b"}]},"b":{"anyOf":[{"$ref":"#/definitions/a"},{"type":"string"}]}}}`
 }
 
-// tree is a recursive schema that looks twice at each level of a value.
+// tree is a recursive schema that visits each level of a value twice.
 const tree = `{"$ref":"#/definitions/t","definitions":{"t":{"allOf":[{"properties":{"a":{"$ref":"#/definitions/t"}}},{"properties":{"a":{"$ref":"#/definitions/t"}}}]}}}`
 
 func TestSchemas_Cost(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSchemas_Cost(t *testing.T) {
 	}
 }
 
-// TestCheck_CostOfComparing: what is compared with a value counts with all of its depth and digits, as often as it is compared.
+// Each comparison with a value counts all of its depth and digits.
 func TestCheck_CostOfComparing(t *testing.T) {
 	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
 	alternatives := func(schema string, n int) string {
@@ -106,8 +106,8 @@ func TestCheck_CostOfComparing(t *testing.T) {
 	}
 }
 
-// TestCheck_CostOfElements: no value of 1 MiB costs much memory to check, and with it time: neither where nothing fits, nor in exact arithmetic,
-// nor with regular expressions in values. What fits and is of ordinary shape is checked to its end.
+// No value of 1 MiB takes much memory, or time, to check: neither if nothing fits, nor in exact arithmetic, nor with
+// regular expressions. Valid values of ordinary form are checked completely.
 func TestCheck_CostOfElements(t *testing.T) {
 	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
 	all := func(schema string) string { return `{"allOf":` + list(schema, 900) + `}` }
@@ -163,7 +163,7 @@ func TestCheck_RefusesHugeNumbers(t *testing.T) {
 	}
 }
 
-// TestCheck_LocalReferences: a value that does not fit what a reference leads to is a fault.
+// A value that does not fit the target of a reference is a fault.
 func TestCheck_LocalReferences(t *testing.T) {
 	for name, row := range map[string]struct{ schema, good, bad string }{
 		"definitions":            {`{"$ref":"#/definitions/n","definitions":{"n":{"type":"integer"}}}`, `1`, `"x"`},
@@ -193,7 +193,7 @@ func TestCheck_LocalReferences(t *testing.T) {
 	}
 }
 
-// TestWarning_OddSchemas: what is not understood is said, and the rest is checked.
+// The warning names what is not understood, and the rest is checked.
 func TestWarning_OddSchemas(t *testing.T) {
 	for schema, warned := range map[string]string{
 		`{"type":"integer","required":1}`:                     `"required" is not a list of names`,

@@ -2,7 +2,7 @@ package parameters
 
 import "testing"
 
-// TestValidate_PanicIsNotAnAnswer: a value whose check panics has not been found right.
+// A value whose check panics does not count as valid.
 func TestValidate_PanicIsNotAnAnswer(t *testing.T) {
 	c := &compiled{}
 	c.own.New = func() any { return &validator{} } // of no schema, so that its check panics

@@ -18,7 +18,7 @@ func described(schema string) dispatch.Parameter {
 	return Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(schema)})
 }
 
-// TestDescribe_Types holds the type of every shape of schema that is known from the field.
+// The test has the type of every form of schema known from platforms.
 func TestDescribe_Types(t *testing.T) {
 	const bbox = `{"type":"object","subtype":"bounding-box","required":["west","south","east","north"],
 		"properties":{"west":{"type":"number"},"south":{"type":"number"},"east":{"type":"number"},"north":{"type":"number"},
@@ -114,7 +114,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestShape holds which values are taken, and in which form they go on. An empty form: refused.
+// The test has the values that are accepted, and the form in which they are sent. An empty form: refused.
 func TestShape(t *testing.T) {
 	const (
 		corners  = `{"type":"object","subtype":"bounding-box"}`
@@ -184,8 +184,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestShape_Antimeridian holds what becomes of areas on both sides of it: in OGC API a box from west to east over it, in openEO,
-// which does not say such boxes, a fault. An empty box: refused.
+// Areas on both sides of the antimeridian become a box from west to east across it in OGC API. openEO does not define
+// such boxes, so there they are a fault. An empty box: refused.
 func TestShape_Antimeridian(t *testing.T) {
 	const (
 		corners = `{"type":"object","subtype":"bounding-box"}`
@@ -272,7 +272,7 @@ func TestArguments_KeepsValidValues(t *testing.T) {
 	}
 }
 
-// TestDescribe_EverySchema takes schemas at random, also ones that are none.
+// Random schemas, including invalid ones, are described.
 func TestDescribe_EverySchema(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(anySchema(3).Draw(t, "schema"))

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/parameters"
 )
 
-// TestUnchecked_IsShort: a warning has at most 500 bytes, however many and long the names are that a stranger's document has.
+// A warning has at most 500 bytes, however many and long the names in a document are.
 func TestUnchecked_IsShort(t *testing.T) {
 	var described []dispatch.Parameter
 	given := map[string]int{}
@@ -29,7 +29,7 @@ func TestUnchecked_IsShort(t *testing.T) {
 	}
 }
 
-// TestWarning_OfOneSchema: parameters that have the same schema are warned of in the same words.
+// Parameters with the same schema get the same warning.
 func TestWarning_OfOneSchema(t *testing.T) {
 	schema := json.RawMessage(`{"properties":{"a":{"required":1},"b":{"required":1}}}`)
 	set := parameters.NewSet([]dispatch.Parameter{{Name: "p", Schema: schema}, {Name: "q", Schema: schema}})

@@ -6,7 +6,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// FuzzGeoJSON: the extent of any text is on the earth or not known, and costs memory in proportion to the text.
+// FuzzGeoJSON: the extent of any text is on the Earth or unknown, and takes memory in proportion to the text.
 func FuzzGeoJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"FeatureCollection","features":[{"bbox":[1,2,3,4]},{"geometry":{"type":"Point","coordinates":[5,6]}}]}`,

@@ -18,7 +18,7 @@ func object(t *testing.T, raw string) (o Object) {
 	return o
 }
 
-// What is valid stays, digit for digit.
+// What is valid stays digit for digit.
 func TestComplete_KeepsWhatIsValid(t *testing.T) {
 	const valid = `{"assets":{"a":{"href":"https://x.example/a","file:size":12345678901234567890}},"description":"d","extent":{"spatial":{"bbox":[[4.0,51.0,4.10,51.1]]},"temporal":{"interval":[["2026-01-01T00:00:00+00:00",null]]}},"id":"c","keywords":["k"],"license":"CC-BY-4.0","links":[{"rel":"about","href":"https://x.example/"}],"providers":[{"name":"p","roles":["host"]}],"stac_extensions":["https://e.example/schema.json"],"stac_version":"1.1.0","summaries":{"gsd":[10.0],"r":{"minimum":1,"maximum":2}},"title":"T","type":"Collection","x:own":0.10}`
 	c := object(t, valid)
@@ -84,7 +84,7 @@ func TestExtent_AddBox(t *testing.T) {
 	}
 }
 
-// The box of two holds both, whichever came first.
+// The box around two boxes contains both, in either order.
 func TestExtent_ContainsItsBoxes(t *testing.T) {
 	longitude := rapid.IntRange(-180, 180)
 	within := func(x, west, east float64) bool {
@@ -134,7 +134,7 @@ func TestExtent_Collection(t *testing.T) {
 	}
 }
 
-// FuzzComplete holds whatever comes to what STAC requires of every Collection.
+// FuzzComplete checks what STAC requires of every Collection.
 func FuzzComplete(f *testing.F) {
 	f.Add([]byte(`{"type":"Collection","links":[{}],"assets":{"":{"href":"x","roles":[null]}},"extent":{"spatial":{"bbox":[[1,2,3,null]]}}}`))
 	f.Add([]byte(`{"stac_version":"1.1.0","extent":{"spatial":{"bbox":[[1,2,3,4],[5,6,7,8]]},"temporal":{"interval":[["2026-01-01",7]]}}}`))

@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// source answers a cache as it is told, after a while.
+// source responds to a cache as the test says, after a while.
 type source struct {
 	value string
 	err   error
@@ -37,7 +37,7 @@ func inMemory(t *testing.T, c upstream.CacheConfig[string], test func(*testing.T
 	})
 }
 
-// TestCache_SharesRequests: all who miss the same at a time share one request, which outlives each of them.
+// All callers that miss the same key at once share one request, which outlives each of them.
 func TestCache_SharesRequests(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		s := &source{value: "v", takes: time.Second}
@@ -61,8 +61,8 @@ func TestCache_SharesRequests(t *testing.T) {
 	})
 }
 
-// TestCache_PausesGrow: a source that fails is asked after 5, 10, 20 s, up to the longest pause. An answer that is wrong is asked
-// for again within a minute. After a success the pauses begin anew.
+// A source that fails is asked after 5, 10, 20 s, up to the maximum pause. A faulty response is requested again within
+// a minute. After a success the pauses start again.
 func TestCache_PausesGrow(t *testing.T) {
 	for _, c := range []struct {
 		err     error
@@ -101,8 +101,8 @@ func TestCache_PausesGrow(t *testing.T) {
 	}
 }
 
-// TestCache_ReturnsOldValues while its source does not answer, or takes long, for a day at most, and never what its source
-// took back.
+// An old value is returned while its source does not respond or takes long, for a day at most, and never after its
+// source has withdrawn it.
 func TestCache_ReturnsOldValues(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		s := &source{value: "old"}
@@ -141,7 +141,7 @@ func TestCache_ReturnsOldValues(t *testing.T) {
 	})
 }
 
-// TestCache_SurvivesAPanic: a request runs in a goroutine of its own, where a panic would end the process.
+// A panic in the request's own goroutine would end the process.
 func TestCache_SurvivesAPanic(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		_, err := c.Get(t.Context(), "k", func(context.Context, string) (string, error) { panic("bad document") })
@@ -151,7 +151,7 @@ func TestCache_SurvivesAPanic(t *testing.T) {
 	})
 }
 
-// TestCache_IsBounded: however many addresses users name, few are kept, and failures are forgotten before values.
+// However many addresses users name, few entries are kept, and failures are removed before values.
 func TestCache_IsBounded(t *testing.T) {
 	inMemory(t, upstream.CacheConfig[string]{}, func(t *testing.T, c *upstream.Cache[string]) {
 		good, bad := &source{value: "good"}, &source{err: kind(dispatch.Invalid)}
@@ -177,7 +177,7 @@ func TestCache_IsBounded(t *testing.T) {
 	})
 }
 
-// TestCache_BoundsBytes keeps what was used last, and always what was just asked for.
+// The most recently used values are kept, and always the one that was just requested.
 func TestCache_BoundsBytes(t *testing.T) {
 	const heavy = 20 << 20 // three of them fit into 64 MiB
 	inMemory(t, upstream.CacheConfig[string]{Size: func(string) int { return heavy }}, func(t *testing.T, c *upstream.Cache[string]) {

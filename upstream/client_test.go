@@ -31,7 +31,7 @@ func serve(t *testing.T, h http.HandlerFunc) (*httptest.Server, *upstream.Client
 	return s, upstream.New(upstream.Config{Development: true, UserAgent: "eodispatch/test"})
 }
 
-// roundTrip is a network of one function.
+// roundTrip is a network implemented by one function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -135,7 +135,7 @@ func TestDo_RetryAfter(t *testing.T) {
 	}
 }
 
-// A failure before anything left is Unavailable; one after is Uncertain if the call has an effect.
+// A failure before anything was sent is Unavailable; a later one is Uncertain if the call has an effect.
 func TestDo_Failures(t *testing.T) {
 	refusing := httptest.NewServer(nil)
 	refusing.Close()
@@ -202,7 +202,7 @@ func TestDo_LookupFailureIsUnavailable(t *testing.T) {
 	wantKind(t, err, dispatch.Unavailable)
 }
 
-// A transport that tells nothing about what it sent leaves doubt.
+// With a transport that does not report what it sent, a failure is uncertain.
 func TestDo_UnknownTransportFailureIsUncertain(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, io.ErrUnexpectedEOF
@@ -239,7 +239,7 @@ func TestDo_TimeoutWithoutDeadline(t *testing.T) {
 	})
 }
 
-// Go's transport repeats a request by itself on a reused connection that breaks, when it looks repeatable.
+// Go's transport repeats a request on a broken reused connection if the request looks repeatable.
 func TestDo_SendsAnEffectOnce(t *testing.T) {
 	var posts atomic.Int32
 	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -265,8 +265,8 @@ func TestDo_SendsAnEffectOnce(t *testing.T) {
 	}
 }
 
-// Many servers close a connection some time after an answer without saying so. What is sent then is lost, and nobody can
-// tell it from what was taken.
+// Many servers close a connection some time after a response without notice. A request sent then is lost, and cannot be
+// distinguished from one that was accepted.
 func TestDo_UsesANewConnectionForAnEffect(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	var opened atomic.Int32

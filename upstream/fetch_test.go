@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// No URL that breaks the rules causes a request, nor a lookup.
+// A URL that breaks the rules causes neither a request nor a lookup.
 func TestFetch_Refuses(t *testing.T) {
 	client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s was asked", r.URL)
@@ -66,7 +66,7 @@ func TestFetch_Allows(t *testing.T) {
 	}
 }
 
-// What the operator trusts is no less strange to a user's URL, until it is allowed too.
+// A host that the operator trusts is not exempt for users' URLs unless it is also allowed.
 func TestFetch_OfTrustedHosts(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	defer s.Close()

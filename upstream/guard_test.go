@@ -13,7 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// resolver answers every name with the addresses, one after the other: a name that is rebound.
+// resolver answers every name with the addresses, one after the other, like a rebound name.
 func resolver(t *testing.T, addresses ...string) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func resolver(t *testing.T, addresses ...string) *net.Resolver {
 	}}
 }
 
-// answerDNS answers a query with ip if it is of the type asked for, else with nothing.
+// answerDNS answers a query with ip if it has the requested type, else with nothing.
 func answerDNS(query []byte, ip netip.Addr) (reply []byte, matched bool) {
 	end := 12
 	for query[end] != 0 {
@@ -63,7 +63,7 @@ func answerDNS(query []byte, ip netip.Addr) (reply []byte, matched bool) {
 	return append(reply, data...), true
 }
 
-// The address is checked when connecting, each time, whatever an earlier lookup said.
+// The address is checked at each connection, whatever an earlier lookup returned.
 func TestGuard_NamesOfPrivateAddresses(t *testing.T) {
 	r := newRules(Config{})
 	r.resolver = resolver(t, "127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1")
@@ -95,8 +95,8 @@ func TestGuard_PrivateAddressIsTheCallersFault(t *testing.T) {
 	}
 }
 
-// TestFetch_NamesTellNothing: for a name that does not resolve and one whose address is private the text is the same, so that
-// users do not learn which names there are inside.
+// A name that does not resolve and one with a private address get the same text, so that users do not learn internal
+// names.
 func TestFetch_NamesTellNothing(t *testing.T) {
 	_, private := New(Config{}).Fetch(t.Context(), Fetch{Op: "o", URL: "https://localhost/"})
 	missing := unfetched("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
@@ -105,7 +105,7 @@ func TestFetch_NamesTellNothing(t *testing.T) {
 	}
 }
 
-// A proxy of the environment would connect in our place, to addresses that nobody checks.
+// A proxy from the environment would connect to unchecked addresses.
 func TestClient_UsesNoProxy(t *testing.T) {
 	c := New(Config{})
 	for _, by := range []http.RoundTripper{c.known, c.once, c.strange} {

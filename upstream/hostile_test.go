@@ -13,8 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestDo_BoundsHostileResponses: whatever a server answers, a call and a fetch end within their time, take little more than their
-// limit from the connection and little memory, and give an error of a kind and with a text.
+// Whatever a server sends, a call and a fetch end in time, read little more than their limit, take little memory, and
+// return an error with a kind and a text.
 func TestDo_BoundsHostileResponses(t *testing.T) {
 	const limit, within = 1 << 20, 20 * time.Second
 	for name, reply := range simulator.HostileReplies() {

@@ -17,8 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestShare_LargeResponsesWait: of a hundred operations that read large answers, a few hold one at once, also those that read two;
-// small answers wait for nobody.
+// Of a hundred operations that read large responses, a few hold one at once, also those that read two. Small responses
+// do not wait.
 func TestShare_LargeResponsesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
