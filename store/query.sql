@@ -1,12 +1,12 @@
--- One text for SQLite and PostgreSQL, in the grammar of PostgreSQL. SQLite matches $n by its number. Casts tell the
--- generator, and PostgreSQL, the type of what has none. A LIMIT is always cast: SQLite looks at a bare one while it plans, and
--- then plans anew at each execution.
+-- One text for SQLite and PostgreSQL, in PostgreSQL's grammar. SQLite matches $n by number. Casts give sqlc, and
+-- PostgreSQL, the types that they cannot infer. A LIMIT is always cast: SQLite inspects a bare parameter while it plans,
+-- and then plans again at each execution.
 
 -- name: ReserveIDs :one
 UPDATE ids SET last = last + sqlc.arg(n) WHERE name = sqlc.arg(name) RETURNING last;
 
 -- name: UseKey :execrows
--- Nothing changes when the key is in use. A second one that comes meanwhile waits for the first to commit.
+-- Nothing changes if the key is in use. A concurrent second use of a key waits until the first commits.
 INSERT INTO keys (owner, name, fingerprint, task, job, created)
 VALUES (sqlc.arg(owner), sqlc.arg(name), sqlc.arg(fingerprint), sqlc.arg(task), sqlc.arg(job), sqlc.arg(now))
 ON CONFLICT (owner, name) DO UPDATE SET fingerprint = excluded.fingerprint, task = excluded.task, job = excluded.job,
@@ -36,7 +36,7 @@ SELECT documents.body FROM jobs
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
 
 -- name: ListOrigins :many
--- What waits has status created, which the index on the jobs of tasks knows.
+-- Waiting jobs have status created, which is in the index on the jobs of tasks.
 SELECT DISTINCT d.platform, d.service FROM definitions d
 WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
 			AND NOT a.hidden AND a.status = 'created')
@@ -54,20 +54,20 @@ WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service)
 RETURNING owner;
 
 -- name: Wake :exec
--- An account that is due keeps its place in the queue.
+-- An account that is already due keeps its place in the queue.
 INSERT INTO accounts (id, wakes, due) VALUES (sqlc.arg(id), 1, sqlc.arg(now))
 ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END;
 
 -- name: WakeToRead :execrows
--- Not where the next reading is booked, and its visit planned for then at the latest, and soon.
+-- Skips accounts with a booked status read whose visit is planned for that time at the latest, and soon.
 UPDATE accounts SET wakes = wakes + 1,
 	due = CASE WHEN due BETWEEN 1 AND CAST(sqlc.arg(now) AS BIGINT) THEN due ELSE CAST(sqlc.arg(now) AS BIGINT) END
 WHERE id = sqlc.arg(id) AND NOT (lease_until <= CAST(sqlc.arg(now) AS BIGINT) AND reading_slot > CAST(sqlc.arg(now) AS BIGINT)
 	AND due BETWEEN 1 AND reading_slot AND due <= CAST(sqlc.arg(soon) AS BIGINT));
 
 -- name: PlanVisit :exec
--- A visit that is under way looks again.
+-- A running visit reads the agenda again.
 UPDATE accounts SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND CAST(sqlc.arg(due) AS BIGINT) THEN due ELSE CAST(sqlc.arg(due) AS BIGINT) END
 WHERE id = sqlc.arg(id) AND (lease_until > CAST(sqlc.arg(now) AS BIGINT) OR NOT due BETWEEN 1 AND CAST(sqlc.arg(due) AS BIGINT));
 
@@ -81,8 +81,8 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.id = $1 AND jobs.owner = $2;
 
 -- name: ListRecords :many
--- Lists of texts hold each between bars; an empty one holds all. Of bodies with more bytes than most, unless it is 0, only the
--- first characters are read, so that a page has a bounded size.
+-- In lists of texts each text stands between bars; an empty list means all. Of bodies longer than most bytes, unless most is 0,
+-- only the first characters are read, so that a page has a bounded size.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
@@ -100,7 +100,7 @@ SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
 
 -- name: CancelJob :one
--- What is in doubt is looked for at once too, but not before its send deadline and a margin.
+-- A job in doubt is due now as well, but not before its send deadline plus a margin.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 		WHEN send_by + CAST(sqlc.arg(margin) AS BIGINT) < due THEN send_by + CAST(sqlc.arg(margin) AS BIGINT) ELSE due END,
@@ -120,7 +120,7 @@ UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURN
 SELECT * FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden;
 
 -- name: AwaitJob :many
--- What is not stale is due when it will be. What was told in the future is stale: the clock was set back.
+-- A fresh status becomes due when it will be stale. A status with a time in the future is stale: the clock was set back.
 UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT), due = CASE
 	WHEN checked > CAST(sqlc.arg(now) AS BIGINT) THEN CAST(sqlc.arg(now) AS BIGINT)
 	WHEN checked >= CAST(sqlc.arg(stale) AS BIGINT) THEN checked + CAST(sqlc.arg(fresh) AS BIGINT)
@@ -132,7 +132,7 @@ WHERE id = sqlc.arg(id) AND owner = sqlc.arg(owner) AND NOT hidden AND phase = '
 RETURNING account, awaited, due;
 
 -- name: AwaitAll :many
--- As AwaitJob.
+-- Like AwaitJob.
 UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT), due = CASE
 	WHEN checked > CAST(sqlc.arg(now) AS BIGINT) THEN CAST(sqlc.arg(now) AS BIGINT)
 	WHEN checked >= CAST(sqlc.arg(stale) AS BIGINT) THEN checked + CAST(sqlc.arg(fresh) AS BIGINT)
@@ -172,7 +172,7 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
 
 -- name: CountTasks :many
--- Of those that were created between two times.
+-- Of tasks that were created between two times.
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
 	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
 FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
@@ -205,14 +205,14 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND task = sq
 	AND (tries > 0 OR awaited AND due <= CAST(sqlc.arg(late) AS BIGINT));
 
 -- name: ListAttentions :many
--- Those that jobs of tasks have that were created between two times.
+-- Attentions of the jobs of tasks that were created between two times.
 SELECT DISTINCT jobs.task, jobs.attention FROM tasks
 	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND NOT jobs.hidden
 WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CAST(sqlc.arg(first) AS BIGINT)
 	AND tasks.created <= CAST(sqlc.arg(last) AS BIGINT);
 
 -- name: ListTaskJobs :many
--- A value with more bytes than most, unless that is 0, is left out.
+-- A value longer than most bytes, unless most is 0, is left out.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
@@ -226,7 +226,7 @@ ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
 
 -- name: CancelTaskJobs :exec
--- As CancelJob.
+-- Like CancelJob.
 UPDATE jobs SET desired = 'canceled', version = version + 1,
 	due = CASE WHEN phase NOT IN ('creating', 'starting') OR send_by + CAST(sqlc.arg(margin) AS BIGINT) <= sqlc.arg(now) THEN sqlc.arg(now)
 		WHEN send_by + CAST(sqlc.arg(margin) AS BIGINT) < due THEN send_by + CAST(sqlc.arg(margin) AS BIGINT) ELSE due END,
@@ -242,16 +242,16 @@ WHERE task = sqlc.arg(task) AND task <> 0 AND NOT hidden AND desired = 'run' AND
 UPDATE jobs SET hidden = TRUE WHERE task = $1 AND task <> 0 AND NOT hidden;
 
 -- name: LockTask :one
--- Whoever deletes the task comes before or after, not between.
+-- Locks the task: its deletion comes before or after, not in between.
 UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
 
 -- name: ListFailed :many
--- Those that just now are changed otherwise are left out.
+-- Skips jobs that another transaction is changing.
 SELECT * FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: CountOwned :one
--- Each count ends at its limit, beyond which it does not matter.
+-- Each count ends at its limit, beyond which the number does not matter.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owner) AND l.phase <> 'ended'
 		AND l.phase IN ('waiting', 'creating', 'created', 'starting', 'started')
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(live) AS BIGINT)) AS a) AS live,
@@ -259,8 +259,8 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owne
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(daily) AS BIGINT)) AS b) AS lately;
 
 -- name: CountBytes :one
--- How many of an owner's jobs have not ended, and the bytes of their requests and of those of synchronous runs that have not ended.
--- What the jobs of a task share counts once.
+-- The number of an owner's unfinished jobs, and the bytes of their requests and of those of unfinished synchronous runs.
+-- The shared request of a task counts once.
 SELECT CAST(COALESCE(SUM(l.n), 0) AS BIGINT) AS live, CAST(COALESCE(SUM(l.own + COALESCE(octet_length(tasks.request), 0)), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
 		WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)), 0) AS BIGINT) AS bytes
@@ -269,7 +269,7 @@ FROM (SELECT jobs.task, count(*) AS n, SUM(jobs.bytes) AS own FROM jobs
 	LEFT JOIN tasks ON tasks.id = l.task;
 
 -- name: CountShared :one
--- The bytes of what the jobs of a task share; 0 if CountBytes counts them already, because one of the jobs has not ended.
+-- The bytes of a task's shared request; 0 if CountBytes already counts them, because one of the jobs has not ended.
 SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner AND jobs.task = tasks.id AND jobs.phase <> 'ended') THEN 0
 	ELSE octet_length(tasks.request) END AS BIGINT) AS bytes
 FROM tasks WHERE tasks.id = $1;
@@ -278,12 +278,12 @@ FROM tasks WHERE tasks.id = $1;
 DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 
 -- name: DuePlatforms :many
--- The platforms of accounts that are due and that nobody holds, that of the longest due first. On SQLite strpos is instr.
+-- The platforms of due accounts without a holder, beginning with the longest due. On SQLite strpos is instr.
 SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM accounts
 WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg(now) GROUP BY 1 ORDER BY min(due), 1;
 
 -- name: Dequeue :many
--- A lease that was not released has run out.
+-- A lease that was not released has expired.
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= sqlc.arg(now) AND a.lease_until <= sqlc.arg(now)
 		AND substr(a.id, 1, length(CAST(sqlc.arg(prefix) AS TEXT))) = CAST(sqlc.arg(prefix) AS TEXT)
@@ -295,7 +295,7 @@ UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until),
 WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses;
 
 -- name: NextFree :one
--- The earliest due in the future of the accounts that nobody holds; 0: there is none.
+-- The earliest future due time of accounts without a holder; 0 for none.
 SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
 
 -- name: Serve :exec
@@ -321,20 +321,20 @@ WHERE due > CAST(sqlc.arg(soon) AS BIGINT) OR hold > CAST(sqlc.arg(soon) AS BIGI
 SELECT platform FROM served WHERE seen > CAST(sqlc.arg(since) AS BIGINT) ORDER BY platform;
 
 -- name: NextLapse :one
--- The earliest end of a lease, for the case that its holder died; 0: there is none.
+-- The earliest end of a lease, in case its holder died; 0 for none.
 SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts WHERE lease_until > 0 AND due > 0 AND lease_until > sqlc.arg(now)), 0) AS BIGINT);
 
 -- name: Renew :execrows
--- Also revives a lease that ran out, if nobody took it: then nobody has done anything in between.
+-- Also renews an expired lease if no other process took the account: then nothing happened in between.
 UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3;
 
 -- name: RenewServing :one
--- As Renew, for the intents of so many creates. It gives how many slots the account has given away with them.
+-- Like Renew, for the intents of n creates. Returns how many slots the account has given away, including these.
 UPDATE accounts SET lease_until = sqlc.arg(until), served = served + sqlc.arg(n)
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation) RETURNING served;
 
 -- name: ForgetIdleTurns :exec
--- Where nothing waits all may come anew.
+-- If no job waits, all lines and owners may start anew.
 DELETE FROM turns WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = turns.account AND jobs.phase = 'waiting');
 
 -- name: ListTurnAccounts :many
@@ -349,12 +349,12 @@ UPDATE accounts SET generation = generation + 1, lease_until = 0,
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation);
 
 -- name: GetAccount :one
--- With what its platform has shown of starts.
+-- With the observed promptness of its platform's starts.
 SELECT a.wakes, a.hold, a.hold_attention, a.hold_notice, a.restored, COALESCE(p.prompt_starts, 0) AS prompt_starts, COALESCE(p.start_lag, 0) AS start_lag
 FROM accounts a LEFT JOIN platforms p ON p.name = CAST(sqlc.arg(platform) AS TEXT) WHERE a.id = sqlc.arg(id);
 
 -- name: NoteStarts :exec
--- After a lag the row begins anew, and what is known is worst.
+-- A lagging start restarts the row of prompt starts; the worst lag is kept.
 INSERT INTO platforms (name, answered, failed, failure, prompt_starts, start_lag)
 VALUES (sqlc.arg(name), 0, 0, '', CAST(sqlc.arg(prompt) AS BIGINT), CAST(sqlc.arg(lag) AS BIGINT))
 ON CONFLICT (name) DO UPDATE SET
@@ -362,7 +362,7 @@ ON CONFLICT (name) DO UPDATE SET
 	start_lag = CASE WHEN excluded.start_lag > platforms.start_lag THEN excluded.start_lag ELSE platforms.start_lag END;
 
 -- name: NextDue :one
--- Not min(): before PostgreSQL has counted new rows, it would read them all for that.
+-- Not min(): until PostgreSQL has statistics on new rows, it would read all of them for that.
 SELECT
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'wait' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS waiting,
 	CAST(COALESCE((SELECT j.due FROM jobs j WHERE j.account = sqlc.arg(account) AND j.step = 'start' ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS start,
@@ -381,15 +381,15 @@ SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'wait' AND atten
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: CountHeld :many
--- freed as by dispatch.Job.FreesSlot
+-- freed: see dispatch.Job.FreesSlot
 SELECT owner, task, count(*) AS held,
 	CAST(SUM(CASE WHEN phase = 'started' AND status <> 'running' AND moved <= sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS freed,
 	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
 FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
 
 -- name: ListLines :many
--- Hops from line to line in the index: its cost is that of the lines and not of the jobs in them. due and head are of a line's
--- first waiting job. A hop finds that job with one search of the index.
+-- Hops from line to line in the index: the cost depends on the number of lines, not of their jobs. due and head belong to
+-- a line's first waiting job. A hop finds that job by one search of the index.
 WITH RECURSIVE hop (line, due, head) AS (
 	SELECT a.line, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
 		WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
@@ -445,7 +445,7 @@ WHERE jobs.id = $1;
 INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body;
 
 -- name: Hold :exec
--- An account waits for its user since the first of holds that say so, one after the other with no day in between.
+-- An account waits for its user since the first of consecutive holds with that reason, less than a day apart.
 INSERT INTO accounts (id, hold, hold_attention, hold_notice, sign_in_since)
 VALUES (sqlc.arg(id), sqlc.arg(hold), sqlc.arg(hold_attention), sqlc.arg(hold_notice),
 	CASE WHEN CAST(sqlc.arg(hold_attention) AS TEXT) = 'sign_in_required' THEN CAST(sqlc.arg(now) AS BIGINT) ELSE 0 END)
@@ -462,7 +462,7 @@ WHERE account = sqlc.arg(account) AND (phase = 'waiting' OR phase = 'created' AN
 RETURNING *;
 
 -- name: LockTimetable :one
--- Whoever else asks for a slot of the platform comes before or after.
+-- Locks the platform's schedule: other requests for a slot come before or after.
 INSERT INTO timetables (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
 RETURNING free, kept, seen;
 
@@ -483,7 +483,7 @@ WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST(sqlc.arg(pref
 INSERT INTO installation (one, name) VALUES (1, $1) ON CONFLICT (one) DO NOTHING;
 
 -- name: MakeSetting :exec
--- The first value stays.
+-- The first value is kept.
 INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING;
 
 -- name: WriteSetting :exec
@@ -493,11 +493,11 @@ INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE 
 SELECT value FROM settings WHERE name = $1;
 
 -- name: RaiseIDs :execrows
--- Ids go on behind the last that is in use.
+-- Ids continue after the last id in use.
 UPDATE ids SET last = CAST(sqlc.arg(last) AS BIGINT) WHERE name = sqlc.arg(name) AND last < CAST(sqlc.arg(last) AS BIGINT);
 
 -- name: LastJob :one
--- Synchronous runs take their ids from the sequence of jobs.
+-- Synchronous runs take their ids from the same sequence as jobs.
 SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs) AS ids;
 
 -- name: LastTask :one
@@ -583,7 +583,7 @@ SELECT key, sealed, expires FROM tokens WHERE name = sqlc.arg(name) AND expires 
 DELETE FROM tokens WHERE expires <= $1;
 
 -- name: ListWorking :many
--- Accounts with a job that has not ended.
+-- Accounts with an unfinished job.
 SELECT a.id FROM accounts a
 WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'settle', 'start', 'learn'))
 ORDER BY a.id;
@@ -606,7 +606,7 @@ UPDATE sync_runs SET status = sqlc.arg(status), ref_base = sqlc.arg(ref_base), r
 WHERE id = sqlc.arg(id) AND ended = 0;
 
 -- name: ListSyncRuns :many
--- One whose process was lost ended when it lapsed.
+-- A run whose process was lost counts as ended when it lapsed.
 SELECT * FROM (
 	SELECT id, owner, account, request, ref_base, ref_id, failure, created,
 		CAST(CASE WHEN ended = 0 AND lapses <= CAST(sqlc.arg(now) AS BIGINT) THEN 'unknown' ELSE status END AS TEXT) AS status,
@@ -621,7 +621,7 @@ WHERE CASE WHEN ended = 0 THEN created ELSE ended END > CAST(sqlc.arg(since) AS 
 ORDER BY created DESC, id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: CountSyncRuns :one
--- As CountOwned.
+-- Like CountOwned.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM sync_runs l WHERE l.owner = sqlc.arg(owner) AND l.ended = 0 AND l.lapses > CAST(sqlc.arg(now) AS BIGINT)
 		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(live) AS BIGINT)) AS a) AS live,
 	(SELECT count(*) FROM (SELECT 1 FROM sync_runs d WHERE d.owner = sqlc.arg(owner) AND d.created > sqlc.arg(since)
@@ -643,7 +643,7 @@ UPDATE accounts SET restored = sqlc.arg(restored), wakes = wakes + 1, due = sqlc
 WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.account = accounts.id);
 
 -- name: DoubtCreated :exec
--- What was created may have been started since.
+-- A created job may have been started since.
 UPDATE jobs SET phase = 'starting', turn = turn + 1, version = version + 1, looks = 0, unmoved = 0, seen = '', send_by = CAST(sqlc.arg(now) AS BIGINT),
 	due = CAST(sqlc.arg(now) AS BIGINT), moved = CAST(sqlc.arg(now) AS BIGINT), updated = CAST(sqlc.arg(now) AS BIGINT), attention = 'submission_in_doubt', notice = ''
 WHERE account = sqlc.arg(account) AND phase = 'created';

@@ -41,7 +41,7 @@ type AwaitAllRow struct {
 	Due     int64
 }
 
-// As AwaitJob.
+// Like AwaitJob.
 func (q *Queries) AwaitAll(ctx context.Context, arg AwaitAllParams) ([]AwaitAllRow, error) {
 	rows, err := q.db.QueryContext(ctx, awaitAll,
 		arg.Stale,
@@ -101,7 +101,7 @@ type AwaitJobRow struct {
 	Due     int64
 }
 
-// What is not stale is due when it will be. What was told in the future is stale: the clock was set back.
+// A fresh status becomes due when it will be stale. A status with a time in the future is stale: the clock was set back.
 func (q *Queries) AwaitJob(ctx context.Context, arg AwaitJobParams) ([]AwaitJobRow, error) {
 	rows, err := q.db.QueryContext(ctx, awaitJob,
 		arg.Stale,
@@ -180,7 +180,7 @@ type CancelJobParams struct {
 	Owner  dispatch.UserID
 }
 
-// What is in doubt is looked for at once too, but not before its send deadline and a margin.
+// A job in doubt is due now as well, but not before its send deadline plus a margin.
 func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, error) {
 	row := q.db.QueryRowContext(ctx, cancelJob,
 		arg.Margin,
@@ -250,7 +250,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 WHERE task = $3 AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 `
 
-// As CancelJob.
+// Like CancelJob.
 func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task dispatch.TaskID) error {
 	_, err := q.db.ExecContext(ctx, cancelTaskJobs, margin, now, task)
 	return err
@@ -298,8 +298,8 @@ type CountBytesRow struct {
 	Bytes int64
 }
 
-// How many of an owner's jobs have not ended, and the bytes of their requests and of those of synchronous runs that have not ended.
-// What the jobs of a task share counts once.
+// The number of an owner's unfinished jobs, and the bytes of their requests and of those of unfinished synchronous runs.
+// The shared request of a task counts once.
 func (q *Queries) CountBytes(ctx context.Context, owner dispatch.UserID, now int64) (CountBytesRow, error) {
 	row := q.db.QueryRowContext(ctx, countBytes, owner, now)
 	var i CountBytesRow
@@ -322,7 +322,7 @@ type CountHeldRow struct {
 	Active int64
 }
 
-// freed as by dispatch.Job.FreesSlot
+// freed: see dispatch.Job.FreesSlot
 func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch.Account) ([]CountHeldRow, error) {
 	rows, err := q.db.QueryContext(ctx, countHeld, stalled, account)
 	if err != nil {
@@ -373,7 +373,7 @@ type CountOwnedRow struct {
 	Lately int64
 }
 
-// Each count ends at its limit, beyond which it does not matter.
+// Each count ends at its limit, beyond which the number does not matter.
 func (q *Queries) CountOwned(ctx context.Context, arg CountOwnedParams) (CountOwnedRow, error) {
 	row := q.db.QueryRowContext(ctx, countOwned,
 		arg.Owner,
@@ -425,7 +425,7 @@ SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner 
 FROM tasks WHERE tasks.id = $1
 `
 
-// The bytes of what the jobs of a task share; 0 if CountBytes counts them already, because one of the jobs has not ended.
+// The bytes of a task's shared request; 0 if CountBytes already counts them, because one of the jobs has not ended.
 func (q *Queries) CountShared(ctx context.Context, id dispatch.TaskID) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countShared, id)
 	var bytes int64
@@ -454,7 +454,7 @@ type CountSyncRunsRow struct {
 	Lately int64
 }
 
-// As CountOwned.
+// Like CountOwned.
 func (q *Queries) CountSyncRuns(ctx context.Context, arg CountSyncRunsParams) (CountSyncRunsRow, error) {
 	row := q.db.QueryRowContext(ctx, countSyncRuns,
 		arg.Owner,
@@ -530,7 +530,7 @@ type CountTasksRow struct {
 	Updated  int64
 }
 
-// Of those that were created between two times.
+// Of tasks that were created between two times.
 func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first int64, last int64) ([]CountTasksRow, error) {
 	rows, err := q.db.QueryContext(ctx, countTasks, owner, first, last)
 	if err != nil {
@@ -658,7 +658,7 @@ type DequeueRow struct {
 	Lapses     int64
 }
 
-// A lease that was not released has run out.
+// A lease that was not released has expired.
 func (q *Queries) Dequeue(ctx context.Context, arg DequeueParams) ([]DequeueRow, error) {
 	rows, err := q.db.QueryContext(ctx, dequeue,
 		arg.Until,
@@ -694,7 +694,7 @@ UPDATE jobs SET phase = 'starting', turn = turn + 1, version = version + 1, look
 WHERE account = $2 AND phase = 'created'
 `
 
-// What was created may have been started since.
+// A created job may have been started since.
 func (q *Queries) DoubtCreated(ctx context.Context, now int64, account dispatch.Account) error {
 	_, err := q.db.ExecContext(ctx, doubtCreated, now, account)
 	return err
@@ -705,7 +705,7 @@ SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM account
 WHERE due > 0 AND due <= $1 AND lease_until <= $1 GROUP BY 1 ORDER BY min(due), 1
 `
 
-// The platforms of accounts that are due and that nobody holds, that of the longest due first. On SQLite strpos is instr.
+// The platforms of due accounts without a holder, beginning with the longest due. On SQLite strpos is instr.
 func (q *Queries) DuePlatforms(ctx context.Context, now int64) ([]string, error) {
 	rows, err := q.db.QueryContext(ctx, duePlatforms, now)
 	if err != nil {
@@ -836,7 +836,7 @@ const forgetIdleTurns = `-- name: ForgetIdleTurns :exec
 DELETE FROM turns WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = turns.account AND jobs.phase = 'waiting')
 `
 
-// Where nothing waits all may come anew.
+// If no job waits, all lines and owners may start anew.
 func (q *Queries) ForgetIdleTurns(ctx context.Context) error {
 	_, err := q.db.ExecContext(ctx, forgetIdleTurns)
 	return err
@@ -866,7 +866,7 @@ type GetAccountRow struct {
 	StartLag      int64
 }
 
-// With what its platform has shown of starts.
+// With the observed promptness of its platform's starts.
 func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.Account) (GetAccountRow, error) {
 	row := q.db.QueryRowContext(ctx, getAccount, platform, iD)
 	var i GetAccountRow
@@ -1441,7 +1441,7 @@ type HoldParams struct {
 	Now           int64
 }
 
-// An account waits for its user since the first of holds that say so, one after the other with no day in between.
+// An account waits for its user since the first of consecutive holds with that reason, less than a day apart.
 func (q *Queries) Hold(ctx context.Context, arg HoldParams) error {
 	_, err := q.db.ExecContext(ctx, hold,
 		arg.ID,
@@ -1597,7 +1597,7 @@ const lastJob = `-- name: LastJob :one
 SELECT CAST(COALESCE(MAX(ids.id), 0) AS BIGINT) AS last FROM (SELECT MAX(jobs.id) AS id FROM jobs UNION ALL SELECT MAX(sync_runs.id) AS id FROM sync_runs) AS ids
 `
 
-// Synchronous runs take their ids from the sequence of jobs.
+// Synchronous runs take their ids from the same sequence as jobs.
 func (q *Queries) LastJob(ctx context.Context) (int64, error) {
 	row := q.db.QueryRowContext(ctx, lastJob)
 	var last int64
@@ -1639,7 +1639,7 @@ type ListAttentionsRow struct {
 	Attention dispatch.Attention
 }
 
-// Those that jobs of tasks have that were created between two times.
+// Attentions of the jobs of tasks that were created between two times.
 func (q *Queries) ListAttentions(ctx context.Context, owner dispatch.UserID, first int64, last int64) ([]ListAttentionsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listAttentions, owner, first, last)
 	if err != nil {
@@ -1779,7 +1779,7 @@ SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, att
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
-// Those that just now are changed otherwise are left out.
+// Skips jobs that another transaction is changing.
 func (q *Queries) ListFailed(ctx context.Context, task dispatch.TaskID) ([]Job, error) {
 	rows, err := q.db.QueryContext(ctx, listFailed, task)
 	if err != nil {
@@ -1945,8 +1945,8 @@ type ListLinesRow struct {
 	OwnerServed int64
 }
 
-// Hops from line to line in the index: its cost is that of the lines and not of the jobs in them. due and head are of a line's
-// first waiting job. A hop finds that job with one search of the index.
+// Hops from line to line in the index: the cost depends on the number of lines, not of their jobs. due and head belong to
+// a line's first waiting job. A hop finds that job by one search of the index.
 func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]ListLinesRow, error) {
 	rows, err := q.db.QueryContext(ctx, listLines, account)
 	if err != nil {
@@ -1989,7 +1989,7 @@ type ListOriginsRow struct {
 	Service  string
 }
 
-// What waits has status created, which the index on the jobs of tasks knows.
+// Waiting jobs have status created, which is in the index on the jobs of tasks.
 func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listOrigins)
 	if err != nil {
@@ -2166,8 +2166,8 @@ type ListRecordsRow struct {
 	Changed       bool
 }
 
-// Lists of texts hold each between bars; an empty one holds all. Of bodies with more bytes than most, unless it is 0, only the
-// first characters are read, so that a page has a bounded size.
+// In lists of texts each text stands between bars; an empty list means all. Of bodies longer than most bytes, unless most is 0,
+// only the first characters are read, so that a page has a bounded size.
 func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]ListRecordsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listRecords,
 		arg.Most,
@@ -2351,7 +2351,7 @@ type ListSyncRunsRow struct {
 	Ended   int64
 }
 
-// One whose process was lost ended when it lapsed.
+// A run whose process was lost counts as ended when it lapsed.
 func (q *Queries) ListSyncRuns(ctx context.Context, arg ListSyncRunsParams) ([]ListSyncRunsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listSyncRuns,
 		arg.Now,
@@ -2466,7 +2466,7 @@ type ListTaskJobsRow struct {
 	HoldNotice    string
 }
 
-// A value with more bytes than most, unless that is 0, is left out.
+// A value longer than most bytes, unless most is 0, is left out.
 func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]ListTaskJobsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listTaskJobs,
 		arg.Most,
@@ -2836,7 +2836,7 @@ WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.account = a.id AND j.step IN ('cancel
 ORDER BY a.id
 `
 
-// Accounts with a job that has not ended.
+// Accounts with an unfinished job.
 func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 	rows, err := q.db.QueryContext(ctx, listWorking)
 	if err != nil {
@@ -2936,7 +2936,7 @@ const lockTask = `-- name: LockTask :one
 UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account
 `
 
-// Whoever deletes the task comes before or after, not between.
+// Locks the task: its deletion comes before or after, not in between.
 func (q *Queries) LockTask(ctx context.Context, iD dispatch.TaskID, owner dispatch.UserID) (dispatch.Account, error) {
 	row := q.db.QueryRowContext(ctx, lockTask, iD, owner)
 	var account dispatch.Account
@@ -2955,7 +2955,7 @@ type LockTimetableRow struct {
 	Seen int64
 }
 
-// Whoever else asks for a slot of the platform comes before or after.
+// Locks the platform's schedule: other requests for a slot come before or after.
 func (q *Queries) LockTimetable(ctx context.Context, platform string) (LockTimetableRow, error) {
 	row := q.db.QueryRowContext(ctx, lockTimetable, platform)
 	var i LockTimetableRow
@@ -2967,7 +2967,7 @@ const makeSetting = `-- name: MakeSetting :exec
 INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 `
 
-// The first value stays.
+// The first value is kept.
 func (q *Queries) MakeSetting(ctx context.Context, name string, value string) error {
 	_, err := q.db.ExecContext(ctx, makeSetting, name, value)
 	return err
@@ -3046,7 +3046,7 @@ type NextDueRow struct {
 	Unprepared int64
 }
 
-// Not min(): before PostgreSQL has counted new rows, it would read them all for that.
+// Not min(): until PostgreSQL has statistics on new rows, it would read all of them for that.
 func (q *Queries) NextDue(ctx context.Context, account dispatch.Account) (NextDueRow, error) {
 	row := q.db.QueryRowContext(ctx, nextDue, account)
 	var i NextDueRow
@@ -3065,7 +3065,7 @@ const nextFree = `-- name: NextFree :one
 SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > $1 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT)
 `
 
-// The earliest due in the future of the accounts that nobody holds; 0: there is none.
+// The earliest future due time of accounts without a holder; 0 for none.
 func (q *Queries) NextFree(ctx context.Context, now int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, nextFree, now)
 	var column_1 int64
@@ -3077,7 +3077,7 @@ const nextLapse = `-- name: NextLapse :one
 SELECT CAST(COALESCE((SELECT min(lease_until) FROM accounts WHERE lease_until > 0 AND due > 0 AND lease_until > $1), 0) AS BIGINT)
 `
 
-// The earliest end of a lease, for the case that its holder died; 0: there is none.
+// The earliest end of a lease, in case its holder died; 0 for none.
 func (q *Queries) NextLapse(ctx context.Context, now int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, nextLapse, now)
 	var column_1 int64
@@ -3120,7 +3120,7 @@ type NoteStartsParams struct {
 	Lagged bool
 }
 
-// After a lag the row begins anew, and what is known is worst.
+// A lagging start restarts the row of prompt starts; the worst lag is kept.
 func (q *Queries) NoteStarts(ctx context.Context, arg NoteStartsParams) error {
 	_, err := q.db.ExecContext(ctx, noteStarts,
 		arg.Name,
@@ -3145,7 +3145,7 @@ UPDATE accounts SET wakes = wakes + 1, due = CASE WHEN due BETWEEN 1 AND CAST($1
 WHERE id = $2 AND (lease_until > CAST($3 AS BIGINT) OR NOT due BETWEEN 1 AND CAST($1 AS BIGINT))
 `
 
-// A visit that is under way looks again.
+// A running visit reads the agenda again.
 func (q *Queries) PlanVisit(ctx context.Context, due int64, iD dispatch.Account, now int64) error {
 	_, err := q.db.ExecContext(ctx, planVisit, due, iD, now)
 	return err
@@ -3219,7 +3219,7 @@ const raiseIDs = `-- name: RaiseIDs :execrows
 UPDATE ids SET last = CAST($1 AS BIGINT) WHERE name = $2 AND last < CAST($1 AS BIGINT)
 `
 
-// Ids go on behind the last that is in use.
+// Ids continue after the last id in use.
 func (q *Queries) RaiseIDs(ctx context.Context, last int64, name string) (int64, error) {
 	result, err := q.db.ExecContext(ctx, raiseIDs, last, name)
 	if err != nil {
@@ -3294,7 +3294,7 @@ const renew = `-- name: Renew :execrows
 UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3
 `
 
-// Also revives a lease that ran out, if nobody took it: then nobody has done anything in between.
+// Also renews an expired lease if no other process took the account: then nothing happened in between.
 func (q *Queries) Renew(ctx context.Context, leaseUntil int64, iD dispatch.Account, generation int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, renew, leaseUntil, iD, generation)
 	if err != nil {
@@ -3355,7 +3355,7 @@ type RenewServingParams struct {
 	Generation int64
 }
 
-// As Renew, for the intents of so many creates. It gives how many slots the account has given away with them.
+// Like Renew, for the intents of n creates. Returns how many slots the account has given away, including these.
 func (q *Queries) RenewServing(ctx context.Context, arg RenewServingParams) (int64, error) {
 	row := q.db.QueryRowContext(ctx, renewServing,
 		arg.Until,
@@ -3385,9 +3385,9 @@ const reserveIDs = `-- name: ReserveIDs :one
 UPDATE ids SET last = last + $1 WHERE name = $2 RETURNING last
 `
 
-// One text for SQLite and PostgreSQL, in the grammar of PostgreSQL. SQLite matches $n by its number. Casts tell the
-// generator, and PostgreSQL, the type of what has none. A LIMIT is always cast: SQLite looks at a bare one while it plans, and
-// then plans anew at each execution.
+// One text for SQLite and PostgreSQL, in PostgreSQL's grammar. SQLite matches $n by number. Casts give sqlc, and
+// PostgreSQL, the types that they cannot infer. A LIMIT is always cast: SQLite inspects a bare parameter while it plans,
+// and then plans again at each execution.
 func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, error) {
 	row := q.db.QueryRowContext(ctx, reserveIDs, n, name)
 	var last int64
@@ -3485,7 +3485,7 @@ type UseKeyParams struct {
 	Expired     int64
 }
 
-// Nothing changes when the key is in use. A second one that comes meanwhile waits for the first to commit.
+// Nothing changes if the key is in use. A concurrent second use of a key waits until the first commits.
 func (q *Queries) UseKey(ctx context.Context, arg UseKeyParams) (int64, error) {
 	result, err := q.db.ExecContext(ctx, useKey,
 		arg.Owner,
@@ -3530,7 +3530,7 @@ ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
 	due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END
 `
 
-// An account that is due keeps its place in the queue.
+// An account that is already due keeps its place in the queue.
 func (q *Queries) Wake(ctx context.Context, iD dispatch.Account, now int64) error {
 	_, err := q.db.ExecContext(ctx, wake, iD, now)
 	return err
@@ -3543,7 +3543,7 @@ WHERE id = $2 AND NOT (lease_until <= CAST($1 AS BIGINT) AND reading_slot > CAST
 	AND due BETWEEN 1 AND reading_slot AND due <= CAST($3 AS BIGINT))
 `
 
-// Not where the next reading is booked, and its visit planned for then at the latest, and soon.
+// Skips accounts with a booked status read whose visit is planned for that time at the latest, and soon.
 func (q *Queries) WakeToRead(ctx context.Context, now int64, iD dispatch.Account, soon int64) (int64, error) {
 	result, err := q.db.ExecContext(ctx, wakeToRead, now, iD, soon)
 	if err != nil {
