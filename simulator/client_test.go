@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// clock is a time of day that a test moves.
+// clock is a time that a test moves.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -32,8 +32,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// serve gives an HTTP client whose every connection is an in-memory one to h, so that tests need no port and may run on
-// a fake clock.
+// serve returns an HTTP client whose connections to h are in memory, so that tests need no port and may run on a fake clock.
 func serve(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
 	l := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -80,14 +79,14 @@ func (m *memory) Accept() (net.Conn, error) {
 func (m *memory) Close() error   { m.once.Do(func() { close(m.done) }); return nil }
 func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
 
-// response is an answer that was read to its end.
+// response is a response that was read completely.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// json gives a value in the body by the names that lead to it; nil where there is none.
+// json returns the value at a path of member names; nil if there is none.
 func (r response) json(path ...string) any {
 	var v any
 	if json.Unmarshal(r.body, &v) != nil {
@@ -109,7 +108,7 @@ type caller struct {
 	header http.Header
 }
 
-// try sends "METHOD path" and reads the answer; the error is the connection's.
+// try sends "METHOD path" and reads the response; the error is that of the connection.
 func (c caller) try(what, body string) (response, error) {
 	c.t.Helper()
 	method, address, _ := strings.Cut(what, " ")
@@ -135,7 +134,7 @@ func (c caller) try(what, body string) (response, error) {
 	return response{answer.StatusCode, answer.Header, data}, err
 }
 
-// must is try that has to be answered with a status.
+// must is try for a request that must be answered with the status.
 func (c caller) must(status int, what, body string) response {
 	c.t.Helper()
 	r, err := c.try(what, body)
@@ -148,7 +147,7 @@ func (c caller) must(status int, what, body string) response {
 	return r
 }
 
-// code sends a request that is to be refused with a status and, in member, a code.
+// code sends a request that must be refused with a status and, in member, a code.
 func (c caller) refused(status int, member, code, what, body string) {
 	c.t.Helper()
 	if got := c.must(status, what, body).json(member); got != code {

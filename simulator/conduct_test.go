@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// exchanged asks for the platform's token of a user in both ways in turn, and gives what differs: the token, or the error
-// and its description.
+// exchanged requests the platform's token of a user in both ways, alternately, and returns the token, or the error and its
+// description.
 func exchanged(c caller, legacy bool, subject string) (token, problem string) {
 	c.t.Helper()
 	endpoint, body := brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", subject)
@@ -27,7 +27,7 @@ func exchanged(c caller, legacy bool, subject string) (token, problem string) {
 	return "", r.json("error").(string)
 }
 
-// TestStoredTokens: the same is handed out until less than 5 s are left of it.
+// TestStoredTokens: the stored token is handed out until less than 5 s of its lifetime are left.
 func TestStoredTokens(t *testing.T) {
 	now := newClock()
 	idp := &simulator.IdP{Now: now.Now, TokenLife: time.Minute}
@@ -49,11 +49,11 @@ func TestStoredTokens(t *testing.T) {
 	}
 }
 
-// TestConduct of the platform's provider, and what Keycloak makes of it.
+// TestConduct of the platform's provider, and how Keycloak reports it.
 func TestConduct(t *testing.T) {
 	for name, row := range map[string]struct {
 		conduct          simulator.Conduct
-		direct           int // what its token endpoint answers
+		direct           int // response of its token endpoint
 		brokered, legacy string
 		afterwards       string
 		linked           int
@@ -87,7 +87,7 @@ func TestConduct(t *testing.T) {
 	}
 }
 
-// TestRotationRace: of two renewals at once the second loses the link, if refresh tokens are good for one use.
+// TestRotationRace: of two concurrent renewals the second loses the link, if refresh tokens can be used once.
 func TestRotationRace(t *testing.T) {
 	for rotates, want := range map[bool]int{false: 2, true: 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 
 const idpURL = "http://idp.test"
 
-// idpAt gives a caller that posts forms.
+// idpAt returns a caller that posts forms.
 func idpAt(t *testing.T, idp *simulator.IdP) caller {
 	idp.URL = idpURL
 	return caller{t: t, client: serve(t, idp), base: idpURL, header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
 }
 
-// form makes a body of name and value pairs.
+// form encodes name and value pairs.
 func form(pairs ...string) string {
 	v := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -41,7 +41,7 @@ func login(c caller, user, client string) string {
 	return r.json("access_token").(string)
 }
 
-// verifier is what the broker has for a realm.
+// verifier returns the broker's verifier for a realm.
 func verifier(t *testing.T, c caller, realm, audience string) func(token string) (map[string]any, error) {
 	t.Helper()
 	ctx := oidc.ClientContext(t.Context(), c.client)
@@ -146,7 +146,7 @@ func TestExchangeGivesThePlatformsToken(t *testing.T) {
 			t.Errorf("%s: the platform takes it for %q, %v", name, user, err)
 		}
 	}
-	// Legacy exchange looks at no audience, the brokering API does.
+	// The legacy exchange checks no audience, the brokering API does.
 	stranger := login(c, "alice", "stranger")
 	c.must(200, apexToken, broker("subject_token", stranger, "requested_issuer", "platform"))
 	c.refused(403, "error", "unauthorized_client", brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", stranger))

@@ -19,7 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// guest speaks to an OGC server, and accepts JSON.
+// guest returns a client of an OGC server that accepts JSON.
 func guest(t *testing.T, s *simulator.OGC) caller {
 	return caller{t: t, client: serve(t, s), base: "http://ogc.test", header: http.Header{"Accept": {"application/json"}}}
 }
@@ -35,7 +35,7 @@ const bbox = `"bbox":{"bbox":[4,51,4.2,51.1]}`
 
 func execution(inputs string) string { return `{"inputs":{` + inputs + `}}` }
 
-// submit makes a job and gives its path.
+// submit creates a job and returns its path.
 func submit(c caller, process, inputs string) string {
 	c.t.Helper()
 	r := c.prefer("respond-async").must(201, "POST /processes/"+process+"/execution", execution(inputs))
@@ -243,7 +243,7 @@ func TestOGCResultShapes(t *testing.T) {
 	}
 }
 
-// parts gives the parts of a multipart answer, each as id=content.
+// parts returns the parts of a multipart response, each as id=content.
 func (r response) parts(t *testing.T) (all []string) {
 	_, params, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil {
@@ -332,7 +332,7 @@ func TestOGCSlots(t *testing.T) {
 	}
 }
 
-// TestOGCOnAFakeClock shows that the server lives inside a synctest bubble: an hour of waiting takes no time.
+// TestOGCOnAFakeClock runs the server inside a synctest bubble, where an hour of waiting takes no time.
 func TestOGCOnAFakeClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulator.OGC{Life: simulator.Life{Run: time.Hour}}

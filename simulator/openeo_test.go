@@ -24,7 +24,7 @@ func ann(t *testing.T, s *simulator.OpenEO) caller {
 	return caller{t: t, client: serve(t, s), base: "http://eo.test/openeo/1.2", bearer: "oidc/sim/ann"}
 }
 
-// create makes a job and gives its id.
+// create creates a job and returns its id.
 func create(c caller, body string) string {
 	c.t.Helper()
 	r := c.must(201, "POST /jobs", body)
@@ -465,7 +465,7 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// TestTenThousandJobs holds the price of a job: no goroutine, a few kilobytes, and listings that stay quick.
+// TestTenThousandJobs checks the cost of a job: no goroutine, a few kilobytes, and listings that stay fast.
 func TestTenThousandJobs(t *testing.T) {
 	now := newClock()
 	s := &simulator.OpenEO{Now: now.Now, Life: simulator.Life{Queue: time.Hour, Run: time.Hour}}

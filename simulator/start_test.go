@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestStart goes the whole way on loopback: sign in, exchange, run a job on both platforms.
+// TestStart tests the whole path on the loopback interface: sign in, exchange, run a job on both platforms.
 func TestStart(t *testing.T) {
 	w, err := simulator.Start(simulator.Options{Seed: 1})
 	if err != nil {

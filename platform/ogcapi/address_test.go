@@ -147,7 +147,7 @@ func TestSpellingsAgree(t *testing.T) {
 	})
 }
 
-// Whatever a service says, what is called lies below the endpoint.
+// Whatever a service contains, the called URL lies below the endpoint.
 func FuzzLocate(f *testing.F) {
 	f.Add("https://x.example/api", "ns", "p")
 	f.Add("x.example/api/processes/p", "https://x.example/api/ns", "/api/ns/processes/p")

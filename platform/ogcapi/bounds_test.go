@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestManyAssetsOfOneName: 552 KB of them took 6 s when each looked for its number from 2 on. Four times as many take less than nine
-// times as long.
+// TestManyAssetsOfOneName: 552 KB of assets with one name took 6 s when each searched its number from 2 on. Four times as many
+// must take less than nine times as long.
 func TestManyAssetsOfOneName(t *testing.T) {
 	const n = 13_000
 	few, many := costOfAssets(t, n/4), costOfAssets(t, n)
@@ -22,7 +22,7 @@ func TestManyAssetsOfOneName(t *testing.T) {
 	}
 }
 
-// costOfAssets is the shortest of three times that n assets of one name take.
+// costOfAssets returns the shortest of three measurements with n assets of one name.
 func costOfAssets(t *testing.T, n int) time.Duration {
 	t.Helper()
 	item := `{"id":"a","value":"https://h.example/b.tif"},`
@@ -45,7 +45,7 @@ func costOfAssets(t *testing.T, n int) time.Duration {
 	return shortest
 }
 
-// TestRepeatedInputsKeepTheirReferences: an input that may occur several times is checked by its definitions, too.
+// TestRepeatedInputsKeepTheirReferences: an input that may occur several times is also checked by its definitions.
 func TestRepeatedInputsKeepTheirReferences(t *testing.T) {
 	all, set := describeInputs(json.RawMessage(`{"n":{"maxOccurs":3,"schema":{"$ref":"#/definitions/i","definitions":{"i":{"type":"integer"}}}}}`))
 	if len(all) != 1 || all[0].Warning != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// FuzzAnswers: whatever a server answers, to any request, costs memory in proportion to its answer and asks for few others, and
-// what is kept of it is short.
+// FuzzAnswers: any response of a server, to any request, costs memory in proportion to its size and causes few further
+// requests, and what is stored of it is short.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{"jobID":"j","status":"failed","progress":"7%","message":"m","links":[{"rel":"log","href":"a.log"}],"exception":{"detail":"d"}}`,

@@ -218,9 +218,9 @@ func TestSubmit_ResultInTheResponse(t *testing.T) {
 	}
 }
 
-// A result that cannot be kept is fetched from the job that has it, if there is one.
+// A result that is too large to store is read from its job, if there is one.
 func TestSubmit_ResultInTheResponseIsTooLarge(t *testing.T) {
-	long := strings.Repeat("x", 9<<20) // in base64 12 MiB
+	long := strings.Repeat("x", 9<<20) // 12 MiB in base64
 	for location, kind := range map[string]dispatch.Kind{"": dispatch.BadUpstream, "\nLocation: /jobs/a": 0} {
 		s := serve(t, map[string][]reply{"POST " + executionPath: {{200, "Content-Type: image/tiff" + location, long}}})
 		step, err := s.platform().Submit(t.Context(), token, s.submission())
@@ -296,7 +296,7 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// Options go to the platform; what the broker must say itself wins.
+// Options are sent to the platform; members that the broker sets itself take precedence.
 func TestOptions(t *testing.T) {
 	body, err := executeBody(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"a":1}`), Options: json.RawMessage(`{"outputs":{"x":{}},"inputs":{},"response":"raw"}`)}, &description{}, "document")
 	if err != nil || string(marshal(body)) != `{"inputs":{"a":1},"outputs":{"x":{}},"response":"document"}` {
@@ -321,7 +321,7 @@ func TestDescription_IsReadOnce(t *testing.T) {
 	}
 }
 
-// One who leaves does not take the description from the others, and an error is kept for its pause.
+// A caller that stops waiting does not cancel the request for the others, and an error is remembered for its pause.
 func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replies := []string{"", `{"jobControlOptions":["async-execute"]}`}
@@ -352,7 +352,7 @@ func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 	})
 }
 
-// TestDescription_FailureIsRemembered: a thousand jobs of a process that has no description cause one request in each pause.
+// TestDescription_FailureIsRemembered: a thousand jobs of a process without a description cause one request per pause.
 func TestDescription_FailureIsRemembered(t *testing.T) {
 	for name, bad := range map[string]reply{"missing": {404, "", `{"type":"no-such-process"}`}, "no JSON": ok("<html>"), "failing": {500, "", ""}} {
 		s := serve(t, map[string][]reply{"GET /processes/p": {bad}})
@@ -396,8 +396,8 @@ func TestDescription_IsRevalidatedByETag(t *testing.T) {
 	})
 }
 
-// TestDescription_PrivateProcessIsCachedPerToken: what the server shows only with a token, nobody gets who has another token or
-// none; what it shows to everybody, all share.
+// TestDescription_PrivateProcessIsCachedPerToken: a description that the server shows only with a token is used for that token
+// only; one that it shows to everybody is shared.
 func TestDescription_PrivateProcessIsCachedPerToken(t *testing.T) {
 	public := false
 	var asked int

@@ -77,7 +77,7 @@ func TestNoResults(t *testing.T) {
 	}
 }
 
-// The token goes to the platform and to nobody else.
+// The token is sent to the platform only.
 func TestResults_LinksGetTheTokenOnOneOriginOnly(t *testing.T) {
 	elsewhere := serve(t, map[string][]reply{"GET /c.json": {ok(stacCollection)}})
 	s := serve(t, map[string][]reply{
@@ -111,7 +111,7 @@ func TestResults_LinksGetTheTokenOnOneOriginOnly(t *testing.T) {
 	}
 }
 
-// Without permission of the operator, nothing private is read, and the link is the result.
+// Without the operator's permission no private address is read, and the link itself is the result.
 func TestResults_LinksToPrivateAddresses(t *testing.T) {
 	elsewhere := serve(t, map[string][]reply{"GET /c.json": {ok(stacCollection)}})
 	s := serve(t, map[string][]reply{"GET /jobs/a/results": {ok(`{"out":{"href":"` + elsewhere.URL + `/c.json"}}`)}})
@@ -177,7 +177,7 @@ func TestRunSyncErrors(t *testing.T) {
 	}
 }
 
-// scripted answers in memory, in a bubble's time.
+// scripted returns responses in memory, on the fake clock of a bubble.
 type scripted struct {
 	replies map[string][]string // by method and path; a status other than 200 comes first
 	asked   []string

@@ -24,7 +24,7 @@ var job7 = dispatch.Ref{ID: "j7"}
 
 var hostileRequest = dispatch.Request{Service: dispatch.Service{Endpoint: "http://hostile.example", Application: "p"}, Parameters: json.RawMessage(`{}`), Format: "json"}
 
-// operations are what the broker asks of a platform, each with the request that a hostile platform answers oddly.
+// operations are the broker's requests to a platform, each with the route that a hostile platform answers.
 var operations = map[string]struct {
 	route string
 	run   func(context.Context, *Platform) error
@@ -78,7 +78,7 @@ var operations = map[string]struct {
 	}},
 }
 
-// tolerant are operations whose outcome does not rest on the answer.
+// tolerant are operations whose result does not depend on the response.
 var tolerant = []string{"complaint", "linked results", "log file", "cancel", "run", "submit", "results"}
 
 func run(ctx context.Context, p *Platform) error {
@@ -87,7 +87,7 @@ func run(ctx context.Context, p *Platform) error {
 		return err
 	}
 	defer r.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20)) // a client that has read enough
+	_, err = io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20)) // like a client that has read enough
 	return err
 }
 
@@ -114,14 +114,14 @@ func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *Platfor
 	return h, New(Config{Name: "hostile", Endpoint: "http://hostile.example", Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
 }
 
-// TestHostilePlatform_CostIsBounded plays every fault at every kind of request: it ends in its time, reads little and allocates
-// little, and what is told is of a kind and has a text.
+// TestHostilePlatform_CostIsBounded tries every fault with every kind of request: the call ends in time, reads and allocates
+// little, and its error has a kind and a text.
 func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	const within = 30 * time.Second
 	for operation, o := range operations {
 		for name, reply := range simulator.HostileReplies() {
 			if smaller > 1 && simulator.Large(name) && rand.IntN(4) > 0 {
-				continue // under the race detector a fourth of them is played, another one each time
+				continue // under the race detector a random fourth of them runs
 			}
 			t.Run(operation+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -150,11 +150,11 @@ func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	}
 }
 
-// Under the race detector, which slows this five to ten times, answers are smaller.
+// Under the race detector, which slows this test five to ten times, the responses are smaller.
 var smaller, mostCPU = 1, 5 * time.Second
 
-// TestHostilePlatform_CostlyResponsesAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
-// times their size in memory.
+// TestHostilePlatform_CostlyResponsesAreBounded: responses within the size limit whose cost would grow with the square of their
+// size, or which need many times their size in memory.
 func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 	whole := func(k int, piece string) string { return strings.TrimSuffix(strings.Repeat(piece+",", k), ",") } // of a page: smaller pages are more
 	n := func(k int, piece string) string { return whole(max(1, k/smaller), piece) }
@@ -230,7 +230,7 @@ func TestHostilePlatform_EndlessListsAreBounded(t *testing.T) {
 	})
 }
 
-// TestIdentifiers_HaveAMaximumLength: what is kept with a job and put into URLs is short.
+// TestIdentifiers_HaveAMaximumLength: identifiers that are stored with a job and put into URLs are short.
 func TestIdentifiers_HaveAMaximumLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, location := range []string{"/jobs/" + strings.Repeat("x", 10_000), strings.Repeat("/x", 10_000) + "/jobs/j1"} {

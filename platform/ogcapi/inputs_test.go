@@ -37,7 +37,7 @@ func TestDescribedInputs(t *testing.T) {
 	}
 }
 
-// TestInputsAreShaped gives values in forms that say the same, and wrapped as the standard allows.
+// TestInputsAreShaped passes values in equivalent forms, and wrapped as the standard allows.
 func TestInputsAreShaped(t *testing.T) {
 	d, err := parseDescription([]byte(inputs))
 	if err != nil {

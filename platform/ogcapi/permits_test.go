@@ -12,7 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// TestPermits: under a shared account options may set what the standard's request needs, and what the operator allows.
+// TestPermits: under a shared account options may set the members of a standard request, and what the operator permits.
 func TestPermits(t *testing.T) {
 	sent := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

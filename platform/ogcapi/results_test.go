@@ -15,7 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// collection is what STAC says a Collection has.
+// collection is a Collection as STAC defines it.
 type collection struct {
 	Type        string `json:"type"`
 	Version     string `json:"stac_version"`
@@ -33,7 +33,7 @@ type collection struct {
 	}
 }
 
-// validCollection holds a Collection to the STAC specification 1.0.0, and to what we promise: it is not empty.
+// validCollection checks a Collection against the STAC specification 1.0.0, and that it is not empty.
 func validCollection(t *testing.T, raw []byte) (c collection) {
 	t.Helper()
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -95,7 +95,7 @@ const (
 	gepFeatures = `{"type":"FeatureCollection","features":[{"type":"Feature","id":"1","geometry":null,"properties":{},"links":[{"rel":"collection","href":"LINK"}]},{"type":"Feature","geometry":null,"properties":{},"links":[{"rel":"collection","href":"LINK"}]}]}`
 )
 
-// results are documents by URL, that links lead to.
+// results are documents by URL, to which links lead.
 type results map[string]string
 
 func (r results) read(href string) (document, error) {
@@ -235,7 +235,7 @@ func TestResults_UnknownExtentIsTheEarth(t *testing.T) {
 	}
 }
 
-// What came is in the assets, digit for digit.
+// The values are in the assets, digit for digit.
 func TestLiteralsAndBytes(t *testing.T) {
 	got := convert(t, `{"n":0.10,"s":"two words","o":{"mean":1.50},"img":{"value":"SUkq","mediaType":"image/tiff"},"csv":{"value":"a,b","mediaType":"text/csv"},"xml":{"value":"<a/>","format":{"mediaType":"application/xml"}}}`, nil)
 	for name, want := range map[string][2]string{

@@ -16,11 +16,11 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// server answers what its script says, by method and path, and keeps what it was asked.
+// server responds by its script, by method and path, and records the requests.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
-	script map[string][]reply // the last of several is given again and again
+	script map[string][]reply // the last of several is repeated
 	asked  []request
 }
 
@@ -40,7 +40,7 @@ func job(location string) reply { return reply{201, "Location: " + location, "nu
 
 const bothModes = `{"id":"p","version":"1","jobControlOptions":["sync-execute","async-execute"]}`
 
-// serve starts a server. A process description is there unless the script has another.
+// serve starts a server. It has a process description unless the script has another.
 func serve(t *testing.T, script map[string][]reply) *server {
 	t.Helper()
 	s := &server{script: map[string][]reply{"GET /processes/p": {ok(bothModes)}}}
@@ -87,7 +87,7 @@ func (s *server) write(w http.ResponseWriter, a reply) {
 	fmt.Fprint(w, strings.ReplaceAll(a.body, "HOST", s.URL))
 }
 
-// requests gives those to a method and path.
+// requests returns the requests with a method and path.
 func (s *server) requests(method, path string) []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func wantText(t *testing.T, err error, part string) {
 	}
 }
 
-// roundTrip is a transport in memory, for tests of time.
+// roundTrip is a transport in memory, for tests on a fake clock.
 type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -332,7 +332,7 @@ func TestListedJob(t *testing.T) {
 	}
 }
 
-// Who stops early asks for no further page.
+// A reader that stops early requests no further page.
 func TestListStops(t *testing.T) {
 	s := serve(t, map[string][]reply{"GET /jobs": {ok(`{"jobs":["a","b"],"links":[{"rel":"next","href":"/more"}]}`)}})
 	for range s.platform().List(t.Context(), token, "") {

@@ -39,7 +39,7 @@ func check(token string) (string, error) {
 	return "suite", nil
 }
 
-// remote is a simulated server as the suite sees it.
+// remote is a simulated server for the suite.
 type remote struct {
 	sim       *simulator.OGC
 	url       string
@@ -60,7 +60,7 @@ func (*remote) Words() map[string]dispatch.Status {
 		"failed": dispatch.Failed, "dismissed": dispatch.Canceled}
 }
 
-// Sent takes values out of the objects that the standard wants around them.
+// Sent unwraps values from the objects that the standard requires.
 func (r *remote) Sent(ref dispatch.Ref) map[string]json.RawMessage {
 	var body struct {
 		Inputs map[string]json.RawMessage `json:"inputs"`
@@ -86,7 +86,7 @@ func (r *remote) Hold() { r.sim.SetLife(simulator.Life{Run: time.Hour}) }
 
 func (r *remote) Tell(ref dispatch.Ref, word string) { r.sim.SetStatus(ref.ID, word) }
 
-// routes has no start: there is but one step. A synchronous run is the same request as a submit.
+// routes has no start, since there is only one step. A synchronous run is the same request as a submit.
 var routes = map[conformance.Call]string{
 	conformance.CallAny:     "",
 	conformance.CallSubmit:  "POST /processes/{id}/execution",
@@ -97,7 +97,7 @@ var routes = map[conformance.Call]string{
 	conformance.CallSync:    "POST /processes/{id}/execution",
 }
 
-// Fail puts one fault in force for each kind of call that fails.
+// Fail adds one fault for each kind of call that fails.
 func (r *remote) Fail(call conformance.Call, m conformance.Mishap) {
 	if r.mishaps == nil {
 		r.mishaps = map[conformance.Call]conformance.Mishap{}

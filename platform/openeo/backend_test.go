@@ -23,7 +23,7 @@ const (
 	classes = `"https://api.openeo.org/1.2.0","https://api.openeo.org/extensions/remote-process-definition/0.1.0"`
 )
 
-// backend is an openEO server of a few fixed answers, each of which a test may replace.
+// backend is an openEO server with fixed responses, each of which a test may replace.
 type backend struct {
 	*httptest.Server
 	t *testing.T
@@ -91,7 +91,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h(w, r)
 }
 
-// told gives the calls since it was last asked.
+// told returns the calls since it was last called.
 func (b *backend) told() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +119,7 @@ func (b *backend) authorization(route string) string {
 	return b.auth[route]
 }
 
-// platform is the adapter for b.
+// platform returns the adapter for b.
 func (b *backend) platform(change ...func(*openeo.Config)) *openeo.Platform {
 	c := openeo.Config{Name: "cdse", Endpoint: b.URL, TokenPrefix: "oidc/CDSE", Client: upstream.New(upstream.Config{Development: true})}
 	for _, f := range change {

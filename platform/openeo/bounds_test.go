@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// amplifying is a definition that refers to its parameter n times.
+// amplifying returns a definition that refers to its parameter n times.
 func amplifying(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"id":"ndvi","parameters":[{"name":"p","schema":{"type":"string"}}],"process_graph":{"n":{"process_id":"array_create","result":true,"arguments":{"data":[`)
@@ -18,7 +18,7 @@ func amplifying(n int) string {
 	return b.String() + `]}}}}`
 }
 
-// TestExpand_RefusesAmplifyingGraphs: 100 KB and 15,000 references are 1.5 GB, which nobody builds or sends.
+// TestExpand_RefusesAmplifyingGraphs: 100 KB and 15,000 references would be 1.5 GB, which must be neither built nor sent.
 func TestExpand_RefusesAmplifyingGraphs(t *testing.T) {
 	b := newBackend(t)
 	b.capabilities(`"https://api.openeo.org/1.2.0"`) // no remote definitions: the graph itself is sent
@@ -46,7 +46,7 @@ func TestExpand_RefusesAmplifyingGraphs(t *testing.T) {
 	}
 }
 
-// TestExpand_ManyCallbacksWithManyParameters: what callbacks hide is not copied for each of them.
+// TestExpand_ManyCallbacksWithManyParameters: the names that callbacks hide are not copied for each callback.
 func TestExpand_ManyCallbacksWithManyParameters(t *testing.T) {
 	const n = 4_000
 	var b strings.Builder
@@ -85,7 +85,7 @@ func wantBound(t *testing.T, err error, bound string) {
 	}
 }
 
-// TestHugeNumbers_AreRefused: the text names the bound.
+// TestHugeNumbers_AreRefused: the text names the limit.
 func TestHugeNumbers_AreRefused(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, `{"id":"ndvi","parameters":[{"name":"p","schema":{"maximum":1e999999}}],"process_graph":{"n":{"process_id":"x"}}}`)

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// algorithms is the folder of published algorithms in the catalogue that EODISPATCH_CATALOGUE names. It is not part of the project; where
-// the variable is not set, the test is skipped.
+// algorithms returns the folder of published algorithms in the catalogue named by EODISPATCH_CATALOGUE. It is not part of the
+// project; without the variable the test is skipped.
 func algorithms(t *testing.T) string {
 	t.Helper()
 	catalogue := os.Getenv("EODISPATCH_CATALOGUE")
@@ -21,7 +21,7 @@ func algorithms(t *testing.T) string {
 	return filepath.Join(catalogue, "udp")
 }
 
-// TestCatalogue describes every published algorithm, and takes for each parameter the value that its document proposes.
+// TestCatalogue describes every published algorithm, and accepts for each parameter the value that its document proposes.
 func TestCatalogue(t *testing.T) {
 	catalogue := algorithms(t)
 	files, _ := filepath.Glob(filepath.Join(catalogue, "*.json"))
@@ -95,7 +95,7 @@ var examples = map[dispatch.ParamType]string{
 	dispatch.Integer: `1`, dispatch.Double: `0.5`, dispatch.String: `"x"`, dispatch.ArrayString: `["x"]`, dispatch.Boolean: `true`,
 }
 
-// TestCatalogueTypes pins what a form needs to know of parameters of every kind that the catalogue has.
+// TestCatalogueTypes fixes what a form needs to know about parameters of every kind in the catalogue.
 func TestCatalogueTypes(t *testing.T) {
 	catalogue, b := algorithms(t), newBackend(t)
 	for name, want := range map[string][]string{

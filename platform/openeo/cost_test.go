@@ -24,7 +24,8 @@ func (f fixed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// FuzzAnswers: whatever a back-end says of its jobs costs memory in proportion to what it says, and what is kept of it is short.
+// FuzzAnswers: any response of a back-end about its jobs costs memory in proportion to its size, and what is stored of it is
+// short.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"j","status":"error","progress":1e3,"costs":[],"usage":{"duration":{"value":1,"unit":"h"}}}`,

@@ -36,7 +36,7 @@ func types(all []dispatch.Parameter) (list []string) {
 
 var wantTypes = []string{"extent bounding-box ", "period date-interval ", "cloud double 80.50", "months array [1,2]", "pairs array ", "window object null"}
 
-// TestParameters asks without a token, and of a definition at a URL even while the back-end is down.
+// TestParameters needs no token and, for a definition at a URL, no running back-end.
 func TestParameters(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, described)
@@ -91,7 +91,7 @@ func TestCheckNamesAllFaults(t *testing.T) {
 	wantKind(t, err, dispatch.Invalid)
 }
 
-// TestSubmitShapes sends what the process asks for, while the request stays as the client wrote it.
+// TestSubmitShapes sends values in the form that the process expects, and leaves the request as the client wrote it.
 func TestSubmitShapes(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, described)
@@ -134,7 +134,7 @@ func keys(t *testing.T, object string) (names []string) {
 	return names
 }
 
-// TestPrepare_FetchesADefinitionOnce lets a hundred users ask at once, in all the ways that need the definition.
+// TestPrepare_FetchesADefinitionOnce has a hundred users call, at once, everything that needs the definition.
 func TestPrepare_FetchesADefinitionOnce(t *testing.T) {
 	for _, class := range []string{classes, ""} {
 		b := newBackend(t)
@@ -171,7 +171,7 @@ func TestPrepare_FetchesADefinitionOnce(t *testing.T) {
 	}
 }
 
-// TestDocument has the bytes that were served last, and none where the platform keeps the process itself.
+// TestDocument returns the bytes that were served last, and none for a process stored at the platform.
 func TestDocument(t *testing.T) {
 	b, now := newBackend(t), time.Now()
 	etag, text, whole := `"1"`, described, 0

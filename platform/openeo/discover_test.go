@@ -174,7 +174,7 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// A token leaves to the platform's own origin only, whatever a listing or a redirect says.
+// A token is sent to the platform's own origin only, whatever a listing or a redirect says.
 func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("another origin was asked: %s", r.URL)

@@ -21,9 +21,9 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// operations are what the broker asks of a platform, each with the requests that a hostile platform answers oddly.
+// operations are the broker's requests to a platform, each with the route that a hostile platform answers.
 var operations = map[string]struct {
-	route string // method and path as the platform is asked, without the query
+	route string // method and path of the request, without the query
 	run   func(context.Context, *openeo.Platform) error
 }{
 	"discover":     {"GET /.well-known/openeo", func(ctx context.Context, p *openeo.Platform) error { return p.Probe(ctx, token) }},
@@ -86,12 +86,12 @@ var operations = map[string]struct {
 			return err
 		}
 		defer r.Body.Close()
-		_, err = io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20)) // a client that has read enough
+		_, err = io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20)) // like a client that has read enough
 		return err
 	}},
 }
 
-// tolerant are operations whose outcome does not rest on the answer.
+// tolerant are operations whose result does not depend on the response.
 var tolerant = []string{"discover", "complaint", "verdict", "process", "start", "cancel", "create", "run", "probe"}
 
 var hostileRequest = dispatch.Request{Title: "T", Format: "gtiff", Service: dispatch.Service{Application: "http://documents.example/udp.json"},
@@ -102,7 +102,7 @@ func create(ctx context.Context, p *openeo.Platform) error {
 	return err
 }
 
-// behaved are the answers of a platform that behaves.
+// behaved holds the responses of a correct platform.
 var behaved = map[string]simulator.Reply{
 	"GET /":                    simulator.JSONReply(200, "", `{"api_version":"1.2.0"}`),
 	"GET /credentials/oidc":    simulator.JSONReply(200, "", `{"providers":[{"id":"CDSE","issuer":"`+issuer+`"}]}`),
@@ -115,7 +115,7 @@ var behaved = map[string]simulator.Reply{
 	"DELETE /jobs/j-1/results": simulator.JSONReply(204, "", ``),
 }
 
-// hostile is a platform that gives one answer to one route, and good ones to all others.
+// hostile is a platform that gives one response on one route, and correct ones on all others.
 func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *openeo.Platform) {
 	h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
 		at := r.Method + " " + r.URL.Path
@@ -131,14 +131,14 @@ func hostile(route string, answer simulator.Reply) (*simulator.Hostile, *openeo.
 		Client: upstream.New(upstream.Config{Development: true, Dial: h.Dial})})
 }
 
-// TestHostilePlatform_CostIsBounded plays every fault at every kind of request: it ends in its time, reads little and allocates
-// little, and what is told is of a kind and has a text.
+// TestHostilePlatform_CostIsBounded tries every fault with every kind of request: the call ends in time, reads and allocates
+// little, and its error has a kind and a text.
 func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	const within = 30 * time.Second
 	for operation, o := range operations {
 		for name, reply := range simulator.HostileReplies() {
 			if smaller > 1 && simulator.Large(name) && rand.IntN(4) > 0 {
-				continue // under the race detector a fourth of them is played, another one each time
+				continue // under the race detector a random fourth of them runs
 			}
 			t.Run(operation+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestHostilePlatform_CostIsBounded(t *testing.T) {
 	}
 }
 
-// Under the race detector, which slows this five to ten times, answers are smaller.
+// Under the race detector, which slows this test five to ten times, the responses are smaller.
 var smaller, mostCPU = 1, 5 * time.Second
 
 // TestHostilePlatform_CostlyResponsesAreBounded: answers that are short enough, and cost what grows with the square of their size or take many
@@ -259,7 +259,7 @@ func TestHostilePlatform_EndlessPagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestIdentifiers_HaveAMaximumLength: what is kept with a job and put into URLs is short.
+// TestIdentifiers_HaveAMaximumLength: identifiers that are stored with a job and put into URLs are short.
 func TestIdentifiers_HaveAMaximumLength(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	synctest.Test(t, func(t *testing.T) {

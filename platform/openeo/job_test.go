@@ -43,7 +43,7 @@ func TestSubmit(t *testing.T) {
 	if _, err = p.Submit(t.Context(), token, s); err != nil {
 		t.Fatal(err)
 	}
-	b.wantCalls("POST /jobs/j-1/results", "POST /jobs") // two requests for a job when all else is known
+	b.wantCalls("POST /jobs/j-1/results", "POST /jobs") // two requests for a job when everything else is cached
 	if a := b.authorization("GET /udp.json"); a != "" {
 		t.Errorf("the definition was fetched with %q", a)
 	}
@@ -101,7 +101,7 @@ func TestCreatedIdentifier(t *testing.T) {
 	}
 }
 
-// codes of https://api.openeo.org/draft/errors.json, and unofficial ones, that concern a broker.
+// codes of https://api.openeo.org/draft/errors.json, and unofficial ones, that matter to a broker.
 func TestErrorCodes(t *testing.T) {
 	cases := []struct {
 		status int
@@ -361,7 +361,7 @@ func TestList(t *testing.T) {
 	}
 	b.told()
 	for range b.platform(func(c *openeo.Config) { c.Endpoint = b.URL + "/openeo/1.2" }).List(t.Context(), token, "") {
-		break // whoever stops early asks for one page
+		break // a reader that stops early requests one page
 	}
 	if calls := b.told(); len(calls) == 0 || slices.Index(calls, "GET /jobs") != len(calls)-1 {
 		t.Errorf("got calls %q", calls)
@@ -430,7 +430,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// The specification has a canceled job without results go back to created: repeated, Cancel removes it; then it is gone.
+// By the specification a canceled job without results returns to created. Canceling it again removes it, so that it is gone.
 func TestCancelRepeated(t *testing.T) {
 	b := newBackend(t)
 	status := "queued"
@@ -459,7 +459,7 @@ func TestCancelRepeated(t *testing.T) {
 	}
 }
 
-// entries makes log entries from the id on.
+// entries returns log entries from the id on.
 func entries(from, n int) string {
 	var lines []string
 	for i := range n {
@@ -561,7 +561,7 @@ func TestSync_HasNoShortDeadline(t *testing.T) {
 	}
 }
 
-// deadlines answers POST /result itself, when its deadline is as wanted.
+// deadlines answers POST /result itself, and checks its deadline.
 type deadlines struct {
 	t    *testing.T
 	want time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 )
 
-// node is a process graph of one node.
+// node returns a process graph with one node.
 func oneNode(process, arguments string) string {
 	return fmt.Sprintf(`{"n":{"process_id":%s,"arguments":%s,"result":true}}`, process, arguments)
 }
@@ -54,7 +54,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 				t.Errorf("submitted under a shared account: %v", err)
 			}
 			if c.permit == "" {
-				return // no graph at all for whom the back-end is
+				return // the back-end is not sent a graph at all
 			}
 			if !dispatch.Is(checked, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(checked), c.permit+" is not permitted") ||
 				!strings.Contains(dispatch.TextFor(checked), "service_account.allow") {
@@ -70,7 +70,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 	}
 }
 
-// TestPermits_PublicURLs: published processes load public documents, which no account is needed for.
+// TestPermits_PublicURLs: published processes load public documents, which need no account.
 func TestPermits_PublicURLs(t *testing.T) {
 	for name, graph := range map[string]string{
 		"a STAC collection": oneNode(`"load_stac"`, `{"url":"https://planetarycomputer.microsoft.com/api/stac/v1/collections/esa-cci-lc"}`),
@@ -111,7 +111,7 @@ func TestPermits_WhatRunsIsWhatWasChecked(t *testing.T) {
 	}
 }
 
-// TestPermits_OfATask: each value of the dimension is checked, also where the client does not want schemas to be checked.
+// TestPermits_OfATask: each value of the dimension is checked, even if the client disabled the check of schemas.
 func TestPermits_OfATask(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p"}],"process_graph":`+oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`)+`}`)
@@ -130,7 +130,7 @@ func TestPermits_OfATask(t *testing.T) {
 	}
 }
 
-// TestPermits_OfAStoredProcess: a service may be the process itself that reaches what is stored.
+// TestPermits_OfAStoredProcess: the service itself may be a process that accesses stored data.
 func TestPermits_OfAStoredProcess(t *testing.T) {
 	b := newBackend(t)
 	b.on("GET /process_graphs/load_result", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"code":"ProcessGraphNotFound"}`, 404) })
@@ -168,7 +168,7 @@ func TestPermits_OfOptions(t *testing.T) {
 	}
 }
 
-// TestPermits_Cost: many nodes times many values of a task are given up at a bound on steps.
+// TestPermits_Cost: many nodes times many values of a task are given up at a limit on steps.
 func TestPermits_Cost(t *testing.T) {
 	graph := strings.Repeat(`{"process_id":"load_stac","arguments":{"url":{"from_parameter":"p"}}},`, 5000)
 	b := newBackend(t)

@@ -66,7 +66,7 @@ func (n never) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// save_result is added exactly when the process does not end in one itself.
+// save_result is added if and only if the process does not end in one.
 func TestSaveResult(t *testing.T) {
 	const saves = `"process_graph":{"a":{"process_id":"load_collection","arguments":{}},"b":{"process_id":"save_result","arguments":{},"result":true}}`
 	const elsewhere = `"process_graph":{"a":{"process_id":"save_result","arguments":{}},"b":{"process_id":"inspect","arguments":{},"result":true}}`
@@ -275,7 +275,7 @@ func TestDefinition_StaleIsUsedWhileTheServerIsSlow(t *testing.T) {
 	close(held)
 }
 
-// A back-end that takes no definitions by URL gets the graph itself.
+// A back-end that does not accept definitions by URL is sent the graph itself.
 func TestInline(t *testing.T) {
 	const definition = `{"id":"p","parameters":[{"name":"extent"},{"name":"cloud","optional":true,"default":80},{"name":"bands","optional":true},{"name":"data"},{"name":"own"}],
 		"default_job_options":{"driver-memory":"1g","image":"x"},

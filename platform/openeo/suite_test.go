@@ -15,7 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// definition is a process that takes what the suite sends.
+// definition is a process that accepts the parameters of the suite.
 const definition = `{"id":"suite","parameters":[
 	{"name":"integer","description":"","optional":true,"schema":{"type":"integer"}},
 	{"name":"number","description":"","optional":true,"schema":{"type":"number"}},
@@ -38,7 +38,7 @@ func TestPlatform(t *testing.T) {
 	})
 }
 
-// remote is a simulated back-end as the suite sees it.
+// remote is a simulated back-end for the suite.
 type remote struct {
 	sim              *simulator.OpenEO
 	url, application string
@@ -98,7 +98,7 @@ var routes = map[conformance.Call][]string{
 	conformance.CallSync:    {"POST /result"},
 }
 
-// Fail puts one fault in force for each kind of call that fails.
+// Fail adds one fault for each kind of call that fails.
 func (r *remote) Fail(call conformance.Call, m conformance.Mishap) {
 	if r.mishaps == nil {
 		r.mishaps = map[conformance.Call]conformance.Mishap{}
