@@ -1,8 +1,13 @@
 package api
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/swaggest/swgui"
@@ -10,8 +15,37 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 )
 
-// docsPolicy allows the documentation page to load from this server only. Its script and styles are inline.
-const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+// inline finds the scripts and styles that stand in a page.
+var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</(?:script|style)>`)
+
+// docsPolicy allows the documentation page to load from this server only, and to run the scripts and apply the styles that stand in it,
+// which are known by their hashes.
+func docsPolicy(page string) string {
+	sources := map[string]string{"script": "'self'", "style": "'self'"}
+	for _, found := range inline.FindAllStringSubmatch(page, -1) {
+		sum := sha256.Sum256([]byte(found[2]))
+		sources[found[1]] += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'self'; script-src " + sources["script"] + "; style-src " + sources["style"] +
+		"; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
+}
+
+// rendered returns the page that a handler serves at a path. It is the same for all who ask.
+func rendered(h http.Handler, path string) string {
+	got := &pageBuffer{header: http.Header{}}
+	h.ServeHTTP(got, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+	return got.String()
+}
+
+// pageBuffer is an [http.ResponseWriter] that keeps the body.
+type pageBuffer struct {
+	bytes.Buffer
+	header http.Header
+}
+
+func (p *pageBuffer) Header() http.Header { return p.header }
+
+func (p *pageBuffer) WriteHeader(int) {}
 
 // serveDocs serves the OpenAPI document, and a page to read and try the operations.
 func (a *api) serveDocs() {
@@ -27,8 +61,9 @@ func (a *api) serveDocs() {
 	a.mux.HandleFunc("GET /{$}", a.serveRoot)
 	page := v5emb.NewHandlerWithConfig(swgui.Config{Title: a.Title, SwaggerJSON: "/openapi.json", BasePath: "/docs/",
 		SettingsUI: map[string]string{"defaultModelsExpandDepth": "0"}}) // lists the models at the end, collapsed
+	policy := docsPolicy(rendered(page, "/docs"))
 	serve := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", docsPolicy)
+		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Cache-Control", "no-cache")
 		page.ServeHTTP(w, r)
 	}

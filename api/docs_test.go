@@ -2,6 +2,8 @@ package api
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http/httptest"
 	"os"
@@ -31,6 +33,30 @@ func TestRoot_LeadsToTheDocuments(t *testing.T) {
 		}
 	}
 	failed(t, ask(h, "POST", "/", "", "Authorization", ""), 405, "METHOD_NOT_ALLOWED")
+}
+
+// The page runs the scripts and applies the styles that it was made with and no others: the policy names each by its hash.
+func TestDocs_PolicyNamesWhatIsInline(t *testing.T) {
+	a := ask(New(newWorld().config()), "GET", "/docs", "", "Authorization", "")
+	policy, page := a.Header().Get("Content-Security-Policy"), a.Body.String()
+	if strings.Contains(policy, "unsafe") {
+		t.Errorf("policy %q", policy)
+	}
+	for _, name := range []string{"script", "style"} {
+		found := regexp.MustCompile(`(?s)<`+name+`>(.*?)</`+name+`>`).FindAllStringSubmatch(page, -1)
+		if len(found) == 0 {
+			t.Errorf("no inline %s", name)
+		}
+		for _, f := range found {
+			sum := sha256.Sum256([]byte(f[1]))
+			if hash := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, hash) {
+				t.Errorf("%q does not allow the %s %.80q", policy, name, f[1])
+			}
+		}
+	}
+	if strings.Contains(page, " onload=") || strings.Contains(page, " style=") {
+		t.Error("attributes of the page have scripts or styles, which have no hashes")
+	}
 }
 
 // whole returns the OpenAPI document as JSON values.
