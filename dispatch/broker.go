@@ -63,7 +63,7 @@ func (b *Broker) Delete(ctx context.Context, u UserID, id JobID) error {
 	return err
 }
 
-// Cancel has a job canceled that its owner wants to go on seeing. What has ended stays as it is.
+// Cancel cancels a job that its owner wants to keep in lists, and waits up to 5 s for the outcome. A job that has ended does not change.
 func (b *Broker) Cancel(ctx context.Context, u UserID, id JobID) (Record, error) {
 	j, err := b.cancel(ctx, u, id, false)
 	if err != nil {
@@ -87,13 +87,13 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 	return j, err
 }
 
-// audit tells the operator who asked for what, in one line that is always of the same form.
+// audit logs who requested what, in one line of a fixed form.
 func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, jobs int) {
 	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job", int64(first.ID),
 		"task", int64(first.Task), "jobs", jobs)
 }
 
-// agendaOf is what is due for an account.
+// agendaOf returns what is due for an account.
 func (b *Broker) agendaOf(ctx context.Context, a Account, n int) (Agenda, error) {
 	var stalled time.Duration
 	if backend := b.named(a.Platform()); backend != nil {
@@ -102,7 +102,7 @@ func (b *Broker) agendaOf(ctx context.Context, a Account, n int) (Agenda, error)
 	return b.Store.Agenda(ctx, a, n, stalled)
 }
 
-// freesAfter is how long a job of a backend must be stalled until its slot is free; 0: it never is.
+// freesAfter returns how long a job of a backend must be stalled until its slot counts as free; 0: it never does.
 func (b *Broker) freesAfter(backend *Backend) time.Duration {
 	if !backend.Limits.FreeStalled {
 		return 0
@@ -110,7 +110,7 @@ func (b *Broker) freesAfter(backend *Backend) time.Duration {
 	return b.Timing.complete().StalledAfter
 }
 
-// named is the backend of that name, nil if there is none.
+// named returns the backend of that name, nil if there is none.
 func (b *Broker) named(platform string) *Backend {
 	for _, backend := range b.Backends {
 		if backend.Name == platform {
@@ -120,13 +120,13 @@ func (b *Broker) named(platform string) *Backend {
 	return nil
 }
 
-// wake follows the commit that changed an account's row.
+// wake notifies visits and the engine after the commit that woke an account.
 func (b *Broker) wake(a Account) {
 	b.woken.signal(a)
 	b.Engine.Wake(a)
 }
 
-// log tells each change of state once.
+// log logs each change of phase, status or attention once.
 func (b *Broker) log(ctx context.Context, was, j Job, err error) {
 	if was.Phase == j.Phase && was.Status == j.Status && was.Attention == j.Attention {
 		return

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// Accept keeps a job and waits a moment for the platform's word. What the platform refuses for good is hidden, and the
-// reason returned; in every other case the job is ours from here on, and given as it is. A request with a key that was
-// used before gives what became of the first, and waits with it if that is not known yet.
+// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job for good, the job is hidden and the
+// reason returned. In every other case the job is accepted and returned as it is. A request with a key that was used before returns the
+// result of the first request, and waits with it if that is not known yet.
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
@@ -29,8 +29,8 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
 }
 
-// keptUnder gives what was kept when a key was used first. It is for a request that would not be accepted now: its document, or what its
-// owner may do, can have changed since. Zero: the key is new, was used for another request, or the database does not say.
+// keptUnder returns what was stored when a key was first used. It serves a request that would be refused now, because its document or its
+// owner's quota has changed since. Zero: the key is new, was used for another request, or the database does not answer.
 func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
 	if k == (Key{}) {
 		return Repeated{}
@@ -42,7 +42,7 @@ func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
 	return first
 }
 
-// repeatedJob is the job that a key stands for. One that its owner deleted is Conflict: it is gone, and the key submits no other.
+// repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because the key submits no other.
 func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, error) {
 	r, err := b.Store.Refused(ctx, u, id)
 	if Is(err, NotFound) || err == nil && r.Hidden && !r.refused() {
@@ -54,8 +54,8 @@ func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, e
 	return b.decided(ctx, u, id, nil)
 }
 
-// keep keeps what was asked for, if its owner may have so many jobs more, and wakes the account. What a key stands for
-// already, it gives whatever the limit.
+// keep stores a submission within its owner's quotas, and wakes the account. A key that was used before returns its result whatever the
+// quotas.
 func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (Repeated, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
 	if err == nil && first == (Repeated{}) {
@@ -76,8 +76,8 @@ func keyReused() error {
 		Faults: []Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
 }
 
-// draft is the job that a request asks for, or with a dimension what the jobs of a task have in common. The request is given as
-// it is kept: with parameters, and with a warning if it was not checked in full.
+// draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the request as it is
+// stored: with parameters, and with a warning if it was not checked in full.
 func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
 	r = r.complete()
 	backend, err := b.Backend(r.Service, r.Label)
@@ -105,8 +105,8 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	}}, r, err
 }
 
-// inspect checks a request against its service's document. It gives that document to be kept, and what of the request could not be
-// checked. A document that cannot be fetched in a moment is left to the time when the job is submitted.
+// inspect checks a request against its service's document. It returns that document, and what of the request could not be checked. If the
+// document cannot be fetched within checkWithin, the check is left to the submission.
 func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
@@ -131,7 +131,7 @@ func (r Request) encode() ([]byte, error) {
 	return text, nil
 }
 
-// complete is r with parameters, if only none.
+// complete returns r with an empty object in place of missing parameters.
 func (r Request) complete() Request {
 	if len(r.Parameters) == 0 {
 		r.Parameters = json.RawMessage("{}")
@@ -139,9 +139,9 @@ func (r Request) complete() Request {
 	return r
 }
 
-// decided waits for the platform's word on a job that was just accepted, or for a reason why there is none yet. committed is
-// what was kept just now, nil where it was kept before: it is the answer where the store does not answer any more, or from a server
-// that lacks the commit. The job is accepted, and its owner must hear so.
+// decided waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. committed is what was
+// stored just now, nil if it was stored before. It is returned if the store does not answer any more, or answers from a server that lacks
+// the commit: the job is accepted, and its owner must learn that.
 func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
 	lacking := false
 	load := func() (Record, error) {
@@ -163,12 +163,12 @@ func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Rec
 		return shown, err
 	}
 	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !Is(err, NotFound) {
-		b.Log.WarnContext(ctx, "a refused job stays visible", "job", id, "error", err)
+		b.Log.WarnContext(ctx, "hiding a refused job failed", "job", id, "error", err)
 	}
 	return Record{}, r.refusal()
 }
 
-// refused reports whether the platform refused j for good, so that it never was there.
+// refused reports whether the platform refused j for good.
 func (j Job) refused() bool {
 	switch j.Attention {
 	case None, RefusedForbidden, RefusedUnsupported, ApplicationInvalid:
@@ -177,7 +177,7 @@ func (j Job) refused() bool {
 	return false
 }
 
-// refusal is the error of a job that was refused, as it can be told from the row.
+// refusal returns the error of a refused job, from what is stored in its row.
 func (j Job) refusal() error {
 	e := InvalidBody("dispatch.Accept", j.Failure)
 	switch j.Attention {

@@ -102,7 +102,7 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := h.accept(t)
-		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn || !strings.Contains(r.Notice, "You took back the leave") {
+		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn || !strings.Contains(r.Notice, "You withdrew the permission") {
 			t.Fatalf("%s %q %q", r.Phase, r.Attention, r.Notice)
 		}
 		h.SignedIn(t.Context(), "ann")

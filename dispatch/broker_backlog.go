@@ -27,7 +27,7 @@ type backlog struct {
 	over  bool          // ends is closed
 }
 
-// Unsaved is how many responses to submissions wait in memory to be saved.
+// Unsaved returns how many responses to submissions wait in memory to be saved.
 func (b *Broker) Unsaved() int {
 	b.backlog.mu.Lock()
 	defer b.backlog.mu.Unlock()

@@ -15,7 +15,7 @@ const (
 	comeBackSoon = 30 * time.Second
 )
 
-// Logs gives what the platform logged about a job, oldest first.
+// Logs returns what the platform logged about a job, oldest first.
 func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, error) {
 	r, err := b.Store.Record(ctx, u, id)
 	if err != nil || r.Ref == (Ref{}) {
@@ -34,8 +34,8 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	return entries, err
 }
 
-// Parameters tells what a service takes, in the order of its document. Where the platform shows it to everybody, nobody
-// need be signed in there.
+// Parameters returns the parameters of a service, in the order of its document. If the platform shows the document to everybody, the user
+// need not be signed in there.
 func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) ([]Parameter, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
@@ -64,11 +64,12 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	})
 }
 
-// checkWithin is how long a client that submits waits for its parameters to be checked. What cannot be checked so soon is
-// checked when it is submitted.
+// checkWithin is how long a submitting client waits for the check of its parameters. What cannot be checked in that time is checked when
+// the job is submitted to the platform.
 const checkWithin = 5 * time.Second
 
-// check says what is wrong with the parameters of a request, and what of them could not be checked, if that can be told now.
+// check returns what is wrong with the parameters of a request, and what of them could not be checked, as far as that is known within
+// checkWithin.
 func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
 	checker, can := backend.Platform.(Checker)
 	if !can || !r.Checked() && backend.Access != AccessShared {
@@ -88,7 +89,7 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 	return warning, nil
 }
 
-// call asks an account's platform something outside its visits, for a user.
+// call sends a user's request to an account's platform outside its visits.
 func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(context.Context, Platform, Token) (T, error)) (none T, err error) {
 	backend := b.named(a.Platform())
 	if backend == nil {
@@ -110,7 +111,7 @@ func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(c
 	return withToken(ctx, b, backend, a, func(ctx context.Context, t Token) (T, error) { return ask(ctx, backend.Platform, t) })
 }
 
-// withToken asks with the account's token, and once more with another if the platform does not take the first.
+// withToken calls ask with the account's token, and once more with another token if the platform refuses the first.
 func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Account, ask func(context.Context, Token) (T, error)) (none T, err error) {
 	for again := false; ; again = true {
 		t, err := b.token(ctx, a)
@@ -128,7 +129,7 @@ func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Accoun
 	}
 }
 
-// token gets the account's token, soon or not at all.
+// token gets the account's token within tokenWithin.
 func (b *Broker) token(ctx context.Context, a Account) (Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
 	defer cancel()
@@ -139,7 +140,7 @@ func (b *Broker) token(ctx context.Context, a Account) (Token, error) {
 	return t, err
 }
 
-// blame says who can mend a token that is not taken: a user only where it is the user's.
+// blame returns err, or Misconfigured in place of SignInRequired where the token is the broker's and not the user's.
 func (b *Backend) blame(err error) error {
 	if b.Access == AccessUser || !Is(err, SignInRequired) {
 		return err
@@ -173,19 +174,20 @@ func nap(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// slots bounds how many are in one place at once. The zero value is ready.
+// slots limits how many calls are in one place at once. The zero value is ready.
 type slots struct {
 	mu     sync.Mutex
 	places map[string]*place
 }
 
-// place is one of them, while somebody is in it or waits for it.
+// place is a limited place while somebody is in it or waits for it.
 type place struct {
 	taken chan struct{}
 	uses  int // who is in it or waits; at zero the place is forgotten
 }
 
-// acquire takes a slot of a place that has n, and gives the way to release, which may be repeated. Busy when none came free in a while.
+// acquire takes a slot of a place that has n, and returns the function that releases it, which may be called repeatedly. Busy if none
+// became free within enterWithin.
 func (s *slots) acquire(ctx context.Context, name string, n int) (release func(), err error) {
 	p := s.use(name, n)
 	ctx, cancel := context.WithTimeout(ctx, enterWithin)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Standing is how an account stands, for one who uses it. Account "" is all accounts together, of which only Live, Lately and
-// Bytes are told.
+// Standing is the state of an account for a user. Account "" is all accounts together, of which only Live, Lately and Bytes are set.
 type Standing struct {
 	Account Account
 	Hold    time.Time // until when nothing is submitted; zero: it is
@@ -42,7 +41,7 @@ const (
 // holds says what it means for its users that an account is held.
 var holds = map[Attention]State{NeedsSignIn: StateSignInRequired, NeedsOperator: StateMisconfigured, NotTaken: StateBusy, Full: StateBusy, Unreachable: StateUnreachable}
 
-// State is that of the account's platform.
+// State returns the state of the account's platform.
 func (s Standing) State() State {
 	held, known := holds[s.Why]
 	switch {
@@ -56,7 +55,7 @@ func (s Standing) State() State {
 	return StateOK
 }
 
-// Prospect is a platform as it stands for a user.
+// Prospect is a platform and its state for a user.
 type Prospect struct {
 	*Backend
 	Standing
@@ -65,8 +64,8 @@ type Prospect struct {
 	Settles time.Duration // when a start in doubt settles; 0: nothing is started in a step of its own
 }
 
-// Platforms gives all platforms as they stand for a user, and that user's jobs at all of them, of which Within allows so
-// many. No platform is asked for it.
+// Platforms returns all platforms with their state for a user, the user's jobs at all of them together, and the quota for those. It sends
+// no request to a platform.
 func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overall Standing, within Quota, err error) {
 	accounts := []Account{""}
 	stalled := map[Account]time.Duration{}
@@ -96,7 +95,7 @@ const (
 	noteSoon  = time.Second      // how often that it is otherwise
 )
 
-// noted is what this process last kept of platforms, so that it does not keep every answer.
+// noted is what this process last stored about platforms, so that it does not store every response.
 type noted struct {
 	mu   sync.Mutex
 	last map[string]note
@@ -107,7 +106,7 @@ type note struct {
 	silent bool
 }
 
-// news reports whether it is to be kept how a platform is, and takes it for kept.
+// news reports whether the state of a platform is to be stored, and counts it as stored.
 func (n *noted) news(platform string, silent bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +122,7 @@ func (n *noted) news(platform string, silent bool) bool {
 	return true
 }
 
-// noteAnswered keeps, now and then, that a platform answered, or why not. What was turned away was answered too.
+// noteAnswered stores, now and then, that a platform responded, or why it did not. A refusal counts as a response.
 func (v *visit) noteAnswered(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)

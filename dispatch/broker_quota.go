@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Quota bounds how many jobs a user may have, and how large their requests may be together.
+// Quota limits how many jobs a user may have, and how large their requests may be together.
 type Quota struct {
 	Account Account // where; "": at all accounts together
 	Live    int     // that have not ended; 0: any number
@@ -15,7 +15,7 @@ type Quota struct {
 	Bytes   int64   // of the requests of those that have not ended, what the jobs of a task share once; 0: any number. Only without an Account
 }
 
-// Holding is what a user has of what a [Quota] bounds.
+// Holding is how much a user has of what a [Quota] limits.
 type Holding struct {
 	Live, Lately int
 	Bytes        int64
@@ -29,7 +29,7 @@ const (
 	whenEnded = time.Minute // in which one of many jobs may have ended
 )
 
-// Admit is nil if a user may have n jobs more, with requests of so many bytes together; else LimitReached.
+// Admit returns nil if a user may have n more jobs, with requests of so many bytes together; otherwise LimitReached.
 func (q Quota) Admit(has Holding, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {
@@ -49,7 +49,7 @@ func (q Quota) Admit(has Holding, n int, bytes int64) error {
 	return nil
 }
 
-// quotas are those that a user's jobs at an account have to keep.
+// quotas returns the quotas that apply to a user's jobs at an account.
 func (b *Broker) quotas(a Account) []Quota {
 	all := []Quota{b.overall()}
 	if backend := b.named(a.Platform()); backend != nil && backend.Quota != (Quota{}) {
@@ -58,12 +58,12 @@ func (b *Broker) quotas(a Account) []Quota {
 	return all
 }
 
-// overall is what a user may have at all accounts together.
+// overall returns the quota of a user for all accounts together.
 func (b *Broker) overall() Quota {
 	return Quota{Live: b.UserJobs, Daily: b.UserDaily, Bytes: b.UserBytes}
 }
 
-// checkEntitled is Forbidden where who makes the request may run nothing.
+// checkEntitled returns Forbidden if the requesting user may not run jobs at the backend.
 func (b *Backend) checkEntitled(ctx context.Context) error {
 	if b.Entitled == nil || b.Entitled(ctx) {
 		return nil
@@ -72,8 +72,8 @@ func (b *Backend) checkEntitled(ctx context.Context) error {
 		Text: fmt.Sprintf("Your sign-in does not entitle you to use %s. Ask the operator of this service.", b.Name)}
 }
 
-// Usage counts a user's jobs at each account, and those of the last 24 hours among them. An account with a quota is there
-// also while the user has none.
+// Usage counts a user's jobs at each account, and those of the last 24 hours among them. An account with a quota is included even while the
+// user has no jobs there.
 func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
 	all, err := b.Store.Usage(ctx, u, Day)
 	for _, backend := range b.Backends {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Read gives a job whose status is no older than fresh, or the last known one if the platform does not answer in time.
+// Read returns a job whose status is no older than fresh, or the last known one if the platform does not answer within 5 s.
 func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Duration) (Record, error) {
 	load := func() (Record, error) { return b.Store.Record(ctx, u, id) }
 	r, err := load()
@@ -32,8 +32,8 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 // AsKnown is a freshness for which no platform is asked.
 const AsKnown = time.Duration(math.MaxInt64)
 
-// Freshen waits until statuses are no older than fresh, a moment at most. However many wait, each status is asked for
-// once. Where the database refuses to write, statuses stay as they are kept.
+// Freshen waits until statuses are no older than fresh, at most 5 s. However many clients wait, each status is read once. If the database
+// refuses to write, statuses stay as they are stored.
 func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Duration) error {
 	if fresh == AsKnown {
 		return nil
@@ -53,7 +53,7 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 	return err
 }
 
-// refresh wakes the accounts of statuses that are older than fresh.
+// refresh wakes the accounts with statuses older than fresh.
 func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) error {
 	accounts, err := b.Store.Await(ctx, u, s, fresh, gap)
 	if refusedWrite(err) {
@@ -65,25 +65,25 @@ func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time
 	return err
 }
 
-// refusedWrite reports whether the database answered, and refused to write.
+// refusedWrite reports whether the database answered and refused to write.
 func refusedWrite(err error) bool {
 	e := OfDatabase(err)
 	return e != nil && e.Answered
 }
 
-// unwritable reports whether the database refused to write within readWithin: a status that is late may have been told and not saved.
+// unwritable reports whether the database refused to write within readWithin. A late status may then have been read and not saved.
 func (b *Broker) unwritable() bool {
 	at := b.refusedAt.Load()
 	return at != 0 && time.Since(time.Unix(0, at)) < readWithin
 }
 
-// awaited reports whether a fresher status of j is on its way.
+// awaited reports whether a fresher status of j is awaited.
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
-// markUnreachable marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or one that a
-// client waits for has been due for readWithin. A platform that told the status of another job of the account lately, or
-// that does not find a job, is only slow. All times compared are of the store's clock, and how fresh the reader wanted the
-// statuses does not matter: else readers would be told different things of the same job.
+// markUnreachable marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or a status that a
+// client awaits has been due for readWithin. A platform that reported the status of another job of the account lately, or that does not
+// find a job, is only slow. All times compared are of the store's clock. The freshness that the reader asked for does not matter, so that
+// all readers see the same.
 func (b *Broker) markUnreachable(records []Record) []Record {
 	answers, unwritable := map[Account]bool{}, b.unwritable()
 	for _, r := range records {
@@ -97,19 +97,19 @@ func (b *Broker) markUnreachable(records []Record) []Record {
 	return records
 }
 
-// heard reports whether the platform told the status of a started job lately.
+// heard reports whether the platform reported the status of a started job lately.
 func (r Record) heard() bool { return r.Phase == Started && r.Read.Sub(r.Checked) < lately }
 
-// late reports whether a client waits for a status that has been due for readWithin.
+// late reports whether a client awaits a status that has been due for readWithin.
 func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
 
-// presentOne adds to a record what there is to say of it at the moment.
+// presentOne adds to a record what is derived when it is read: Unreachable, and its place in the queue.
 func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
 	records, err := b.queued(ctx, b.markUnreachable([]Record{r}), queuePlaces{})
 	return records[0], err
 }
 
-// gap is the least time between two questions for the same status.
+// gap returns the least time between two reads of the same status.
 func (b *Broker) gap(platform string) time.Duration {
 	if backend := b.named(platform); backend != nil && backend.Limits.MinPoll > 0 {
 		return backend.Limits.MinPoll
@@ -117,7 +117,7 @@ func (b *Broker) gap(platform string) time.Duration {
 	return minPoll
 }
 
-// gaps is the gap that keeps every platform's.
+// gaps returns the largest gap of all platforms.
 func (b *Broker) gaps() time.Duration {
 	var most time.Duration
 	for _, backend := range b.Backends {
@@ -126,7 +126,7 @@ func (b *Broker) gaps() time.Duration {
 	return most
 }
 
-// await gives a job as soon as done holds, or as it is when the time is over.
+// await returns a job as soon as done holds, or as it is after d.
 func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func() (Record, error), done func(Job) bool) (Record, error) {
 	saved, stop := b.saved.watch(id)
 	defer stop()
@@ -138,7 +138,7 @@ func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func
 	}
 }
 
-// again waits until it is worth to look once more, and reports false when it is not, because the time is over.
+// again waits for a change or a second, and reports false when the time is over.
 func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
 	left := time.Until(end)
 	if left <= 0 || ctx.Err() != nil {

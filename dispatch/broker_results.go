@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Results gives the results of a job as a STAC Collection, nil while it has not ended. A job that failed or was canceled
-// has none: Conflict, with the reason. Those of a finished job that its platform does not give yet: Busy.
+// Results returns the results of a job as a STAC Collection, nil while the job has not ended. If the job failed or was canceled: Conflict,
+// with the reason. If the platform does not return the results of a finished job yet: Busy.
 func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
 	r, err := b.Store.Record(ctx, u, id)
 	if err == nil && !r.Status.Final() {
@@ -64,8 +64,8 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 	return results, err
 }
 
-// resultsLate is the error of a job that its platform calls finished in one place and not in another: Busy, and after an
-// hour BadUpstream, so that what never comes does not hold up the results of other jobs.
+// resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after an hour, so that the
+// results of other jobs are not held up for ever.
 func (r Record) resultsLate(err error) error {
 	if r.Read.Sub(r.Moved) > resultsLag {
 		return &Error{Kind: BadUpstream, Op: "dispatch.Results", Text: "The platform called the job finished, and gives no results: " + TextFor(err), Err: err}
@@ -74,25 +74,25 @@ func (r Record) resultsLate(err error) error {
 		Err: err, RetryAfter: comeBackSoon}
 }
 
-// Part is what one finished job of a task gave.
+// Part is the result of one finished job of a task.
 type Part struct {
 	Record
 	Collection json.RawMessage // STAC; nil: it is not known, or there is none
 	Err        error           // why there is none and will be none
 }
 
-// Mark is a place in the order in which the jobs of a task finished, behind that job. The zero Mark is the beginning.
+// Mark is a position in the order in which the jobs of a task finished, behind that job. The zero Mark is the beginning.
 type Mark struct {
 	At  time.Time
 	Job JobID
 }
 
-// Mark is the place behind a job that has finished.
+// Mark returns the position behind a finished job.
 func (r Record) Mark() Mark { return Mark{r.Moved, r.ID} }
 
 func (m Mark) compare(n Mark) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job)) }
 
-// Gathered is a task and what its jobs gave that have finished, in that order.
+// Gathered is a task and the results of its finished jobs, in the order in which they finished.
 type Gathered struct {
 	Task  TaskRecord
 	Total int // how many have finished
@@ -100,10 +100,10 @@ type Gathered struct {
 	More  bool // there are others behind the last of the parts
 }
 
-// TaskResults gives the results of a task's finished jobs behind a mark, n at most. As jobs stand in the order in which
-// they finished, who follows the marks sees each once, also while the task runs. A platform is asked at most once for
-// each, and not while the links that it gave before hold. What may be had later is an error; what will not be had at all
-// is one of its part.
+// TaskResults returns the results of a task's finished jobs behind a mark, n at most. Jobs are in the order in which they finished, so a
+// client that follows the marks sees each once, also while the task runs. A platform is asked at most once for each job, and not while the
+// links that it returned before are valid. Results that may become available later are an error; results that never will are an error of
+// their part.
 func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Mark, n int) (Gathered, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Mar
 	return f, b.readParts(ctx, u, f.Parts)
 }
 
-// TaskResult gives the results of one finished job of a task likewise; NotFound if it is none.
+// TaskResult returns the results of one finished job of a task; NotFound if it is none of its jobs or has not finished.
 func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (Gathered, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
@@ -137,13 +137,15 @@ const (
 	outlineWithin = 10 * time.Second
 )
 
-// TaskOutline gives all finished jobs of a task, and of their results what is known. Of what is not, it reads a hundred,
-// and does without those that cannot be had in a moment.
+// TaskOutline returns all finished jobs of a task with the results that are known. It reads up to 100 others, and leaves out those that are
+// not available within 10 s.
 func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
 		return f, err
 	}
+	// unknown applies that nothing can be found out about a submission. The broker sends nothing more, says so, and leaves the choice to the
+	// owner.
 	var unknown []Part
 	for i, p := range f.Parts {
 		f.Parts[i].Collection = b.results.last(p.resultKey())
@@ -160,7 +162,7 @@ func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered
 	return f, nil
 }
 
-// finished gives a task and its finished jobs with their values, which came in one request, and without what they share.
+// finished returns a task and its finished jobs with their values, read in one query, without what they share.
 func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
@@ -176,8 +178,8 @@ func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered,
 
 const partsAtOnce = 4
 
-// readParts fills in what is not kept, a few at once. After an error that may pass it begins no more; those that are begun
-// run to their end, so that they are kept.
+// readParts reads the results that are not cached, a few at once. After an error that may pass it starts no more reads; those under way run
+// to their end, so that their results are cached.
 func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 	var all sync.WaitGroup
 	places, failed := make(chan struct{}, partsAtOnce), make(chan error, len(parts))
@@ -203,7 +205,7 @@ func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 	return nil
 }
 
-// readPart asks for the results of one job. An error that stays is the part's.
+// readPart reads the results of one job. A permanent error becomes the part's.
 func (b *Broker) readPart(ctx context.Context, u UserID, p *Part) (err error) {
 	defer Caught(ctx, b.Log, "dispatch.readPart", &err)
 	p.Collection, err = b.collection(ctx, u, p.Record)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// resultKey names the results of one attempt of a job.
+// resultKey identifies the results of one attempt of a job.
 type resultKey struct {
 	job JobID
 	ref Ref
@@ -22,8 +22,7 @@ const (
 	shortKept   = time.Minute    // links that are signed in a way that is not known
 )
 
-// keptCollections keeps the results that were read last while their links hold, and after that what they tell of place
-// and time.
+// keptCollections caches the results read last while their links are valid, and after that their extent in place and time.
 type keptCollections struct {
 	mu    sync.Mutex
 	bytes int
@@ -37,7 +36,7 @@ type keptCollection struct {
 	until time.Time
 }
 
-// fresh gives results whose links hold, nil if there are none.
+// fresh returns results whose links are valid, nil if there are none.
 func (k *keptCollections) fresh(key resultKey) json.RawMessage {
 	if c := k.find(key); c != nil && time.Now().Before(c.until) {
 		return c.raw
@@ -45,7 +44,7 @@ func (k *keptCollections) fresh(key resultKey) json.RawMessage {
 	return nil
 }
 
-// last gives results whose links may have ended, nil if there are none.
+// last returns results whose links may have expired, nil if there are none.
 func (k *keptCollections) last(key resultKey) json.RawMessage {
 	if c := k.find(key); c != nil {
 		return c.raw
@@ -64,7 +63,7 @@ func (k *keptCollections) find(key resultKey) *keptCollection {
 	return e.Value.(*keptCollection)
 }
 
-// keep keeps results for nine tenths of the time that their links hold, so that who gets them has time to follow one.
+// keep caches results for nine tenths of the validity of their links, so that a client has time to follow one.
 func (k *keptCollections) keep(key resultKey, raw json.RawMessage) {
 	c := &keptCollection{key, raw, time.Now().Add(linksHold(raw, time.Now()) / 10 * 9)}
 	k.mu.Lock()
@@ -84,7 +83,7 @@ func (k *keptCollections) drop(e *linked.Element) {
 	k.bytes -= len(c.raw)
 }
 
-// linksHold is how long all links to the assets of a Collection hold, as far as they tell.
+// linksHold returns how long all links to the assets of a Collection are valid, as far as they say.
 func linksHold(raw json.RawMessage, now time.Time) time.Duration {
 	var c struct {
 		Expires string `json:"expires"` // of all, openEO
@@ -110,7 +109,7 @@ func linksHold(raw json.RawMessage, now time.Time) time.Duration {
 	return max(hold, 0)
 }
 
-// linkHolds is how long one link holds. Signed links tell it in their query, each kind in its own words.
+// linkHolds returns how long one link is valid. Signed links say it in their query, each kind in its own way.
 func linkHolds(href string, now time.Time) time.Duration {
 	u, err := url.Parse(href)
 	if err != nil || u.RawQuery == "" || u.Scheme == "data" {

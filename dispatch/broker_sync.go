@@ -24,8 +24,8 @@ const (
 // SyncRunLife is how long a synchronous run is kept after it began.
 const SyncRunLife = 30 * 24 * time.Hour
 
-// SyncRun is a synchronous run: a request whose client waits for the result. Its id comes from the sequence of jobs. It
-// counts in its owner's quotas and usage, and takes no part in visits. Its result is not kept.
+// SyncRun is a synchronous run: a request whose client waits for the result. Its id comes from the sequence of job ids. It counts in its
+// owner's quotas and usage, and takes no part in visits. Its result is not stored.
 type SyncRun struct {
 	ID      JobID
 	Owner   UserID
@@ -58,9 +58,10 @@ func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, erro
 	return records, err
 }
 
-// RunSync runs a request while the client waits. The run is recorded before anything is sent: it counts in the user's
-// quotas and usage, and shows in [Broker.SyncRuns]. When ctx ends before the result was read to its end, the run is
-// canceled where the platform can. After 30 minutes the platform is given up, also while the result comes. LimitReached when the user has too many, Busy when the platform has.
+// RunSync runs a request while the client waits. The run is recorded before anything is sent, counts in the user's quotas and usage, and
+// shows in [Broker.SyncRuns]. If ctx ends before the result was read to its end, the run is canceled where the platform can. After 30
+// minutes the run is abandoned, also while its result is being read. LimitReached when the user has too many runs, Busy when the platform
+// has.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	backend, runner, warning, err := b.syncRunner(ctx, u, r)
 	if err != nil {
@@ -93,7 +94,7 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	return result, nil
 }
 
-// syncRunner checks a request as far as that is possible before anything is sent, and tells what could not be checked.
+// syncRunner checks a request as far as possible before anything is sent, and returns what could not be checked.
 func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *Backend, runner SyncRunner, warning string, err error) {
 	backend, err = b.Backend(r.Service, r.Label)
 	if err != nil {
@@ -145,7 +146,7 @@ type syncRun struct {
 	once   sync.Once
 }
 
-// beginRun records a run, and confirms it until it ends.
+// beginRun records a run, and confirms it to the store until it ends.
 func (b *Broker) beginRun(ctx context.Context, r SyncRun) (*syncRun, error) {
 	if err := b.Store.BeginSyncRun(ctx, &r, runLapses, b.quotas(r.Account)...); err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func (b *Broker) beginRun(ctx context.Context, r SyncRun) (*syncRun, error) {
 	return run, nil
 }
 
-// confirm tells the store now and then that the run goes on.
+// confirm renews the run in the store every runRenewed.
 func (r *syncRun) confirm(ctx context.Context) {
 	ticker := time.NewTicker(runRenewed)
 	defer ticker.Stop()
@@ -179,7 +180,7 @@ func (r *syncRun) renew(ctx context.Context) (err error) {
 	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
 }
 
-// end records how the run ended, once, and gives its slots back.
+// end records how the run ended, once, and releases its slots.
 func (r *syncRun) end(ctx context.Context, err error) {
 	r.once.Do(func() {
 		defer r.left()
@@ -191,7 +192,7 @@ func (r *syncRun) end(ctx context.Context, err error) {
 	})
 }
 
-// record keeps how the run ended. While the store does not take that, it is tried again, for an hour at most.
+// record stores how the run ended. If the store refuses, it retries for an hour.
 func (r *syncRun) record(ctx context.Context) {
 	err := r.save(ctx)
 	if err == nil {
@@ -204,7 +205,7 @@ func (r *syncRun) record(ctx context.Context) {
 			err = r.save(ctx)
 		}
 		if err != nil {
-			r.broker.Log.WarnContext(ctx, "the end of a synchronous run is given up", "job", int64(r.ID), "error", err)
+			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed for an hour and is abandoned", "job", int64(r.ID), "error", err)
 		}
 	}()
 }
@@ -216,7 +217,7 @@ func (r *syncRun) save(ctx context.Context) (err error) {
 	return r.broker.Store.EndSyncRun(ctx, r.SyncRun)
 }
 
-// outcomeOf is the status of a run that ended with err, and what its owner is told.
+// outcomeOf returns the status of a run that ended with err, and the text for its owner.
 func outcomeOf(ctx context.Context, err error) (Status, string) {
 	switch {
 	case err == nil:
@@ -229,7 +230,7 @@ func outcomeOf(ctx context.Context, err error) (Status, string) {
 
 var errClosedEarly = errors.New("the result was not read to its end")
 
-// runBody is the result of a run, whose end is the end of the run.
+// runBody is the result of a run. Its end is the end of the run.
 type runBody struct {
 	io.ReadCloser
 	ctx  context.Context

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// AcceptTask keeps a task and a job for each value of its dimension, all or none, and does not wait for the platform. A
-// key that was used before gives the task that was kept then; Conflict if it was deleted since.
+// AcceptTask stores a task and a job for each value of its dimension, all or none, and does not wait for the platform. A key that was used
+// before returns the task stored then; Conflict if it was deleted since.
 func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimension, k Key) (TaskRecord, error) {
 	t := &Task{Owner: u, Request: r.complete(), Dimension: d.Name}
 	if err := checkTask(*t, d.Values); err != nil {
@@ -32,7 +32,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	return TaskRecord{Task: *t, Counts: Counts{Accepted: len(d.Values)}}, nil
 }
 
-// each gives a draft for each value.
+// each returns a draft for each value.
 func (d Draft) each(values []json.RawMessage) []Draft {
 	drafts := make([]Draft, len(values))
 	for i, v := range values {
@@ -42,7 +42,7 @@ func (d Draft) each(values []json.RawMessage) []Draft {
 	return drafts
 }
 
-// repeated is the task that a key stands for.
+// repeated returns the task that a key stands for.
 func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
 	t, err := b.Store.Task(ctx, u, id)
 	if Is(err, NotFound) {
@@ -62,8 +62,7 @@ func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 	return err
 }
 
-// RetryTask has the failed jobs of a task carried out anew, under their ids. What runs, waits or was canceled goes on as
-// it is.
+// RetryTask runs the failed jobs of a task again, under their ids. Jobs that run, wait or were canceled do not change.
 func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
 	within, err := b.retryable(ctx, u, id)
 	if err != nil {
@@ -81,8 +80,8 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	return b.Store.Task(ctx, u, id)
 }
 
-// retryable gives the quotas of what runs anew, if its owner may still run anything there. It was submitted before, so it
-// is not counted for the day.
+// retryable returns the quotas for jobs that run again, if their owner is still entitled to run jobs there. They were submitted before, so
+// they do not count for the day.
 func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, error) {
 	t, err := b.Store.Task(ctx, u, id)
 	if err != nil {

@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// Watch tells when something looks different to a user: a job of theirs that was accepted, canceled, or moved on,
-// wherever that happened. The signal carries no data. Who watches reads after Watch, and again after each signal.
+// Watch signals when a job of a user may look different: it was accepted, canceled, or has changed, in whatever process. The signal carries
+// no data. A watcher reads after Watch returns, and again after each signal.
 func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
 
-// WatchJob tells when one of a user's jobs may look different. It is not told of the user's other jobs, so that many who
-// each watch another job do not all read when one of them changes. What another process did to a whole task may be told
-// only by Watch.
+// WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs, so that many watchers
+// of single jobs do not all read when one job changes. A change of a whole task by another process may be signaled only by Watch.
 func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	stopJob, stopAll := b.shownJob.add(id, c), b.shownAll.add(u, c)
@@ -21,10 +20,10 @@ func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop fun
 	}
 }
 
-// Answers likewise tells when anything about a user's jobs was saved, also that a platform said the same again.
+// Answers signals when anything about a user's jobs was saved, also when a platform repeated the same status.
 func (b *Broker) Answers(u UserID) (saved <-chan struct{}, stop func()) { return b.changed.watch(u) }
 
-// tell follows the commit of an answer, for those who wait in this process and in others.
+// tell signals the commit of a response to waiters in this process and in others.
 func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
 	b.saved.signal(j.ID)
 	b.changed.signal(j.Owner)
@@ -38,7 +37,7 @@ func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
 	b.log(ctx, was, j, err)
 }
 
-// show tells everywhere that something looks different to a user: any of their jobs.
+// show signals to all processes that any job of a user may look different.
 func (b *Broker) show(u UserID) {
 	b.changed.signal(u)
 	b.shown.signal(u)
@@ -46,7 +45,7 @@ func (b *Broker) show(u UserID) {
 	b.Engine.Tell(nil, []UserID{u})
 }
 
-// showJob likewise tells of one job.
+// showJob signals to all processes that one job may look different.
 func (b *Broker) showJob(u UserID, id JobID) {
 	b.changed.signal(u)
 	b.shown.signal(u)
@@ -54,7 +53,8 @@ func (b *Broker) showJob(u UserID, id JobID) {
 	b.Engine.Tell([]JobID{id}, []UserID{u})
 }
 
-// Heard takes what another process told by Engine.Tell. Nothing at all: something may have been missed.
+// Heard passes on what another process reported through Engine.Tell. Without arguments: signals may have been lost, so everything is
+// signaled.
 func (b *Broker) Heard(saved []JobID, shown []UserID) {
 	if len(saved)+len(shown) == 0 {
 		b.saved.all()
@@ -75,11 +75,11 @@ func (b *Broker) Heard(saved []JobID, shown []UserID) {
 	}
 }
 
-// Woken tells a visit that runs in this process that another process woke its account.
+// Woken signals a visit of this process that another process woke its account.
 func (b *Broker) Woken(a Account) { b.woken.signal(a) }
 
-// signals tells those who watch a key that something about it has changed. A signal carries no data: who gets it reads
-// the present state. So a slow watcher misses nothing and holds up no one.
+// signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads the present state, so
+// a slow watcher misses nothing and delays nobody.
 type signals[K comparable] struct {
 	mu sync.Mutex
 	m  map[K]map[chan struct{}]bool
@@ -90,7 +90,7 @@ func (s *signals[K]) watch(key K) (changed <-chan struct{}, stop func()) {
 	return c, s.add(key, c)
 }
 
-// add also tells c, which has room for one signal, of a key.
+// add also signals c, which has room for one signal, when the key changes.
 func (s *signals[K]) add(key K, c chan struct{}) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// Document is what defines a service, as it was when a task or job was accepted.
+// Document is the document that defines a service, as it was when a task or job was accepted.
 type Document struct {
 	Origin
 	Body []byte
 }
 
-// Origin is whose document it is: that of a service at a platform.
+// Origin identifies a document: a service at a platform.
 type Origin struct {
 	Platform string
 	Service  Service
@@ -42,7 +42,7 @@ func (b *Backend) document(ctx context.Context, s Service) *Document {
 	return &Document{Origin{b.Name, s}, body}
 }
 
-// Document gives the document that defined the service of a job when it was accepted; nil if none was kept.
+// Document returns the document that defined the service of a job when it was accepted; nil if none was stored.
 func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, error) {
 	r, err := b.Store.Record(ctx, u, id)
 	if err != nil {
@@ -58,8 +58,8 @@ func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, e
 // documentsAtOnce is how many documents are asked for at once when all are.
 const documentsAtOnce = 8
 
-// Revalidate looks whether the documents are still the same that define the services of waiting jobs, and shows
-// [ServiceChanged] where one is not. What cannot be had now stays as it is until the next time.
+// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [ServiceChanged] where one has. A document that
+// cannot be fetched keeps its last known state until the next check.
 func (b *Broker) Revalidate(ctx context.Context) error {
 	origins, err := b.Store.Origins(ctx)
 	if err != nil {

@@ -149,7 +149,7 @@ func (b *Broker) runPreparation(prep *preparation) {
 		return prep.prepare(ctx)
 	}
 	if err := prepare(); err != nil {
-		b.Log.DebugContext(ctx, "document not fetched", "host", prep.host, "error", err)
+		b.Log.DebugContext(ctx, "fetching a document failed", "host", prep.host, "error", err)
 	}
 	wakes, begin := b.preparing.end(prep)
 	for a := range wakes {

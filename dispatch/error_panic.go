@@ -7,8 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// Caught is deferred, itself and not from another function, where a panic must not end the process. It logs the panic with its
-// stack and makes it an error, Internal.
+// Caught turns a panic into an Internal error and logs it with its stack. Defer it directly, not from another deferred function.
 func Caught(ctx context.Context, log *slog.Logger, op string, err *error) {
 	r := recover()
 	if r == nil {

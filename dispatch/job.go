@@ -24,19 +24,19 @@ func (a Account) Platform() string {
 	return name
 }
 
-// Identity is whom the platform takes the account for.
+// Identity returns the user whom the account acts for, or "shared" or "open".
 func (a Account) Identity() string {
 	_, identity, _ := strings.Cut(string(a), "/")
 	return identity
 }
 
-// Ref is the platform's name for a job; the zero Ref until it gave one.
+// Ref identifies a job at its platform; the zero Ref until the platform assigned one.
 type Ref struct {
 	Base string // the address below which the platform keeps the job; "" is the platform's endpoint
 	ID   string
 }
 
-// Phase is how far we are in bringing a job to its platform. It decides what may be sent next.
+// Phase is how far a job has been brought to its platform. It decides what may be sent next.
 type Phase string
 
 const (
@@ -48,7 +48,7 @@ const (
 	Ended    Phase = "ended"
 )
 
-// InDoubt reports whether a request was begun whose end is not known.
+// InDoubt reports whether a request was started whose outcome is not known.
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
 // Holds reports whether a job in phase p takes one of its account's slots: from the intent to create until it has ended.
@@ -63,7 +63,7 @@ func (j Job) FreesSlot(stalled time.Duration, now time.Time) bool {
 // Inert reports whether nothing of a job in phase p runs, and no request about it is under way: what its account's hold stops.
 func (p Phase) Inert() bool { return p == Waiting || p == Created }
 
-// Status is how a job stands, in the words that users see.
+// Status is the status of a job, in the words that users see.
 type Status string
 
 const (
@@ -83,7 +83,7 @@ func (s Status) Final() bool { return s == Finished || s == Canceled || s == Fai
 // running reports whether a platform that says s must have started the job.
 func (s Status) running() bool { return s == Queued || s == Running || s.Final() }
 
-// Desired is what the owner wants. Only owners write it, visits never do.
+// Desired is what the owner wants. Only owners change it; visits never do.
 type Desired string
 
 const (
@@ -91,7 +91,7 @@ const (
 	WantCancel Desired = "canceled"
 )
 
-// Attention is why a job does not move, or what its owner should know.
+// Attention is why a job makes no progress, or what its owner should know.
 type Attention string
 
 const (
@@ -185,7 +185,7 @@ type Job struct {
 	Result []byte
 }
 
-// Intend gives the job as it must be committed before its next request leaves: the next intent in its life.
+// Intend returns the job as it must be committed before its next request is sent.
 func (j Job) Intend(sendBy time.Time) Job {
 	switch j.Phase {
 	case Waiting:
@@ -199,8 +199,7 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
-// waited gives a job that is tried now, and could have been since due, without the time in between: it waited for a slot then, and was
-// not turned away.
+// waited returns the job without the time since due in its time of being turned away: it waited for a slot, and was not turned away.
 func (j Job) waited(due, now time.Time) Job {
 	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
 		j.Refused = j.Refused.Add(idle)
@@ -208,8 +207,8 @@ func (j Job) waited(due, now time.Time) Job {
 	return j
 }
 
-// Retry gives a job that failed as it must be kept to be carried out anew. What the platform called it so far is past,
-// and an answer that comes late for an earlier attempt says nothing about the next.
+// Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late response about it is never
+// mistaken for the new attempt.
 func (j Job) Retry(now time.Time) Job {
 	if j.Ref != (Ref{}) {
 		j.Past = append(slices.Clone(j.Past), j.Ref)
@@ -221,17 +220,17 @@ func (j Job) Retry(now time.Time) Job {
 	}
 }
 
-// Retryable reports whether its owner may have a job carried out anew.
+// Retryable reports whether the owner may run the job again.
 func (j Job) Retryable() bool {
 	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
 }
 
-// overdue reports whether a job was still alive when it had taken the time that its owner gave it.
+// overdue reports whether a job still ran when its MaxDuration was over.
 func (j Job) overdue() bool {
 	return j.Phase == Started && !j.Deadline.IsZero() && !j.Checked.Before(j.Deadline) && j.Seen != Failed
 }
 
-// withOrphan notes a Ref that is not the job's own and must not be forgotten.
+// withOrphan adds a platform job that is not the job's own and must be canceled.
 func (j Job) withOrphan(r Ref) Job {
 	if !slices.Contains(j.Orphans, r) {
 		j.Orphans = append(slices.Clone(j.Orphans), r)
@@ -239,7 +238,7 @@ func (j Job) withOrphan(r Ref) Job {
 	return j
 }
 
-// withoutOrphan forgets one that is settled.
+// withoutOrphan removes an orphan that is settled.
 func (j Job) withoutOrphan(r Ref) Job {
 	j.Orphans = slices.DeleteFunc(slices.Clone(j.Orphans), func(s Ref) bool { return s == r })
 	return j

@@ -31,7 +31,7 @@ const (
 	AskNothing Question = ""       // the platform was not asked: the job is set aside
 )
 
-// Outcome is what one question about one job brought. Attempt and Turn are the job's when it was asked.
+// Outcome is what one request about one job brought. Attempt and Turn are the job's when the request was made.
 type Outcome struct {
 	Asked    Question
 	Attempt  int
@@ -51,11 +51,11 @@ type Outcome struct {
 	Settles  time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known of the platform
 }
 
-// full reports whether the platform takes no more because it has the account's other jobs: waiting for their end is no
-// failure, however long it lasts.
+// full reports whether the platform takes no more jobs because it has others of the account. Waiting for their end is no failure, however
+// long it lasts.
 func (o Outcome) full() bool { return Is(o.Err, Busy) && o.Others > 0 }
 
-// why is what an owner is told about a request that was not taken.
+// why returns the attention for a request that the platform did not take.
 func (o Outcome) why() Attention {
 	if o.full() {
 		return Full
@@ -63,10 +63,9 @@ func (o Outcome) why() Attention {
 	return reason(o.Err)
 }
 
-// next gives the job after an outcome. It holds every rule of what an answer means, and nothing else does.
-//
-// An answer has two parts. Facts (an identifier, that it has started, a result) stay true and are kept however late they
-// come. Verdicts (refused, not found, still queued) were true of the turn they were asked in, and are dropped in any other.
+// next returns the job after an outcome. It holds every rule about what a response means. A response has two parts. Facts (an identifier,
+// that the job has started, a result) stay true and are stored however late they arrive. Verdicts (refused, not found, still queued) are
+// true only of the turn in which the request was made, and are dropped in any other.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
 	if o.Asked == AskOrphan {
@@ -157,7 +156,7 @@ func verdict(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// submitted is what follows from the answer to a create or a start.
+// submitted applies the response to a create or a start.
 func submitted(j Job, o Outcome, now time.Time) Job {
 	if o.Unsent {
 		return unsent(j, o.Timing, now)
@@ -187,7 +186,7 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 	return j.attend(InDoubt, "")
 }
 
-// unsent takes back an intent whose request was not sent. The platform was not asked, so nothing is said of it.
+// unsent takes back an intent whose request was not sent. Nothing is said about the platform, because it was not asked.
 func unsent(j Job, t Timing, now time.Time) Job {
 	j = j.back()
 	j.Begun = max(0, j.Begun-1)
@@ -202,7 +201,7 @@ func unsent(j Job, t Timing, now time.Time) Job {
 // refusals tells the ways to be refused for good apart, where a client can do something else about each.
 var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported, DocumentInvalid: ApplicationInvalid}
 
-// back puts a job to where it was before the request that nothing took. What was created stays known.
+// back returns the job to the phase before a request that the platform did not take. What was created stays known.
 func (j Job) back() Job {
 	switch j.Phase {
 	case Creating:
@@ -228,8 +227,8 @@ func (j Job) hint(a Attention, notice string) Job {
 	return j.attend(a, notice)
 }
 
-// turnedAway is a request that the platform did not take, and may take later. While it is full the job stays due: its
-// account waits. Otherwise the job waits longer each time, and in the end it is given up.
+// turnedAway applies a request that the platform did not take and may take later. While the platform is full the job stays due, and its
+// account waits. Otherwise the pause grows with each try until the job fails.
 func turnedAway(j Job, o Outcome, now time.Time) Job {
 	j = j.back().attend(o.why(), TextFor(o.Err))
 	j.Tries++
@@ -247,8 +246,8 @@ func turnedAway(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// unprepared is a job after its document was asked for. While the document is not at hand, the job waits alone and holds up no other. It fails at once if the document
-// is invalid, and if the document stays unreachable for as long as a job is tried for.
+// unprepared applies that the document of a job is not available. The job waits alone and delays no other. It fails at once if the document
+// is invalid, and after Timing.GiveUpAfter if the document stays unreachable.
 func unprepared(j Job, o Outcome, now time.Time) Job {
 	if o.Err == nil { // at hand again; the job keeps its place
 		j.Tries, j.Refused = 0, time.Time{}
@@ -291,7 +290,7 @@ func reason(err error) Attention {
 	return NotTaken
 }
 
-// reported is what follows from a status that was read or listed.
+// reported applies a status that was read or listed.
 func reported(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case Is(o.Err, NotFound):
@@ -411,8 +410,8 @@ func (o Outcome) asked(now time.Time) time.Time {
 	return o.At
 }
 
-// missed counts a look that did not find the job. It counts as a question that brought no answer, too: who waits for one
-// does not have a job that is late to appear called lost the sooner.
+// missed counts a status read that did not find the job. It also counts as a request without an answer, so that clients who wait for a
+// status do not cause a job that is late to appear to be called lost sooner.
 func missed(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
 		j.Seen, j.Looks = "", 0
@@ -429,7 +428,7 @@ func missed(j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// searched is what follows from a listing, for a create in doubt.
+// searched applies a listing to a create in doubt.
 func searched(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err != nil:
@@ -452,7 +451,8 @@ func searched(j Job, o Outcome, now time.Time) Job {
 	return unknown(j, o, now)
 }
 
-// unknown is a submission of which nothing can be found out: stop, say so, and leave the choice to the owner.
+// unknown applies that nothing can be found out about a submission. The broker sends nothing more, says so, and leaves the choice to the
+// owner.
 func unknown(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
@@ -464,7 +464,7 @@ func unknown(j Job, o Outcome, now time.Time) Job {
 	return j.attend(SubmissionUnknown, "")
 }
 
-// canceled is what follows from a cancel.
+// canceled applies the response to a cancel.
 func canceled(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
@@ -478,7 +478,7 @@ func canceled(j Job, o Outcome, now time.Time) Job {
 	return unanswered(j, o, now)
 }
 
-// orphanCanceled is what follows from canceling an orphan. One that cannot be canceled is past, and not forgotten.
+// orphanCanceled applies the response to the cancel of an orphan. An orphan that cannot be canceled moves to Past.
 func orphanCanceled(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
@@ -511,7 +511,7 @@ func ended(j Job, s Status, a Attention, failure string) Job {
 	return j.attend(a, "")
 }
 
-// settled keeps what follows from every change in one place.
+// settled applies the consequences that every change has: turn, status, deadline, and the times of the change.
 func settled(was, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
 	if j.Phase == Waiting && j.Desired == WantCancel { // nowhere, and wanted no more
@@ -547,7 +547,7 @@ func settled(was, j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// shown is what an owner sees change.
+// shown is what an owner sees of a change.
 type shown struct {
 	status          Status
 	ref             Ref

@@ -44,13 +44,11 @@ type Describer interface {
 	Parameters(context.Context, Token, Service) ([]Parameter, error)
 }
 
-// Checker says what is wrong with the parameters of a request before it is submitted: Invalid, with all Faults at once, and what is
-// not permitted under an account that users share. Whether the parameters are to be checked is [Request.Checked]. The
-// dimension, if there is one, gives each job one more parameter; its faults name the index of the value. The zero token
-// will do as for a Describer. A service without a description has no faults.
-//
-// The warning is for the owner of the job, in plain text of at most some hundred bytes. It names those of the given parameters whose
-// schemas are not understood in full, see [Parameter.Warning]; "": there are none, or nothing was to be checked.
+// Checker checks the parameters of a request before it is submitted: Invalid, with all Faults at once, and what is not permitted under an
+// account that users share. Whether to check the parameters is [Request.Checked]. The dimension, if any, gives each job one more parameter;
+// its faults name the index of the value. The zero token is enough where the platform shows its documents to everybody. A service without a
+// description has no faults. The warning is for the job's owner, in plain text of at most a few hundred bytes. It names the given
+// parameters whose schemas are not understood in full, see [Parameter.Warning]; "" if there are none.
 type Checker interface {
 	Check(context.Context, Token, Request, *Dimension) (warning string, err error)
 }
@@ -72,12 +70,12 @@ type Documenter interface {
 	Document(context.Context, Service) ([]byte, error)
 }
 
-// Permits lists what requests may do under an account that users share beside running processes on public data: members of
-// options and names of processes that may spend the account's money, make the platform call other servers, or read and
-// write what the account stores there. Nil permits everything: the account is the requesting user's own, or none.
+// Permits lists what requests may do under an account that users share, beside running processes on public data: names of options and
+// processes that may cost money, make the platform call other servers, or access what the account stores there. Nil permits everything,
+// because the account is the user's own or none.
 type Permits map[string]bool
 
-// NewPermits is the Permits of a shared account with what its operator allows.
+// NewPermits returns the Permits of a shared account, with what its operator allows.
 func NewPermits(allowed []string) Permits {
 	p := Permits{}
 	for _, name := range allowed {
@@ -86,7 +84,7 @@ func NewPermits(allowed []string) Permits {
 	return p
 }
 
-// Check is Invalid at a place of the request's body, unless what is permitted.
+// Check returns Invalid, at a place of the request's body, unless what is permitted.
 func (p Permits) Check(op, what string, path ...any) error {
 	if p == nil || p[what] {
 		return nil
@@ -95,7 +93,7 @@ func (p Permits) Check(op, what string, path ...any) error {
 		"servers, or reach what others stored. The operator of this service permits it by service_account.allow.", short(what)), path...)
 }
 
-// Permitter says, without asking anybody, which options of a request are not permitted under the platform's account: Invalid.
+// Permitter checks, without a request to anybody, which options of a request are not permitted under the platform's account: Invalid.
 type Permitter interface{ Permitted(Request) error }
 
 // permitted checks what a request may do at a backend, as far as that can be told without its service's document.

@@ -2,16 +2,16 @@ package dispatch
 
 import "time"
 
-// Schedule is which request slots of a platform are given away. Slots are a pace apart. Who finds none nearby books the
-// first that is free, however far, so that the order of asking is the order of being served. Every tenth slot is kept for
-// what people wait for, however many readings are queued.
+// Schedule is which request slots of a platform are taken. Slots are a pace apart. A visit that finds none nearby books the first free
+// slot, however far, so that the order of requests is the order of service. Every tenth slot is kept for requests that people wait for,
+// however many status reads are queued.
 type Schedule struct {
 	Next time.Time // the first free slot; zero: none was given yet
 	Kept time.Time // the first free slot of those that are kept
 	Seen time.Time // when the last was given
 }
 
-// Purpose is what a slot is wanted for.
+// Purpose is what a request slot is used for.
 type Purpose int
 
 const (
@@ -20,7 +20,7 @@ const (
 	Calling                // someone waits, outside visits
 )
 
-// SlotRequest asks for the next request slot of an account's platform.
+// SlotRequest is a request for the next request slot of an account's platform.
 type SlotRequest struct {
 	Account Account
 	Pace    time.Duration
@@ -29,7 +29,7 @@ type SlotRequest struct {
 	Due     time.Time     // the slot is not wanted sooner, and one that is later is booked ahead; zero: now
 }
 
-// Slot is the answer to an ask.
+// Slot is the response to a [SlotRequest].
 type Slot struct {
 	Given bool          // a slot, to be used after Wait
 	Wait  time.Duration // otherwise: until asking again makes sense

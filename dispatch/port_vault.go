@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// GrantKind is where a user's leave comes from, and with that how long it lasts.
+// GrantKind is where a user's permission comes from, and with that how long it lasts.
 type GrantKind string
 
 const (
@@ -13,7 +13,7 @@ const (
 	OfflineGrant GrantKind = "offline" // the user agreed to it; it lasts until they or the provider take it back
 )
 
-// Grant is a user's leave to act for them while they are away. A user has one at most at each identity provider.
+// Grant is a user's permission to act on their behalf while they are not connected. A user has at most one at each identity provider.
 type Grant struct {
 	ID      string // of letters and digits
 	Owner   UserID
@@ -26,13 +26,13 @@ type Grant struct {
 	Sealed
 }
 
-// Sealed is a text that only who holds a key can read.
+// Sealed is a text that only the holder of a key can read.
 type Sealed struct {
 	Key  string // its name
 	Text string
 }
 
-// Vault keeps what is sealed. It cannot read it. Times are those of whoever seals.
+// Vault stores sealed texts. It cannot read them. Times are those of the process that seals.
 type Vault interface {
 	// Grant gives a user's grant at a provider; NotFound.
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)

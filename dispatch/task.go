@@ -100,7 +100,7 @@ func (c Counts) Progress(live float64) float64 {
 	return min(100, (100*float64(c.ended())+live)/float64(c.Jobs()))
 }
 
-// Tally counts the jobs of a task while they are read, so that the task is shown as the jobs are that are shown with it.
+// Tally counts the jobs of a task while they are read, so that the task is shown consistently with its jobs.
 type Tally struct {
 	counts  Counts
 	live    float64
@@ -119,7 +119,7 @@ func (y *Tally) Add(j Job) {
 	}
 }
 
-// Of gives the task whose jobs were counted.
+// Of returns the task with the counts.
 func (y *Tally) Of(t TaskRecord) TaskRecord {
 	t.Counts = y.counts
 	if t.Counts == nil {

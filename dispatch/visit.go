@@ -15,7 +15,8 @@ const (
 	perTurn     = 100 // due jobs of each kind that a turn looks at
 )
 
-// visit is one stay at an account. All its state belongs to the goroutine of run; requests only send their answers.
+// visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only send their
+// responses to it.
 type visit struct {
 	broker  *Broker
 	backend *Backend
@@ -60,8 +61,8 @@ type visit struct {
 	leaseDrift time.Duration // drift when the lease was renewed
 }
 
-// Visit does what is due for an account that an engine was given by Store.Dequeue, and plans the next visit. When ctx is
-// done it begins no step, and returns when those begun are over. Conflict: the account is another's now.
+// Visit does the work that is due for an account that Store.Dequeue leased, and plans the next visit. When ctx is done it starts no further
+// step, and returns when the requests under way have ended. Conflict: the lease was lost to another process.
 func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	backend := b.named(l.Account.Platform())
 	if backend == nil {
@@ -90,8 +91,8 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	return err
 }
 
-// wakeOther wakes the account after a visit that may have saved responses without holding the lease. Another visit may have
-// planned the account without them, and would not look at them again.
+// wakeOther wakes the account after a visit that may have saved responses without holding the lease. Another visit may have been planned
+// without them and would not look again.
 func (v *visit) wakeOther(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(repair) {
 		err := v.broker.Store.Wake(ctx, v.account)
@@ -127,7 +128,7 @@ func (v *visit) run(ctx context.Context) error {
 	}
 }
 
-// release ends the visit, and is repeated until it did: else nobody visits the account before the lease is over.
+// release ends the lease. It retries until that succeeds or the lease has run out, because nobody visits the account before then.
 func (v *visit) release(ctx context.Context) error {
 	v.bookAhead(ctx)
 	due := v.due()
@@ -140,7 +141,7 @@ func (v *visit) release(ctx context.Context) error {
 	}
 }
 
-// iterate saves what was answered, looks at what is due, and begins as many steps as may be under way at once.
+// iterate saves the received responses, reloads the agenda, and starts as many steps as Limits.Requests allows.
 func (v *visit) iterate(ctx context.Context, ending bool) error {
 	if err := v.sendRemaining(ctx, ending); err != nil {
 		return err
@@ -172,8 +173,8 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	return firstOf(v.begin(ctx, steps), err)
 }
 
-// sendRemaining begins what the last look found and did not get to, before anything is saved: else the platform would wait for
-// our database. It is for when all goes well; any trouble is heeded first.
+// sendRemaining starts steps that the last agenda contained, before anything is saved, so that the platform does not wait for the database.
+// It does so only while no response was an error.
 func (v *visit) sendRemaining(ctx context.Context, ending bool) error {
 	if ending || !v.wentWell() || time.Since(v.read) > nearby {
 		return nil
@@ -182,7 +183,7 @@ func (v *visit) sendRemaining(ctx context.Context, ending bool) error {
 	return firstOf(v.begin(ctx, steps), err)
 }
 
-// wentWell reports whether there are new answers, and none is an error.
+// wentWell reports whether there are new responses, and none is an error.
 func (v *visit) wentWell() bool {
 	for _, f := range v.unsaved {
 		for _, a := range f.outcomes {
@@ -194,7 +195,7 @@ func (v *visit) wentWell() bool {
 	return len(v.unsaved) > 0 && v.blockedBy == nil
 }
 
-// renew keeps the lease so fresh that a request which begins now has most of its time, see deadline.
+// renew renews the lease early enough that a request which starts now has most of its time, see deadline.
 func (v *visit) renew(ctx context.Context) error {
 	now, drift, ttl := time.Now(), v.drift(), v.backend.Limits.Lease()
 	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.backend.Limits.Send/3) - ttl)) {
@@ -228,8 +229,8 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	return v.enqueueWaiting(ctx)
 }
 
-// enqueueWaiting gives the free slots to the lines whose turn it is, of those with jobs whose documents are at hand. It saves what
-// was found out about the others.
+// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. It saves what was found
+// out about the other jobs.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.free(v.agenda.Held)
 	w, ready := waiting{}, map[Line][]Job{}
@@ -246,8 +247,8 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	return nil
 }
 
-// enqueueLearn puts the statuses that someone waits for before those that are only due. Where a rate bounds readings, all
-// that is due to who waits goes together, the oldest first: else some of it would be read early, and the rest late.
+// enqueueLearn puts the statuses that a client awaits before those that are only due. Where a rate limits requests, all statuses of a
+// waiting user go together, oldest first; otherwise some would be read early and the rest late.
 func (v *visit) enqueueLearn() {
 	waits := map[UserID]bool{}
 	for _, j := range v.agenda.Poll {
@@ -262,16 +263,16 @@ func (v *visit) enqueueLearn() {
 	}
 }
 
-// now is the store's time.
+// now returns the store's time.
 func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
-// due is when there is next something to do, in the store's time; zero: never, as things are.
+// due returns when the next visit is needed, in the store's time; zero: never, as things are.
 func (v *visit) due() time.Time {
 	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSlotBefore[Acting]), v.after(v.agenda.NextPoll, v.noSlotBefore[Reading]))
 	return v.after(due, v.resume)
 }
 
-// after is due, or if that is later a time of this process's clock, in the store's time. No due stays none.
+// after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns zero.
 func (v *visit) after(due, t time.Time) time.Time {
 	if due.IsZero() {
 		return due
@@ -279,21 +280,21 @@ func (v *visit) after(due, t time.Time) time.Time {
 	return later(due, v.now().Add(time.Until(t)))
 }
 
-// bookAhead gives the next reading its place where readings queue, if its slot comes no sooner than it is due. So accounts
-// are read in turn, and none comes only to book. What is not booked now is booked then.
+// bookAhead books the request slot of the next status read, where reads queue for slots and the slot comes no sooner than the read is due.
+// So accounts are read in turn, and no visit is made only to book.
 func (v *visit) bookAhead(ctx context.Context) {
 	if due := v.agenda.NextPoll; v.queued && due.After(v.now()) {
 		_, _ = v.take(ctx, Reading, due)
 	}
 }
 
-// quiet reports whether there is nothing to do for a while.
+// quiet reports whether nothing is due within nearby.
 func (v *visit) quiet() bool {
 	due := v.due()
 	return due.IsZero() || due.Sub(v.now()) > nearby
 }
 
-// wait returns when there may be something for the next turn.
+// wait waits for a response, a wake, or the time at which the next iteration is due.
 func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	timer := time.NewTimer(v.rest(err))
 	defer timer.Stop()
@@ -311,7 +312,7 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	}
 }
 
-// rest is how long to wait for an answer or a wake.
+// rest returns how long to wait for a response or a wake.
 func (v *visit) rest(err error) time.Duration {
 	if err != nil {
 		return repair
@@ -331,7 +332,7 @@ func (v *visit) rest(err error) time.Duration {
 	return max(v.due().Sub(v.now()), time.Millisecond)
 }
 
-// untilReading is how long until a status may be read, 20 ms at least.
+// untilReading returns how long until a status may be read, at least 20 ms.
 func (v *visit) untilReading() time.Duration {
 	next := v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])
 	if next.IsZero() {
@@ -340,7 +341,7 @@ func (v *visit) untilReading() time.Duration {
 	return max(next.Sub(v.now()), agendaFresh)
 }
 
-// receive takes an answer and all others that are there, so that they share a turn.
+// receive takes a response and all others that have arrived, so that one iteration handles them together.
 func (v *visit) receive(f platformResponse) {
 	for more := true; more; {
 		v.pending--
@@ -354,8 +355,8 @@ func (v *visit) receive(f platformResponse) {
 	}
 }
 
-// strand is the visit of an account whose platform is not configured any more: its jobs say so, and it is looked at
-// again after a while.
+// strand is the visit of an account whose platform is no longer configured. It marks the jobs with NoPlatform and plans another visit after
+// Timing.Recheck.
 func (b *Broker) strand(ctx context.Context, l Lease) error {
 	if err := b.Store.Hold(ctx, l.Account, b.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {
 		return err
@@ -387,7 +388,7 @@ func (b *Broker) strandAll(ctx context.Context, jobs []Job, now time.Time) error
 	return err
 }
 
-// strandedDue is when a stranded account is looked at again; zero: it has nothing left.
+// strandedDue returns when an account without a configured platform is visited again; zero: it has no jobs left.
 func (g Agenda) strandedDue(t Timing) time.Time {
 	if g.done() {
 		return time.Time{}

@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
+// signInTakes is the least time between blocking an account and a request that unblocks it. A request sooner than that cannot follow a
+// sign-in.
 const signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
 
-// authorize gets the token for the steps that are due. Without one nothing is asked, and whoever waits is told why.
+// authorize gets the token for the steps that are due. Without one nothing is sent, and the reason is stored on the waiting jobs.
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	t, err = v.broker.token(ctx, v.account)
 	if err == nil {
@@ -28,7 +30,7 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	return t, false, firstOf(v.saveAll(ctx), v.blockAccount(ctx))
 }
 
-// blockedOutcomes is what those due learn that are or may be at the platform, when nothing can be asked.
+// blockedOutcomes returns the outcome of due jobs that are or may be at the platform, when no request can be sent.
 func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {
 		if v.busy[j.ID] {
@@ -46,8 +48,8 @@ func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	return outcomes
 }
 
-// noteTokenRefusal notes whether the platform took a request's token. One refusal only brings another token; requests that left
-// with the refused one say nothing new. The second in a row stops the account.
+// noteTokenRefusal records whether the platform accepted a request's token. After the first refusal another token is used; requests that
+// were sent with the refused one count no more. The second refusal in a row blocks the account.
 func (v *visit) noteTokenRefusal(f platformResponse) {
 	if f.refusals != v.refusals || len(f.outcomes) == 0 {
 		return
@@ -71,7 +73,7 @@ func (v *visit) noteTokenRefusal(f platformResponse) {
 	}
 }
 
-// blockAccount stops the account when it was just learnt that nothing can be asked, and says why on all its waiting jobs.
+// blockAccount holds the account after it was found that no request can be sent, and stores the reason on all its waiting jobs.
 func (v *visit) blockAccount(ctx context.Context) error {
 	if v.blockedBy == nil {
 		return nil
@@ -92,13 +94,13 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	if Is(v.blockedBy, Misconfigured) {
 		level = slog.LevelError
 	}
-	v.broker.Log.Log(ctx, level, "account stopped", "account", string(v.account), "for", d, "error", v.blockedBy)
+	v.broker.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "error", v.blockedBy)
 	v.resume, v.refusals, v.blockedBy, v.noToken = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
 	return nil
 }
 
-// giveUp lets the jobs fail whose user was needed for too long. What was created for them at the platform is inert: it is
-// removed if there is ever a token again.
+// giveUp fails the jobs whose user did not sign in within Timing.SignInWithin. Jobs that were created at the platform are inert; they are
+// removed if a token becomes available again.
 func (v *visit) giveUp(ctx context.Context) error {
 	patience := v.timing.SignInWithin
 	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,
@@ -117,7 +119,7 @@ func (v *visit) giveUp(ctx context.Context) error {
 	return err
 }
 
-// days says a long time in words.
+// days formats a long duration in days.
 func days(d time.Duration) string {
 	if n := d.Round(24*time.Hour) / (24 * time.Hour); n > 1 {
 		return fmt.Sprintf("%d days", n)
@@ -125,7 +127,7 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// SignedIn says that a user made a request with a token of theirs: what waited for that goes on.
+// SignedIn resumes what waited for a user's sign-in. Call it when a request with the user's own token arrives.
 func (b *Broker) SignedIn(ctx context.Context, u UserID) {
 	look := b.blocked.firstInMinute(u)
 	for _, a := range b.accountsOf(u) {
@@ -135,8 +137,7 @@ func (b *Broker) SignedIn(ctx context.Context, u UserID) {
 	}
 }
 
-// AccessChanged says that a user did something about their access to platforms: all that they have goes on, however lately it
-// was stopped.
+// AccessChanged resumes everything of a user after a sign-in, a link or a permission changed, however recently it was stopped.
 func (b *Broker) AccessChanged(ctx context.Context, u UserID) {
 	for _, a := range b.accountsOf(u) {
 		b.blocked.forget(a)
@@ -144,14 +145,14 @@ func (b *Broker) AccessChanged(ctx context.Context, u UserID) {
 	}
 }
 
-// Pause stops what a user has that is live, until they are seen again, because they took back their leave to act for them.
+// Pause stops a user's live jobs until the user signs in again, because the user withdrew the permission to act on their behalf.
 func (b *Broker) Pause(ctx context.Context, u UserID) error {
 	var errs []error
 	for _, a := range b.accountsOf(u) {
 		g, err := b.agendaOf(ctx, a, 1)
 		if err == nil && !g.done() {
 			b.blocked.pause(a)
-			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You took back the leave to act for you. Your next sign-in lets the jobs go on.")
+			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
 			b.show(u)
 		}
 		if !Is(err, NotFound) { // they never had anything there
@@ -161,7 +162,7 @@ func (b *Broker) Pause(ctx context.Context, u UserID) error {
 	return firstOf(errs...)
 }
 
-// accountsOf are those that a user has at platforms in their own name.
+// accountsOf returns the accounts that a user has at platforms in their own name.
 func (b *Broker) accountsOf(u UserID) (accounts []Account) {
 	for _, backend := range b.Backends {
 		if backend.Access == AccessUser {
@@ -173,20 +174,20 @@ func (b *Broker) accountsOf(u UserID) (accounts []Account) {
 
 func (b *Broker) goOn(ctx context.Context, a Account) {
 	if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
-		b.Log.WarnContext(ctx, "account stays stopped", "account", string(a), "error", err)
+		b.Log.WarnContext(ctx, "ending the hold of an account failed", "account", string(a), "error", err)
 		return
 	}
 	b.wake(a)
 	b.show(UserID(a.Identity()))
 }
 
-// awaitsSignIn reports whether an account is stopped until its user signs in, which another process may have found out.
+// awaitsSignIn reports whether an account is held until its user signs in, which another process may have found out.
 func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 	g, err := b.agendaOf(ctx, a, 1)
 	return err == nil && g.Why == NeedsSignIn && g.Now.Before(g.Hold)
 }
 
-// blockedAccounts is what this process knows of accounts for which nothing can be asked.
+// blockedAccounts is what this process knows about accounts for which no request can be sent.
 type blockedAccounts struct {
 	mu     sync.Mutex
 	since  map[Account]block // until someone does something
@@ -200,7 +201,7 @@ type block struct {
 	noToken bool // there was no token; else the platform did not take any
 }
 
-// add notes a denial and says for how long.
+// add records a blocked account and returns for how long it is held.
 func (d *blockedAccounts) add(a Account, err error, empty bool, t Timing) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,7 +219,7 @@ func (d *blockedAccounts) add(a Account, err error, empty bool, t Timing) time.D
 	return t.SignInHold
 }
 
-// endIfSettled forgets a denial, unless it has just begun, and reports whether it did.
+// endIfSettled unblocks an account, unless it was blocked less than signInTakes ago, and reports whether it did.
 func (d *blockedAccounts) endIfSettled(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,7 +231,7 @@ func (d *blockedAccounts) endIfSettled(a Account) bool {
 	return true
 }
 
-// forget ends a denial, however lately it began.
+// forget unblocks an account, however recently it was blocked.
 func (d *blockedAccounts) forget(a Account) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -238,14 +239,14 @@ func (d *blockedAccounts) forget(a Account) {
 	delete(d.tries, a)
 }
 
-// pause notes a denial that ends as soon as the user is seen.
+// pause blocks an account until its user makes the next request.
 func (d *blockedAccounts) pause(a Account) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	set(&d.since, a, block{time.Now().Add(-signInTakes), true})
 }
 
-// tokenObtained notes that there is a token, and reports whether that ends a denial.
+// tokenObtained records that a token is available, and reports whether that unblocks the account.
 func (d *blockedAccounts) tokenObtained(a Account) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,7 +258,7 @@ func (d *blockedAccounts) tokenObtained(a Account) bool {
 	return true
 }
 
-// firstInMinute reports whether a user is seen for the first time in a minute.
+// firstInMinute reports whether this is the user's first request within a minute.
 func (d *blockedAccounts) firstInMinute(u UserID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -269,15 +270,14 @@ func (d *blockedAccounts) firstInMinute(u UserID) bool {
 	return first
 }
 
-// rows counts how often in a row something happened to accounts. What happens within [firstPoll] counts once: those were
-// under way together.
+// rows counts consecutive events for each account. Events within [firstPoll] count once, because their requests were under way together.
 type rows struct {
 	mu sync.Mutex
 	n  map[Account]int
 	at map[Account]time.Time
 }
 
-// count notes that it happens, and gives how often it had before.
+// count records an event and returns how many came before it.
 func (r *rows) count(a Account) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Restored says what an account has to wait for after its database was set back to an older state, by a restore or by a
-// failover that lost commits. The database then does not know what was submitted since.
+// Restored is what an account must wait for after its database was set back to an older state, by a restore or by a failover that lost
+// commits. The database then does not know what was submitted since.
 type Restored int
 
 const (
@@ -37,7 +37,7 @@ func (v *visit) comparesNow(ending bool) bool {
 	return v.agenda.Restored != NotRestored && !ending && v.pending == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
 }
 
-// compare compares the account with its platform's list, and lets it submit again if that could be done.
+// compare compares the account with its platform's list, and lets it submit again if that succeeded.
 func (v *visit) compare(ctx context.Context) error {
 	lister, can := v.backend.Platform.(Lister)
 	if !can || !v.backend.Platform.TwoStep() { // a list without tags tells nothing
@@ -73,7 +73,7 @@ func (v *visit) compare(ctx context.Context) error {
 	return v.broker.Store.Compared(ctx, v.account, found)
 }
 
-// withoutList lets the account go on if the operator allowed that, and else says what it waits for.
+// withoutList lets the account submit without a comparison if the operator allowed that, and otherwise stores what it waits for.
 func (v *visit) withoutList(ctx context.Context) error {
 	if v.agenda.Restored == CompareIfLists {
 		v.broker.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list", "account", string(v.account))
@@ -120,7 +120,7 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 	return all, nil
 }
 
-// recognize applies a whole listing to a restored account, and returns what runs and is not known. Conflict: a job changed
+// recognize applies a whole listing to a restored account, and returns platform jobs that run and are not known. Busy: a job changed
 // meanwhile.
 func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
 	for _, l := range listed {

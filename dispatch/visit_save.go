@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// saveAll saves what was answered, in one commit. What cannot be saved now is kept for the next turn, and its jobs stay
-// busy.
+// saveAll saves the received responses in one commit. What cannot be saved stays for the next iteration, and its jobs stay busy.
 func (v *visit) saveAll(ctx context.Context) error {
 	said := v.unsavedOutcomes()
 	for len(said) > 0 {
@@ -31,7 +30,7 @@ func (v *visit) saveAll(ctx context.Context) error {
 	return firstOf(err, v.noteStarts(ctx), v.resumeWhenFreed(ctx))
 }
 
-// resumeWhenFreed lets the account submit again when a job has ended at a platform that was full.
+// resumeWhenFreed ends the hold of an account whose platform was full when one of its jobs has ended.
 func (v *visit) resumeWhenFreed(ctx context.Context) error {
 	freed := v.freed
 	v.freed = false
@@ -41,14 +40,14 @@ func (v *visit) resumeWhenFreed(ctx context.Context) error {
 	return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 }
 
-// jobOutcomes is all that was answered about one job.
+// jobOutcomes is all outcomes about one job that are not saved yet.
 type jobOutcomes struct {
 	job      Job
 	outcomes []Outcome
 	missing  time.Time // since when the store does not know the job; zero: it does
 }
 
-// unsavedOutcomes puts the unsaved answers together by job, in the order they came.
+// unsavedOutcomes groups the unsaved outcomes by job, in the order in which they arrived.
 func (v *visit) unsavedOutcomes() (all []jobOutcomes) {
 	at := map[JobID]int{}
 	for _, f := range v.unsaved {
@@ -74,13 +73,13 @@ func (s jobOutcomes) next(now time.Time) Job {
 	return j
 }
 
-// attempt is what a Save that failed was to keep of a job: it may have been committed all the same.
+// attempt is what a failed Save was to store of a job. It may have been committed all the same.
 type attempt struct {
 	job      Job
 	outcomes int // how many are in it
 }
 
-// result is the job as it is to be saved. What was tried before is tried again unchanged.
+// result returns the job as it is to be saved. What a failed Save tried to store is tried again unchanged.
 func (v *visit) result(s jobOutcomes) Job {
 	for _, t := range v.tried[s.job.ID] {
 		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
@@ -90,7 +89,7 @@ func (v *visit) result(s jobOutcomes) Job {
 	return s.next(v.now())
 }
 
-// note remembers what was to be saved, by a Save whose end is not known.
+// note remembers what a Save of unknown outcome was to store.
 func (v *visit) note(said []jobOutcomes, jobs []Job) {
 	if v.tried == nil {
 		v.tried = map[JobID][]attempt{}
@@ -104,7 +103,7 @@ func (v *visit) note(said []jobOutcomes, jobs []Job) {
 	}
 }
 
-// unsavedOf leaves out the outcomes that a Save kept whose answer was lost: else they would count twice.
+// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome did store. Otherwise they would count twice.
 func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	kept := 0
 	for _, t := range v.tried[s.job.ID] {
@@ -115,7 +114,7 @@ func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	return s.outcomes[kept:]
 }
 
-// is reports whether the attempt made the row what it is. Owners may have changed what they write meanwhile.
+// is reports whether row is what the attempt stored. The owner's fields may have changed since.
 func (t attempt) is(row Job) bool {
 	j := t.job
 	return row.Version > j.Version && row.Phase == j.Phase && row.Turn == j.Turn && row.Attempt == j.Attempt && row.Ref == j.Ref &&
@@ -124,8 +123,8 @@ func (t attempt) is(row Job) bool {
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
 
-// save applies the answers to the jobs, and returns those whose rows have changed meanwhile, with the jobs as they are
-// now: for them next is to be asked again.
+// save applies the outcomes to the jobs and saves them. It returns those whose rows have changed meanwhile, with the current rows, so that
+// next is applied to them again.
 func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcomes, err error) {
 	jobs := make([]Job, len(said))
 	for i, s := range said {
@@ -153,8 +152,8 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 	return again, nil
 }
 
-// wakes are the accounts that a save wakes: this one where its lease may be over, since another visit may have planned it without
-// what is saved.
+// wakes returns the accounts that a save wakes: this one if its lease may be over, because another visit may have planned it without the
+// saved responses.
 func (v *visit) wakes() []Account {
 	if time.Now().Before(v.lease) {
 		return nil
@@ -162,7 +161,7 @@ func (v *visit) wakes() []Account {
 	return []Account{v.account}
 }
 
-// reload adds s to again with the job as it is now, unless there is nothing left to save of it.
+// reload adds s to again with the job's current row, unless all its outcomes are saved.
 func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
 	was, err := s.job, error(nil)
 	s.job, err = v.broker.Store.Load(ctx, was.ID)
@@ -193,7 +192,7 @@ func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome)
 	return err
 }
 
-// applyBackpressure does what a platform that turns requests away asks for: the account waits, not only the job.
+// applyBackpressure holds the account, not only the job, when its platform turns a submission away, and pauses the visit for a Retry-After.
 func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	switch {
 	case a.Unsent:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// platformRequest is a step on its way: not before at, not after deadline.
+// platformRequest is a step that is being sent: not before at, and not after deadline.
 type platformRequest struct {
 	step
 	token        Token
@@ -15,20 +15,21 @@ type platformRequest struct {
 	drift        time.Duration // see visit.leaseDrift
 }
 
-// platformResponse is a request that is over.
+// platformResponse is a request that has ended, with its outcome for each job.
 type platformResponse struct {
 	platformRequest
 	outcomes []jobOutcome
 }
 
-// slotAhead is how far away a slot may be that a visit takes: so long it has to get ready when its account has booked one.
+// slotAhead is how far in the future a request slot may lie that a visit takes. When an account has booked a slot, its visit has this long
+// to prepare.
 const slotAhead = 2 * time.Second
 
-// inTurn is how long before the slot of a reading the next is asked for: so accounts get theirs one after the other, and one
-// that is alone still loses none.
+// inTurn is how long before the slot of a status read the next slot is requested. So accounts get slots one after the other, and an account
+// that is alone loses none.
 const inTurn = 250 * time.Millisecond
 
-// steps takes the most urgent steps, as many as may be under way at once and the platform's rate allows.
+// steps takes the most urgent steps, as many as Limits.Requests and the platform's rate allow.
 func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 	var steps []platformRequest
 	if v.broker.backlog.full() {
@@ -61,7 +62,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 	return steps, nil
 }
 
-// take asks for the platform's next request slot, where it has a rate, and not again before that makes sense.
+// take requests the platform's next request slot if it has a rate limit. After a refusal it notes when to try again.
 func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Slot, error) {
 	if v.backend.Limits.Pace == 0 {
 		return Slot{Given: true}, nil
@@ -78,11 +79,10 @@ func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Slot, error
 	return s, err
 }
 
-// open reports whether a slot may be had for a class of steps.
+// open reports whether a request slot may be available for a class of steps.
 func (v *visit) open(c class) bool { return !time.Now().Before(v.noSlotBefore[c.purpose()]) }
 
-// begin commits the intents of the steps that submit, all at once, and sends all steps; none if the account is
-// another's by now.
+// begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease was lost.
 func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 	requests, err := v.foresee(ctx, requests)
 	if err != nil {
@@ -110,8 +110,8 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 	return err
 }
 
-// foresee saves, where visits of the account keep ending in crashes, that the questions of requests brought nothing, before they are
-// asked. So the next process does not begin with the question that ended this one. The answers replace that.
+// foresee records, for an account whose visits keep ending in crashes, that the requests failed, before they are sent. If one of them
+// crashes the process, the next process does not start with it. The responses replace that record.
 func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]platformRequest, error) {
 	if !v.careful {
 		return requests, nil
@@ -146,7 +146,7 @@ func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]plat
 	return kept, failed
 }
 
-// byID gives jobs by their ids.
+// byID returns jobs by their ids.
 func byID(jobs []Job) map[JobID]Job {
 	m := make(map[JobID]Job, len(jobs))
 	for _, j := range jobs {
@@ -155,7 +155,8 @@ func byID(jobs []Job) map[JobID]Job {
 	return m
 }
 
-// stillAsked gives those of a request's jobs that were saved, as they are now. The others changed meanwhile, and are looked at again.
+// stillAsked returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile and are handled in a
+// later iteration.
 func (v *visit) stillAsked(jobs []Job, is map[JobID]Job) (kept []Job) {
 	for _, j := range jobs {
 		if now, saved := is[j.ID]; saved {
@@ -188,8 +189,8 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	return byID(jobs), nil
 }
 
-// triable is since when a job could have been submitted if there had been a slot: since it was due, and since its platform last had the
-// account wait.
+// triable returns since when a job could have been submitted if there had been a slot: since it was due, and since its platform last held
+// the account.
 func (v *visit) triable(j Job) time.Time {
 	if v.agenda.Why == NotTaken || v.agenda.Why == Unreachable {
 		return later(j.Due, v.agenda.Hold)
@@ -197,13 +198,14 @@ func (v *visit) triable(j Job) time.Time {
 	return j.Due
 }
 
-// deadline of a request: it is over before a stored send deadline that was committed before, and before the lease.
+// deadline returns the deadline of a request that starts now. It lies before the send deadline that was committed with the intent, and
+// before the end of the lease.
 func (v *visit) deadline() time.Time {
 	return v.lease.Add(-v.backend.Limits.Lease() + v.backend.Limits.Send)
 }
 
-// send carries out a step. Once begun it runs to its answer or its deadline, whoever wants to stop: to break off a
-// submit is to not know. A process that was asleep past the deadline sends nothing.
+// send sends the request of a step. A request that was started runs to its response or its deadline even if the process stops, because the
+// outcome of an interrupted submission is unknown. If the process was suspended past the deadline, nothing is sent.
 func (v *visit) send(ctx context.Context, f platformRequest) {
 	time.Sleep(time.Until(f.at))
 	ctx, cancel := context.WithDeadline(ctx, f.deadline)
@@ -215,7 +217,7 @@ func (v *visit) send(ctx context.Context, f platformRequest) {
 	v.responses <- platformResponse{f, v.perform(ctx, f.token, f.step)}
 }
 
-// drift is how far the wall clock went ahead of the monotonic clock since the visit began. On Linux the monotonic clock stops
+// drift returns how far the wall clock has advanced beyond the monotonic clock since the visit began. On Linux the monotonic clock stops
 // while the machine is suspended.
 func (v *visit) drift() time.Duration {
 	wall := time.Now

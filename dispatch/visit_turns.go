@@ -1,6 +1,6 @@
 package dispatch
 
-// class is how urgent a step is: the lower, the more.
+// class is how urgent a step is: classes in order of urgency, most urgent first.
 type class int
 
 const (
@@ -12,7 +12,7 @@ const (
 	classCount
 )
 
-// purpose is what a step of the class wants a slot for.
+// purpose returns what a step of the class needs a request slot for.
 func (c class) purpose() Purpose {
 	if c == classAwaited || c == classPoll {
 		return Reading
@@ -22,14 +22,14 @@ func (c class) purpose() Purpose {
 
 const patience = 4 // turns a class is passed over before it is owed one
 
-// stepQueue says whose turn it is. A class that was passed over four times goes first, the most urgent such class before the
-// others; so none waits longer than patience + classes - 2 turns.
+// stepQueue chooses the next step. A class that was passed over four times goes first, the most urgent such class before the others, so
+// that none waits longer than patience + classCount - 2 steps.
 type stepQueue struct {
 	due    [classCount][]Job
 	passed [classCount]int
 }
 
-// take removes and returns the job whose turn it is, of the classes that are open.
+// take removes and returns the next job, of the classes that are open.
 func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
 	c := t.owed(open)
 	if c == classCount {

@@ -125,7 +125,7 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 func closedVault(t *testing.T, environ []string) {
 	t.Helper()
 	p := startProgram(t, environ...)
-	for _, text := range []string{"stored permissions cannot be decrypted", `"msg":"account stopped"`} {
+	for _, text := range []string{"stored permissions cannot be decrypted", `"msg":"account held"`} {
 		select {
 		case <-p.Log.Shows(text):
 		case <-time.After(20 * time.Second):
