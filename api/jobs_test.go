@@ -377,3 +377,20 @@ func TestRequest_OptionsOfTheBroker(t *testing.T) {
 		}
 	}
 }
+
+// What the broker itself says of a job is not put into the platform's mouth.
+func TestAttention_QuotesOnlyPlatforms(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	defer h.Close()
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	for why, notice := range map[dispatch.Attention]string{
+		dispatch.NeedsOperator: dispatch.RestoredNotice, dispatch.NoPlatform: "The platform of this job is not configured any more.",
+	} {
+		w.set(1, func(r *dispatch.Record) { r.Attention, r.Notice = why, notice })
+		got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
+		if got == nil || got.Code != string(why) || strings.Contains(got.Message, "The platform says") || strings.Contains(got.Message, "credentials") {
+			t.Errorf("%s: %+v", why, got)
+		}
+	}
+}

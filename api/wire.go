@@ -216,8 +216,9 @@ func (a *api) attention(j dispatch.Job) *JobAttention {
 	case j.Notice == "":
 	case j.Attention == dispatch.ApplicationUnreachable:
 		shown.Message += " " + j.Notice
-	case j.Attention == dispatch.SetAside: // it was submitted
+	case j.Attention == dispatch.SetAside, j.Notice == dispatch.RestoredNotice: // it was submitted; or the platform was not asked
 		shown.Message = j.Notice
+	case j.Attention == dispatch.NoPlatform: // the notice says the same
 	default:
 		shown.Message += " The platform says: " + j.Notice
 	}

@@ -27,10 +27,9 @@ type Unrecognized struct {
 	Found   time.Time // a store sets it
 }
 
-const (
-	restoredText = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
-		"is submitted until the operator allows it."
-)
+// RestoredNotice is the Job.Notice of what waits because its platform cannot be compared after a restore. These are the broker's words.
+const RestoredNotice = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
+	"is submitted until the operator allows it."
 
 // comparesNow reports whether the account is to be compared with its platform's list, and nothing hinders that.
 func (v *visit) comparesNow(ending bool) bool {
@@ -80,7 +79,7 @@ func (v *visit) withoutList(ctx context.Context) error {
 		return v.broker.Store.Compared(ctx, v.account, nil)
 	}
 	v.broker.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
-	return v.broker.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, restoredText)
+	return v.broker.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, RestoredNotice)
 }
 
 // listAll lists the account's jobs below the platform's endpoint and below every other base that its jobs have.

@@ -111,6 +111,16 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 	return false, err
 }
 
+// LastServed returns when a process last stored that it serves a platform, and how long ago that is. Zero: none ever did.
+func (s *Store) LastServed(ctx context.Context) (last time.Time, ago time.Duration, err error) {
+	err = s.in(ctx, s.visit, "LastServed", func(q tx, now int64) error {
+		seen, err := q.LastServed(ctx)
+		last, ago = at(seen), time.Duration(now-seen)*time.Microsecond
+		return err
+	})
+	return last, ago, err
+}
+
 // Serve stores that a process serves the platforms.
 func (s *Store) Serve(ctx context.Context, platforms []string) error {
 	return s.in(ctx, s.visit, "Serve", func(q tx, now int64) error {

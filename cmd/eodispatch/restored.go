@@ -14,7 +14,7 @@ type restoredCommand struct {
 	WithoutListing bool `help:"Also submit to platforms that cannot list their jobs. Jobs that waited when the backup was made may then run twice there."`
 }
 
-// Run marks the database as restored. No broker may run meanwhile; on SQLite this is enforced.
+// Run marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that it has in memory.
 func (r *restoredCommand) Run(c console) error {
 	settings, err := r.load(c)
 	if err != nil {
@@ -27,6 +27,11 @@ func (r *restoredCommand) Run(c console) error {
 		return err
 	}
 	defer kept.Close()
+	if many(settings.Database.Reveal()) {
+		if err := unattended(ctx, c.out, kept.LastServed); err != nil {
+			return err
+		}
+	}
 	mark := dispatch.CompareFirst
 	if r.WithoutListing {
 		mark = dispatch.CompareIfLists

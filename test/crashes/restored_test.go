@@ -90,7 +90,7 @@ func workPastABackup(t *testing.T, b backup) {
 	later.Close()
 
 	b.putBack()
-	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit nothing") {
+	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit no jobs") {
 		t.Fatalf("restored said: %s", said)
 	}
 	p = launch(t, released, more)
