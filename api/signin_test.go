@@ -52,11 +52,11 @@ func (d *fakeSignIns) Invited(text string) (dispatch.UserID, error) {
 
 // lobby returns an API with pages, and the users whose access changed.
 func lobby(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.UserID) {
-	w, d, mended := newWorld(), &fakeSignIns{}, &[]dispatch.UserID{}
+	w, d, changed := newWorld(), &fakeSignIns{}, &[]dispatch.UserID{}
 	c := w.config()
 	c.PublicURL, c.SignIns, c.Away = publicURL, d, true
-	c.OnAccessChanged = func(_ context.Context, u dispatch.UserID) { *mended = append(*mended, u) }
-	return w, d, New(c), mended
+	c.OnAccessChanged = func(_ context.Context, u dispatch.UserID) { *changed = append(*changed, u) }
+	return w, d, New(c), changed
 }
 
 // browse sends the request of a browser whose user opened an address, without a token.
@@ -141,13 +141,13 @@ func TestLink_SendsToTheProvider(t *testing.T) {
 }
 
 func TestSignedIn_ShowsTheOutcome(t *testing.T) {
-	_, d, h, mended := lobby("https://dispatch.example.org")
+	_, d, h, changed := lobby("https://dispatch.example.org")
 	memo := &http.Cookie{Name: "__Host-eodispatch-sign-in", Value: "memo"}
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}, User: anna, Name: "<b>Anna</b>"}
 	a := browse(h, "/signed-in?code=canary-code&state=s", memo)
 	shows(t, a, 200, "Your account at cdse is linked", "You are signed in as &lt;b&gt;Anna&lt;/b&gt;", "/away?for=for-")
-	if d.brought != "memo" || d.query.Get("code") != "canary-code" || len(*mended) != 1 || (*mended)[0] != anna {
-		t.Errorf("brought %s %v, mended %v", d.brought.Reveal(), d.query, *mended)
+	if d.brought != "memo" || d.query.Get("code") != "canary-code" || len(*changed) != 1 || (*changed)[0] != anna {
+		t.Errorf("brought %s %v, changed %v", d.brought.Reveal(), d.query, *changed)
 	}
 	if c := a.Result().Cookies(); len(c) != 1 || c[0].MaxAge >= 0 || c[0].Value != "" {
 		t.Errorf("the memo stays: %v", c)
@@ -155,7 +155,7 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Away: true}, User: anna, Name: "Anna"}
 	shows(t, browse(h, "/signed-in", memo), 200, "Your jobs keep running after you sign out")
 
-	*mended = nil
+	*changed = nil
 	browse(h, "/signed-in", &http.Cookie{Name: "eodispatch-sign-in", Value: "another page's"})
 	if d.brought != "" {
 		t.Error("a cookie that another may have set is taken")
@@ -175,15 +175,15 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText, ""},
 		{identity.Arrival{}, context.Canceled, 500, internalText, ""},
 	} {
-		*mended = nil
+		*changed = nil
 		d.arrived, d.fail = row.arrived, row.err
 		a := browse(h, "/signed-in", memo)
 		shows(t, a, row.status, row.text, "Reference: ")
 		if link := `href="` + row.again + `">Try again`; strings.Contains(a.Body.String(), "Try again") != (row.again != "") || !strings.Contains(a.Body.String(), link) && row.again != "" {
 			t.Errorf("%v: %s", row.err, a.Body)
 		}
-		if len(*mended) != 0 {
-			t.Errorf("%v: mended %v", row.err, *mended)
+		if len(*changed) != 0 {
+			t.Errorf("%v: changed %v", row.err, *changed)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestVault_PostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
 	w := startWorld(t)
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+postgres.Database(t))
 	code, printed := try(t, environ, "serve")
-	if code != exitUsage || !strings.Contains(printed, "vault.keys: is missing: access: user on PostgreSQL needs it") {
+	if code != exitUsage || !strings.Contains(printed, "vault.keys: is missing: access: user on PostgreSQL needs a key") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 }
