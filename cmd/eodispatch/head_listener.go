@@ -128,12 +128,15 @@ func (b *begunConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// wholeHead reports whether the head of a request in plain text has ended.
+const handshake = 22 // the first byte of a record of TLS with which a client begins
+
+// wholeHead reports whether the head of a request in plain text has ended. The server answers clients that speak TLS at once.
 func wholeHead(begun []byte) bool {
-	return bytes.Contains(begun, []byte("\r\n\r\n")) || bytes.Contains(begun, []byte("\n\n"))
+	return len(begun) > 0 && begun[0] == handshake || bytes.Contains(begun, []byte("\r\n\r\n")) || bytes.Contains(begun, []byte("\n\n"))
 }
 
 // wholeRecord reports whether the first record of TLS is whole: a type, a version, the length of the rest in two bytes, the rest.
+// The server answers clients that speak plain text at once.
 func wholeRecord(begun []byte) bool {
-	return len(begun) >= 5 && len(begun)-5 >= int(begun[3])<<8+int(begun[4])
+	return len(begun) > 0 && begun[0] != handshake || len(begun) >= 5 && len(begun)-5 >= int(begun[3])<<8+int(begun[4])
 }

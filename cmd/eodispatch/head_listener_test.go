@@ -35,10 +35,12 @@ func TestHeadListener_GivesWholeHeads(t *testing.T) {
 		whole func([]byte) bool
 		sent  []string // the last one completes it
 	}{
-		"plain text":      {wholeHead, []string{"GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n\r\nbody"}},
-		"bare line feeds": {wholeHead, []string{"GET / HTTP/1.1\nHost: a\n", "\n"}},
-		"a long head":     {wholeHead, []string{"GET / HTTP/1.1\r\n", "X: " + strings.Repeat("y", firstHead)}},
-		"TLS":             {wholeRecord, []string{record[:4], record[4:7], record[7:]}},
+		"plain text":                       {wholeHead, []string{"GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n\r\nbody"}},
+		"bare line feeds":                  {wholeHead, []string{"GET / HTTP/1.1\nHost: a\n", "\n"}},
+		"a long head":                      {wholeHead, []string{"GET / HTTP/1.1\r\n", "X: " + strings.Repeat("y", firstHead)}},
+		"TLS where plain text is expected": {wholeHead, []string{record}},
+		"plain text where TLS is expected": {wholeRecord, []string{"GET / HTTP/1.1\r\n"}},
+		"TLS":                              {wholeRecord, []string{record[:4], record[4:7], record[7:]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
