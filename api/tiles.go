@@ -32,9 +32,21 @@ func (Area) Schema(huma.Registry) *huma.Schema {
 
 // TileRequest is an area to split into tiles.
 type TileRequest struct {
-	AOI  Area   `json:"aoi"`
-	Grid string `json:"grid" enum:"20x20km,250x250km" doc:"Name of a grid of GET /grids"`
-	Clip *bool  `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
+	AOI  Area     `json:"aoi"`
+	Grid GridName `json:"grid" doc:"Name of a grid of GET /grids"`
+	Clip *bool    `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
+}
+
+// GridName is the name of one of [grid.All].
+type GridName string
+
+// Schema implements [huma.SchemaProvider].
+func (GridName) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for g := range grid.All() {
+		s.Enum = append(s.Enum, g.Name)
+	}
+	return s
 }
 
 // GeometryCollection is the tiles of an area (RFC 7946, section 3.1.8).

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,15 +114,27 @@ func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 	})
 }
 
-func TestGrids(t *testing.T) {
+func TestGrids_AreDescribed(t *testing.T) {
 	got := decode[[]Grid](t, ask(New(newWorld().config()), "GET", "/grids", "", "Authorization", ""), 200)
 	for i, g := range got {
 		if known, ok := grid.Named(g.Name); !ok || known.Cells() != g.Cells || g.Description == "" {
 			t.Errorf("%d: %+v", i, g)
 		}
 	}
-	if len(got) != 2 {
-		t.Errorf("%d grids", len(got))
+	if all := len(slices.Collect(grid.All())); len(got) != all {
+		t.Errorf("%d grids, want %d", len(got), all)
+	}
+	document := decode[struct {
+		Components struct {
+			Schemas map[string]struct{ Enum []string }
+		}
+	}](t, ask(New(newWorld().config()), "GET", "/openapi.json", "", "Authorization", ""), 200)
+	var names []string
+	for _, g := range got {
+		names = append(names, g.Name)
+	}
+	if described := document.Components.Schemas["GridName"].Enum; !slices.Equal(described, names) {
+		t.Errorf("the document describes the grids %v, and there are %v", described, names)
 	}
 }
 

@@ -52,6 +52,8 @@ const (
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
 // Holds reports whether a job in phase p takes one of its account's slots: from the intent to create until it has ended.
+// The same rule stands in CountHeld (store/query.sql) and in the store in memory (test/conformance/memagenda.go);
+// test/conformance/slots.go compares them. Limits.free decides whether a further job may begin.
 func (p Phase) Holds() bool { return p != Waiting && p != Ended }
 
 // FreesSlot reports whether the slot of j counts as free where the operator chose to free the slots of jobs that are stalled: it has
