@@ -19,9 +19,9 @@ func (s elsewhere) Refused(context.Context, dispatch.UserID, dispatch.JobID) (di
 	return dispatch.Record{}, s.says
 }
 
-// TestAnAcceptedJobIsAnsweredAsCommitted: the row that was written is not found, or cannot be read, right after the commit. The
+// TestAccept_ReturnsTheJobAsCommitted: the row that was written is not found, or cannot be read, right after the commit. The
 // job is accepted, and the answer says so.
-func TestAnAcceptedJobIsAnsweredAsCommitted(t *testing.T) {
+func TestAccept_ReturnsTheJobAsCommitted(t *testing.T) {
 	for _, kind := range []dispatch.Kind{dispatch.NotFound, dispatch.Unavailable} {
 		synctest.Test(t, func(t *testing.T) {
 			kept := conformance.NewMemStore(skewed(0))

@@ -11,7 +11,7 @@ import (
 // In these tests, as in all that use with, time is that of testing/synctest.
 
 // Waiting jobs wait for their user for two weeks, and then say so; what runs goes on with its last status.
-func TestAUserWhoDoesNotComeBack(t *testing.T) {
+func TestGiveUp_UserDoesNotSignIn(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		runs := h.accept(t)
@@ -37,7 +37,7 @@ func TestAUserWhoDoesNotComeBack(t *testing.T) {
 
 // What was created for such a user and never started is given up likewise; what lies at the platform is removed when they come
 // back after all.
-func TestAUserWhoDoesNotComeBackToStart(t *testing.T) {
+func TestGiveUp_UserDoesNotSignInToStart(t *testing.T) {
 	p := &script{}
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 		if s.Ref != (dispatch.Ref{}) {
@@ -70,7 +70,7 @@ func TestAUserWhoDoesNotComeBackToStart(t *testing.T) {
 }
 
 // What a user mends by a page of ours counts at once, though a request of theirs so soon would not.
-func TestMended(t *testing.T) {
+func TestAccessChanged_ResumesJobs(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {
 		h.purse.set(failure(dispatch.SignInRequired))
 		h.SignedIn(t.Context(), "ann")
@@ -90,8 +90,8 @@ func TestMended(t *testing.T) {
 	})
 }
 
-// TestPause stops what waits until the user is seen again, and nothing of others.
-func TestPause(t *testing.T) {
+// TestPause_HoldsJobsUntilSignIn stops what waits until the user is seen again, and nothing of others.
+func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		if err := h.Pause(t.Context(), "ann"); err != nil { // nothing is live
@@ -113,7 +113,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-func TestADaysLimit(t *testing.T) {
+func TestAccept_DailyQuota(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		h.UserDaily = 2
 		h.accept(t)
@@ -137,8 +137,8 @@ func TestADaysLimit(t *testing.T) {
 	})
 }
 
-// TestAudit has one line for each submit and each cancel, with who did it.
-func TestAudit(t *testing.T) {
+// TestAudit_LogsWhoRequestedWhat has one line for each submit and each cancel, with who did it.
+func TestAudit_LogsWhoRequestedWhat(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		r := h.accept(t)
 		if err := h.Delete(t.Context(), "ann", r.ID); err != nil {

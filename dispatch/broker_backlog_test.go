@@ -93,7 +93,7 @@ func withFaulty(t *testing.T, p dispatch.Platform, test func(*testing.T, *house,
 }
 
 // A report of failure whose save was committed, though its answer was lost, is one report however often it is saved again.
-func TestOneReportOfFailureIsNotTwo(t *testing.T) {
+func TestSave_OneReportOfFailureCountsOnce(t *testing.T) {
 	var fails atomic.Bool
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
 		if fails.CompareAndSwap(true, false) {
@@ -127,7 +127,7 @@ func TestOneReportOfFailureIsNotTwo(t *testing.T) {
 }
 
 // A look that did not find the job counts once, though its save had to be repeated.
-func TestALookIsCountedOnce(t *testing.T) {
+func TestSave_ACheckCountsOnce(t *testing.T) {
 	var lost atomic.Bool
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
 		if lost.Load() {
@@ -157,7 +157,7 @@ func TestALookIsCountedOnce(t *testing.T) {
 }
 
 // A replica of the database that lags behind does not know a job for a while. The identifier that the platform gave is kept.
-func TestAnAnswerOutlivesANotFound(t *testing.T) {
+func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 	for _, absent := range []time.Duration{time.Second, 10 * time.Minute} {
 		var at atomic.Int64
 		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
@@ -186,7 +186,7 @@ func TestAnAnswerOutlivesANotFound(t *testing.T) {
 
 // A request that cannot be read from the database says nothing about the platform: its account is not held, and nobody is told that
 // it does not answer.
-func TestTheDatabaseIsNotThePlatform(t *testing.T) {
+func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
 		f.set(func() { f.request = func() error { return failure(dispatch.Unavailable) } })
@@ -208,7 +208,7 @@ func TestTheDatabaseIsNotThePlatform(t *testing.T) {
 }
 
 // A token that cannot be got because the vault is in a database that does not answer says nothing about the platform or its user's sign-in.
-func TestAVaultThatIsAwayIsNotThePlatform(t *testing.T) {
+func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		h.purse.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.", Database: true})
@@ -231,7 +231,7 @@ func TestAVaultThatIsAwayIsNotThePlatform(t *testing.T) {
 
 // A database that can be read and not written gives what it keeps: the statuses are as of the time that is told with them. The platform is
 // not said to be silent for that. A database that does not answer at all is an error at once, and not after one wait more.
-func TestKeptStatusesAreReadThoughNothingCanBeWritten(t *testing.T) {
+func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 	withFaulty(t, &script{}, func(t *testing.T, h *house, f *faulty) {
 		r := h.accept(t)
 		time.Sleep(time.Minute)
@@ -269,7 +269,7 @@ func TestKeptStatusesAreReadThoughNothingCanBeWritten(t *testing.T) {
 
 // What is saved without a lease wakes its account in the same commit, so that the visit which has the account looks even if this
 // process ends right after: here no other wake gets through.
-func TestALateSaveWakesInItsCommit(t *testing.T) {
+func TestBacklog_LateSaveWakesInItsCommit(t *testing.T) {
 	for name, late := range map[string]time.Duration{"from the backlog": 5 * time.Minute, "by a frozen visit": 0} {
 		var wakes []dispatch.Account
 		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
@@ -309,7 +309,7 @@ func (asleep) Wake(context.Context, dispatch.Account) error { return failure(dis
 
 // A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number is
 // logged, and politely stopping waits for them.
-func TestUnsavedResponsesAreKept(t *testing.T) {
+func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
 		f.set(func() {
@@ -333,7 +333,7 @@ func TestUnsavedResponsesAreKept(t *testing.T) {
 
 // A response whose job was deleted and forgotten while the response could not be saved does not hold up the end of the process, and is
 // logged with its ref. What can be saved is saved at once then, without a pause.
-func TestAResponseWithoutItsJobHoldsUpNoEnd(t *testing.T) {
+func TestBacklog_ResponseWithoutItsJobDelaysNoEnd(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
 		f.set(func() {

@@ -31,8 +31,8 @@ func (s *silent) Logs(ctx context.Context, _ dispatch.Token, r dispatch.Ref) ([]
 	return nil, nil
 }
 
-// TestOneUsersCallsHoldUpNoOther: a user whose logs, results and descriptions never come has half of a platform's slots for them.
-func TestOneUsersCallsHoldUpNoOther(t *testing.T) {
+// TestCalls_OneUserDoesNotDelayOthers: a user whose logs, results and descriptions never come has half of a platform's slots for them.
+func TestCalls_OneUserDoesNotDelayOthers(t *testing.T) {
 	with(t, dispatch.AccessShared, &silent{}, func(t *testing.T, h *house) {
 		ids := map[dispatch.UserID]dispatch.JobID{}
 		for _, u := range []dispatch.UserID{"ann", "bob"} {

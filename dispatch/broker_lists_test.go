@@ -11,7 +11,7 @@ import (
 
 // A list of several parts is read to its end and in order, and says the same of its jobs as a single part does: the platform of a
 // job that was not answered for is only slow if it told of another job, which may stand in another part.
-func TestListsAreReadInParts(t *testing.T) {
+func TestLists_AreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 600
 		h := open(conformance.NewMemStore(skewed(0)), backend("a", dispatch.AccessShared, &script{}))

@@ -74,7 +74,7 @@ func (h *house) fill(t *testing.T, name string, n int) {
 }
 
 // What was last heard of a platform, and why an account is held, says what a user can expect of it; it is not asked for that.
-func TestPlatformsStandAsTheyWereHeard(t *testing.T) {
+func TestPlatforms_StateFollowsResponses(t *testing.T) {
 	p, silent := &register{}, &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		h.Backends = append(h.Backends, backend("b", dispatch.AccessShared, silent))
@@ -144,7 +144,7 @@ func (c *census) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line
 }
 
 // However many look, it is counted once in two seconds who waits, and at once when more was submitted.
-func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
+func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, &script{})
 		b.Limits.Jobs = 1
@@ -180,7 +180,7 @@ func TestManyWhoLookHaveTheQueueCountedOnce(t *testing.T) {
 const noteEvery = 10 * time.Second
 
 // However many look at however many jobs, the platform is asked once: one listing, nothing else.
-func TestManyWhoLookCostOneListing(t *testing.T) {
+func TestFreshen_ManyReadersCostOneListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &register{}
 		b := backend("a", dispatch.AccessShared, p)
@@ -214,7 +214,7 @@ func TestManyWhoLookCostOneListing(t *testing.T) {
 }
 
 // A platform that is dead holds up no list for long, and its jobs alone say why they are old.
-func TestADeadPlatformHoldsUpNoList(t *testing.T) {
+func TestFreshen_DeadPlatformDelaysNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive, dead := &register{}, &register{}
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive), backend("b", dispatch.AccessShared, dead))
@@ -252,7 +252,7 @@ func TestADeadPlatformHoldsUpNoList(t *testing.T) {
 }
 
 // Who watches hears of each change that its owner sees, once it can be read, and of no other's.
-func TestWatchersHearOfChanges(t *testing.T) {
+func TestWatch_SignalsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &register{}
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
@@ -305,7 +305,7 @@ func TestWatchersHearOfChanges(t *testing.T) {
 }
 
 // Each job that was given a time and takes longer is canceled at the platform, and says why; one without runs on.
-func TestWhatTakesTooLongIsCanceled(t *testing.T) {
+func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		free := h.accept(t)
@@ -337,7 +337,7 @@ func TestWhatTakesTooLongIsCanceled(t *testing.T) {
 }
 
 // What has finished in time is finished, though nobody looked before the time was over; the last look comes before a cancel.
-func TestWhatFinishedInTimeIsNotCanceled(t *testing.T) {
+func TestMaxDuration_FinishedJobIsNotCanceled(t *testing.T) {
 	var end time.Time
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
 		if time.Now().Before(end) {

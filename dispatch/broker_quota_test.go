@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestAQuotaOfASharedAccount is each user's own, and counts jobs there alone.
-func TestAQuotaOfASharedAccount(t *testing.T) {
+// TestQuota_OfASharedAccount is each user's own, and counts jobs there alone.
+func TestQuota_OfASharedAccount(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		h.Backends[0].Quota = dispatch.Quota{Live: 2, Daily: 3}
 		h.accept(t)
@@ -42,8 +42,8 @@ func TestAQuotaOfASharedAccount(t *testing.T) {
 	})
 }
 
-// TestWhoIsNotEntitledRunsNothing, and may still look at and cancel what they have.
-func TestWhoIsNotEntitledRunsNothing(t *testing.T) {
+// TestQuota_NotEntitledUserRunsNothing, and may still look at and cancel what they have.
+func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		entitled := true
 		h.Backends[0].Entitled = func(context.Context) bool { return entitled }
@@ -75,8 +75,8 @@ func TestWhoIsNotEntitledRunsNothing(t *testing.T) {
 	})
 }
 
-// TestAUserHasALimitOfBytes, of single jobs and tasks together. What has ended counts no more.
-func TestAUserHasALimitOfBytes(t *testing.T) {
+// TestQuota_Bytes, of single jobs and tasks together. What has ended counts no more.
+func TestQuota_Bytes(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		h.UserBytes = 2000
 		large := request("a")
@@ -110,7 +110,7 @@ func TestAUserHasALimitOfBytes(t *testing.T) {
 	})
 }
 
-func TestQuotasAdmit(t *testing.T) {
+func TestQuota_Admit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		some := rapid.IntRange(0, 9)
 		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily"), Bytes: int64(some.Draw(r, "bytes"))}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestHowLongLinksHold(t *testing.T) {
+func TestLinksHold_EachKindOfSignature(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	in := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	const asset = `{"assets":{"a":{"href":%q}}}`
@@ -39,7 +39,7 @@ func TestHowLongLinksHold(t *testing.T) {
 }
 
 // What is kept is bounded: what was used last stays.
-func TestKeptCollectionsAreBounded(t *testing.T) {
+func TestResultsCache_IsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keptCollections
 		large := []byte(`{"x":"` + strings.Repeat("x", keptResults/4) + `"}`)

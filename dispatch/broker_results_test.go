@@ -112,7 +112,7 @@ func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.Mark, n in
 }
 
 // Who follows the pages sees each result once, also those of jobs that finish meanwhile.
-func TestResultsOfATask(t *testing.T) {
+func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 	p := newPress()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.acceptTask(t, "5", "2", "4", "1", "3")
@@ -149,7 +149,7 @@ func TestResultsOfATask(t *testing.T) {
 
 // While the links hold that a platform gave, it is not asked again; then once for each job. One job's results are read anew
 // whenever they are asked for.
-func TestLinksThatHoldAreKept(t *testing.T) {
+func TestTaskResults_ValidLinksAreCached(t *testing.T) {
 	p := newPress()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.acceptTask(t, "1", "2")
@@ -184,7 +184,7 @@ func TestLinksThatHoldAreKept(t *testing.T) {
 
 // What may be had later fails the page, so that nobody takes a part for the whole, and what was read is kept. What will not
 // be had at all is told of its job.
-func TestResultsThatCannotBeHad(t *testing.T) {
+func TestTaskResults_UnavailableResults(t *testing.T) {
 	p := newPress()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.acceptTask(t, "1", "2", "3")
@@ -212,7 +212,7 @@ func TestResultsThatCannotBeHad(t *testing.T) {
 }
 
 // An outline reads what is not known, a hundred at most, and later nothing, even when the links have ended.
-func TestOutlineOfResults(t *testing.T) {
+func TestTaskOutline_ReadsAHundred(t *testing.T) {
 	p := newPress()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		var values []string
@@ -247,7 +247,7 @@ func TestOutlineOfResults(t *testing.T) {
 
 // A job that has ended has results, also for who asks for nothing but these, and so has its task. A platform that gives
 // them some seconds later is waited for; if they come later still, the answer says so.
-func TestResultsAreThereWithTheEnd(t *testing.T) {
+func TestResults_AvailableWithTheEnd(t *testing.T) {
 	for _, late := range []time.Duration{0, 3 * time.Second, 10 * time.Minute, 2 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			end := time.Now().Add(10*time.Minute + 700*time.Millisecond)

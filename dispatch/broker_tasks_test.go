@@ -43,7 +43,7 @@ func (h *house) standing(t *testing.T, id dispatch.TaskID) dispatch.TaskRecord {
 	return r
 }
 
-func TestATaskDrains(t *testing.T) {
+func TestAcceptTask_TaskDrains(t *testing.T) {
 	var running, most atomic.Int32
 	var mu sync.Mutex
 	ends, seen := map[dispatch.Ref]time.Time{}, []string{}
@@ -102,7 +102,7 @@ func (p *refs) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (disp
 }
 
 // A task that is deleted while a request about it is on its way: what the platform took is canceled, the rest never sent.
-func TestATaskIsDeletedWhileItIsSubmitted(t *testing.T) {
+func TestDeleteTask_WhileItIsSubmitted(t *testing.T) {
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 		time.Sleep(10 * time.Second)
 		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
@@ -131,7 +131,7 @@ func TestATaskIsDeletedWhileItIsSubmitted(t *testing.T) {
 }
 
 // Only what failed is tried again, also while the rest goes on; and doing it twice does it once.
-func TestATaskIsRetriedWhileItRuns(t *testing.T) {
+func TestRetryTask_WhileItRuns(t *testing.T) {
 	var heal atomic.Bool
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 		if !heal.Load() && s.Title == "t - Processing Job 2" {
@@ -169,7 +169,7 @@ func TestATaskIsRetriedWhileItRuns(t *testing.T) {
 	})
 }
 
-func TestAUserHasALimit(t *testing.T) {
+func TestAccept_UserQuota(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		h.UserJobs = 5
 		k := dispatch.Key{Text: "k", Fingerprint: "f"}
@@ -205,7 +205,7 @@ func TestAUserHasALimit(t *testing.T) {
 }
 
 // A platform that turns everything away is asked ever more rarely, and after a day each job says that it was given up.
-func TestAPlatformThatTurnsEverythingAway(t *testing.T) {
+func TestVisit_PlatformTurnsEverythingAway(t *testing.T) {
 	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
 		return dispatch.Step{}, failure(dispatch.Busy)
 	}}
@@ -230,7 +230,7 @@ func TestAPlatformThatTurnsEverythingAway(t *testing.T) {
 }
 
 // What waits because the account's other jobs take the platform's slots is never given up, and goes on when one of them ends.
-func TestAFullPlatformIsNoFailure(t *testing.T) {
+func TestVisit_FullPlatformIsNoFailure(t *testing.T) {
 	const runs = 30 * time.Hour // longer than what is turned away is tried for
 	var mu sync.Mutex
 	ends := map[dispatch.Ref]time.Time{}

@@ -169,7 +169,7 @@ func wantKind(t *testing.T, err error, k dispatch.Kind) {
 	}
 }
 
-func TestAcceptTellsThePlatformsWord(t *testing.T) {
+func TestAccept_ReturnsThePlatformsResponse(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		r := request("a")
 		r.Parameters = nil
@@ -186,7 +186,7 @@ func TestAcceptTellsThePlatformsWord(t *testing.T) {
 }
 
 // What is refused for good is an error, once and whenever it is repeated, and is seen no more.
-func TestARefusedRequestIsAnError(t *testing.T) {
+func TestAccept_RefusedRequestIsAnError(t *testing.T) {
 	for refusal, want := range map[dispatch.Kind]dispatch.Kind{dispatch.Invalid: dispatch.Invalid, dispatch.NotFound: dispatch.Invalid,
 		dispatch.Forbidden: dispatch.Forbidden, dispatch.Unsupported: dispatch.Unsupported} {
 		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
@@ -206,7 +206,7 @@ func TestARefusedRequestIsAnError(t *testing.T) {
 	}
 }
 
-func TestAKeyIsForOneRequest(t *testing.T) {
+func TestAccept_KeyIsForOneRequest(t *testing.T) {
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 		time.Sleep(3 * time.Second)
 		return dispatch.Step{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
@@ -235,7 +235,7 @@ func TestAKeyIsForOneRequest(t *testing.T) {
 	})
 }
 
-func TestASlowPlatformDoesNotHoldUpWhoAsks(t *testing.T) {
+func TestRead_DoesNotWaitForASlowPlatform(t *testing.T) {
 	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 		time.Sleep(25 * time.Second)
 		return dispatch.Step{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
@@ -253,7 +253,7 @@ func TestASlowPlatformDoesNotHoldUpWhoAsks(t *testing.T) {
 	})
 }
 
-func TestAListIsFreshAndNeverFails(t *testing.T) {
+func TestFreshen_ListIsFreshAndNeverFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		good, bad := &script{}, &script{status: func(dispatch.Token) (dispatch.Report, error) {
@@ -332,7 +332,7 @@ func TestResults(t *testing.T) {
 	})
 }
 
-func TestAnswersThatAreResultsAreKept(t *testing.T) {
+func TestResults_KeptFromTheSubmission(t *testing.T) {
 	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
 		return dispatch.Step{Result: []byte(`{"id":"here"}`)}, nil
 	}}
@@ -348,7 +348,7 @@ func TestAnswersThatAreResultsAreKept(t *testing.T) {
 	})
 }
 
-func TestWhatAPlatformCannot(t *testing.T) {
+func TestBroker_UnsupportedAbilities(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		r := h.accept(t)
 		_, err := h.Logs(t.Context(), "ann", r.ID)
@@ -359,7 +359,7 @@ func TestWhatAPlatformCannot(t *testing.T) {
 }
 
 // A job whose owner must sign in says so, and goes on when they have, also when another process found out.
-func TestSignIn(t *testing.T) {
+func TestSignedIn_ResumesWaitingJobs(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		p := &script{}
 		with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
@@ -390,7 +390,7 @@ func TestSignIn(t *testing.T) {
 }
 
 // One refused token is replaced and nobody notices; the second in a row stops the account.
-func TestRefusedTokens(t *testing.T) {
+func TestVisit_RefusedTokensBlockTheAccount(t *testing.T) {
 	for access, want := range map[dispatch.Access]dispatch.Attention{
 		dispatch.AccessUser: dispatch.NeedsSignIn, dispatch.AccessShared: dispatch.NeedsOperator} {
 		var refuse atomic.Int32
@@ -423,7 +423,7 @@ func TestRefusedTokens(t *testing.T) {
 }
 
 // Requests that left with the same token and come back refused are one refusal.
-func TestRequestsWithOneTokenAreRefusedOnce(t *testing.T) {
+func TestVisit_RequestsWithOneTokenAreRefusedOnce(t *testing.T) {
 	p := &script{submit: func(tok dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
 		time.Sleep(time.Second)
 		if !strings.HasSuffix(tok.Secret.Reveal(), "!") {
@@ -448,7 +448,7 @@ func TestRequestsWithOneTokenAreRefusedOnce(t *testing.T) {
 }
 
 // A started job whose account cannot be asked for keeps its last status, and says why nothing newer is known.
-func TestNoTokenForAStatus(t *testing.T) {
+func TestVisit_NoTokenForAStatus(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {
 		r := h.accept(t)
 		time.Sleep(10 * time.Second)
@@ -480,7 +480,7 @@ func (c *counting) Agenda(ctx context.Context, a dispatch.Account, n int, stalle
 }
 
 // Jobs of a platform that is not configured any more say so, wait, and go on when it is back.
-func TestARemovedPlatform(t *testing.T) {
+func TestVisit_RemovedPlatform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
 		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
@@ -531,7 +531,7 @@ func TestARemovedPlatform(t *testing.T) {
 	})
 }
 
-func TestADeletedJobIsGoneAndCanceled(t *testing.T) {
+func TestDelete_HidesAndCancels(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		r := h.accept(t)

@@ -17,7 +17,7 @@ func (s skewed) Now() time.Time { return time.Now().Add(time.Duration(s)) }
 
 // A client that reads while the platform takes 0.5 s to answer another client's request is not told that the platform is
 // unreachable, whatever the database's clock says. If the platform stays silent both are told.
-func TestAReadingUnderWayIsNotUnreachable(t *testing.T) {
+func TestMarkUnreachable_NotWhileAReadIsUnderWay(t *testing.T) {
 	for _, skew := range []time.Duration{0, -time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			answersIn := 500 * time.Millisecond

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// TestAWarningIsKept: what was not checked is told with the answer that accepts a job or task, and whenever they are read.
-func TestAWarningIsKept(t *testing.T) {
+// TestAccept_StoresTheWarning: what was not checked is told with the answer that accepts a job or task, and whenever they are read.
+func TestAccept_StoresTheWarning(t *testing.T) {
 	const warning = "Not checked in full: \"odd\"."
 	withDocuments(t, &documented{text: "one", warn: warning}, func(t *testing.T, h *house) {
 		job := h.accept(t)
@@ -31,8 +31,8 @@ func TestAWarningIsKept(t *testing.T) {
 	})
 }
 
-// TestAWarningIsKept_OfASynchronousRun: its owner sees it where runs are listed.
-func TestAWarningIsKept_OfASynchronousRun(t *testing.T) {
+// TestRunSync_StoresTheWarning: its owner sees it where runs are listed.
+func TestRunSync_StoresTheWarning(t *testing.T) {
 	p := struct {
 		*talking
 		warning

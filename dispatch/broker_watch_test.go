@@ -10,7 +10,7 @@ import (
 )
 
 // Who watches a job is told of that job alone, however it changes and wherever, and of what is done to many at once.
-func TestAWatcherOfAJobIsToldOfThatJob(t *testing.T) {
+func TestWatchJob_SignalsThatJobOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &script{}
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))

@@ -181,9 +181,9 @@ func together(n int, run func(i int)) {
 	all.Wait()
 }
 
-// TestADocumentThatHangsHoldsUpNobody: twelve documents of one user never come. Another's jobs, and the same user's with other
+// TestPrepare_HangingDocumentDelaysNobody: twelve documents of one user never come. Another's jobs, and the same user's with other
 // documents, are submitted at once; the platform is well; each job says what it waits for, and goes on when it comes.
-func TestADocumentThatHangsHoldsUpNobody(t *testing.T) {
+func TestPrepare_HangingDocumentDelaysNobody(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		url := func(i int) string { return fmt.Sprintf("https://hangs.example/%d", i) }
 		stuck := make([]dispatch.Record, 12)
@@ -241,8 +241,8 @@ func (h *house) finish(t *testing.T, p *defined) {
 	time.Sleep(6 * time.Second)
 }
 
-// TestTwoHundredBadDocuments of one user hold up nobody, however they are bad, and each is fetched with growing pauses.
-func TestTwoHundredBadDocuments(t *testing.T) {
+// TestPrepare_TwoHundredBadDocuments of one user hold up nobody, however they are bad, and each is fetched with growing pauses.
+func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *house, p *defined) {
 		h.finish(t, p)
 		alone := h.lasts(t, "bob")
@@ -300,8 +300,8 @@ func (h *house) lasts(t *testing.T, u dispatch.UserID) time.Duration {
 	return time.Since(begin)
 }
 
-// TestADocumentThatStaysAway: the job fails after as long as a job is tried for, and says so.
-func TestADocumentThatStaysAway(t *testing.T) {
+// TestPrepare_DocumentStaysUnreachable: the job fails after as long as a job is tried for, and says so.
+func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) { b.Timing.GiveUpAfter = time.Hour }, func(t *testing.T, h *house, p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentUnreachable))
 		r := h.one(t, "ann", "https://x.example/a")
@@ -320,9 +320,9 @@ func TestADocumentThatStaysAway(t *testing.T) {
 	})
 }
 
-// TestADocumentThatIsNone: what is known at once is refused with its own kind, and nothing is kept; what turns out later fails
+// TestPrepare_InvalidDocument: what is known at once is refused with its own kind, and nothing is kept; what turns out later fails
 // the job at once.
-func TestADocumentThatIsNone(t *testing.T) {
+func TestPrepare_InvalidDocument(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentInvalid))
 		_, err := h.submits(t, "ann", "https://x.example/a")
@@ -339,8 +339,8 @@ func TestADocumentThatIsNone(t *testing.T) {
 	})
 }
 
-// TestAJobBehindMany: a user's own job goes on behind 150 others of theirs whose document does not come.
-func TestAJobBehindMany(t *testing.T) {
+// TestPrepare_JobBehindManyOthers: a user's own job goes on behind 150 others of theirs whose document does not come.
+func TestPrepare_JobBehindManyOthers(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		p.set("https://x.example/a", hangs)
 		var others sync.WaitGroup
@@ -360,8 +360,8 @@ func TestAJobBehindMany(t *testing.T) {
 	})
 }
 
-// TestAnOlderDocumentWillDo while its source hangs.
-func TestAnOlderDocumentWillDo(t *testing.T) {
+// TestPrepare_OlderDocumentIsUsed while its source hangs.
+func TestPrepare_OlderDocumentIsUsed(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		h.one(t, "ann", "https://x.example/a")
 		p.set("https://x.example/a", hangs)
@@ -374,8 +374,8 @@ func TestAnOlderDocumentWillDo(t *testing.T) {
 	})
 }
 
-// TestFetchesAreBounded in all, whoever asks.
-func TestFetchesAreBounded(t *testing.T) {
+// TestPrepare_FetchesAreBounded in all, whoever asks.
+func TestPrepare_FetchesAreBounded(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		together(400, func(i int) {
 			url := fmt.Sprintf("https://%d.example/x", i)
@@ -388,8 +388,8 @@ func TestFetchesAreBounded(t *testing.T) {
 	})
 }
 
-// TestAFetchDelaysNoStatus: a status is read when it is due, also while a visit waits for a document.
-func TestAFetchDelaysNoStatus(t *testing.T) {
+// TestPrepare_FetchDelaysNoStatus: a status is read when it is due, also while a visit waits for a document.
+func TestPrepare_FetchDelaysNoStatus(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		h.finish(t, p)
 		alone := h.lasts(t, "bob")
@@ -409,7 +409,7 @@ func TestAFetchDelaysNoStatus(t *testing.T) {
 }
 
 // A key goes on to stand for what it was used for when the document has changed so that nothing new is accepted.
-func TestAKeyOutlivesItsDocument(t *testing.T) {
+func TestAccept_KeyOutlivesItsDocument(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
 		const address = "https://x.example/a"
 		r := request("a")
@@ -443,7 +443,7 @@ func TestAKeyOutlivesItsDocument(t *testing.T) {
 
 // A document that can be fetched again clears its jobs' attention and gives them their places in the queue, also while all slots of the
 // platform are taken. Documents of other waiting jobs are not fetched meanwhile.
-func TestADocumentIsBackWhileNoSlotIsFree(t *testing.T) {
+func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *house, p *defined) {
 		const bad, good = "https://x.example/a", "https://y.example/b"
 		p.set(bad, fails(dispatch.DocumentUnreachable))
@@ -481,7 +481,7 @@ func TestADocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 
 // A document that stays away while no slot is free fails its jobs after give_up_after, and one that turns out to define nothing fails them
 // at once.
-func TestADocumentThatStaysAwayWhileNoSlotIsFree(t *testing.T) {
+func TestPrepareAgain_DocumentStaysUnreachable(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.Timing.GiveUpAfter = 1, time.Hour }, func(t *testing.T, h *house, p *defined) {
 		for i, k := range []dispatch.Kind{dispatch.DocumentUnreachable, dispatch.DocumentUnreachable} {
 			p.set(fmt.Sprintf("https://x%d.example/a", i), fails(k))

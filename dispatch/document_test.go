@@ -72,7 +72,7 @@ func (h *house) revalidate(t *testing.T) {
 	}
 }
 
-func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
+func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 	p := &documented{text: "one"}
 	over := make(chan struct{})
 	p.status = func(dispatch.Token) (dispatch.Report, error) {
@@ -138,7 +138,7 @@ func TestAChangedDocumentIsShownOnWhatWaits(t *testing.T) {
 }
 
 // A document that is not to be had holds nobody up for long, and is not kept.
-func TestADocumentThatCannotBeRead(t *testing.T) {
+func TestRevalidate_DocumentThatCannotBeRead(t *testing.T) {
 	for name, p := range map[string]*documented{
 		"silent":  {text: "late", slow: time.Hour},
 		"refused": {err: failure(dispatch.Invalid)},
@@ -158,7 +158,7 @@ func TestADocumentThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestAServiceWithoutADocument(t *testing.T) {
+func TestDocument_ServiceWithoutOne(t *testing.T) {
 	p := &documented{text: "one"}
 	withDocuments(t, p, func(t *testing.T, h *house) {
 		h.accept(t) // takes the room
@@ -176,9 +176,9 @@ func TestAServiceWithoutADocument(t *testing.T) {
 	})
 }
 
-// TestFaultsKeepOut refuses jobs and tasks with all faults before anything is kept or sent, unless the client will not have it
+// TestAccept_FaultsAreRefused refuses jobs and tasks with all faults before anything is kept or sent, unless the client will not have it
 // checked.
-func TestFaultsKeepOut(t *testing.T) {
+func TestAccept_FaultsAreRefused(t *testing.T) {
 	p := &documented{text: "one", wrong: []dispatch.Fault{{Loc: []any{"body", "parameters", "x"}}, {Loc: []any{"body", "dimension", "values", 1}}}}
 	withDocuments(t, p, func(t *testing.T, h *house) {
 		dimension := dispatch.Dimension{Name: "tile", Values: values(2)}
@@ -213,7 +213,7 @@ func TestFaultsKeepOut(t *testing.T) {
 	})
 }
 
-func TestPlatformOptions(t *testing.T) {
+func TestRequest_PlatformOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		``: ``, `null`: `null`, `{}`: `{}`, `{"a":1.10}`: `{"a":1.10}`, `{"validate":false}`: ``, `{"validate":null}`: ``,
 		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"max_duration":60}`: ``, `{"a":1.10,"max_duration":null}`: `{"a":1.10}`, `{"Validate":false}`: `{"Validate":false}`,

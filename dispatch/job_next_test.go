@@ -177,7 +177,7 @@ func TestNext(t *testing.T) {
 }
 
 // What a platform tells besides the status is kept, and what its owner sees change is dated.
-func TestWhatIsToldIsKept(t *testing.T) {
+func TestNext_KeepsFacts(t *testing.T) {
 	half, whole, cost := 50.0, 100.0, 1.5
 	j := Job{Phase: Started, Status: Running, Attempt: 1, Turn: 1, Ref: p, Seen: Failed, Awaited: true}
 	report := func(r Report) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, r }) }
@@ -211,7 +211,7 @@ func TestWhatIsToldIsKept(t *testing.T) {
 	}
 }
 
-func TestARefusalTellsWhy(t *testing.T) {
+func TestNext_RefusalSaysWhy(t *testing.T) {
 	j := next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
 	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {
 		t.Errorf("turned away: %q, %d tries", j.Notice, j.Tries)
@@ -231,7 +231,7 @@ func TestARefusalTellsWhy(t *testing.T) {
 }
 
 // A job that is turned away for a day fails, and says why; not while its account's other jobs take the slots.
-func TestWhatIsTurnedAwayForTooLong(t *testing.T) {
+func TestNext_TurnedAwayForTooLong(t *testing.T) {
 	starting := Job{Phase: Starting, Status: Submitted, Desired: WantRun, Attempt: 1, Turn: 1, Ref: p}
 	busy := submit1(func(o *Outcome) { o.Err = after(Busy, time.Minute) })
 	full := with2(busy, func(o *Outcome) { o.Others = 3 })
@@ -314,7 +314,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestAJobWithoutItsPlatform(t *testing.T) {
+func TestStranded_JobWithoutItsPlatform(t *testing.T) {
 	j := stranded(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
 	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) || !j.Updated.Equal(t0) {
 		t.Errorf("%+v", j)
@@ -328,7 +328,7 @@ func TestAJobWithoutItsPlatform(t *testing.T) {
 }
 
 // Whatever else has happened to a job, a name that the platform gave for it is kept until it is canceled.
-func TestNoRefIsForgotten(t *testing.T) {
+func TestNext_NoRefIsForgotten(t *testing.T) {
 	own, other, tardy := Ref{ID: "own"}, Ref{ID: "other"}, Ref{Base: "b", ID: "late"}
 	for _, phase := range []Phase{Waiting, Creating, Created, Starting, Started, Ended} {
 		for _, q := range []Question{AskSubmit, AskSearch} {
@@ -384,7 +384,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestNoClassWaitsLong(t *testing.T) {
+func TestStepQueue_NoClassWaitsLong(t *testing.T) {
 	var q stepQueue
 	waited := [classCount]int{}
 	for range 1000 {
@@ -420,7 +420,7 @@ func all(class) bool { return true }
 
 // What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions brought no response, nor
 // when the job is next looked at, nor whether a client waits for its status.
-func TestALateResponseLeavesThePresentAttemptAlone(t *testing.T) {
+func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Turn: 7, Begun: 2, Due: t0.Add(time.Minute), SendBy: t0.Add(30 * time.Second)}
 	responses := map[string]Outcome{
 		"created": {Ref: Ref{ID: "first"}}, "refused": {Err: kind(Invalid)}, "busy": {Err: kind(Busy)}, "cut off": {Err: kind(Uncertain)},
@@ -449,7 +449,7 @@ func TestALateResponseLeavesThePresentAttemptAlone(t *testing.T) {
 }
 
 // Cancels of an orphan that fail say nothing about the job's own submission.
-func TestAnOrphanLeavesTheJobsOwnTriesAlone(t *testing.T) {
+func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
 	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Turn: 4, Ref: p, Orphans: []Ref{{ID: "s"}}, Due: t0}
 	o := Outcome{Asked: AskOrphan, Attempt: 2, Turn: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestATagMarksOneAttempt(t *testing.T) {
+func TestTag_MarksOneAttempt(t *testing.T) {
 	j := Job{ID: 7, Attempt: 4, Nonces: Nonces("").with(1, "aa").with(3, "cc").with(4, "dd")} // the second was made by an earlier version
 	if got := j.Tag("me"); got != "me.7.4.dd" {
 		t.Errorf("Tag = %s", got)
@@ -25,7 +25,7 @@ func TestATagMarksOneAttempt(t *testing.T) {
 
 // A replica of an earlier version works beside this one. It writes tags without a random part, and its attempts have none in
 // their row; and it reads the tags of this version by the numbers that they begin with.
-func TestTagsOfTheEarlierVersion(t *testing.T) {
+func TestTag_OfTheEarlierVersion(t *testing.T) {
 	j := Job{ID: 7, Attempt: 1, Nonces: Nonces("").with(1, "aa")}
 	var id JobID
 	var attempt int
@@ -38,7 +38,7 @@ func TestTagsOfTheEarlierVersion(t *testing.T) {
 	}
 }
 
-func TestTheLastNoncesAreKept(t *testing.T) {
+func TestNonces_LastAreKept(t *testing.T) {
 	var n Nonces
 	for attempt := 1; attempt <= 2*maxNonces; attempt++ {
 		n = n.with(attempt, fmt.Sprint("n", attempt))
@@ -48,7 +48,7 @@ func TestTheLastNoncesAreKept(t *testing.T) {
 	}
 }
 
-func TestAListingOfAnothersAttemptMeansNothing(t *testing.T) {
+func TestListing_AnothersAttemptMeansNothing(t *testing.T) {
 	doubtful := Job{ID: 1, Attempt: 2, Phase: Creating, Nonces: Nonces("").with(1, "aa").with(2, "bb")}
 	m := newMatch([]Job{doubtful}, "me", false)
 	for i, tag := range []string{"me.1.2", "me.1.2.zz", "me.1.1", "me.1.1.zz", "me.1.3.cc"} {
@@ -64,7 +64,7 @@ func TestAListingOfAnothersAttemptMeansNothing(t *testing.T) {
 	}
 }
 
-func TestANonceIsMadeForEachAttempt(t *testing.T) {
+func TestNonces_OneForEachAttempt(t *testing.T) {
 	v := &visit{broker: &Broker{}}
 	one := v.tagged(Job{ID: 1, Phase: Waiting})
 	two := v.tagged(Job{ID: 1, Phase: Waiting, Attempt: 1, Nonces: one.Nonces})

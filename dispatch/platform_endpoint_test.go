@@ -90,7 +90,7 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-func TestNoBackendNamesThoseThereAre(t *testing.T) {
+func TestBackend_ErrorNamesTheConfiguredOnes(t *testing.T) {
 	_, err := platforms().Backend(Service{Endpoint: "https://nowhere.example"}, OGCProcess)
 	e, ok := err.(*Error)
 	if !ok || len(e.Faults) != 1 || e.Faults[0].Msg != e.Text {
@@ -113,7 +113,7 @@ func TestNoBackendNamesThoseThereAre(t *testing.T) {
 }
 
 // However an endpoint is spelled, it is the same platform.
-func TestSpellings(t *testing.T) {
+func TestBackend_Spellings(t *testing.T) {
 	b := platforms()
 	rapid.Check(t, func(t *rapid.T) {
 		backend := rapid.SampledFrom(b.Backends).Draw(t, "backend")

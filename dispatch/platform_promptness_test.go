@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestWhenAStartSettles(t *testing.T) {
+func TestSettlesAfter_ByWhatThePlatformHasShown(t *testing.T) {
 	byHand := &Backend{StartSettlesAfter: 30 * time.Second}
 	for _, c := range []struct {
 		starts    int
@@ -31,7 +31,7 @@ func TestWhenAStartSettles(t *testing.T) {
 }
 
 // Looks at a start in doubt are between ten seconds and a minute apart, twelve or more until it settles.
-func TestLooksAtAStartInDoubt(t *testing.T) {
+func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
 	for settles, want := range map[time.Duration]int{2 * time.Minute: 13, 6 * time.Minute: 13, 20 * time.Minute: 21, 40 * time.Minute: 41} {
 		j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
@@ -52,7 +52,7 @@ func TestLooksAtAStartInDoubt(t *testing.T) {
 }
 
 // A bound that grows while a start is in doubt counts the time that has passed, not the looks.
-func TestABoundGrowsWhileAStartIsInDoubt(t *testing.T) {
+func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
 	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
 	now := t0
@@ -71,7 +71,7 @@ func TestABoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 	}
 }
 
-func TestASecondStartIsNotJudgedByLooksAtTheFirst(t *testing.T) {
+func TestIntend_SecondStartIgnoresChecksOfTheFirst(t *testing.T) {
 	j := Job{Phase: Created, Seen: Accepted, Unmoved: time.Hour, Looks: 50}.Intend(time.Unix(1e9, 0))
 	if j.Seen != "" || j.Unmoved != 0 || j.Looks != 0 {
 		t.Errorf("after the intent: seen %q, unmoved %v, looks %d", j.Seen, j.Unmoved, j.Looks)
@@ -79,7 +79,7 @@ func TestASecondStartIsNotJudgedByLooksAtTheFirst(t *testing.T) {
 }
 
 // What the server itself answered is over: looks begin at once. What broke off on its way, or came from a proxy, may still be taken until its deadline.
-func TestAnAnsweredRequestIsOver(t *testing.T) {
+func TestNext_AnsweredRequestIsOver(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, SendBy: now.Add(30 * time.Second)}
 	for answered, want := range map[bool]time.Duration{true: SettleMargin, false: 30*time.Second + SettleMargin} {
@@ -94,7 +94,7 @@ func TestAnAnsweredRequestIsOver(t *testing.T) {
 	}
 }
 
-func TestWhatStatusesShowOfStarts(t *testing.T) {
+func TestStartsSeen_FromStatuses(t *testing.T) {
 	const send = 30 * time.Second
 	began := time.Unix(1e9, 0)
 	at := func(p Phase, seen Status, after time.Duration) Job {

@@ -37,7 +37,7 @@ func (p *platformAt) ask(a Account, purpose Purpose) Slot {
 }
 
 // Whatever is asked, slots that are used are a pace apart; but a visit may come late by a pace.
-func TestSlotsAreAPaceApart(t *testing.T) {
+func TestSchedule_SlotsAreAPaceApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlatformAt(time.Duration(rapid.SampledFrom([]int{1, 20, 333, 3000}).Draw(t, "pace")) * time.Millisecond)
 		for range rapid.IntRange(1, 300).Draw(t, "asks") {
@@ -57,7 +57,7 @@ func TestSlotsAreAPaceApart(t *testing.T) {
 }
 
 // Accounts are read in turn at nine tenths of the rate, while calls take the other tenth, and none of them waits long.
-func TestReadingsAreFirstComeFirstServed(t *testing.T) {
+func TestSchedule_ReadsAreFirstComeFirstServed(t *testing.T) {
 	const accounts, pace = 300, 20 * time.Millisecond
 	p := newPlatformAt(pace)
 	begin := p.now
@@ -98,7 +98,7 @@ func TestReadingsAreFirstComeFirstServed(t *testing.T) {
 }
 
 // A slot that was missed is lost, and whoever missed it is served soon.
-func TestAMissedSlotIsMadeGood(t *testing.T) {
+func TestSchedule_MissedSlotIsReplaced(t *testing.T) {
 	p := newPlatformAt(100 * time.Millisecond)
 	for i := range 500 {
 		p.ask(Account(rune('a'+i)), Reading)

@@ -12,7 +12,7 @@ import (
 var allStatuses = []Status{Accepted, Submitted, Queued, Running, Finished, Canceled, Failed, Unknown}
 
 // The rules as the contract has them, each read for itself.
-func TestStatusOfATask(t *testing.T) {
+func TestCounts_StatusOfATask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Counts{}
 		for _, s := range allStatuses {
@@ -50,7 +50,7 @@ func TestStatusOfATask(t *testing.T) {
 	})
 }
 
-func TestProgressOfATask(t *testing.T) {
+func TestCounts_ProgressOfATask(t *testing.T) {
 	for _, c := range []struct {
 		counts Counts
 		live   float64
@@ -70,7 +70,7 @@ func TestProgressOfATask(t *testing.T) {
 }
 
 // A job's parameters are the task's and the dimension, digit for digit.
-func TestRequestOfATasksJob(t *testing.T) {
+func TestTask_RequestOfItsJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`), rapid.SampledFrom([]string{"1.10", "null", `"<&>"`, `{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
 		var b strings.Builder
@@ -107,7 +107,7 @@ func TestRequestOfATasksJob(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithATask(t *testing.T) {
+func TestCheckTask_Faults(t *testing.T) {
 	one := []json.RawMessage{json.RawMessage("1")}
 	big := make([]json.RawMessage, 200)
 	for i := range big {

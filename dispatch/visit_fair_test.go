@@ -54,7 +54,7 @@ func (c *crowded) place(title string) int {
 
 // Ten thousand waiting jobs of one user delay a single job, another's or that user's own, by one freed slot at most, and so
 // they do a later task.
-func TestTenThousandDelayOneByASlot(t *testing.T) {
+func TestFairShare_LargeTaskDelaysOthersByOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, err := store.Open(t.Context(), "sqlite::memory:", clock{})
 		if err != nil {
@@ -92,7 +92,7 @@ func TestTenThousandDelayOneByASlot(t *testing.T) {
 
 // A job has a place in the queue only while it waits for its turn: not while its account waits for its user, the operator, or a platform that is
 // configured.
-func TestOnlyWhoWaitsForATurnHasAPlace(t *testing.T) {
+func TestQueuePlaces_OnlyOfJobsThatWaitForASlot(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
 		h.Backends[0].Limits.Jobs = 1
 		id := h.task(t, 3)

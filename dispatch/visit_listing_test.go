@@ -30,7 +30,7 @@ func (s shelf) List(context.Context, Token, string) iter.Seq2[Listed, error] {
 	}
 }
 
-func TestWhatAListingMeans(t *testing.T) {
+func TestListing_MeaningForEachJob(t *testing.T) {
 	one := Job{ID: 1, Attempt: 2, Turn: 3, Phase: Creating}
 	two := Job{ID: 2, Attempt: 1, Turn: 3, Phase: Creating}
 	six := Job{ID: 6, Attempt: 1, Turn: 5, Phase: Started, Ref: Ref{ID: "f"}}
@@ -66,7 +66,7 @@ func TestWhatAListingMeans(t *testing.T) {
 }
 
 // What cannot be listed, which may show only when it is tried, is asked singly from then on. Bases are listed apart.
-func TestSomeBasesCannotBeListed(t *testing.T) {
+func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	learn := make([]Job, 5)
 	for i := range learn {
 		learn[i] = Job{ID: JobID(i), Phase: Started, Base: []string{"n", "n", "n", "n", "s"}[i]}
@@ -100,9 +100,9 @@ func list(p Platform, jobs ...Job) map[JobID][]Outcome {
 	return outcomes
 }
 
-// TestAListingTellsOfAJobSoOften: a hostile platform lists a job again and again, and names thousands of others by its tag. What
+// TestListing_OrphansOfOneJobAreBounded: a hostile platform lists a job again and again, and names thousands of others by its tag. What
 // is kept of it is bounded: each would be a row to write, and those with a tag a request to cancel them.
-func TestAListingTellsOfAJobSoOften(t *testing.T) {
+func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
 	one := Job{ID: 1, Attempt: 2, Turn: 3, Phase: Creating}
 	six := Job{ID: 6, Attempt: 1, Turn: 5, Phase: Started, Ref: Ref{ID: "f"}}
 	var listed []Listed

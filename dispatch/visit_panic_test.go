@@ -104,7 +104,7 @@ func titled(title string) dispatch.Request {
 
 // A job at whose status the adapter panics each time is asked about less and less often, and says so. Other jobs of the account go
 // on, and the platform is not blamed. Its owner can delete it.
-func TestAStatusThatAlwaysPanicsIsAskedRarely(t *testing.T) {
+func TestPanic_StatusIsReadRarely(t *testing.T) {
 	p := &crashing{badStatus: true}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		bad, err := h.Accept(t.Context(), "ann", titled("bad"), dispatch.Key{})
@@ -132,7 +132,7 @@ func TestAStatusThatAlwaysPanicsIsAskedRarely(t *testing.T) {
 }
 
 // Where the listing panics, or never answers, statuses are read singly, also while a create in doubt has to be looked for in it.
-func TestStatusesAreReadWithoutAListingThatPanics(t *testing.T) {
+func TestPanic_ListingIsReplacedBySingleReads(t *testing.T) {
 	for name, loses := range map[string]bool{"no doubt": false, "creates in doubt": true} {
 		t.Run(name, func(t *testing.T) {
 			p := &listing{crashing{badLists: true, loses: loses, twoStep: true}}
@@ -172,7 +172,7 @@ func TestStatusesAreReadWithoutAListingThatPanics(t *testing.T) {
 }
 
 // An orphan whose cancel panics is tried again after pauses.
-func TestAnOrphanWhoseCancelPanicsIsTriedAfterPauses(t *testing.T) {
+func TestPanic_CancelOfAnOrphanIsTriedAfterPauses(t *testing.T) {
 	p := &crashing{badCancels: true}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		r := h.accept(t)
@@ -197,7 +197,7 @@ func TestAnOrphanWhoseCancelPanicsIsTriedAfterPauses(t *testing.T) {
 }
 
 // An adapter that panics ends neither the process nor the other jobs of its account.
-func TestAPanicEndsNothing(t *testing.T) {
+func TestPanic_EndsNoVisit(t *testing.T) {
 	var bad atomic.Bool
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
 		if bad.Load() {
@@ -242,7 +242,7 @@ func (r resting) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.L
 }
 
 // A machine that was suspended past its lease sends nothing of what it was about to send: another process has the account.
-func TestASuspendedMachineSendsNothing(t *testing.T) {
+func TestSend_SuspendedMachineSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
 		asleep := []time.Duration{time.Hour}

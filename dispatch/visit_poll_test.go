@@ -64,7 +64,7 @@ func (p *stages) noticed(t *testing.T, h *house, id dispatch.JobID) time.Duratio
 
 // The pause between two status reads grows with the time since a job moved at its platform, whatever it waited for a slot. So its
 // slot is free soon after its end.
-func TestStatusesAreReadByTheTimeSinceTheJobMoved(t *testing.T) {
+func TestPoll_PauseGrowsWithTheTimeSinceTheJobMoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait, queue, run, within time.Duration
 	}{
@@ -90,7 +90,7 @@ func TestStatusesAreReadByTheTimeSinceTheJobMoved(t *testing.T) {
 }
 
 // A job that does not move is read once a minute in the end.
-func TestAJobThatDoesNotMoveIsReadRarely(t *testing.T) {
+func TestPoll_JobThatDoesNotMoveIsReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newStages(0, 24*time.Hour)
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))

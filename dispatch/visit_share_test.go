@@ -71,7 +71,7 @@ func (l Line) name() lineName { return lineName{l.Owner, l.Task} }
 
 // A job is told the place at which it is submitted when nothing comes and nothing ends meanwhile, whether slots are given one by
 // one or many at once.
-func TestPlacesInTheQueueAreThoseOfTheShare(t *testing.T) {
+func TestShare_QueuePlacesFollowIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawLines(t)
 		want := map[lineName][]int{}
@@ -93,7 +93,7 @@ func TestPlacesInTheQueueAreThoseOfTheShare(t *testing.T) {
 }
 
 // Many slots at once go to whom they would go one by one.
-func TestManySlotsAreSharedAsOneByOne(t *testing.T) {
+func TestShare_ManySlotsAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawLines(t)
 		n := rapid.IntRange(0, 12).Draw(t, "slots")

@@ -88,7 +88,7 @@ func inModel(t *testing.T, test func(*testing.T, dispatch.Store)) {
 
 // The platform never has more jobs of an account than limits.jobs, however long jobs have waited or run, by two replicas together;
 // and no slot stays unused.
-func TestLimitsHoldForDays(t *testing.T) {
+func TestSlots_LimitHoldsForDays(t *testing.T) {
 	for _, c := range []struct {
 		runs, stalled, watched time.Duration
 		jobs, taken            int
@@ -119,7 +119,7 @@ func TestLimitsHoldForDays(t *testing.T) {
 
 // A job that its platform calls queued for ever keeps its slot, and its owner is told; limits.free_stalled gives the slot to
 // the next job. A job that runs keeps its slot even so.
-func TestStalledJobsKeepTheirSlotsByDefault(t *testing.T) {
+func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		says  dispatch.Status

@@ -12,7 +12,7 @@ import (
 )
 
 // A job at whose submission the adapter panics each time is set aside after three. The other jobs of the account go on.
-func TestAJobThatAlwaysPanicsIsSetAside(t *testing.T) {
+func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Int32
 		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
@@ -78,7 +78,7 @@ func suspect(t *testing.T, s dispatch.Store, n, begun int) (ids []dispatch.JobID
 }
 
 // Many jobs that were in hand when a process was killed are submitted 32 at once. A thousand took 1.7 s and 32 s.
-func TestManySuspectsAreSubmittedInMinutes(t *testing.T) {
+func TestSuspects_ManyAreSubmittedInMinutes(t *testing.T) {
 	const jobs = 300
 	for _, latency := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A job that was turned away once, then waited for a slot for longer than a job is tried for, and is turned away again goes on.
-func TestWaitingForASlotIsNotBeingTurnedAway(t *testing.T) {
+func TestTurnedAway_NotWhileWaitingForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newLasting(3 * time.Hour)
 		accept, asked := p.submit, 0
@@ -45,7 +45,7 @@ func late(context.Context) error {
 }
 
 // The same holds for a document that was slow twice.
-func TestWaitingForASlotIsNotWaitingForADocument(t *testing.T) {
+func TestUnprepared_NotWhileWaitingForASlot(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) {
 		b.Timing.GiveUpAfter = time.Hour
 		b.Backends[0].Limits.Jobs = 1
