@@ -145,7 +145,7 @@ func (b *Backend) blame(err error) error {
 	if b.Access == AccessUser || !Is(err, SignInRequired) {
 		return err
 	}
-	return &Error{Kind: Misconfigured, Op: "dispatch.token", Text: "The platform does not take the broker's own sign-in.", Err: err}
+	return &Error{Kind: Misconfigured, Op: "dispatch.token", Text: "The platform rejected the broker's service-account token. The operator must check its configuration.", Err: err}
 }
 
 // pace waits for the platform's next request slot.
@@ -158,7 +158,7 @@ func (b *Broker) pace(ctx context.Context, backend *Backend, a Account) error {
 	case err != nil:
 		return err
 	case !s.Given:
-		return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform is asked as often as it allows.", RetryAfter: max(s.Wait, time.Second)}
+		return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
 	}
 	return nap(ctx, s.Wait)
 }
@@ -170,7 +170,7 @@ func nap(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return &Error{Kind: Unavailable, Op: "dispatch.nap", Text: "The request was given up.", Err: ctx.Err()}
+		return &Error{Kind: Unavailable, Op: "dispatch.nap", Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
 	}
 }
 

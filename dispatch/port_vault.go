@@ -36,7 +36,7 @@ type Sealed struct {
 type Vault interface {
 	// Grant gives a user's grant at a provider; NotFound.
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)
-	// Grants gives all of a user's.
+	// Grants returns all grants of a user, at all providers.
 	Grants(context.Context, UserID) ([]Grant, error)
 	// KeepGrant keeps a new grant in place of the one that its owner had there. An offline grant ends a withdrawal, and
 	// with it what is yet to be revoked: its owner gave the permission again, and a provider may revoke all grants that a

@@ -116,7 +116,7 @@ func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]plat
 	if !v.careful {
 		return requests, nil
 	}
-	err := &Error{Kind: Internal, Op: "dispatch.visit", Text: "The broker may have crashed at this question."}
+	err := &Error{Kind: Internal, Op: "dispatch.visit", Text: "The broker may have crashed during this request."}
 	var asked []Job
 	for _, f := range requests {
 		for _, a := range f.failed(err) {

@@ -194,9 +194,9 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 		switch {
 		case err == nil, dispatch.Is(err, dispatch.Conflict):
 		case dispatch.OfDatabase(err) != nil: // dequeue, which fails as well, says so for all visits
-			e.Log.DebugContext(ctx, "visit", "account", l.Account, "error", err)
+			e.Log.DebugContext(ctx, "visit failed", "account", l.Account, "error", err)
 		default:
-			e.Log.WarnContext(ctx, "visit", "account", l.Account, "error", err)
+			e.Log.WarnContext(ctx, "visit failed", "account", l.Account, "error", err)
 		}
 		e.add(l.Account, -1)
 		e.nudge() // there is room again, and the account may be due again

@@ -96,7 +96,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	}
 	for _, p := range c.Platforms {
 		if t.platforms[p.Name] != nil {
-			b.fault("platform %s is there twice", p.Name)
+			b.fault("platform %s is listed twice", p.Name)
 		}
 		t.platforms[p.Name] = b.platform(p)
 	}

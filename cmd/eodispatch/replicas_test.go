@@ -73,7 +73,7 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 		attention    string // "": refused permanently
 	}{
 		"the provider has the same only": {false, 401, 1, 2, "The platform refuses the token that the identity provider issues for you."},
-		"the provider has another":       {true, 401, 2, 2, "The platform does not take the broker's own sign-in."},
+		"the provider has another":       {true, 401, 2, 2, "The platform rejected the broker's service-account token. The operator must check its configuration."},
 		"forbidden":                      {false, 403, 1, 1, ""},
 		"forbidden to all":               {true, 403, 1, 1, ""},
 	} {

@@ -213,7 +213,7 @@ func (c *permission) tooMuch() error {
 	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
 		return dispatch.InvalidBody(opPermits, "Checking what the process may do takes too long: it takes "+over.Error()+".", c.at...)
 	}
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits, Text: "The request was given up.", Err: c.steps.Err()}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits, Text: "The request ended before its process graph was checked. Repeat it.", Err: c.steps.Err()}
 }
 
 // process checks one process that a node may call.
