@@ -41,6 +41,7 @@ func postgresBackup(t *testing.T) backup {
 	return backup{dsn, func() { postgres.Exec(t, server, "CREATE DATABASE "+copied+" TEMPLATE "+name) }, func() {
 		postgres.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)")
 		postgres.Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+copied)
+		postgres.Exec(t, dsn, "UPDATE served SET seen = seen - 120000000") // as in a copy that is two minutes old: restored need not wait
 	}}
 }
 
