@@ -113,6 +113,8 @@ func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Requ
 	defer cancel()
 	if err := b.fetched(ctx, backend, u, r.Service); Is(err, DocumentInvalid) {
 		return nil, "", err
+	} else if err != nil && backend.checker(r) != nil {
+		return nil, notChecked, nil
 	} else if err != nil {
 		return nil, "", nil
 	}

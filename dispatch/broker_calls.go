@@ -68,11 +68,23 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 // the job is submitted to the platform.
 const checkWithin = 5 * time.Second
 
-// check returns what is wrong with the parameters of a request, and what of them could not be checked, as far as that is known within
-// checkWithin.
+// notChecked is the warning for a request whose parameters could not be checked within checkWithin.
+const notChecked = "The parameters were not checked when the request was accepted, because the description of the service could not be read in time. " +
+	"They are checked when the job is submitted to the platform; parts that the broker cannot check are then not reported."
+
+// checker returns the platform's ability to check the parameters of r, nil if they are not to be checked.
+func (b *Backend) checker(r Request) Checker {
+	c, can := b.Platform.(Checker)
+	if !can || !r.Checked() && b.Access != AccessShared {
+		return nil
+	}
+	return c
+}
+
+// check returns what is wrong with the parameters of a request, and a warning if they could not be checked completely within checkWithin.
 func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
-	checker, can := backend.Platform.(Checker)
-	if !can || !r.Checked() && backend.Access != AccessShared {
+	checker := backend.checker(r)
+	if checker == nil {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
@@ -85,6 +97,9 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 	}
 	if Is(err, Invalid) || Is(err, DocumentInvalid) {
 		return "", err
+	}
+	if err != nil {
+		return notChecked, nil
 	}
 	return warning, nil
 }

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,33 @@ func TestAccept_StoresTheWarning(t *testing.T) {
 			t.Errorf("a task has %q, then %q, and its job %q: %v", task.Request.Warning, record.Request.Warning, jobs[0].Request.Warning, err)
 		}
 	})
+}
+
+// TestAccept_WarnsOfAMissingDescription: a job whose parameters could not be checked says so, unless its owner did not want the check.
+func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
+	p := struct {
+		*script
+		silent
+	}{script: &script{}}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+		r := request("a")
+		job, err := h.Accept(t.Context(), "ann", r, dispatch.Key{})
+		if err != nil || !strings.Contains(job.Request.Warning, "not checked") {
+			t.Errorf("the warning is %q, %v", job.Request.Warning, err)
+		}
+		r.Options = []byte(`{"validate":false}`)
+		job, err = h.Accept(t.Context(), "ann", r, dispatch.Key{})
+		if err != nil || job.Request.Warning != "" {
+			t.Errorf("the warning of a request that is not to be checked is %q, %v", job.Request.Warning, err)
+		}
+	})
+}
+
+// silent is a checker of a platform that does not answer.
+type silent struct{}
+
+func (silent) Check(context.Context, dispatch.Token, dispatch.Request, *dispatch.Dimension) (string, error) {
+	return "", failure(dispatch.Unavailable)
 }
 
 // TestRunSync_StoresTheWarning: its owner sees it where runs are listed.

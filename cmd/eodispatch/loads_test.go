@@ -3,10 +3,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -23,22 +29,19 @@ const (
 )
 
 // TestLoads: clients that open connections and send little, send a thousand requests at once, or do not read, must cost others
-// little time and the program little memory. With -full there are ten times as many slow connections.
+// little time and the program little memory. With -full there are ten times as many slow connections. The clients run in a process
+// of the lowest priority, so that what is measured is the program and not the rest of the machine.
 func TestLoads(t *testing.T) {
 	r := newRealm(t, nil)
 	r.keep(t, "mallory", 8, mib)
 	r.keep(t, "bob", 10, 1000)
-	for name, load := range map[string]func(context.Context, *testing.T, *attacked){
-		"connections that send little": slowConnections, "a thousand requests at once": manyRequests, "streams that are not read": idleStreams,
-	} {
+	for name := range loads {
 		t.Run(name, func(t *testing.T) {
 			a := r.start(t, "EODISPATCH_LOG_LEVEL=info")
 			bob := r.token("bob")
 			a.latencies(t, bob) // the first ones are slower
 			alone, before := a.latencies(t, bob), a.resident(t, "VmRSS")
-			ctx, end := context.WithCancel(t.Context())
-			defer end()
-			load(ctx, t, a)
+			end := a.load(t, name)
 			beside, used := a.latencies(t, bob), a.resident(t, "VmHWM")-before
 			t.Logf("p99 %v alone, %v beside it, %.1f times; %d MiB more", alone, beside, float64(beside)/float64(alone), used>>20)
 			if beside > max(loadFactor*alone, loadFloor) {
@@ -51,6 +54,79 @@ func TestLoads(t *testing.T) {
 			a.Stop(t)
 		})
 	}
+}
+
+// loads start clients that go on until ctx ends, and return when all have begun.
+var loads = map[string]func(ctx context.Context, l load) error{
+	"connections that send little": slowConnections, "a thousand requests at once": manyRequests, "streams that are not read": idleStreams,
+}
+
+// load is what the process of a load gets as JSON in the variable loadVariable.
+type load struct {
+	Name, Address, Token string
+	Connections          int
+}
+
+const loadVariable = "EODISPATCH_TEST_LOAD"
+
+// load starts the clients of a load in a process of their own, and returns when all have begun.
+func (a *attacked) load(t *testing.T, name string) (end func()) {
+	t.Helper()
+	l := load{Name: name, Address: a.Address, Token: a.token, Connections: 1_000}
+	if *full {
+		l.Connections = 10_000
+	}
+	settings, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := exec.Command("nice", "-n", "19", os.Args[0])
+	clients.Env, clients.Stderr = append(os.Environ(), loadVariable+"="+string(settings)), os.Stderr
+	in, inErr := clients.StdinPipe()
+	out, outErr := clients.StdoutPipe()
+	if err := errors.Join(inErr, outErr, clients.Start()); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		in.Close()
+		_ = clients.Wait() // fails when it could not begin, which is reported below
+	})
+	t.Cleanup(end)
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("the load did not begin: %v", err)
+	}
+	return end
+}
+
+func init() {
+	settings, ok := os.LookupEnv(loadVariable)
+	if !ok {
+		return
+	}
+	if err := playLoad(settings); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// playLoad is the process of a load: it prints a line when all clients have begun, and ends when its input ends.
+func playLoad(settings string) error {
+	var l load
+	if err := json.Unmarshal([]byte(settings), &l); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		end()
+	}()
+	if err := loads[l.Name](ctx, l); err != nil {
+		return err
+	}
+	fmt.Println("begun")
+	<-ctx.Done()
+	return nil
 }
 
 // latencies returns the 99th percentile of 200 reads of a list, half of them on new connections.
@@ -73,19 +149,15 @@ func (a *attacked) latencies(t *testing.T, token string) time.Duration {
 }
 
 // slowConnections begin a request whose head arrives at a byte a minute, and reconnect when they are closed.
-func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
-	n := 1_000
-	if *full {
-		n = 10_000
-	}
+func slowConnections(ctx context.Context, l load) error {
 	var open sync.WaitGroup
-	for range n {
+	for range l.Connections {
 		open.Add(1)
 		go func() {
 			opened := sync.OnceFunc(open.Done)
 			defer opened()
 			for ctx.Err() == nil {
-				connection, err := net.Dial("tcp", strings.TrimPrefix(a.Address, "http://"))
+				connection, err := net.Dial("tcp", strings.TrimPrefix(l.Address, "http://"))
 				if err != nil {
 					return
 				}
@@ -99,10 +171,11 @@ func slowConnections(ctx context.Context, t *testing.T, a *attacked) {
 		}()
 	}
 	open.Wait()
+	return nil
 }
 
 // manyRequests keeps requests of one user under way until the end.
-func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
+func manyRequests(ctx context.Context, l load) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 	var begun sync.WaitGroup
 	for range 1_000 {
@@ -111,11 +184,11 @@ func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 			first := sync.OnceFunc(begun.Done)
 			defer first()
 			for ctx.Err() == nil {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Address+"/jobs_status", nil)
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.Address+"/jobs_status", nil)
 				if err != nil {
 					return
 				}
-				request.Header.Set("Authorization", "Bearer "+a.token)
+				request.Header.Set("Authorization", "Bearer "+l.Token)
 				first()
 				response, err := client.Do(request)
 				if err != nil {
@@ -131,16 +204,18 @@ func manyRequests(ctx context.Context, _ *testing.T, a *attacked) {
 		}()
 	}
 	begun.Wait()
+	return nil
 }
 
 // idleStreams opens as many streams as a user may have. Each is sent a list that it never reads.
-func idleStreams(ctx context.Context, t *testing.T, a *attacked) {
-	header := http.Header{"Authorization": {"Bearer " + a.token}}
+func idleStreams(ctx context.Context, l load) error {
+	header := http.Header{"Authorization": {"Bearer " + l.Token}}
 	for range 100 {
-		socket, _, err := websocket.Dial(ctx, a.Address+"/job_status", &websocket.DialOptions{HTTPHeader: header})
+		socket, _, err := websocket.Dial(ctx, l.Address+"/job_status", &websocket.DialOptions{HTTPHeader: header})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		context.AfterFunc(ctx, func() { _ = socket.CloseNow() })
 	}
+	return nil
 }
