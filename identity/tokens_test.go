@@ -597,7 +597,7 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 		"identity.issuer":         func(c *TokensConfig) { c.Issuer = "" },
 		"client_secret":           func(c *TokensConfig) { c.ClientSecret = "" },
 		"is none of user":         func(c *TokensConfig) { c.Platforms[0].Access = "any" },
-		"is there twice":          func(c *TokensConfig) { c.Platforms[3].Name = "cdse" },
+		"is listed twice":         func(c *TokensConfig) { c.Platforms[3].Name = "cdse" },
 	} {
 		c := tokensConfig(p)
 		change(&c)
