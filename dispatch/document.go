@@ -21,13 +21,13 @@ type Origin struct {
 	Service  Service
 }
 
-// Hash tells documents apart by what is in them: their SHA-256, in hexadecimal.
+// Hash returns the SHA-256 of the body, in hexadecimal. It identifies the content of the document.
 func (d Document) Hash() string {
 	sum := sha256.Sum256(d.Body)
 	return hex.EncodeToString(sum[:])
 }
 
-// document gives the document that defines a service, nil where there is none to be had now.
+// document returns the document that defines a service; nil if there is none or it cannot be read now.
 func (b *Backend) document(ctx context.Context, s Service) *Document {
 	documenter, can := b.Platform.(Documenter)
 	if !can {
@@ -55,7 +55,7 @@ func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, e
 	return &Document{Origin{r.Account.Platform(), r.Request.Service}, body}, nil
 }
 
-// documentsAtOnce is how many documents are asked for at once when all are.
+// documentsAtOnce is the number of documents that Revalidate requests concurrently.
 const documentsAtOnce = 8
 
 // Revalidate checks whether the documents of waiting jobs' services have changed, and shows [ServiceChanged] where one has. A document that

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	fetchWithin = 15 * time.Second // for one document; adapters end sooner
-	fetchGrace  = time.Second      // how long a waiting job is passed over in silence while its document is fetched
+	fetchWithin = 15 * time.Second // time limit of one fetch; adapters end sooner
+	fetchGrace  = time.Second      // how long a fetch may take before the jobs that wait for it show that they wait
 
-	// How many documents are fetched at once. One host that hangs takes at most half of a user's fetches, and one user at most
-	// half of a host's.
+	// Limits on concurrent fetches: in total, of a user, from a host, and of a user from a host. A host that hangs occupies at most half of
+	// a user's fetches, and a user at most half of a host's.
 	fetches           = 64
 	fetchesOfUser     = 8
 	fetchesAtHost     = 8
 	fetchesOfUserHost = 4
 
-	// How many documents wait for that. Those beyond are asked for again by the jobs that need them.
+	// Limits on queued fetches: in total, and of a user. A document beyond them is requested again by the jobs that need it.
 	queuedFetches       = 1000
 	queuedFetchesOfUser = 100
 
-	prepareRounds = 16   // how often a look at the agenda asks again for lines whose documents are at hand
-	knownServices = 1000 // that a visit keeps in memory
+	prepareRounds = 16   // how often readyLines replaces lines that have no job whose document is available
+	knownServices = 1000 // services that a visit keeps in memory
 )
 
-// preparations are the documents that are being fetched, apart from all requests to platforms, and those that are to be, in the
-// order in which they were asked for. The zero value is ready.
+// preparations holds the running and the queued fetches of documents, the queued ones in the order of their requests. They are separate
+// from all requests to platforms. The zero value is ready.
 type preparations struct {
 	mu      sync.Mutex
 	all     map[string]*preparation // by platform and URL
@@ -36,20 +36,20 @@ type preparations struct {
 	queue   []*preparation
 }
 
-// preparation is one document that was asked for.
+// preparation is the fetch of one document, running or queued.
 type preparation struct {
 	key     string
-	user    UserID // who asked first
+	user    UserID // the user of the first request
 	host    string
 	prepare func(context.Context) error
 
 	asked, begun time.Time // begun is zero until a slot is free
 	over         chan struct{}
-	wakes        map[Account]bool // visits that wait for it
+	wakes        map[Account]bool // accounts whose visits wait for it
 }
 
-// join gives the preparation under a key, and those that can begin now; nil if too many are queued. An account, unless it is
-// empty, is woken in the end.
+// join returns the preparation with the key of fresh, and the preparations that can begin now. If there is none with that key, it queues
+// fresh; it returns nil if too many are queued. Unless a is empty, the visit of that account is woken when the preparation ends.
 func (p *preparations) join(fresh *preparation, a Account) (prep *preparation, begin []*preparation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *preparations) queuedFor(u UserID) (n int) {
 	return n
 }
 
-// begin takes out of the queue what there are slots for.
+// begin moves the preparations that now have a slot from the queue to the running ones, and returns them.
 func (p *preparations) begin() (begun []*preparation) {
 	p.queue = slices.DeleteFunc(p.queue, func(prep *preparation) bool {
 		if !p.room(prep.user, prep.host) {
@@ -109,7 +109,7 @@ func (p *preparations) room(u UserID, host string) bool {
 	return len(p.running) < fetches && ofUser < fetchesOfUser && atHost < fetchesAtHost && both < fetchesOfUserHost
 }
 
-// end gives the accounts whose visits wait for what is over now, and the preparations that can begin.
+// end removes a preparation that has ended. It returns the accounts whose visits wait for it, and the preparations that can begin now.
 func (p *preparations) end(prep *preparation) (wakes map[Account]bool, begin []*preparation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,14 +119,14 @@ func (p *preparations) end(prep *preparation) (wakes map[Account]bool, begin []*
 	return prep.wakes, p.begin()
 }
 
-// late is when a job that waits for the preparation is told so.
+// late returns when a job that waits for the preparation begins to show that it waits, and whether the fetch has begun.
 func (p *preparations) late(prep *preparation) (at time.Time, underWay bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return prep.asked.Add(fetchGrace), !prep.begun.IsZero()
 }
 
-// prepare has a document fetched, whoever asked first; nil: too many are queued.
+// prepare returns the fetch of a document, which it queues if no other request has done so; nil if too many are queued.
 func (b *Broker) prepare(backend *Backend, u UserID, a Account, s Service, address string) *preparation {
 	prep, begin := b.preparing.join(&preparation{key: backend.Name + " " + address, user: u, host: hostOf(address),
 		prepare: func(ctx context.Context) error { return backend.Platform.(Preparer).Prepare(ctx, s) }}, a)
@@ -140,7 +140,7 @@ func (b *Broker) begin(begin []*preparation) {
 	}
 }
 
-// runPreparation fetches a document. What that brought is told by Preparer.Needs.
+// runPreparation fetches a document. Preparer.Needs then returns the outcome.
 func (b *Broker) runPreparation(prep *preparation) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
 	defer cancel()
@@ -165,8 +165,8 @@ func hostOf(address string) string {
 	return "its address"
 }
 
-// fetched waits until the document that a service needs is at hand. Errors are DocumentUnreachable, also when ctx is done
-// before, and DocumentInvalid.
+// fetched waits until the document that a service needs is available. The error is DocumentInvalid or DocumentUnreachable, the latter also
+// if ctx ends before.
 func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	p, can := backend.Platform.(Preparer)
 	if !can {
@@ -182,7 +182,7 @@ func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Serv
 			over = prep.over
 			_, underWay = b.preparing.late(prep)
 		}
-		late := time.NewTimer(fetchGrace) // an older document may do by then
+		late := time.NewTimer(fetchGrace) // an older document may be accepted by then
 		select {
 		case <-over:
 		case <-late.C:
@@ -196,14 +196,14 @@ func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Serv
 	}
 }
 
-// awaitDocument is fetched for a client that waits for more than a check.
+// awaitDocument calls fetched with a time limit of fetchWithin, for callers that can wait longer than a check.
 func (b *Broker) awaitDocument(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
 	return b.fetched(ctx, backend, u, s)
 }
 
-// notFetched is the error for a document that is not at hand yet.
+// notFetched returns the error for a document that is not available yet.
 func notFetched(address string, underWay bool) error {
 	e := &Error{Kind: DocumentUnreachable, Op: "dispatch.prepare",
 		Text: "The document that defines the application is still to be fetched from " + hostOf(address) + ", after others."}
@@ -214,14 +214,14 @@ func notFetched(address string, underWay bool) error {
 	return e
 }
 
-// waiting is what a look at the agenda found out about jobs that need documents.
+// waiting collects, while due jobs are selected, which of them have no document yet.
 type waiting struct {
-	outcomes []jobOutcome // of jobs whose documents cannot be had now
-	checkAt  time.Time    // when to look again for those that are being fetched; zero: none is
+	outcomes []jobOutcome // of jobs whose documents are not available now
+	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
 }
 
-// ready gives due jobs of a line whose documents are at hand, n at most. The others are left waiting: those whose
-// documents were just asked for as they are, and those whose documents cannot be had with an answer to be saved.
+// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting: those whose documents were
+// requested less than fetchGrace ago unchanged, and those whose documents are not available with an outcome to be saved.
 func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, error) {
 	p, can := v.backend.Platform.(Preparer)
 	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
@@ -265,7 +265,8 @@ func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) 
 	return good, nil
 }
 
-// fetch has the document of a job fetched. It gives an error once that takes longer than a moment.
+// fetch requests the document of a job. It returns an error if too many fetches are queued, or if the document was requested more than
+// fetchGrace ago.
 func (v *visit) fetch(w *waiting, j Job, s Service, address string) error {
 	prep := v.broker.prepare(v.backend, j.Owner, v.account, s, address)
 	if prep == nil {
@@ -279,13 +280,13 @@ func (v *visit) fetch(w *waiting, j Job, s Service, address string) error {
 	return notFetched(address, underWay)
 }
 
-// serviceKey tells services apart: the jobs of a task have one.
+// serviceKey identifies a service: the jobs of a task share one.
 type serviceKey struct {
 	task TaskID
 	job  JobID
 }
 
-// service gives what a job's owner wants to run, read once for all jobs of a task.
+// service returns the service of a job. It is read once for all jobs of a task.
 func (v *visit) service(ctx context.Context, j Job) (Service, error) {
 	key := serviceKey{task: j.Task}
 	if j.Task == 0 {
@@ -305,8 +306,8 @@ func (v *visit) service(ctx context.Context, j Job) (Service, error) {
 	return r.Service, nil
 }
 
-// readyLines gives the lines to which free slots can go, and for those whose turn it is, their jobs. Lines without a job
-// whose document is at hand are left out, so that the others get their slots.
+// readyLines returns the lines that can get free slots, and adds the jobs of those whose turn it is to ready. Lines without a job whose
+// document is available are left out, so that the other lines get their slots.
 func (v *visit) readyLines(ctx context.Context, w *waiting, ready map[Line][]Job, free int) ([]Line, error) {
 	lines := slices.Clone(v.agenda.Lines)
 	for range prepareRounds {

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Kind is what a caller can do about an error.
+// Kind classifies an error by what a caller can do about it.
 type Kind uint8
 
 const (
-	Internal       Kind = iota // a bug, ours
+	Internal       Kind = iota // a bug in the broker
 	Invalid                    // the request is wrong; do not repeat it unchanged
-	SignInRequired             // the platform takes no token that we can get; the user must sign in or link an account
+	SignInRequired             // the platform accepts no token that the broker can get; the user must sign in or link an account
 	Forbidden                  // the identity may not do this
-	NotFound                   // no such thing, or another's
-	Conflict                   // it has changed, or is in the wrong state; look again
-	Unsupported                // this platform cannot
-	Busy                       // come back later, see RetryAfter; nothing was taken
-	Unavailable                // nothing was taken: repeat
-	Uncertain                  // it may have been taken: look before repeating
-	BadUpstream                // an answer that the protocol does not allow
-	Misconfigured              // the operator must mend it: wrong client secret, missing permission
-	LimitReached               // of the broker's own limits; come back later, see RetryAfter
+	NotFound                   // it does not exist, or belongs to another user
+	Conflict                   // it has changed, or is in the wrong state; read it again
+	Unsupported                // this platform cannot do it
+	Busy                       // nothing was accepted; repeat later, see RetryAfter
+	Unavailable                // nothing was accepted; repeat
+	Uncertain                  // it may have been accepted; check before repeating
+	BadUpstream                // a response that the protocol does not allow
+	Misconfigured              // the operator must fix it: wrong client secret, missing permission
+	LimitReached               // one of the broker's own limits is reached; repeat later, see RetryAfter
 
-	// Of the document that defines a service, which its user named and which is not the platform's.
-	DocumentUnreachable // its server does not answer; come back later, see RetryAfter
+	// Errors of the document that defines a service. The user named it, and it does not belong to the platform.
+	DocumentUnreachable // its server does not respond; repeat later, see RetryAfter
 	DocumentInvalid     // it is refused, too large, or defines no service; do not repeat the request unchanged
 
-	kinds // count
+	kinds // the number of kinds
 )
 
 var kindNames = [kinds]string{"internal", "invalid", "sign_in_required", "forbidden", "not_found", "conflict",
@@ -37,7 +37,7 @@ var kindNames = [kinds]string{"internal", "invalid", "sign_in_required", "forbid
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Kinds gives every kind, for tables that must know them all.
+// Kinds returns all kinds, for tables that must be complete.
 func Kinds() []Kind {
 	all := make([]Kind, kinds)
 	for k := range all {
@@ -46,16 +46,16 @@ func Kinds() []Kind {
 	return all
 }
 
-// Error is the one error type that crosses package borders.
+// Error is the one error type that crosses package boundaries.
 type Error struct {
 	Kind       Kind
 	Op         string // what was being done: "store.Save"
 	Text       string // safe to show to the user, plain text without markup; may be empty
-	Link       string // where the user can mend it, for SignInRequired
+	Link       string // for SignInRequired: where the user can resolve it
 	Faults     []Fault
 	RetryAfter time.Duration
-	Answered   bool  // of Uncertain: the server itself answered, so nothing of the request is still on its way; of Database: it answered, and refuses to write
-	Database   bool  // of Unavailable, Uncertain and Misconfigured: the database was asked, and not a platform
+	Answered   bool  // Uncertain: the server itself responded, so the request is over; Database: it responded, and refuses to write
+	Database   bool  // for Unavailable, Uncertain and Misconfigured: the request was to the database, not to a platform
 	Err        error // the cause, for the log only
 }
 
@@ -78,7 +78,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of err, Internal when err is of no known kind. It must not be asked of nil.
+// KindOf returns the kind of err, or Internal if err is of no known kind. err must not be nil.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -89,8 +89,8 @@ func KindOf(err error) Kind {
 // Is reports whether err is an error of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// OfDatabase returns the first error of the database that err is or wraps, and nil where there is none: the database did not
-// answer, or refused to write, and no platform is to blame.
+// OfDatabase returns the first database error that err is or wraps; nil if there is none. A database error means that the database did not
+// respond or refused to write, and that no platform caused it.
 func OfDatabase(err error) *Error {
 	if e, ok := err.(*Error); ok && e.Database {
 		return e
@@ -108,7 +108,7 @@ func OfDatabase(err error) *Error {
 	return nil
 }
 
-// TextFor returns what the user may be told about err.
+// TextFor returns the text about err that may be shown to the user.
 func TextFor(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Text != "" {
 		return e.Text
@@ -116,7 +116,7 @@ func TextFor(err error) string {
 	return "Something went wrong on our side."
 }
 
-// InvalidBody is the error for a request whose body is wrong in one place.
+// InvalidBody returns the error for a request whose body is wrong in one place.
 func InvalidBody(op, text string, path ...any) *Error {
 	return &Error{Kind: Invalid, Op: op, Text: text,
 		Faults: []Fault{{Loc: append([]any{"body"}, path...), Msg: text, Type: "value_error"}}}

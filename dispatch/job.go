@@ -10,7 +10,8 @@ type (
 	JobID  int64
 	TaskID int64 // 0: the job belongs to no task
 
-	// UserID is one person: issuer and subject of their token, joined by a space. The same subject of two issuers is two.
+	// UserID identifies one person by the issuer and the subject of their token, joined by a space. The same subject from two issuers is
+	// two users.
 	UserID string
 
 	// Account is one identity at one platform, written "platform/identity". Tokens, leases, slots and listings belong
@@ -30,59 +31,60 @@ func (a Account) Identity() string {
 	return identity
 }
 
-// Ref identifies a job at its platform; the zero Ref until the platform assigned one.
+// Ref identifies a job at its platform. It is zero until the platform has assigned an identifier.
 type Ref struct {
-	Base string // the address below which the platform keeps the job; "" is the platform's endpoint
+	Base string // the URL below which the platform keeps the job; "": the platform's endpoint
 	ID   string
 }
 
-// Phase is how far a job has been brought to its platform. It decides what may be sent next.
+// Phase is how far the submission of a job to its platform has come. It decides which request may be sent next.
 type Phase string
 
 const (
-	Waiting  Phase = "waiting"  // nothing of this job is at the platform
-	Creating Phase = "creating" // a request that creates is begun; until it is answered or settled, it may have been taken
-	Created  Phase = "created"  // the platform gave a Ref; nothing runs
-	Starting Phase = "starting" // a request that starts is begun, likewise
-	Started  Phase = "started"  // seen started: it is never started again
+	Waiting  Phase = "waiting"  // not created at the platform
+	Creating Phase = "creating" // a create request was begun; until its response arrives or it is settled, the platform may have accepted it
+	Created  Phase = "created"  // the platform assigned a Ref; nothing runs
+	Starting Phase = "starting" // likewise for a start request
+	Started  Phase = "started"  // the job is known to have started; it is never started again
 	Ended    Phase = "ended"
 )
 
-// InDoubt reports whether a request was started whose outcome is not known.
+// InDoubt reports whether a request was begun whose outcome is not known.
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
-// Holds reports whether a job in phase p takes one of its account's slots: from the intent to create until it has ended.
-// The same rule stands in CountHeld (store/query.sql) and in the store in memory (test/conformance/memagenda.go);
+// Holds reports whether a job in phase p occupies one of its account's slots. It does from the intent to create until it has ended.
+// CountHeld (store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same rule, and
 // test/conformance/slots.go compares them. Limits.free decides whether a further job may begin.
 func (p Phase) Holds() bool { return p != Waiting && p != Ended }
 
-// FreesSlot reports whether the slot of j counts as free where the operator chose to free the slots of jobs that are stalled: it has
-// started, has not moved for the time of stalled, and its platform does not say that it runs. 0: never.
+// FreesSlot reports whether the slot of j counts as free because j is stalled: j has started, its phase and status have not changed for the
+// duration stalled, and its platform does not report it as running. stalled is 0 if the operator did not choose to free such slots; then
+// none counts as free.
 func (j Job) FreesSlot(stalled time.Duration, now time.Time) bool {
 	return stalled > 0 && j.Phase == Started && j.Status != Running && !j.Moved.After(now.Add(-stalled))
 }
 
-// Inert reports whether nothing of a job in phase p runs, and no request about it is under way: what its account's hold stops.
+// Inert reports whether nothing of a job in phase p runs and no request about it is under way. A hold of the account stops only such jobs.
 func (p Phase) Inert() bool { return p == Waiting || p == Created }
 
-// Status is the status of a job, in the words that users see.
+// Status is the status of a job as users see it.
 type Status string
 
 const (
-	Accepted  Status = "created" // kept, and not started: by us, or in a platform's report by the platform
+	Accepted  Status = "created" // stored and not started: by the broker or, in a platform's report, by the platform
 	Submitted Status = "submitted"
 	Queued    Status = "queued"
 	Running   Status = "running"
 	Finished  Status = "finished"
 	Canceled  Status = "canceled"
 	Failed    Status = "failed"
-	Unknown   Status = "unknown" // the truth cannot be established; see the job's Attention
+	Unknown   Status = "unknown" // the status cannot be determined; see the job's Attention
 )
 
 // Final reports whether a platform never leaves status s by itself.
 func (s Status) Final() bool { return s == Finished || s == Canceled || s == Failed }
 
-// running reports whether a platform that says s must have started the job.
+// running reports whether a platform that reports s must have started the job.
 func (s Status) running() bool { return s == Queued || s == Running || s.Final() }
 
 // Desired is what the owner wants. Only owners change it; visits never do.
@@ -93,97 +95,97 @@ const (
 	WantCancel Desired = "canceled"
 )
 
-// Attention is why a job makes no progress, or what its owner should know.
+// Attention is the reason why a job makes no progress, or another fact that its owner should know.
 type Attention string
 
 const (
 	None              Attention = ""
-	InDoubt           Attention = "submission_in_doubt" // being found out
-	SubmissionUnknown Attention = "submission_unknown"  // cannot be found out: it may run or not; the owner decides
-	NotTaken          Attention = "platform_busy"       // the platform turned it away; tried again
-	Full              Attention = "platform_full"       // likewise, while it has other jobs of the account
-	GivenUp           Attention = "given_up"            // turned away for too long; it failed
+	InDoubt           Attention = "submission_in_doubt" // the broker is checking whether the platform accepted the request
+	SubmissionUnknown Attention = "submission_unknown"  // the check has no result: the job may run or not; its owner decides
+	NotTaken          Attention = "platform_busy"       // the platform turned the job away; it is submitted again
+	Full              Attention = "platform_full"       // likewise, while the platform has other jobs of the account
+	GivenUp           Attention = "given_up"            // the job failed because it was turned away for too long
 	Unreachable       Attention = "platform_unavailable"
 	NeedsSignIn       Attention = "sign_in_required"
 	NeedsOperator     Attention = "platform_misconfigured"
 	CancelUnsupported Attention = "cancel_unsupported"
-	Missing           Attention = "not_found_on_platform" // looked for some minutes more, before it is lost
+	Missing           Attention = "not_found_on_platform" // the status is read for some minutes more before the job counts as lost
 	Lost              Attention = "lost_on_platform"
 	NoPlatform        Attention = "platform_not_configured"
-	Stalled           Attention = "stalled"              // the platform says it is alive, and always the same
-	Overdue           Attention = "max_duration_reached" // canceled for that
-	ServiceChanged    Attention = "service_changed"      // its document has, while the job waits; submitted all the same
+	Stalled           Attention = "stalled"              // the platform reports the job as alive, but its status and progress do not change
+	Overdue           Attention = "max_duration_reached" // canceled because it ran longer than its max_duration
+	ServiceChanged    Attention = "service_changed"      // its service's document changed while the job waited; it is still submitted
 
-	// The document that defines its service cannot be fetched: it waits for that, or failed because it waited for too long.
+	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited for too long.
 	ApplicationUnreachable Attention = "application_unreachable"
 
-	// On a job that failed because the platform refused it for good, in a way that tells its owner what else to do.
+	// On a job that failed because the platform refused it permanently, for a reason that its owner can act on.
 	RefusedForbidden   Attention = "refused_forbidden"
 	RefusedUnsupported Attention = "refused_unsupported"
 
-	// On a job that failed because it is not submitted again: three times in a row the process ended, or its adapter panicked,
-	// while the job was being submitted. Its owner may retry it.
+	// On a job that failed because three times in a row the process ended, or its adapter panicked, while the job was being submitted. It
+	// is not submitted again unless its owner retries it. On any other job: the same happened during other requests about it, such as
+	// status reads. They are repeated at growing intervals, up to Timing.UnknownCheck.
 	SetAside Attention = "set_aside"
 
-	// On a job that failed because the document that defines its service is none, or is refused.
+	// On a job that failed because the document that defines its service is refused, too large, or defines no service.
 	ApplicationInvalid Attention = "application_invalid"
 )
 
-// Job is one execution of one service. What was asked for is its [Request], which is kept apart: a visit reads it only
-// to submit.
+// Job is one execution of one service. Its [Request] is stored separately, because a visit reads it only to submit the job.
 type Job struct {
 	ID      JobID
 	Task    TaskID
 	Number  int // in its task, from 1; 0: the job belongs to no task
 	Owner   UserID
 	Account Account
-	Base    string // where its platform lists it, see Platform.Base
+	Base    string // URL below which its platform lists it, see Platform.Base
 	Desired Desired
-	Hidden  bool // its owner deleted it, or it was refused; nobody but visits sees it
+	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
-	MaxDuration time.Duration // it is canceled if it takes longer; 0: it may
+	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
 
 	Phase   Phase
-	Turn    int       // how often the phase has changed: an answer tells which turn it was asked in
-	Attempt int       // how often a create was begun
+	Turn    int       // number of phase changes; Outcome.Turn is its value when the request was made
+	Attempt int       // number of the latest attempt; every create and every retry takes a new number
 	Nonces  Nonces    // the random parts of the attempts' tags
-	SendBy  time.Time // when the request begun last is certainly over
+	SendBy  time.Time // when the latest create or start request is certainly over
 
-	// Begun is how many submissions of the job were begun since one was answered, see [SetAside].
+	// Begun is the number of submissions of the job that were begun since one of them got a response, see [SetAside].
 	Begun int
 
-	IntentLease int64 // the generation of the lease under which the request begun last was intended
+	IntentLease int64 // the generation of the lease under which the latest intent was committed
 
 	Ref     Ref
-	Orphans []Ref // what the platform also gave for this job, by repeated creates or late answers: to be canceled
-	Past    []Ref // what is done with: of attempts that failed before a retry, and orphans that cannot be canceled
+	Orphans []Ref // further platform jobs of this job, from repeated creates or late responses; to be canceled
+	Past    []Ref // platform jobs to be ignored: of attempts that failed before a retry, and orphans that cannot be canceled
 
 	Status    Status
-	Seen      Status // the last report, believed or not
+	Seen      Status // the last reported status, believed or not
 	Progress  *float64
 	Costs     *float64
-	Duration  time.Duration // how long it ran, by the platform; 0: it did not tell
+	Duration  time.Duration // the run time that the platform reported; 0: none was reported
 	Attention Attention
-	Notice    string // what the platform said about Attention; safe to show
+	Notice    string // text about Attention, often the platform's; safe to show
 	Failure   string // why it failed; safe to show
 
-	Due      time.Time // when there is next something to do
-	Looks    int       // looks in this turn that did not settle it
-	Tries    int       // questions in a row that brought no answer
-	Deadline time.Time // when it has taken its MaxDuration; zero: there is none, or it has not started
-	Refused  time.Time // since when it is turned away, and not for want of a slot; zero: it is not
-	Awaited  bool      // a client waits for the next answer
+	Due      time.Time // when the next step is due
+	Looks    int       // status reads and searches in this turn that did not settle the job
+	Tries    int       // requests in a row that failed
+	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
+	Refused  time.Time // since when it is turned away or its document is unavailable, without waits for a slot; zero: neither
+	Awaited  bool      // a client waits for the next status
 	Created  time.Time
 	Updated  time.Time // when what its owner sees last changed
-	Checked  time.Time // when the platform last told the status
+	Checked  time.Time // when the platform last reported the status
 	Moved    time.Time // when phase or status last changed
-	Version  int64     // Save refuses any other
+	Version  int64     // Save rejects any other version
 
-	// Unmoved is for how long statuses in a row have shown a start in doubt without effect: the sum of the pauses between them.
+	// Unmoved is for how long consecutive status reads have shown no effect of a start in doubt: the sum of the pauses between them.
 	Unmoved time.Duration
 
-	// Result is a STAC Collection that came in the answer to the submission, to be kept with the next Save. Store
-	// never fills it in; see Store.Result.
+	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A store never
+	// fills in this field; see Store.Result.
 	Result []byte
 }
 
@@ -201,7 +203,8 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
-// waited returns the job without the time since due in its time of being turned away: it waited for a slot, and was not turned away.
+// waited returns the job with the time since due excluded from the time for which it has been turned away: during that time it waited for a
+// slot and was not turned away.
 func (j Job) waited(due, now time.Time) Job {
 	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
 		j.Refused = j.Refused.Add(idle)

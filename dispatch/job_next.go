@@ -9,50 +9,50 @@ import (
 )
 
 const (
-	SettleMargin = 5 * time.Second // nobody settles a request sooner than this after its deadline
+	SettleMargin = 5 * time.Second // a request is settled no sooner than this after its deadline
 
-	startLooks  = 20              // pauses between looks in a row that must say "created" before a start in doubt is repeated: platforms lag 15 minutes
-	searchLooks = 3               // complete listings without the tag before a one-step submission is given up as unknown
-	lostLooks   = 6               // reads in a row that do not find a job before it is lost; the first two may be close together
-	confirm     = 5 * time.Second // until a report of failure is read again
+	startLooks  = 20              // how many Timing.Check a start in doubt must show "created" before it is repeated: platforms lag 15 min
+	searchLooks = 3               // complete listings without the tag after which a one-step submission counts as unknown
+	lostLooks   = 6               // status reads in a row that do not find a job before it counts as lost; the first two may be close together
+	confirm     = 5 * time.Second // pause before a reported failure is read again
 	firstPoll   = 5 * time.Second
 )
 
-// Question is what the platform was asked.
+// Question is the kind of a request to a platform.
 type Question string
 
 const (
-	AskPrepare Question = "prepare" // fetch the document that it needs
+	AskPrepare Question = "prepare" // fetch the document that the job needs
 	AskSubmit  Question = "submit"
 	AskStatus  Question = "status"
-	AskSearch  Question = "search" // is this attempt in the listing?
+	AskSearch  Question = "search" // search the listing for this attempt
 	AskCancel  Question = "cancel"
 	AskOrphan  Question = "orphan" // cancel an orphan
-	AskNothing Question = ""       // the platform was not asked: the job is set aside
+	AskNothing Question = ""       // no request was sent: the job is set aside
 )
 
-// Outcome is what one request about one job brought. Attempt and Turn are the job's when the request was made.
+// Outcome is the result of one request about one job. Attempt and Turn are those of the job when the request was made.
 type Outcome struct {
 	Asked    Question
 	Attempt  int
 	Turn     int
-	Ref      Ref    // that the platform gave (submit, search) or that was asked about
-	Started  bool   // the platform said so
-	Result   []byte // submit: the platform answered with the result itself
+	Ref      Ref    // that the platform returned (submit, search) or that the request was about
+	Started  bool   // the platform reported that the job has started
+	Result   []byte // submit: the result, if the platform responded with the result itself
 	Report   Report
-	Repeat   bool  // search: what is not found may be sent again
-	Others   int   // submit: jobs of the account that ran at the platform
-	Unsent   bool  // submit: the request was certainly not sent, for want of something of ours; Err says why
-	Lease    int64 // with Unsent: the generation of the lease under which the intent was to be committed; 0: it was
-	Panicked bool  // the adapter panicked, or the process may end before the answer: Err says so
+	Repeat   bool  // search: a job that was not found may be submitted again
+	Others   int   // submit: number of jobs of the account that ran at the platform
+	Unsent   bool  // submit: the request was certainly not sent, because of a fault on the broker's side; Err is the fault
+	Lease    int64 // with Unsent: generation of the lease under which the intent was to be committed; 0: it was committed
+	Panicked bool  // the adapter panicked, or the process may end before the response; Err describes which
 	Err      error
-	At       time.Time // when the platform was asked, in the store's time; zero: just now
+	At       time.Time // when the request was sent, by the store's clock; zero: just now
 	Timing   Timing
-	Settles  time.Duration // how long statuses must not tell of a start in doubt until it is repeated; 0: as where nothing is known of the platform
+	Settles  time.Duration // for how long statuses must show no start before a start in doubt is repeated; 0: as for an unknown platform
 }
 
-// full reports whether the platform takes no more jobs because it has others of the account. Waiting for their end is no failure, however
-// long it lasts.
+// full reports whether the platform takes no more jobs because it has other jobs of the account. To wait for their end is no failure,
+// however long it takes.
 func (o Outcome) full() bool { return Is(o.Err, Busy) && o.Others > 0 }
 
 // why returns the attention for a request that the platform did not take.
@@ -63,9 +63,9 @@ func (o Outcome) why() Attention {
 	return reason(o.Err)
 }
 
-// next returns the job after an outcome. It holds every rule about what a response means. A response has two parts. Facts (an identifier,
-// that the job has started, a result) stay true and are stored however late they arrive. Verdicts (refused, not found, still queued) are
-// true only of the turn in which the request was made, and are dropped in any other.
+// next returns the job after an outcome. All rules about the meaning of a response are here. A response has two parts. Facts (an
+// identifier, that the job has started, a result) stay true and are stored however late they arrive. Verdicts (refused, not found, still
+// queued) are valid only in the turn in which the request was made, and are dropped in any other turn.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
 	if o.Asked == AskOrphan {
@@ -84,8 +84,8 @@ func next(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// answered counts no submission as without a response that was begun before the one that o is the response to. The response to another
-// attempt says nothing about the present one.
+// answered updates Begun for a response to a submission: that submission and those begun before it no longer count as submissions without a
+// response. A response to another attempt changes nothing.
 func (j Job) answered(o Outcome) Job {
 	switch {
 	case o.Attempt != j.Attempt:
@@ -109,7 +109,7 @@ func facts(j Job, o Outcome, now time.Time) Job {
 	}
 	if o.Ref == j.Ref && (o.Started || o.Report.Status.running()) && (j.Phase == Created || j.Phase == Starting) {
 		if j.Phase = Started; o.Asked == AskSubmit {
-			j.Seen = "" // what was read before the confirmation says nothing about the lag
+			j.Seen = "" // a status from before the confirmation shows nothing about the lag
 		}
 	}
 	if o.Result != nil {
@@ -119,12 +119,13 @@ func facts(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// gives reports whether the platform gave a name for j that is not known to be its own.
+// gives reports whether a submit or a search returned an identifier for j that is neither its current one nor one of its past ones.
 func (o Outcome) gives(j Job) bool {
 	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref && !slices.Contains(j.Past, o.Ref)
 }
 
-// lateResponse keeps the name that came for a job too late to be its own.
+// lateResponse adds the identifier in a late response to the orphans: the job has ended or made another attempt since the request, so the
+// identifier is not its own.
 func lateResponse(j Job, o Outcome) Job {
 	if o.gives(j) {
 		return j.withOrphan(o.Ref)
@@ -181,12 +182,13 @@ func submitted(j Job, o Outcome, now time.Time) Job {
 	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
 		j.SendBy = earlier(j.SendBy, now)
 	}
-	// It may have been taken, whatever the kind: to send again we would have to know.
+	// The platform may have accepted the request, whatever the kind of the error. It is not sent again before that is known.
 	j.Due = later(j.SendBy.Add(SettleMargin), now)
 	return j.attend(InDoubt, "")
 }
 
-// unsent takes back an intent whose request was not sent. Nothing is said about the platform, because it was not asked.
+// unsent reverts an intent whose request was not sent. It changes nothing that is known about the platform, because the platform received
+// no request.
 func unsent(j Job, t Timing, now time.Time) Job {
 	j = j.back()
 	j.Begun = max(0, j.Begun-1)
@@ -198,10 +200,10 @@ func unsent(j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// refusals tells the ways to be refused for good apart, where a client can do something else about each.
+// refusals maps the kinds of permanent refusals on which a client can act in different ways to different attentions.
 var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported, DocumentInvalid: ApplicationInvalid}
 
-// back returns the job to the phase before a request that the platform did not take. What was created stays known.
+// back returns the job in the phase before a request that the platform did not take. A job that was created keeps its Ref.
 func (j Job) back() Job {
 	switch j.Phase {
 	case Creating:
@@ -212,13 +214,13 @@ func (j Job) back() Job {
 	return j
 }
 
-// attend sets why a job does not move.
+// attend sets the attention of a job and its notice.
 func (j Job) attend(a Attention, notice string) Job {
 	j.Attention, j.Notice = a, notice
 	return j
 }
 
-// hint is attend, unless something is known that weighs more.
+// hint calls attend, unless the job already has a more important attention.
 func (j Job) hint(a Attention, notice string) Job {
 	switch j.Attention {
 	case InDoubt, SubmissionUnknown, CancelUnsupported:
@@ -246,10 +248,10 @@ func turnedAway(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// unprepared applies that the document of a job is not available. The job waits alone and delays no other. It fails at once if the document
-// is invalid, and after Timing.GiveUpAfter if the document stays unreachable.
+// unprepared applies the outcome of fetching the document of a job. While the document is not available, the job waits and delays no other
+// job. It fails at once if the document is invalid, and after Timing.GiveUpAfter if the document stays unreachable.
 func unprepared(j Job, o Outcome, now time.Time) Job {
-	if o.Err == nil { // at hand again; the job keeps its place
+	if o.Err == nil { // available again; the job keeps its place in the queue
 		j.Tries, j.Refused = 0, time.Time{}
 		return j.attend(None, "")
 	}
@@ -267,8 +269,8 @@ func unprepared(j Job, o Outcome, now time.Time) Job {
 	return j.attend(ApplicationUnreachable, TextFor(o.Err))
 }
 
-// denied is a request that was not taken because of who asks. The job stays due: its account waits if another token is
-// not taken either, see visit.deny, and shows that on what is waiting.
+// denied applies a request that the platform rejected because of the token or of the broker's configuration. The job stays due. If another
+// token does not help, the visit holds the account, see visit.blockAccount, and its waiting jobs show the attention of the hold.
 func denied(j Job, err error, now time.Time) Job {
 	j.Due = now
 	if j.Phase == Waiting {
@@ -277,7 +279,7 @@ func denied(j Job, err error, now time.Time) Job {
 	return j.hint(reason(err), TextFor(err))
 }
 
-// reason is what an owner is told about a request that was not taken.
+// reason returns the attention for a request that the platform did not take because of err.
 func reason(err error) Attention {
 	switch KindOf(err) {
 	case SignInRequired:
@@ -299,7 +301,7 @@ func reported(j Job, o Outcome, now time.Time) Job {
 		return unanswered(j, o, now)
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
-	if since := o.asked(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // asked too soon
+	if since := o.asked(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // read too soon
 		j.Due = j.Checked.Add(confirm)
 		return j
 	}
@@ -308,10 +310,10 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Phase == Starting && s == Accepted:
 		return unmoved(j, o, seen, now)
-	case j.Phase == Starting: // a word that says neither that it runs nor that it does not
+	case j.Phase == Starting: // a status that shows neither that the job runs nor that it does not
 		j.Due = now.Add(o.Timing.Check)
 		return j.attend(InDoubt, "")
-	case s == Failed && seen != Failed: // platforms take errors back: believe the second
+	case s == Failed && seen != Failed: // platforms revise reported failures, so only the second report is believed
 		j.Due = now.Add(confirm)
 		return j
 	case s == Failed:
@@ -339,15 +341,15 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// stalled reports whether a job that is said to be alive has not moved for as long as that. It is left alone: that it hangs cannot
-// be known from here.
+// stalled reports whether the status and the progress of a live job have not changed for the duration patience. Such a job is not canceled,
+// because the broker cannot determine whether it hangs.
 func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 	return j.Status == was.Status && value(j.Progress) == value(was.Progress) &&
 		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= patience)
 }
 
-// unanswered is a question that brought nothing. The owner is told the second time, of a doubt at once. It is asked again
-// within a minute, so that a platform that is back is soon seen to be.
+// unanswered applies a request that failed. The job shows Unreachable from the second failure in a row, and a doubt at once. The request is
+// repeated within Timing.Poll, or after a longer Retry-After, so that the recovery of a platform is noticed soon.
 func unanswered(j Job, o Outcome, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
 		j = j.attend(InDoubt, "")
@@ -366,8 +368,8 @@ func unanswered(j Job, o Outcome, now time.Time) Job {
 const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status is the last known one; the " +
 	"broker asks again once an hour. You may delete the job. Tell the operator of this service."
 
-// crashed is a question at which the adapter panicked or the process ended. It is repeated ever more rarely, so that the account's
-// other jobs are served.
+// crashed applies a request during which the adapter panicked or the process ended. The request is repeated at growing intervals, so that
+// the account's other jobs are served.
 func crashed(j Job, t Timing, now time.Time) Job {
 	j.Due = now.Add(t.crashPause(j.Tries))
 	j.Tries++
@@ -380,9 +382,9 @@ func crashed(j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// unmoved counts a look that found a start in doubt without effect. It adds up the pauses between looks in a row, and does not
-// take the time since the start, so that a clock that jumps shortens the wait by one pause at most. A start that had no effect
-// was not taken.
+// unmoved applies a status read that shows no effect of a start in doubt. It adds up the pauses between consecutive reads instead of
+// measuring the time since the start, so that a clock that jumps shortens the wait by at most one pause. A start that has no effect for
+// Outcome.Settles counts as not taken.
 func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
 	if seen != Accepted {
 		j.Looks, j.Unmoved = 0, 0
@@ -399,10 +401,11 @@ func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
 	return j.attend(InDoubt, "")
 }
 
-// clockSetBack is how much sooner than the last a question may have been asked; more means that the clock was set back.
+// clockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that the clock was set
+// back.
 const clockSetBack = 2 * time.Minute
 
-// asked is when the platform was asked.
+// asked returns when the request was sent.
 func (o Outcome) asked(now time.Time) time.Time {
 	if o.At.IsZero() {
 		return now
@@ -410,8 +413,8 @@ func (o Outcome) asked(now time.Time) time.Time {
 	return o.At
 }
 
-// missed counts a status read that did not find the job. It also counts as a request without an answer, so that clients who wait for a
-// status do not cause a job that is late to appear to be called lost sooner.
+// missed counts a status read that did not find the job. It also counts as a failed request, so that clients that wait for a status do not
+// cause a job that the platform shows late to be declared lost sooner.
 func missed(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
 		j.Seen, j.Looks = "", 0
@@ -436,7 +439,7 @@ func searched(j Job, o Outcome, now time.Time) Job {
 	case o.Ref != Ref{}:
 		j.Tries, j.Due = 0, now
 		return j.attend(None, "")
-	case j.Phase != Creating: // an orphan was found, or a fact came first
+	case j.Phase != Creating: // an orphan was found, or another response arrived first
 		return j
 	}
 	j.Looks++
@@ -451,8 +454,8 @@ func searched(j Job, o Outcome, now time.Time) Job {
 	return unknown(j, o, now)
 }
 
-// unknown applies that nothing can be found out about a submission. The broker sends nothing more, says so, and leaves the choice to the
-// owner.
+// unknown applies that the outcome of a submission cannot be determined. The broker does not submit the job again, shows SubmissionUnknown,
+// and leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
 func unknown(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
@@ -482,7 +485,7 @@ func canceled(j Job, o Outcome, now time.Time) Job {
 func orphanCanceled(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
-		j.Tries = 0 // of the cancel
+		j.Tries = 0 // tries of the cancel
 		return j.withoutOrphan(o.Ref)
 	case Is(o.Err, Unsupported):
 		j = j.withoutOrphan(o.Ref)
@@ -494,7 +497,7 @@ func orphanCanceled(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// stranded is a job whose platform is not configured any more.
+// stranded marks a job whose platform is no longer configured with NoPlatform, unless it has ended, and schedules its next check.
 func stranded(j Job, t Timing, now time.Time) Job {
 	j.Due, j.Awaited = now.Add(t.Recheck), false
 	if j.Phase != Ended && j.Attention != NoPlatform {
@@ -514,7 +517,7 @@ func ended(j Job, s Status, a Attention, failure string) Job {
 // settled applies the consequences that every change has: turn, status, deadline, and the times of the change.
 func settled(was, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
-	if j.Phase == Waiting && j.Desired == WantCancel { // nowhere, and wanted no more
+	if j.Phase == Waiting && j.Desired == WantCancel { // not at the platform, and no longer wanted
 		j = ended(j, Canceled, None, "")
 	}
 	if j.Phase != was.Phase {
@@ -527,18 +530,18 @@ func settled(was, j Job, t Timing, now time.Time) Job {
 		}
 	}
 	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
-		j.Due = later(j.Due, now.Add(t.Check)) // suspects of one crash go before those of two
+		j.Due = later(j.Due, now.Add(t.Check)) // suspects of one crash are submitted before those of two
 	}
 	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
 	}
 	if j.Phase == Started && now.Before(j.Deadline) {
-		j.Due = earlier(j.Due, j.Deadline) // a look says whether it is still alive
+		j.Due = earlier(j.Due, j.Deadline) // a status read then shows whether the job is still alive
 	}
 	if j.Phase != was.Phase || j.Status != was.Status {
 		j.Moved = now
 		if j.Phase == Started {
-			j.Due = earlier(j.Due, now.Add(firstPoll)) // what moved may soon move again
+			j.Due = earlier(j.Due, now.Add(firstPoll)) // a job that has changed may soon change again
 		}
 	}
 	if j.shown() != was.shown() {
@@ -547,7 +550,7 @@ func settled(was, j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// shown is what an owner sees of a change.
+// shown holds the fields whose changes the owner of a job sees.
 type shown struct {
 	status          Status
 	ref             Ref

@@ -14,14 +14,14 @@ const (
 	OGCProcess Label = "ogc_api_process"
 )
 
-// Service is what a client asks to run, in the client's spelling.
+// Service is the service that a client requests, as the client wrote it.
 type Service struct {
 	Endpoint    string  `json:"endpoint"`
 	Namespace   *string `json:"namespace"`
 	Application string  `json:"application"`
 }
 
-// Request is what a client asked for. Parameters and Options are kept to the byte.
+// Request is a client's request. Parameters and Options are stored byte for byte.
 type Request struct {
 	Title      string          `json:"title"`
 	Label      Label           `json:"label"`
@@ -32,18 +32,18 @@ type Request struct {
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
 }
 
-// The options that are ours; all others are the platform's.
+// The options that the broker evaluates. All others are passed to the platform.
 const (
 	optionValidate    = "validate"     // false: submit without checking the parameters against the service's schemas
 	optionMaxDuration = "max_duration" // seconds that a job may take at its platform, from its start
 )
 
-// Checked reports whether the parameters of r are to be checked, which they are unless the client said otherwise.
+// Checked reports whether the parameters of r are to be checked. They are, unless the client set the option validate to false.
 func (r Request) Checked() bool {
 	return string(r.options()[optionValidate]) != "false"
 }
 
-// MaxDuration is how long the job may take once it has started; 0: as long as it does.
+// MaxDuration returns how long the job may run once it has started; 0: no limit.
 func (r Request) MaxDuration() time.Duration {
 	var seconds int64
 	if json.Unmarshal(r.options()[optionMaxDuration], &seconds) != nil {
@@ -60,7 +60,7 @@ func (r Request) options() map[string]json.RawMessage {
 	return members
 }
 
-// PlatformOptions are the options of r that the platform is given; nil: none.
+// PlatformOptions returns the options of r that are passed to the platform; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
 	members := r.options()
 	if members[optionValidate] == nil && members[optionMaxDuration] == nil {
@@ -78,22 +78,22 @@ func (r Request) PlatformOptions() json.RawMessage {
 	return rest
 }
 
-// Record is a job as its owner sees it. A waiting job whose own attention is None has that of its account while that is
-// held, else ServiceChanged if the document of its service has changed since it was accepted.
+// Record is a job as its owner sees it. While the account is held, a job that is waiting or created has the attention of the hold. A
+// waiting job without an attention has ServiceChanged if the document of its service has changed since the job was accepted.
 type Record struct {
 	Job
 	Request Request
-	Read    time.Time // when the store gave it, by the store's clock, as all times of the job
-	Ahead   *int      // how many of its account are submitted before it, as things are; nil: it does not wait for its turn. Store never fills it in
+	Read    time.Time // when the store read it, by the store's clock, like all times of the job
+	Ahead   *int      // jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
 
-	// What a page tells whose Most is not 0.
-	Size  int             // bytes of the request as it is kept, or for a task's job of its value
-	Cut   bool            // Request, or Value, is not whole: it has more than Most bytes
-	Value json.RawMessage // of the task's dimension
+	// Set if the Most of the page is not 0.
+	Size  int             // size of the stored request, or of the value for a task's job, in bytes
+	Cut   bool            // Request or Value is incomplete, because it has more than Most bytes
+	Value json.RawMessage // the value of the task's dimension
 }
 
-// HeadOf reads what a request that is kept as JSON says before its parameters. The text may be cut off anywhere: what is not
-// whole is left out.
+// HeadOf parses the members of a request stored as JSON that precede its parameters. The text may be cut off anywhere. An incomplete member
+// is left out.
 func HeadOf(text string) (r Request) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if _, err := d.Token(); err != nil {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// maxNonces is how many attempts of a job keep their random part. Attempts before them are not recognised any more: what
-// a platform made of them stays there, not started where it has two steps.
+// maxNonces is the number of attempts of a job whose random parts are kept. Older attempts are no longer recognized: a platform job that
+// one of them created stays at the platform, where it was not started if the platform creates and starts in two steps.
 const maxNonces = 32
 
-// Nonces are the random parts of the tags of a job's attempts, oldest first, written "ATTEMPT:NONCE" and joined by spaces.
-// They make sure that a tag is never used twice, even when ids are given out again after the database was set back.
+// Nonces are the random parts of the tags of a job's attempts, oldest first, written "ATTEMPT:NONCE" and joined by spaces. They make sure
+// that a tag is never used twice, even if job ids are assigned again after the database was restored from a backup.
 type Nonces string
 
-// of returns the random part of an attempt; "" for an attempt that was made by a version without them.
+// of returns the random part of an attempt; "" for an attempt of an earlier version, which used none.
 func (n Nonces) of(attempt int) string {
 	prefix := strconv.Itoa(attempt) + ":"
 	for part := range strings.FieldsSeq(string(n)) {
@@ -37,8 +37,8 @@ func (n Nonces) with(attempt int, nonce string) Nonces {
 // newNonce returns 40 random bits as eight letters and digits.
 func newNonce(Job) string { return strings.ToLower(rand.Text()[:8]) }
 
-// Tag marks this attempt at the platform, so that it can be recognised in a listing. The installation is a short text of
-// letters and digits that no other broker has, so that two that share an account leave each other's jobs alone. An attempt
+// Tag returns the text that marks this attempt at the platform, so that it can be recognized in a listing. The installation is a short text
+// of letters and digits that no other broker has, so that two brokers that share an account do not touch each other's jobs. An attempt
 // without a random part, made by an earlier version, has a tag without one.
 func (j Job) Tag(installation string) string {
 	tag := fmt.Sprintf("%s.%d.%d", installation, j.ID, j.Attempt)
@@ -83,7 +83,8 @@ func (t tag) marks(j Job) bool {
 	return t.job == j.ID && t.attempt <= j.Attempt && t.nonce == j.Nonces.of(t.attempt)
 }
 
-// tagged returns a job that is about to be created with the random part of its next attempt, which [Job.Intend] begins.
+// tagged adds the random part of the next attempt, which [Job.Intend] begins, to a job that is about to be created. It returns any other
+// job unchanged.
 func (v *visit) tagged(j Job) Job {
 	if j.Phase != Waiting {
 		return j
@@ -96,8 +97,8 @@ func (v *visit) tagged(j Job) Job {
 	return j
 }
 
-// untagged removes the tags of this installation's jobs from what a platform says, wherever they follow a title. An installation's
-// name is random, so that nothing else looks like its tags.
+// untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a title. An installation's
+// name is random, so that no other text matches its tags.
 func (b *Broker) untagged(text []byte) []byte {
 	if b.Installation == "" || !bytes.Contains(text, []byte(" ["+b.Installation+".")) {
 		return text

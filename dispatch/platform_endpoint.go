@@ -9,9 +9,9 @@ import (
 
 const longestEndpoint = 2048
 
-// Backend finds the configured platform that a service is at, by its endpoint in any spelling: with and without a trailing
-// slash, without a scheme, with the default port, with an openEO path or version, as the URL of an OGC process, or an
-// alias. It asks nobody. None is Invalid, with a text that names those that are configured.
+// Backend returns the configured platform of a service. The endpoint of the service may be written with or without a trailing slash,
+// without a scheme, with the default port, with an openEO path or version, as the URL of an OGC process, or as an alias. Backend sends no
+// request. If no platform matches, the error is Invalid, and its text lists those that are configured.
 func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
 	var found *Backend
 	best := 0
@@ -30,7 +30,7 @@ func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
 	return found, nil
 }
 
-// choices is the text that names the configured endpoints.
+// choices returns the text of that error, which lists the configured endpoints.
 func (b *Broker) choices(l Label) string {
 	var names []string
 	for _, backend := range b.Backends {
@@ -44,7 +44,7 @@ func (b *Broker) choices(l Label) string {
 	return fmt.Sprintf("This endpoint is not one of the platforms that are configured for %s: %s.", l, strings.Join(names, ", "))
 }
 
-// likeness is how well an address fits the backend; 0: not at all.
+// likeness returns how well an address matches the backend; 0: not at all.
 func (b *Backend) likeness(given address) (best int) {
 	for _, own := range append([]string{b.Endpoint}, b.Aliases...) {
 		if a, ok := parseAddress(own); ok && given.at(a) {
@@ -54,7 +54,9 @@ func (b *Backend) likeness(given address) (best int) {
 	return best
 }
 
-// pathLikeness prefers the same path to one that leads to the same, and a longer one that is above to a shorter one.
+// pathLikeness returns how well a given path matches the path of a backend; 0: not at all. An identical path matches best. openEO paths
+// also match if they differ only in their version suffix. An OGC path also matches if it is a parent of the given path; the longest parent
+// matches best.
 func pathLikeness(l Label, given, own string) int {
 	switch {
 	case given == own:
@@ -67,19 +69,19 @@ func pathLikeness(l Label, given, own string) int {
 	return 0
 }
 
-// version is what openEO back-ends have below their root, and their clients know without being told.
+// version matches the path suffixes that openEO back-ends have below their root by convention.
 var version = regexp.MustCompile(`(?i)(/\.well-known/openeo|(/openeo)?(/v?\d+(\.\d+)*)?)$`)
 
 func trimVersion(path string) string { return version.ReplaceAllLiteralString(path, "") }
 
-// address is a URL as far as it says where something is.
+// address is the part of a URL that locates a resource.
 type address struct {
-	scheme, host, port string // "" where not told
+	scheme, host, port string // "" if not given
 	path               string // escaped, without a slash at the end
 }
 
-// parseAddress reads an absolute URL, or one without its scheme. It takes no address with more than a place in it, and
-// none whose path leads elsewhere than it seems.
+// parseAddress parses an absolute URL, with http, https or no scheme. It rejects URLs longer than longestEndpoint bytes, URLs with a user,
+// a query or a fragment, and URLs whose path is misleading.
 func parseAddress(s string) (address, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > longestEndpoint {
@@ -99,7 +101,8 @@ func parseAddress(s string) (address, bool) {
 	return address{u.Scheme, host, u.Port(), strings.TrimRight(u.EscapedPath(), "/")}, true
 }
 
-// misleading reports whether a path has segments that are something else decoded.
+// misleading reports whether the path of u contains an escaped slash, a backslash, or a segment . or .., escaped or not, so that it may
+// lead to another resource than it seems to.
 func misleading(u *url.URL) bool {
 	if strings.Count(u.Path, "/") != strings.Count(u.EscapedPath(), "/") || strings.Contains(u.Path, `\`) {
 		return true
@@ -112,7 +115,7 @@ func misleading(u *url.URL) bool {
 	return false
 }
 
-// at reports whether a is on the server that own is on. What a does not tell is as in own.
+// at reports whether a is on the same server as own. A missing scheme is taken from own; a missing port is the default of the scheme.
 func (a address) at(own address) bool {
 	if a.scheme == "" {
 		a.scheme = own.scheme

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ParamType is what kind of value a parameter takes, in words that a form can be built from.
+// ParamType is the type of a parameter's value, in terms from which a form can be built.
 type ParamType string
 
 const (
@@ -23,7 +23,7 @@ const (
 	Array        ParamType = "array"
 )
 
-// Parameter is one value that a service takes.
+// Parameter is one parameter of a service.
 type Parameter struct {
 	Name        string
 	Type        ParamType
@@ -31,41 +31,41 @@ type Parameter struct {
 	Nullable    bool
 	Description string
 	Default     json.RawMessage   // nil: there is none
-	Options     []json.RawMessage // the only values it takes, or its elements; none: any
+	Options     []json.RawMessage // the only values allowed for it, or for its elements; none: any
 	Minimum     *json.Number
 	Maximum     *json.Number
-	Schema      json.RawMessage // as the service's document has it
-	Warning     string          // what of the schema is not understood, so that it is not checked; "": all is
+	Schema      json.RawMessage // as in the service's document
+	Warning     string          // the part of the schema that is not understood and therefore not checked; "": none
 }
 
-// Describer tells what parameters a service takes, in the order of its document. The zero token will do where the
-// platform shows its documents to everybody.
+// Describer returns the parameters of a service, in the order of its document. The zero token is enough if the platform's documents are
+// public.
 type Describer interface {
 	Parameters(context.Context, Token, Service) ([]Parameter, error)
 }
 
-// Checker checks the parameters of a request before it is submitted: Invalid, with all Faults at once, and what is not permitted under an
-// account that users share. Whether to check the parameters is [Request.Checked]. The dimension, if any, gives each job one more parameter;
-// its faults name the index of the value. The zero token is enough where the platform shows its documents to everybody. A service without a
+// Checker checks the parameters of a request before it is submitted, unless [Request.Checked] is false, and whether the request is
+// permitted under an account that users share. The error is Invalid, with all Faults at once. The dimension, if any, adds one parameter to
+// each job; its faults name the index of the value. The zero token is enough if the platform's documents are public. A service without a
 // description has no faults. The warning is for the job's owner, in plain text of at most a few hundred bytes. It names the given
 // parameters whose schemas are not understood in full, see [Parameter.Warning]; "" if there are none.
 type Checker interface {
 	Check(context.Context, Token, Request, *Dimension) (warning string, err error)
 }
 
-// Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. What is wrong with that
-// document is [DocumentUnreachable] or [DocumentInvalid], and says nothing about the platform.
+// Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. Errors of that document are
+// [DocumentUnreachable] or [DocumentInvalid]. They are not errors of the platform.
 type Preparer interface {
-	// Needs gives the URL of the document that must be fetched before a job of the service is submitted; "" if there is
-	// none, or it is at hand. It asks nobody. After a fetch that failed it gives the error of that fetch, with the rest of
-	// the pause until the next one as RetryAfter.
+	// Needs returns the URL of the document that must be fetched before a job of the service is submitted; "" if there is none, or it is
+	// available already. It sends no request. After a fetch that failed it returns the error of that fetch, with the rest of the pause
+	// until the next one as RetryAfter.
 	Needs(Service) (string, error)
-	// Prepare fetches that document and keeps it at hand for a while.
+	// Prepare fetches that document and keeps it available for a while.
 	Prepare(context.Context, Service) error
 }
 
-// Documenter gives the document that defines a service, which somebody may change while jobs wait for their turn; nil where
-// the platform keeps the service itself.
+// Documenter returns the document that defines a service, which may be changed while jobs wait for their turn; nil if the platform itself
+// keeps the service.
 type Documenter interface {
 	Document(context.Context, Service) ([]byte, error)
 }
@@ -84,7 +84,7 @@ func NewPermits(allowed []string) Permits {
 	return p
 }
 
-// Check returns Invalid, at a place of the request's body, unless what is permitted.
+// Check returns Invalid, located at path in the request's body, unless what is permitted.
 func (p Permits) Check(op, what string, path ...any) error {
 	if p == nil || p[what] {
 		return nil
@@ -93,10 +93,11 @@ func (p Permits) Check(op, what string, path ...any) error {
 		"servers, or reach what others stored. The operator of this service permits it by service_account.allow.", short(what)), path...)
 }
 
-// Permitter checks, without a request to anybody, which options of a request are not permitted under the platform's account: Invalid.
+// Permitter checks, without sending a request, whether the options of a request are permitted under the platform's account. If one is not,
+// the error is Invalid.
 type Permitter interface{ Permitted(Request) error }
 
-// permitted checks what a request may do at a backend, as far as that can be told without its service's document.
+// permitted checks whether a request is permitted at a backend, as far as this can be checked without its service's document.
 func (b *Backend) permitted(r Request) error {
 	if p, can := b.Platform.(Permitter); can {
 		return p.Permitted(r)

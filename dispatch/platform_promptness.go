@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// PromptStarts is after how many confirmed starts in a row, of which the first status told, a platform counts as prompt.
+// PromptStarts is the number of consecutive confirmed starts that the first status read must have shown before a platform counts as prompt.
 const PromptStarts = 25
 
-// lagSafety is how many times the worst lag seen a start in doubt is given to show.
+// lagSafety is a safety factor: a start in doubt has lagSafety times the longest lag seen to show in a status.
 const lagSafety = 4
 
 // Promptness is what the statuses of a platform have shown after starts that it confirmed.
 type Promptness struct {
-	Starts int           // confirmed starts in a row of which the first status read told
-	Lag    time.Duration // the longest time seen from a start until a status told of it
+	Starts int           // confirmed starts in a row that the first status read showed
+	Lag    time.Duration // the longest time seen from a start until a status showed it
 }
 
-// settlesAfter returns how long the statuses of a job must not tell of a start in doubt until the start counts as lost: the time that the
-// operator set, or what the platform has shown.
+// settlesAfter returns for how long the statuses of a job must show no start before a start in doubt counts as lost: the time that the
+// operator set, or else the time that follows from p.
 func (b *Backend) settlesAfter(t Timing, p Promptness) time.Duration {
 	return cmp.Or(b.StartSettlesAfter, t.settlesAfter(p))
 }
 
-// StartsSeen is what statuses have just shown of starts, for [Store.NoteStarts].
+// StartsSeen is what the latest statuses have shown about starts, for [Store.NoteStarts].
 type StartsSeen struct {
-	Prompt int           // starts of which the first status told
-	Lagged bool          // a status did not tell of a start: the row of prompt starts ends before Prompt
-	Lag    time.Duration // the longest
+	Prompt int           // starts that the first status read showed
+	Lagged bool          // a status did not show a start: the count of prompt starts restarts with Prompt
+	Lag    time.Duration // the longest lag seen
 }
 
-// add notes what a status shows: how the job was before it was read and is since, and how long its start request could take.
+// add records what a status shows about a start. was and is are the job before and after the status was read; send is the time limit of its
+// start request.
 func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
 	if is.Checked.Equal(was.Checked) || was.Phase != Started && was.Phase != Starting {
 		return
@@ -50,12 +51,12 @@ func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
 	}
 }
 
-// tells reports whether s changes what p says of a platform: of one that is prompt further prompt starts do not.
+// tells reports whether s changes p. Further prompt starts of a platform that is already prompt change nothing.
 func (s StartsSeen) tells(p Promptness) bool {
 	return s.Lagged && p.Starts > 0 || s.Prompt > 0 && p.Starts < PromptStarts || s.Lag > p.Lag
 }
 
-// noteStarts keeps what was seen of starts, if that changes anything.
+// noteStarts stores what was seen of starts, if that changes the platform's Promptness.
 func (v *visit) noteStarts(ctx context.Context) error {
 	if v.starts.tells(v.agenda.Starts) {
 		if err := v.broker.Store.NoteStarts(ctx, v.backend.Name, v.starts); err != nil {
@@ -66,7 +67,8 @@ func (v *visit) noteStarts(ctx context.Context) error {
 	return nil
 }
 
-// sawStart notes what a saved answer shows of a start. Where one request creates and starts there is none to settle.
+// sawStart records what a saved response shows about a start. If the platform creates and starts a job with one request, there is no start
+// to settle.
 func (v *visit) sawStart(was, is Job) {
 	if v.backend.Platform.TwoStep() {
 		v.starts.add(was, is, v.backend.Limits.Send, v.timing)

@@ -2,22 +2,22 @@ package dispatch
 
 import "time"
 
-// Schedule is which request slots of a platform are taken. Slots are a pace apart. A visit that finds none nearby books the first free
-// slot, however far, so that the order of requests is the order of service. Every tenth slot is kept for requests that people wait for,
-// however many status reads are queued.
+// Schedule records which request slots of a platform are taken. Slots are one pace apart. A visit that finds no slot nearby books the first
+// free slot, however far away, so that requests are served in the order in which they were made. Every tenth slot is kept for requests that
+// users wait for, however many status reads are queued.
 type Schedule struct {
-	Next time.Time // the first free slot; zero: none was given yet
+	Next time.Time // the first free slot; zero: none was assigned yet
 	Kept time.Time // the first free slot of those that are kept
-	Seen time.Time // when the last was given
+	Seen time.Time // when the last slot was assigned
 }
 
 // Purpose is what a request slot is used for.
 type Purpose int
 
 const (
-	Reading Purpose = iota // a visit's question for statuses
-	Acting                 // whatever else a visit asks
-	Calling                // someone waits, outside visits
+	Reading Purpose = iota // status reads of a visit
+	Acting                 // all other requests of a visit
+	Calling                // requests outside visits, for which a client waits
 )
 
 // SlotRequest is a request for the next request slot of an account's platform.
@@ -25,25 +25,26 @@ type SlotRequest struct {
 	Account Account
 	Pace    time.Duration
 	Purpose Purpose
-	Ahead   time.Duration // how far away a slot may be that is given
-	Due     time.Time     // the slot is not wanted sooner, and one that is later is booked ahead; zero: now
+	Ahead   time.Duration // how far in the future an assigned slot may be
+	Due     time.Time     // the slot is not needed earlier, and a later one is booked ahead; zero: now
 }
 
 // Slot is the response to a [SlotRequest].
 type Slot struct {
-	Given bool          // a slot, to be used after Wait
-	Wait  time.Duration // otherwise: until asking again makes sense
+	Given bool          // a slot was assigned; use it after Wait
+	Wait  time.Duration // if no slot was assigned: the time until the next SlotRequest
 }
 
 const (
-	keptEvery = 10               // of so many slots one is kept
-	keptAhead = 5 * time.Second  // how far away a kept slot may be that a visit books, so that calls find some
-	setBack   = 10 * time.Second // a clock that is earlier by so much was set back; by less, processes came in another order
+	keptEvery = 10               // one of this many slots is kept
+	keptAhead = 5 * time.Second  // a visit books no kept slot further in the future, so that calls find some
+	setBack   = 10 * time.Second // a clock earlier by more than this was set back; by less, processes arrived in another order
 )
 
-// Reserve answers a slot request at a time. A visit that finds no slot nearby has booked one; it has one for each purpose at most,
-// and what it has is replaced by what it has then (zero: none). A slot that was missed is lost, and made good with the
-// kept ones. Anew means that the clock was set back, and that nothing which was booked before counts any more.
+// Reserve responds to a slot request at the time now. booked is the slot that a visit has booked for the purpose, at most one; Reserve
+// replaces it with the slot that the visit has booked afterwards (zero: none). A visit that gets no slot nearby has booked one. If it
+// misses that slot, the slot is lost, and it may get a kept slot instead. anew reports that the clock was set back, and that all earlier
+// bookings are void.
 func (t *Schedule) Reserve(a SlotRequest, booked *time.Time, now time.Time) (s Slot, anew bool) {
 	pace := max((a.Pace + time.Microsecond - 1).Truncate(time.Microsecond), time.Microsecond)
 	if anew = t.Seen.After(now.Add(setBack)); anew {
@@ -70,7 +71,7 @@ func (t *Schedule) Reserve(a SlotRequest, booked *time.Time, now time.Time) (s S
 	return Slot{Given: true, Wait: wait}, anew
 }
 
-// withoutPast leaves out the slots that have passed. When all that were given have, they begin anew.
+// withoutPast removes the slots that have passed. If all assigned slots have passed, the schedule begins anew.
 func (t Schedule) withoutPast(pace time.Duration, now time.Time) Schedule {
 	if !t.Next.After(now) {
 		return Schedule{Next: now, Kept: now.Add((keptEvery - 1) * pace)}
@@ -83,10 +84,10 @@ func (t Schedule) withoutPast(pace time.Duration, now time.Time) Schedule {
 	return t
 }
 
-// afterKept is the first time from slot on that is a pace away from the kept slots.
+// afterKept returns the first time from slot on that is at least a pace away from the kept slots.
 func (t Schedule) afterKept(slot time.Time, pace time.Duration) time.Time {
 	round := keptEvery * pace
-	after := slot.Sub(t.Kept) % round // the kept slot before
+	after := slot.Sub(t.Kept) % round // time since the kept slot before
 	if after < 0 {
 		after += round
 	}
@@ -99,7 +100,7 @@ func (t Schedule) afterKept(slot time.Time, pace time.Duration) time.Time {
 	return slot
 }
 
-// firstFree is the first slot: of all; or of the kept ones only what is near; or of none of them.
+// firstFree returns the first free slot. A kept slot counts if all is set, or if near is set and the slot is at most keptAhead away.
 func (t Schedule) firstFree(all, near bool, now time.Time) time.Time {
 	if t.Kept.Before(t.Next) && (all || near && !t.Kept.After(now.Add(keptAhead))) {
 		return t.Kept
@@ -107,7 +108,7 @@ func (t Schedule) firstFree(all, near bool, now time.Time) time.Time {
 	return t.Next
 }
 
-// without is the schedule when one of its first slots is given away.
+// without returns the schedule after its first kept slot or its first other slot was assigned.
 func (t Schedule) without(slot time.Time, pace time.Duration) Schedule {
 	if slot.Equal(t.Kept) {
 		t.Kept = slot.Add(keptEvery * pace)

@@ -10,42 +10,42 @@ import (
 	"time"
 )
 
-// Dimension is the parameter that a task gives each of its jobs another value of.
+// Dimension is the parameter that has a different value in each job of a task.
 type Dimension struct {
 	Name   string            `json:"name"`
 	Values []json.RawMessage `json:"values,omitempty"`
 }
 
-// Task is one request over many values; its jobs carry the values.
+// Task is one request for many values. Each of its jobs has one of the values.
 type Task struct {
 	ID        TaskID
 	Owner     UserID
 	Account   Account
-	Request   Request // what its jobs share
+	Request   Request // the part that its jobs share
 	Dimension string
 	Created   time.Time
 	Updated   time.Time // when one of its jobs last changed
 	Hidden    bool
 
-	// Document defines its service, nil: none. It is kept with the task; Store never fills it in, see Store.Document.
+	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see Store.Document.
 	Document *Document
 }
 
-// TaskRecord is a task as its owner sees it. Its status is derived, never kept: see [Counts.Status].
+// TaskRecord is a task as its owner sees it. Its status is derived and never stored: see [Counts.Status].
 type TaskRecord struct {
 	Task
 	Counts    Counts
-	Progress  float64   // percent, the mean of its jobs; what has ended is done, however it ended
-	Attention Attention // the foremost that its jobs have, see Foremost; ServiceChanged: its document did, while some of them waited
+	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
+	Attention Attention // the first of its jobs', see Foremost; ServiceChanged: its document changed while some jobs waited
 }
 
-// foremost are attentions in the order in which a task shows them: first what its user can mend, then what its user decides, then
-// what the operator must mend, then what passes by itself.
+// foremost lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
+// decide on, then those that the operator must resolve, then those that pass without action.
 var foremost = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, NoPlatform,
 	Stalled, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
-// Foremost is the attention that a task shows whose jobs have these. Those that have no place in the order come after it, by
-// their names, and ServiceChanged comes last.
+// Foremost returns the attention that a task shows if its jobs have the given ones. Attentions that are not in the order foremost come
+// after it, sorted by name, and ServiceChanged comes last.
 func Foremost(all ...Attention) Attention {
 	rank := func(a Attention) int {
 		switch i := slices.Index(foremost, a); {
@@ -65,10 +65,10 @@ func Foremost(all ...Attention) Attention {
 	return slices.MinFunc(all, func(a, b Attention) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 }
 
-// Counts is how many of a task's jobs, which their owner did not delete, have each status. What none has is left out.
+// Counts is the number of a task's jobs in each status, without the jobs that their owner deleted. A status that no job has is left out.
 type Counts map[Status]int
 
-// Jobs is the sum of all counts.
+// Jobs returns the sum of all counts.
 func (c Counts) Jobs() int {
 	n := 0
 	for _, k := range c {
@@ -79,7 +79,7 @@ func (c Counts) Jobs() int {
 
 func (c Counts) ended() int { return c[Finished] + c[Canceled] + c[Failed] }
 
-// Status is how a task stands, by the first rule that holds. A task that has no job left is canceled.
+// Status returns the status of a task, by the first rule that applies. A task without any job left is canceled.
 func (c Counts) Status() Status {
 	if ended := c.ended(); ended > 0 && ended < c.Jobs() {
 		return Running
@@ -92,7 +92,7 @@ func (c Counts) Status() Status {
 	return Canceled
 }
 
-// Progress is that of a task whose live jobs have so many percent together.
+// Progress returns the progress of a task in percent. live is the sum of the percentages of its jobs that have not ended.
 func (c Counts) Progress(live float64) float64 {
 	if c.Jobs() == 0 {
 		return 100
@@ -130,8 +130,8 @@ func (y *Tally) Of(t TaskRecord) TaskRecord {
 	return t
 }
 
-// For gives the request of the task's job number n, from 1, whose value is v. The dimension is none of the task's own
-// parameters, so that value and parameters stay as they are, to the byte.
+// For returns the request of the task's job number n, counted from 1, whose value is v. The dimension is never one of the task's own
+// parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
 func (t Task) For(n int, v json.RawMessage) (Request, error) {
 	r := t.Request
 	r.Title = t.titleOf(n)
@@ -142,21 +142,21 @@ func (t Task) For(n int, v json.RawMessage) (Request, error) {
 	}
 	shared = bytes.TrimSpace(shared[:len(shared)-1])
 	comma := ","
-	if len(shared) == 1 { // the brace
+	if len(shared) == 1 { // only the opening brace
 		comma = ""
 	}
 	r.Parameters = slices.Concat(shared, []byte(comma), name, []byte(":"), v, []byte("}"))
 	return r, nil
 }
 
-// HeadFor gives the request of the task's job number n without its parameters and options.
+// HeadFor returns the request of the task's job number n without its parameters and options.
 func (t Task) HeadFor(n int) Request {
 	r := t.Request
 	r.Title, r.Parameters, r.Options = t.titleOf(n), nil, nil
 	return r
 }
 
-// ValueOf is the value that one of the task's jobs has, of its request; nil if it has none.
+// ValueOf returns the value of the dimension in the request of one of the task's jobs; nil if it has none.
 func (t Task) ValueOf(r Request) json.RawMessage {
 	var parameters map[string]json.RawMessage
 	_ = json.Unmarshal(r.Parameters, &parameters)
@@ -167,11 +167,11 @@ func (t Task) titleOf(n int) string {
 	return fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
 }
 
-// maxRendered is how many bytes the requests of a task's jobs may have together: they are given to the task's owner at
-// once.
+// maxRendered is the most bytes that the requests of a task's jobs may have in total. It is limited because the task's owner gets them all
+// at once.
 const maxRendered = 64 << 20
 
-// rendered is the size of the requests of so many jobs with these values.
+// rendered returns the total size in bytes of the requests of the jobs with these values.
 func (t Task) rendered(values []json.RawMessage) int {
 	shared := len(t.titleOf(len(values))) + len(t.Request.Parameters) + len(t.Request.Options) + len(t.Dimension)
 	total := shared * len(values)
@@ -181,7 +181,8 @@ func (t Task) rendered(values []json.RawMessage) int {
 	return total
 }
 
-// checkTask finds what is wrong with a task before anybody is asked. What its service says of it is [Checker]'s.
+// checkTask returns Invalid for faults of a task that can be found without a request. [Checker] checks the task against the description of
+// its service.
 func checkTask(t Task, values []json.RawMessage) error {
 	var shared map[string]json.RawMessage
 	if err := json.Unmarshal(t.Request.Parameters, &shared); err != nil {
@@ -204,7 +205,7 @@ func checkTask(t Task, values []json.RawMessage) error {
 	return nil
 }
 
-// short bounds a text that is repeated to who sent it.
+// short cuts a text that is quoted to the client that sent it to at most 300 bytes and an ellipsis.
 func short(s string) string {
 	const most = 300
 	if len(s) <= most {

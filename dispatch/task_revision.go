@@ -2,15 +2,16 @@ package dispatch
 
 import "context"
 
-// Revision stands for all that is shown of a task and its jobs, but for when platforms were asked and for places in the queue. While two
-// are equal nothing of it has changed, unless somebody set clocks back and changed the same jobs at the same microseconds again.
+// Revision identifies the shown state of a task and its jobs, except for the times of status reads and the places in the queue. If two
+// revisions are equal, nothing of that state has changed between them, unless clocks were set back and the same jobs changed again at the
+// same microseconds.
 type Revision struct {
-	Jobs    int      // that the owner sees
+	Jobs    int      // number of jobs that the owner sees
 	Updated int64    // the latest Job.Updated, in microseconds
 	Sums    [2]int64 // of all Job.Updated, see SumUpdated
 
 	ServiceChanged bool
-	Why            Attention // of the account's hold; None where nothing holds it
+	Why            Attention // of the account's hold; None if the account is not held
 	Notice         string
 }
 
@@ -20,11 +21,11 @@ func SumUpdated(sums [2]int64, updated int64) [2]int64 {
 	return [2]int64{sums[0] + updated%a, sums[1] + updated%b*(updated%b)}
 }
 
-// TaskRevision is a task's [Revision] at a time.
+// TaskRevision is a task's [Revision] when it was read, with the hold of its account.
 type TaskRevision struct {
 	Revision
-	Hold   int64 // of the account, in microseconds
-	Wakes  int64 // of the account: a hold that began and ended between two revisions has changed one of both
+	Hold   int64 // end of the account's hold, in microseconds
+	Wakes  int64 // of the account: a hold that began and ended between two revisions has changed Hold or Wakes
 	Unsure int   // jobs that are Unsure
 }
 
