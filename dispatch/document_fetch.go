@@ -23,7 +23,7 @@ const (
 	queuedFetches       = 1000
 	queuedFetchesOfUser = 100
 
-	prepareRounds = 16   // how often readyLines replaces lines that have no job whose document is available
+	prepareRounds = 16   // how often readyLines replaces lines without a job whose document is available
 	knownServices = 1000 // services that a visit keeps in memory
 )
 
@@ -119,7 +119,7 @@ func (p *preparations) end(prep *preparation) (wakes map[Account]bool, begin []*
 	return prep.wakes, p.begin()
 }
 
-// late returns when a job that waits for the preparation begins to show that it waits, and whether the fetch has begun.
+// late returns the time from which a job that waits for the preparation shows that it waits, and whether the fetch has begun.
 func (p *preparations) late(prep *preparation) (at time.Time, underWay bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,8 +165,8 @@ func hostOf(address string) string {
 	return "its address"
 }
 
-// fetched waits until the document that a service needs is available. The error is DocumentInvalid or DocumentUnreachable, the latter also
-// if ctx ends before.
+// fetched waits until the document that a service needs is available. The error is DocumentInvalid or DocumentUnreachable. It is
+// DocumentUnreachable also if ctx ends before.
 func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	p, can := backend.Platform.(Preparer)
 	if !can {
@@ -220,8 +220,8 @@ type waiting struct {
 	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
 }
 
-// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting: those whose documents were
-// requested less than fetchGrace ago unchanged, and those whose documents are not available with an outcome to be saved.
+// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting. A job whose document was requested
+// less than fetchGrace ago is left unchanged. A job whose document is not available gets an outcome to be saved.
 func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, error) {
 	p, can := v.backend.Platform.(Preparer)
 	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
@@ -306,8 +306,8 @@ func (v *visit) service(ctx context.Context, j Job) (Service, error) {
 	return r.Service, nil
 }
 
-// readyLines returns the lines that can get free slots, and adds the jobs of those whose turn it is to ready. Lines without a job whose
-// document is available are left out, so that the other lines get their slots.
+// readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map ready. Lines without a
+// job whose document is available are left out, so that the other lines get their slots.
 func (v *visit) readyLines(ctx context.Context, w *waiting, ready map[Line][]Job, free int) ([]Line, error) {
 	lines := slices.Clone(v.agenda.Lines)
 	for range prepareRounds {

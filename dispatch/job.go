@@ -52,14 +52,14 @@ const (
 // InDoubt reports whether a request was begun whose outcome is not known.
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
-// Holds reports whether a job in phase p occupies one of its account's slots. It does from the intent to create until it has ended.
-// CountHeld (store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same rule, and
-// test/conformance/slots.go compares them. Limits.free decides whether a further job may begin.
+// Holds reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. CountHeld
+// (store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same rule, and test/conformance/slots.go compares
+// them. Limits.free decides whether a further job may begin.
 func (p Phase) Holds() bool { return p != Waiting && p != Ended }
 
 // FreesSlot reports whether the slot of j counts as free because j is stalled: j has started, its phase and status have not changed for the
-// duration stalled, and its platform does not report it as running. stalled is 0 if the operator did not choose to free such slots; then
-// none counts as free.
+// duration stalled, and its platform does not report it as running. If stalled is 0, the operator has not enabled this, and the result is
+// false.
 func (j Job) FreesSlot(stalled time.Duration, now time.Time) bool {
 	return stalled > 0 && j.Phase == Started && j.Status != Running && !j.Moved.After(now.Add(-stalled))
 }
@@ -173,7 +173,7 @@ type Job struct {
 	Looks    int       // status reads and searches in this turn that did not settle the job
 	Tries    int       // requests in a row that failed
 	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
-	Refused  time.Time // since when it is turned away or its document is unavailable, without waits for a slot; zero: neither
+	Refused  time.Time // since when it is turned away or its document is unavailable, excluding waits for a slot; zero: neither applies
 	Awaited  bool      // a client waits for the next status
 	Created  time.Time
 	Updated  time.Time // when what its owner sees last changed
@@ -203,8 +203,8 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
-// waited returns the job with the time since due excluded from the time for which it has been turned away: during that time it waited for a
-// slot and was not turned away.
+// waited returns the job with the time since due excluded from the time for which it has been turned away, because the job only waited for
+// a slot since due.
 func (j Job) waited(due, now time.Time) Job {
 	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
 		j.Refused = j.Refused.Add(idle)

@@ -11,7 +11,7 @@ import (
 const (
 	SettleMargin = 5 * time.Second // a request is settled no sooner than this after its deadline
 
-	startLooks  = 20              // how many Timing.Check a start in doubt must show "created" before it is repeated: platforms lag 15 min
+	startLooks  = 20              // in Timing.Check: how long a start in doubt must show "created" before it is repeated; platforms lag 15 min
 	searchLooks = 3               // complete listings without the tag after which a one-step submission counts as unknown
 	lostLooks   = 6               // status reads in a row that do not find a job before it counts as lost; the first two may be close together
 	confirm     = 5 * time.Second // pause before a reported failure is read again
@@ -124,8 +124,8 @@ func (o Outcome) gives(j Job) bool {
 	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref && !slices.Contains(j.Past, o.Ref)
 }
 
-// lateResponse adds the identifier in a late response to the orphans: the job has ended or made another attempt since the request, so the
-// identifier is not its own.
+// lateResponse adds the identifier in a late response to the orphans. The job has ended or made another attempt since the request, so that
+// the identifier is not the job's own.
 func lateResponse(j Job, o Outcome) Job {
 	if o.gives(j) {
 		return j.withOrphan(o.Ref)
@@ -200,7 +200,7 @@ func unsent(j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// refusals maps the kinds of permanent refusals on which a client can act in different ways to different attentions.
+// refusals maps the kinds of permanent refusals to attentions, where a client can act on each in a different way.
 var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported, DocumentInvalid: ApplicationInvalid}
 
 // back returns the job in the phase before a request that the platform did not take. A job that was created keeps its Ref.
@@ -269,8 +269,9 @@ func unprepared(j Job, o Outcome, now time.Time) Job {
 	return j.attend(ApplicationUnreachable, TextFor(o.Err))
 }
 
-// denied applies a request that the platform rejected because of the token or of the broker's configuration. The job stays due. If another
-// token does not help, the visit holds the account, see visit.blockAccount, and its waiting jobs show the attention of the hold.
+// denied applies a request that the platform rejected because of the token or the broker's configuration. The job stays due. If the
+// platform rejects another token too, or the configuration is wrong, the visit holds the account, see visit.blockAccount, and the waiting
+// jobs of the account show the attention of the hold.
 func denied(j Job, err error, now time.Time) Job {
 	j.Due = now
 	if j.Phase == Waiting {
@@ -348,8 +349,9 @@ func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= patience)
 }
 
-// unanswered applies a request that failed. The job shows Unreachable from the second failure in a row, and a doubt at once. The request is
-// repeated within Timing.Poll, or after a longer Retry-After, so that the recovery of a platform is noticed soon.
+// unanswered applies a request that failed. The job shows InDoubt from the first failure on if a request is in doubt, and otherwise
+// Unreachable from the second failure in a row on. The request is repeated within Timing.Poll, or after a longer Retry-After, so that the
+// recovery of a platform is noticed soon.
 func unanswered(j Job, o Outcome, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
 		j = j.attend(InDoubt, "")
@@ -413,8 +415,8 @@ func (o Outcome) asked(now time.Time) time.Time {
 	return o.At
 }
 
-// missed counts a status read that did not find the job. It also counts as a failed request, so that clients that wait for a status do not
-// cause a job that the platform shows late to be declared lost sooner.
+// missed counts a status read that did not find the job. It also counts as a failed request. After two of those, clients that wait for the
+// status no longer bring the next read forward, so that they do not cause the job to be declared lost sooner.
 func missed(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
 		j.Seen, j.Looks = "", 0
@@ -454,8 +456,8 @@ func searched(j Job, o Outcome, now time.Time) Job {
 	return unknown(j, o, now)
 }
 
-// unknown applies that the outcome of a submission cannot be determined. The broker does not submit the job again, shows SubmissionUnknown,
-// and leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
+// unknown handles a submission whose outcome cannot be determined. The broker does not submit the job again, shows SubmissionUnknown, and
+// leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
 func unknown(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
@@ -497,7 +499,7 @@ func orphanCanceled(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// stranded marks a job whose platform is no longer configured with NoPlatform, unless it has ended, and schedules its next check.
+// stranded sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and schedules the next check.
 func stranded(j Job, t Timing, now time.Time) Job {
 	j.Due, j.Awaited = now.Add(t.Recheck), false
 	if j.Phase != Ended && j.Attention != NoPlatform {
@@ -550,7 +552,7 @@ func settled(was, j Job, t Timing, now time.Time) Job {
 	return j
 }
 
-// shown holds the fields whose changes the owner of a job sees.
+// shown holds the fields that the owner of a job sees. Job.Updated is set when one of them changes.
 type shown struct {
 	status          Status
 	ref             Ref

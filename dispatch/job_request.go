@@ -86,13 +86,13 @@ type Record struct {
 	Read    time.Time // when the store read it, by the store's clock, like all times of the job
 	Ahead   *int      // jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
 
-	// Set if the Most of the page is not 0.
+	// Set only for a page whose Most is not 0.
 	Size  int             // size of the stored request, or of the value for a task's job, in bytes
 	Cut   bool            // Request or Value is incomplete, because it has more than Most bytes
 	Value json.RawMessage // the value of the task's dimension
 }
 
-// HeadOf parses the members of a request stored as JSON that precede its parameters. The text may be cut off anywhere. An incomplete member
+// HeadOf parses the members that precede the parameters in a request stored as JSON. The text may be cut off anywhere. An incomplete member
 // is left out.
 func HeadOf(text string) (r Request) {
 	d := json.NewDecoder(strings.NewReader(text))

@@ -80,8 +80,8 @@ type address struct {
 	path               string // escaped, without a slash at the end
 }
 
-// parseAddress parses an absolute URL, with http, https or no scheme. It rejects URLs longer than longestEndpoint bytes, URLs with a user,
-// a query or a fragment, and URLs whose path is misleading.
+// parseAddress parses an absolute URL, with http, https or no scheme. It rejects URLs longer than longestEndpoint bytes, URLs without a
+// host, URLs with a user, a query or a fragment, and URLs whose path is misleading.
 func parseAddress(s string) (address, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > longestEndpoint {
@@ -115,7 +115,8 @@ func misleading(u *url.URL) bool {
 	return false
 }
 
-// at reports whether a is on the same server as own. A missing scheme is taken from own; a missing port is the default of the scheme.
+// at reports whether a is on the same server as own. If a has no scheme, that of own applies. If a has no port, the default of the scheme
+// applies.
 func (a address) at(own address) bool {
 	if a.scheme == "" {
 		a.scheme = own.scheme

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// PromptStarts is the number of consecutive confirmed starts that the first status read must have shown before a platform counts as prompt.
+// PromptStarts is the number of confirmed starts in a row that the first status read must show before a platform counts as prompt.
 const PromptStarts = 25
 
-// lagSafety is a safety factor: a start in doubt has lagSafety times the longest lag seen to show in a status.
+// lagSafety is the safety factor for starts in doubt: a status must show such a start within lagSafety times the longest lag seen.
 const lagSafety = 4
 
 // Promptness is what the statuses of a platform have shown after starts that it confirmed.

@@ -41,10 +41,10 @@ const (
 	setBack   = 10 * time.Second // a clock earlier by more than this was set back; by less, processes arrived in another order
 )
 
-// Reserve responds to a slot request at the time now. booked is the slot that a visit has booked for the purpose, at most one; Reserve
-// replaces it with the slot that the visit has booked afterwards (zero: none). A visit that gets no slot nearby has booked one. If it
-// misses that slot, the slot is lost, and it may get a kept slot instead. anew reports that the clock was set back, and that all earlier
-// bookings are void.
+// Reserve responds to a slot request at the time now. booked is the slot that the visit has booked for this purpose (zero: none). Reserve
+// replaces it with the slot that the visit has booked afterwards; a visit has at most one for each purpose. A visit that gets no slot
+// nearby has booked one. If it misses that slot, the slot is lost, and the visit may get a kept slot instead. anew reports that the clock
+// was set back, and that all earlier bookings are void.
 func (t *Schedule) Reserve(a SlotRequest, booked *time.Time, now time.Time) (s Slot, anew bool) {
 	pace := max((a.Pace + time.Microsecond - 1).Truncate(time.Microsecond), time.Microsecond)
 	if anew = t.Seen.After(now.Add(setBack)); anew {
@@ -108,7 +108,7 @@ func (t Schedule) firstFree(all, near bool, now time.Time) time.Time {
 	return t.Next
 }
 
-// without returns the schedule after its first kept slot or its first other slot was assigned.
+// without returns the schedule after slot was assigned, which is the first kept slot or the first of the others.
 func (t Schedule) without(slot time.Time, pace time.Duration) Schedule {
 	if slot.Equal(t.Kept) {
 		t.Kept = slot.Add(keptEvery * pace)

@@ -36,7 +36,7 @@ type TaskRecord struct {
 	Task
 	Counts    Counts
 	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
-	Attention Attention // the first of its jobs', see Foremost; ServiceChanged: its document changed while some jobs waited
+	Attention Attention // the Foremost attention of its jobs; ServiceChanged: its document changed while some of them waited
 }
 
 // foremost lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
@@ -167,8 +167,8 @@ func (t Task) titleOf(n int) string {
 	return fmt.Sprintf("%s - Processing Job %d", t.Request.Title, n)
 }
 
-// maxRendered is the most bytes that the requests of a task's jobs may have in total. It is limited because the task's owner gets them all
-// at once.
+// maxRendered is the largest total size of the requests of a task's jobs, in bytes. It is limited because the task's owner can get all of
+// them at once.
 const maxRendered = 64 << 20
 
 // rendered returns the total size in bytes of the requests of the jobs with these values.
@@ -205,7 +205,7 @@ func checkTask(t Task, values []json.RawMessage) error {
 	return nil
 }
 
-// short cuts a text that is quoted to the client that sent it to at most 300 bytes and an ellipsis.
+// short cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.
 func short(s string) string {
 	const most = 300
 	if len(s) <= most {
