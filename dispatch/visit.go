@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	longest     = 5 * time.Minute       // of a visit
-	nearby      = time.Second           // a visit waits for what is due so soon
-	agendaFresh = 20 * time.Millisecond // how old a look may be from which the next steps are taken
-	repair      = time.Second           // until a failed statement is tried again
+	longest     = 5 * time.Minute       // maximum duration of a visit; no step begins later
+	nearby      = time.Second           // if the next step is due within this time, the visit waits for it instead of ending
+	agendaFresh = 20 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
+	repair      = time.Second           // pause before a failed statement is repeated
 	renewed     = 10 * time.Second
-	perTurn     = 100 // due jobs of each kind that a turn looks at
+	perTurn     = 100 // due jobs of each kind in the agenda of an iteration
 )
 
 // visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only send their
@@ -24,39 +24,39 @@ type visit struct {
 	account Account
 	held    Lease
 
-	services map[serviceKey]Service // of jobs that wait
+	services map[serviceKey]Service // of waiting jobs
 
 	agenda    Agenda
 	queue     stepQueue
-	busy      map[JobID]bool // a request about it is under way
-	unlisted  map[JobID]bool // a listing did not show it
+	busy      map[JobID]bool // jobs with a request under way, or with a response that is not saved yet
+	unlisted  map[JobID]bool // jobs that a listing did not show
 	pending   int
 	responses chan platformResponse
 	unsaved   []platformResponse
-	tried     map[JobID][]attempt // saves of them that failed
-	pass      Token               // that the last steps were begun with
-	blockedBy error               // why nothing can be asked, if that was just learnt
-	woken     bool                // there is news since the last look
-	noToken   bool                // because there is no token
-	freed     bool                // a job has ended, and what that means is not yet heeded
-	queued    bool                // there was no slot for a reading at once
+	tried     map[JobID][]attempt // failed saves of unsaved responses
+	pass      Token               // token with which the last steps were begun
+	blockedBy error               // why no request can be sent, until blockAccount has stored it; otherwise nil
+	woken     bool                // the account was woken since the agenda was read
+	noToken   bool                // blockedBy is the error of a token that was not available
+	freed     bool                // a job has ended since the last resumeWhenFreed
+	queued    bool                // a status read had to wait for a request slot
 	kept      bool                // a response was saved
-	refusals  int                 // tokens in a row that the platform did not take
+	refusals  int                 // tokens in a row that the platform refused
 
-	starts StartsSeen // not kept yet
+	starts StartsSeen // not stored yet
 
-	// On this process's own clock, which runs evenly. Times of the store are never compared with it.
+	// On this process's monotonic clock. Times of the store are never compared with it.
 	read         time.Time    // the agenda
-	lease        time.Time    // when the lease ends at the earliest
-	resume       time.Time    // nothing is sent before
-	noSlotBefore [2]time.Time // no slot is asked for before, for each Purpose
+	lease        time.Time    // earliest end of the lease
+	resume       time.Time    // no request is sent before
+	noSlotBefore [2]time.Time // no request slot is requested before, for each Purpose
 	endsAt       time.Time    // no step is begun after
 
 	careful bool // visits of the account keep ending in crashes: see foresee
 
 	gated      map[JobID]*gate // suspects that this visit submits
-	suspectsAt time.Time       // look again then for suspects; zero: there are none
-	fetching   time.Time       // look again then for documents that are being fetched; zero: none is
+	suspectsAt time.Time       // when to check again whether suspects may be submitted; zero: none waits
+	fetching   time.Time       // when to check again for documents that are being fetched; zero: none is
 	begun      time.Time
 	leaseDrift time.Duration // drift when the lease was renewed
 }
@@ -91,8 +91,8 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	return err
 }
 
-// wakeOther wakes the account after a visit that may have saved responses without holding the lease. Another visit may have been planned
-// without them and would not look again.
+// wakeOther wakes the account after a visit that may have saved responses without holding the lease, because another process may have
+// planned the next visit without these responses. It retries for missingFor.
 func (v *visit) wakeOther(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(repair) {
 		err := v.broker.Store.Wake(ctx, v.account)
@@ -107,11 +107,11 @@ func (v *visit) wakeOther(ctx context.Context) {
 func (v *visit) run(ctx context.Context) error {
 	woken, stop := v.broker.woken.watch(v.account)
 	defer stop()
-	keep := context.WithoutCancel(ctx) // what was begun is saved, whoever wants to stop
+	keep := context.WithoutCancel(ctx) // responses are saved even while the process stops
 	for {
 		ending := ctx.Err() != nil || time.Now().After(v.endsAt)
 		err := v.iterate(keep, ending)
-		if Is(err, Conflict) { // the account is another's
+		if Is(err, Conflict) { // another process has the account
 			v.endsAt = time.Time{}
 		}
 		ours := time.Now().Before(v.lease)
@@ -128,7 +128,7 @@ func (v *visit) run(ctx context.Context) error {
 	}
 }
 
-// release ends the lease. It retries until that succeeds or the lease has run out, because nobody visits the account before then.
+// release ends the lease. It retries until that succeeds or the lease has run out, because no process can lease the account before then.
 func (v *visit) release(ctx context.Context) error {
 	v.bookAhead(ctx)
 	due := v.due()
@@ -153,7 +153,7 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 		}
 	}
 	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.open) && time.Since(v.read) < agendaFresh {
-		return nil // nothing new can begin, and there is enough for the next answer
+		return nil // no step can begin now, and the queue has one for the next response
 	}
 	if err := v.reloadAgenda(ctx); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (v *visit) wentWell() bool {
 	return len(v.unsaved) > 0 && v.blockedBy == nil
 }
 
-// renew renews the lease early enough that a request which starts now has most of its time, see deadline.
+// renew renews the lease early enough that a request which starts now has most of Limits.Send left, see deadline.
 func (v *visit) renew(ctx context.Context) error {
 	now, drift, ttl := time.Now(), v.drift(), v.backend.Limits.Lease()
 	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.backend.Limits.Send/3) - ttl)) {
@@ -208,7 +208,7 @@ func (v *visit) renew(ctx context.Context) error {
 	return nil
 }
 
-// reloadAgenda reads the agenda and puts what is due into its classes.
+// reloadAgenda reads the agenda and queues the due jobs by class.
 func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	v.read, v.woken, v.suspectsAt = time.Now(), false, time.Time{}
 	if v.agenda, err = v.broker.agendaOf(ctx, v.account, perTurn); err != nil {
@@ -229,8 +229,8 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	return v.enqueueWaiting(ctx)
 }
 
-// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. It saves what was found
-// out about the other jobs.
+// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. For the other jobs it
+// saves the outcome of the document check.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.free(v.agenda.Held)
 	w, ready := waiting{}, map[Line][]Job{}
@@ -247,8 +247,8 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	return nil
 }
 
-// enqueueLearn puts the statuses that a client awaits before those that are only due. Where a rate limits requests, all statuses of a
-// waiting user go together, oldest first; otherwise some would be read early and the rest late.
+// enqueueLearn queues the due status reads, those that a client awaits before the others. If a rate limits requests, all due status reads
+// of a user with an awaited one are queued together, oldest first; otherwise some would be read early and the rest late.
 func (v *visit) enqueueLearn() {
 	waits := map[UserID]bool{}
 	for _, j := range v.agenda.Poll {
@@ -266,7 +266,7 @@ func (v *visit) enqueueLearn() {
 // now returns the store's time.
 func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
-// due returns when the next visit is needed, in the store's time; zero: never, as things are.
+// due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
 	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSlotBefore[Acting]), v.after(v.agenda.NextPoll, v.noSlotBefore[Reading]))
 	return v.after(due, v.resume)
@@ -280,8 +280,8 @@ func (v *visit) after(due, t time.Time) time.Time {
 	return later(due, v.now().Add(time.Until(t)))
 }
 
-// bookAhead books the request slot of the next status read, where reads queue for slots and the slot comes no sooner than the read is due.
-// So accounts are read in turn, and no visit is made only to book.
+// bookAhead books a request slot for the next status read, no earlier than that read is due, if a status read of this visit had to wait for
+// a slot. So accounts get their status reads in turn, and no visit is needed only to book a slot.
 func (v *visit) bookAhead(ctx context.Context) {
 	if due := v.agenda.NextPoll; v.queued && due.After(v.now()) {
 		_, _ = v.take(ctx, Reading, due)
@@ -323,7 +323,7 @@ func (v *visit) rest(err error) time.Duration {
 	if time.Now().Before(v.suspectsAt) && v.pending == 0 {
 		return v.restCrowded()
 	}
-	if v.pending > 0 { // for the next reading, if there is room
+	if v.pending > 0 { // until the next status read, if a further request may be sent
 		if next := time.Until(v.noSlotBefore[Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
 			return min(repair, next)
 		}
@@ -355,7 +355,7 @@ func (v *visit) receive(f platformResponse) {
 	}
 }
 
-// strand is the visit of an account whose platform is no longer configured. It marks the jobs with NoPlatform and plans another visit after
+// strand visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and plans another visit after
 // Timing.Recheck.
 func (b *Broker) strand(ctx context.Context, l Lease) error {
 	if err := b.Store.Hold(ctx, l.Account, b.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// signInTakes is the least time between blocking an account and a request that unblocks it. A request sooner than that cannot follow a
-// sign-in.
-const signInTakes = 5 * time.Second // who is seen sooner than this after a denial has not done anything about it
+// signInTakes is the minimum time between blocking an account and a request that unblocks it. An earlier request cannot follow a sign-in.
+const signInTakes = 5 * time.Second
 
 // authorize gets the token for the steps that are due. Without one nothing is sent, and the reason is stored on the waiting jobs.
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
@@ -22,7 +21,7 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 		}
 		return t, err == nil, firstOf(err, v.renew(ctx))
 	}
-	if OfDatabase(err) != nil { // of the vault: it says nothing about the platform, nor about who must sign in
+	if OfDatabase(err) != nil { // the vault failed, not the platform, and no sign-in is missing
 		return t, false, err
 	}
 	v.blockedBy, v.noToken = v.backend.blame(err), true
@@ -30,7 +29,8 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 	return t, false, firstOf(v.saveAll(ctx), v.blockAccount(ctx))
 }
 
-// blockedOutcomes returns the outcome of due jobs that are or may be at the platform, when no request can be sent.
+// blockedOutcomes returns, when no request can be sent, an outcome with the reason for each due job that is or may be at the platform and
+// is not busy.
 func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {
 		if v.busy[j.ID] {
@@ -48,8 +48,8 @@ func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	return outcomes
 }
 
-// noteTokenRefusal records whether the platform accepted a request's token. After the first refusal another token is used; requests that
-// were sent with the refused one count no more. The second refusal in a row blocks the account.
+// noteTokenRefusal records whether the platform accepted a request's token. After the first refusal another token is used, and responses to
+// requests with the refused one no longer count. The second refusal in a row blocks the account.
 func (v *visit) noteTokenRefusal(f platformResponse) {
 	if f.refusals != v.refusals || len(f.outcomes) == 0 {
 		return
@@ -87,7 +87,7 @@ func (v *visit) blockAccount(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.backend.Access == AccessUser { // one word for all that waits
+	if v.backend.Access == AccessUser { // the reason shows on all waiting jobs of the user
 		v.broker.show(UserID(v.account.Identity()))
 	}
 	level := slog.LevelInfo
@@ -99,8 +99,8 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	return nil
 }
 
-// giveUp fails the jobs whose user did not sign in within Timing.SignInWithin. Jobs that were created at the platform are inert; they are
-// removed if a token becomes available again.
+// giveUp fails the jobs whose user did not sign in within Timing.SignInWithin. If such a job was created at the platform, it was not
+// started there. It becomes an orphan, which is removed if a token becomes available again.
 func (v *visit) giveUp(ctx context.Context) error {
 	patience := v.timing.SignInWithin
 	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,
@@ -127,7 +127,7 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// SignedIn resumes what waited for a user's sign-in. Call it when a request with the user's own token arrives.
+// SignedIn resumes a user's accounts that waited for a sign-in. Call it when a request with the user's own token arrives.
 func (b *Broker) SignedIn(ctx context.Context, u UserID) {
 	look := b.blocked.firstInMinute(u)
 	for _, a := range b.accountsOf(u) {
@@ -137,7 +137,7 @@ func (b *Broker) SignedIn(ctx context.Context, u UserID) {
 	}
 }
 
-// AccessChanged resumes everything of a user after a sign-in, a link or a permission changed, however recently it was stopped.
+// AccessChanged resumes all accounts of a user after a sign-in, a link or a permission changed, however recently they were blocked.
 func (b *Broker) AccessChanged(ctx context.Context, u UserID) {
 	for _, a := range b.accountsOf(u) {
 		b.blocked.forget(a)
@@ -155,14 +155,14 @@ func (b *Broker) Pause(ctx context.Context, u UserID) error {
 			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
 			b.show(u)
 		}
-		if !Is(err, NotFound) { // they never had anything there
+		if !Is(err, NotFound) { // the user never had jobs there
 			errs = append(errs, err)
 		}
 	}
 	return firstOf(errs...)
 }
 
-// accountsOf returns the accounts that a user has at platforms in their own name.
+// accountsOf returns the user's own accounts: one at each platform with AccessUser.
 func (b *Broker) accountsOf(u UserID) (accounts []Account) {
 	for _, backend := range b.Backends {
 		if backend.Access == AccessUser {
@@ -181,24 +181,24 @@ func (b *Broker) goOn(ctx context.Context, a Account) {
 	b.show(UserID(a.Identity()))
 }
 
-// awaitsSignIn reports whether an account is held until its user signs in, which another process may have found out.
+// awaitsSignIn reports whether an account is held until its user signs in. Another process may have stored that hold.
 func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
 	g, err := b.agendaOf(ctx, a, 1)
 	return err == nil && g.Why == NeedsSignIn && g.Now.Before(g.Hold)
 }
 
-// blockedAccounts is what this process knows about accounts for which no request can be sent.
+// blockedAccounts records the accounts for which this process can send no request.
 type blockedAccounts struct {
 	mu     sync.Mutex
-	since  map[Account]block // until someone does something
-	tries  map[Account]int   // tokens in a row that could not be had for now
-	seen   map[UserID]bool   // users, in this minute
+	since  map[Account]block // until a request of the user, a change of access, or a token ends it
+	tries  map[Account]int   // failed token requests in a row, for a reason that may pass
+	seen   map[UserID]bool   // users with a request in this minute
 	minute time.Time
 }
 
 type block struct {
 	at      time.Time
-	noToken bool // there was no token; else the platform did not take any
+	noToken bool // no token was available; false: the platform refused the tokens
 }
 
 // add records a blocked account and returns for how long it is held.

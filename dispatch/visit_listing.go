@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// listingPays is how many due statuses make one listing cheaper than reading each.
+// listingPays is the number of due statuses from which on one listing is cheaper than a read of each.
 const listingPays = 4
 
-// listings is what is known of the listings of bases whose platform is able to list.
+// listings records the state of the listing of each base, for platforms that can list.
 type listings struct {
 	mu sync.Mutex
 	at map[baseOf]listed
@@ -17,11 +17,11 @@ type listings struct {
 
 type baseOf struct{ platform, base string }
 
-// listed is how it went with the listing of a base.
+// listed is the state of the listing of a base.
 type listed struct {
-	none     bool      // there is none
-	failed   bool      // the last time; whether it or the platform is to blame, the next single read tells
-	singleBy time.Time // until when statuses are read singly
+	none     bool      // the platform has no listing for the base
+	failed   bool      // the last listing failed; the next single read shows whether the platform fails as well
+	singleBy time.Time // statuses are read one by one until then
 }
 
 func (l *listings) of(b baseOf) listed {
@@ -36,10 +36,10 @@ func (l *listings) set(b baseOf, is listed) {
 	set(&l.at, b, is)
 }
 
-// fails reports whether statuses are not read from the listing at a time, because it failed.
+// fails reports whether statuses must be read one by one at a given time because the listing failed.
 func (l listed) fails(now time.Time) bool { return l.failed || now.Before(l.singleBy) }
 
-// ended notes how a listing ended.
+// ended records the outcome of a listing.
 func (l *listings) ended(b baseOf, err error) {
 	switch {
 	case Is(err, Unsupported):
@@ -49,7 +49,8 @@ func (l *listings) ended(b baseOf, err error) {
 	}
 }
 
-// read notes how a single read went. If a listing failed and a single read does not, statuses are read singly for the given time.
+// read records the outcome of a single status read. If the last listing failed and this read does not, statuses are read one by one for the
+// given time.
 func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration) {
 	if !l.of(b).failed {
 		return
@@ -66,7 +67,7 @@ func (v *visit) listable(base string) bool {
 	return can && !v.broker.listings.of(baseOf{v.backend.Name, base}).none
 }
 
-// listingPays reports whether there is a listing of use, and as many jobs below its base are due that it is cheaper.
+// listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single reads.
 func (v *visit) listingPays(base string) bool {
 	if v.careful || v.broker.listings.of(baseOf{v.backend.Name, base}).fails(time.Now()) {
 		return false
@@ -80,12 +81,12 @@ func (v *visit) listingPays(base string) bool {
 	return n >= listingPays && v.listable(base)
 }
 
-// single reports whether a listing is not what j needs: it did not show j, or j is said to have failed, and only a look at
-// j itself says why, or j is to be canceled.
+// single reports whether the status of j must be read by itself: a listing did not show j, or reported it as failed, so that only its own
+// status gives the reason, or j is overdue and is to be canceled.
 func (v *visit) single(j Job) bool { return v.unlisted[j.ID] || j.Seen == Failed || j.overdue() }
 
-// listing is one request that was wanted for first, and for all else below its base that can be read from a list, due or
-// not: creates in doubt, and statuses. Where listings fail, it is for creates in doubt alone: only they need one.
+// listing returns one step that reads a listing for first and for all other jobs below its base that a list can show, due or not: creates
+// in doubt, and statuses. While listings fail, the other jobs are creates in doubt only, because only they need a listing.
 func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 	live, err := v.broker.Store.Listable(ctx, v.account, first.Base)
 	jobs := []Job{first}
@@ -98,7 +99,8 @@ func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 	return step{kind: stepList, jobs: jobs}, err
 }
 
-// noteUnlisted notes what a request, if it was a listing, did not show: until the end of the visit it is asked singly.
+// noteUnlisted records the jobs of a request that got no outcome, such as those that a listing did not show. Until the end of the visit
+// their statuses are read one by one.
 func (v *visit) noteUnlisted(f platformResponse) {
 	answered := map[JobID]bool{}
 	for _, a := range f.outcomes {
@@ -111,8 +113,9 @@ func (v *visit) noteUnlisted(f platformResponse) {
 	}
 }
 
-// list reads a listing, to its end unless all was seen before, and says what it means for each job. One that breaks off
-// says nothing about what was not seen; where there is none, all is asked singly from now on.
+// list reads a listing and returns the outcome for each job. It stops before the end of the listing if every job was seen and no orphan can
+// follow. If a listing breaks off, the jobs that were not seen get its error. If the platform has no listing, statuses are read one by one
+// from then on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jobOutcome {
 	m := newMatch(jobs, v.broker.Installation, !v.backend.Platform.TwoStep())
 	err := v.matchAll(ctx, t, base, m)
@@ -136,19 +139,19 @@ func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (e
 	return nil
 }
 
-// listedOfJob is how many jobs of a platform one listing may name for one job of ours: its own, and orphans. Those beyond are
-// found by the next listings, when these are settled.
+// listedOfJob is how many platform jobs one listing may report for one job of ours: its own, and orphans. Later listings report the others,
+// once these are settled.
 const listedOfJob = 100
 
-// match collects what listed jobs mean for ours, once for each job of the platform.
+// match collects the outcomes of listed platform jobs for our jobs, one for each platform job.
 type match struct {
 	outcomes     []jobOutcome
-	told         map[JobID]map[Ref]bool // what the answers name
+	told         map[JobID]map[Ref]bool // platform jobs in outcomes
 	seen         map[JobID]bool
 	byRef        map[Ref]Job
 	byID         map[JobID]Job
-	early        bool // all that is wanted is statuses: what was seen need not be looked for further
-	started      bool // what is there has started, whatever a lagging status says
+	early        bool // only statuses are wanted, so the rest of the listing is not needed once all jobs were seen
+	started      bool // a listed job has started, even if its status lags
 	installation string
 }
 
@@ -159,12 +162,12 @@ func newMatch(jobs []Job, installation string, started bool) *match {
 		if j.Ref != (Ref{}) {
 			m.byRef[j.Ref] = j
 		}
-		m.early = m.early && j.Phase == Started && j.Attempt < 2 // no orphan of an earlier attempt either
+		m.early = m.early && j.Phase == Started && j.Attempt < 2 // no earlier attempt may have left an orphan
 	}
 	return m
 }
 
-// complete reports whether the rest of the listing is of no use.
+// complete reports whether the rest of the listing is not needed.
 func (m *match) complete() bool { return m.early && len(m.seen) == len(m.byID) }
 
 func (m *match) add(l Listed) {
@@ -183,7 +186,7 @@ func (m *match) add(l Listed) {
 	}
 }
 
-// keep adds an answer, unless the listing named the same before, or too many for that job.
+// keep adds an outcome, unless the listing reported the same platform job before, or listedOfJob of them for that job.
 func (m *match) keep(a jobOutcome) {
 	told := m.told[a.job.ID]
 	if told == nil {
@@ -201,7 +204,7 @@ func (m *match) put(j Job, o Outcome) {
 	m.seen[j.ID] = true
 }
 
-// unseen is what it means for the jobs that a listing did not show.
+// unseen returns the outcomes of the jobs that a listing did not show.
 func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []jobOutcome {
 	var outcomes []jobOutcome
 	for _, j := range jobs {

@@ -17,14 +17,14 @@ type stepKind int
 const (
 	stepStatus       stepKind = iota // read the status of one job
 	stepSubmit                       // create or start one job; its intent must be committed before it is sent
-	stepList                         // read a listing that tells about all jobs of the step
+	stepList                         // read a listing that covers all jobs of the step
 	stepNotListed                    // send nothing: the platform cannot list, so a create in doubt counts as not found
 	stepCancel                       // cancel one job
 	stepCancelOrphan                 // cancel the first orphan of one job
-	stepLeaveInert                   // send nothing: the job was created, does nothing, and cannot be removed
+	stepLeaveInert                   // send nothing: the job was created and not started, and the platform cannot remove it
 )
 
-// step is one request to the platform, and the jobs it is about: one, or for stepList all below one base.
+// step is one request to the platform with its jobs: one job, or for stepList several jobs below one base.
 type step struct {
 	kind   stepKind
 	jobs   []Job
@@ -74,8 +74,8 @@ func (v *visit) cancelKind(j Job) stepKind {
 	return stepCancel
 }
 
-// perform sends the request of a step and returns what its response means for each job. Apart from the comparison after a restore, it is
-// the only place where a visit asks the platform about jobs. If the adapter panics, the outcome of the request is unknown for every job.
+// perform sends the request of a step and returns the outcome for each job. Apart from the comparison after a restore, it is the only place
+// where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of the request is unknown for every job.
 func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOutcome) {
 	var panicked error
 	defer func() {
@@ -135,13 +135,13 @@ func (v *visit) cancel(ctx context.Context, t Token, r Ref) error {
 	return c.Cancel(ctx, t, r)
 }
 
-// notThere is the outcome for a create that a listing does not show. Of a job that [compared] set aside the platform has an
-// attempt that the database does not know, so the job is not sent again.
+// notThere returns the outcome of a create that a listing does not show. A job with the status Unknown is submitted again only with
+// AtLeastOnce, because [compared] may have found an attempt of it at the platform that is not in the database.
 func (v *visit) notThere(j Job) Outcome {
 	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() && j.Status != Unknown || v.backend.AtLeastOnce}
 }
 
-// failed returns, for each job of a step whose request brought nothing because of err, the outcome that says so.
+// failed returns the outcome for each job of a step whose request got no response because of err.
 func (s step) failed(err error) (outcomes []jobOutcome) {
 	for _, j := range s.jobs {
 		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Panicked: true, Err: err}
@@ -158,7 +158,7 @@ func (s step) failed(err error) (outcomes []jobOutcome) {
 	return outcomes
 }
 
-// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one: its intent is taken back.
+// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one, which takes its intent back.
 func (s step) unsent() []jobOutcome {
 	if !s.submits() {
 		return nil
@@ -168,8 +168,8 @@ func (s step) unsent() []jobOutcome {
 	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
 }
 
-// takenBack returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may have
-// been committed under lease l all the same.
+// takenBack returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may nevertheless
+// have been committed, under lease l.
 func (s step) takenBack(l Lease) []jobOutcome {
 	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
 	j := s.jobs[0]

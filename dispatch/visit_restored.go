@@ -8,30 +8,30 @@ import (
 )
 
 // Restored is what an account must wait for after its database was set back to an older state, by a restore or by a failover that lost
-// commits. The database then does not know what was submitted since.
+// commits. The database then lacks what was submitted since.
 type Restored int
 
 const (
 	NotRestored    Restored = iota
-	CompareFirst            // nothing is created or started until the platform's list was compared
-	CompareIfLists          // likewise, but a platform without a list is not waited for: its jobs may run twice
+	CompareFirst            // nothing is created or started until the account was compared with the platform's list
+	CompareIfLists          // likewise, but an account of a platform without a list submits at once: its jobs may run twice
 )
 
-// Unrecognized is a job at a platform that carries this installation's tag and that the database does not know. It is
-// neither adopted nor canceled.
+// Unrecognized is a job at a platform that has this installation's tag and is not in the database. It is neither adopted nor canceled.
 type Unrecognized struct {
 	Account Account
 	Ref     Ref
 	Tag     string
 	Status  Status
-	Found   time.Time // a store sets it
+	Found   time.Time // set by the store
 }
 
-// RestoredNotice is the Job.Notice of what waits because its platform cannot be compared after a restore. These are the broker's words.
+// RestoredNotice is the Job.Notice of jobs that wait because their platform cannot be compared after a restore. The text is the broker's,
+// not the platform's.
 const RestoredNotice = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
 	"is submitted until the operator allows it."
 
-// comparesNow reports whether the account is to be compared with its platform's list, and nothing hinders that.
+// comparesNow reports whether the account must be compared with its platform's list, and can be at present.
 func (v *visit) comparesNow(ending bool) bool {
 	return v.agenda.Restored != NotRestored && !ending && v.pending == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
 }
@@ -39,7 +39,7 @@ func (v *visit) comparesNow(ending bool) bool {
 // compare compares the account with its platform's list, and lets it submit again if that succeeded.
 func (v *visit) compare(ctx context.Context) error {
 	lister, can := v.backend.Platform.(Lister)
-	if !can || !v.backend.Platform.TwoStep() { // a list without tags tells nothing
+	if !can || !v.backend.Platform.TwoStep() { // without tags a list cannot be matched to jobs
 		return v.withoutList(ctx)
 	}
 	t, ok, err := v.authorize(ctx)
@@ -119,8 +119,8 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 	return all, nil
 }
 
-// recognize applies a whole listing to a restored account, and returns platform jobs that run and are not known. Busy: a job changed
-// meanwhile.
+// recognize applies a whole listing to a restored account, and returns the platform jobs that have not ended and are not in the database.
+// Busy: a job changed meanwhile.
 func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
 	for _, l := range listed {
 		t, ours := parseTag(v.broker.Installation, l.Tag)
@@ -144,7 +144,7 @@ func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecog
 	return found, nil
 }
 
-// put saves what a comparison changed of a job.
+// put saves a job that a comparison has changed.
 func (v *visit) put(ctx context.Context, was, is Job) error {
 	if is.Turn == was.Turn {
 		return nil
@@ -159,9 +159,9 @@ func (v *visit) put(ctx context.Context, was, is Job) error {
 	return err
 }
 
-// compared returns a job of a restored database after its platform listed an attempt of it. An attempt that the database
-// knows is adopted, and may have been started since: its status is read before anything else. One that it does not know was
-// made later: whether the job ran is left to its owner, and it is not sent again.
+// compared returns a job of a restored database after its platform listed an attempt of it. The attempt that is in the database is adopted;
+// because it may have been started since, its status is read before anything else. An attempt that is not in the database was made later.
+// The job is then not submitted again, and its owner must find out whether it ran.
 func compared(j Job, t tag, l Listed, timing Timing, now time.Time) Job {
 	was := j
 	switch {
@@ -170,7 +170,7 @@ func compared(j Job, t tag, l Listed, timing Timing, now time.Time) Job {
 	case !t.marks(j):
 		j.Phase, j.Status, j.Due = Creating, Unknown, now.Add(timing.UnknownCheck)
 		j = settled(was, j.attend(SubmissionUnknown, ""), timing, now)
-		j.Turn = was.Turn + 1 // also where the phase stays: what was asked before says nothing now
+		j.Turn = was.Turn + 1 // even if the phase stays, so that responses to earlier requests do not count
 		return j
 	case t.attempt == j.Attempt && j.Phase == Creating && j.Status != Unknown:
 		j.Phase, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, l.Ref, Submitted, "", now, now

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// saveAll saves the received responses in one commit. What cannot be saved stays for the next iteration, and its jobs stay busy.
+// saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration, and their jobs stay
+// busy.
 func (v *visit) saveAll(ctx context.Context) error {
 	said := v.unsavedOutcomes()
 	for len(said) > 0 {
@@ -40,11 +41,11 @@ func (v *visit) resumeWhenFreed(ctx context.Context) error {
 	return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 }
 
-// jobOutcomes is all outcomes about one job that are not saved yet.
+// jobOutcomes holds all outcomes of one job that are not saved yet.
 type jobOutcomes struct {
 	job      Job
 	outcomes []Outcome
-	missing  time.Time // since when the store does not know the job; zero: it does
+	missing  time.Time // since when the job is missing in the store; zero: it is not
 }
 
 // unsavedOutcomes groups the unsaved outcomes by job, in the order in which they arrived.
@@ -73,13 +74,13 @@ func (s jobOutcomes) next(now time.Time) Job {
 	return j
 }
 
-// attempt is what a failed Save was to store of a job. It may have been committed all the same.
+// attempt is a job as a failed Save was to store it. The Save may have been committed nevertheless.
 type attempt struct {
 	job      Job
-	outcomes int // how many are in it
+	outcomes int // how many outcomes the job includes
 }
 
-// result returns the job as it is to be saved. What a failed Save tried to store is tried again unchanged.
+// result returns the job as it is to be saved. If a Save of the same outcomes and version failed, the same job is saved again.
 func (v *visit) result(s jobOutcomes) Job {
 	for _, t := range v.tried[s.job.ID] {
 		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
@@ -89,7 +90,7 @@ func (v *visit) result(s jobOutcomes) Job {
 	return s.next(v.now())
 }
 
-// note remembers what a Save of unknown outcome was to store.
+// note records the jobs of a Save whose outcome is unknown.
 func (v *visit) note(said []jobOutcomes, jobs []Job) {
 	if v.tried == nil {
 		v.tried = map[JobID][]attempt{}
@@ -103,7 +104,7 @@ func (v *visit) note(said []jobOutcomes, jobs []Job) {
 	}
 }
 
-// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome did store. Otherwise they would count twice.
+// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome has stored, which would count twice.
 func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	kept := 0
 	for _, t := range v.tried[s.job.ID] {
@@ -114,7 +115,7 @@ func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	return s.outcomes[kept:]
 }
 
-// is reports whether row is what the attempt stored. The owner's fields may have changed since.
+// is reports whether row is what the attempt stored. Fields that the owner sets may have changed since.
 func (t attempt) is(row Job) bool {
 	j := t.job
 	return row.Version > j.Version && row.Phase == j.Phase && row.Turn == j.Turn && row.Attempt == j.Attempt && row.Ref == j.Ref &&
@@ -123,8 +124,8 @@ func (t attempt) is(row Job) bool {
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
 
-// save applies the outcomes to the jobs and saves them. It returns those whose rows have changed meanwhile, with the current rows, so that
-// next is applied to them again.
+// save applies the outcomes to the jobs and saves them. It returns the jobs whose rows have changed meanwhile, with the current rows, so
+// that their outcomes are applied again.
 func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcomes, err error) {
 	jobs := make([]Job, len(said))
 	for i, s := range said {
@@ -152,8 +153,8 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 	return again, nil
 }
 
-// wakes returns the accounts that a save wakes: this one if its lease may be over, because another visit may have planned it without the
-// saved responses.
+// wakes returns the accounts that a save wakes: this one if its lease may have run out, because another visit may have planned the next one
+// without the saved responses.
 func (v *visit) wakes() []Account {
 	if time.Now().Before(v.lease) {
 		return nil
@@ -165,7 +166,7 @@ func (v *visit) wakes() []Account {
 func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
 	was, err := s.job, error(nil)
 	s.job, err = v.broker.Store.Load(ctx, was.ID)
-	if Is(err, NotFound) { // purged, or the database that answers lags behind
+	if Is(err, NotFound) { // the job was purged, or the database server that answers lags behind
 		s.job, v.resume = was, later(v.resume, time.Now().Add(repair))
 		if s.mustNotBeLost() {
 			v.broker.keepUnsaved([]jobOutcomes{s})
@@ -192,7 +193,8 @@ func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome)
 	return err
 }
 
-// applyBackpressure holds the account, not only the job, when its platform turns a submission away, and pauses the visit for a Retry-After.
+// applyBackpressure holds the account, not only the job, when its platform turns a submission away. For any other request it pauses the
+// visit for the Retry-After.
 func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	switch {
 	case a.Unsent:

@@ -9,9 +9,9 @@ import (
 type platformRequest struct {
 	step
 	token        Token
-	refusals     int // when it left
+	refusals     int // visit.refusals when the step was taken
 	at, deadline time.Time
-	asked        time.Time     // when it leaves, in the store's time
+	asked        time.Time     // when it is sent, in the store's time
 	drift        time.Duration // see visit.leaseDrift
 }
 
@@ -21,12 +21,11 @@ type platformResponse struct {
 	outcomes []jobOutcome
 }
 
-// slotAhead is how far in the future a request slot may lie that a visit takes. When an account has booked a slot, its visit has this long
-// to prepare.
+// slotAhead is how far in the future the request slot that a visit takes may lie. A visit for a booked slot has this long to prepare.
 const slotAhead = 2 * time.Second
 
-// inTurn is how long before the slot of a status read the next slot is requested. So accounts get slots one after the other, and an account
-// that is alone loses none.
+// inTurn is how long before the slot of a status read the visit requests its next slot. It does not request that slot at once, so that
+// accounts get slots one after the other. It requests it before the present slot, so that a single account misses none.
 const inTurn = 250 * time.Millisecond
 
 // steps takes the most urgent steps, as many as Limits.Requests and the platform's rate allow.
@@ -62,7 +61,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 	return steps, nil
 }
 
-// take requests the platform's next request slot if it has a rate limit. After a refusal it notes when to try again.
+// take requests the platform's next request slot if it has a rate limit. If no slot is given, it records when to try again.
 func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Slot, error) {
 	if v.backend.Limits.Pace == 0 {
 		return Slot{Given: true}, nil
@@ -110,8 +109,8 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 	return err
 }
 
-// foresee records, for an account whose visits keep ending in crashes, that the requests failed, before they are sent. If one of them
-// crashes the process, the next process does not start with it. The responses replace that record.
+// foresee saves requests other than submissions as failed before they are sent, for an account whose visits keep ending in crashes. If one
+// of them crashes the process, the next process does not begin with it. The response replaces the saved failure.
 func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]platformRequest, error) {
 	if !v.careful {
 		return requests, nil
@@ -189,8 +188,8 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	return byID(jobs), nil
 }
 
-// triable returns since when a job could have been submitted if there had been a slot: since it was due, and since its platform last held
-// the account.
+// triable returns the time from which on a job could have been submitted if a slot had been free: when it became due or, if the platform
+// turned submissions away, when the hold of the account ended, whichever is later.
 func (v *visit) triable(j Job) time.Time {
 	if v.agenda.Why == NotTaken || v.agenda.Why == Unreachable {
 		return later(j.Due, v.agenda.Hold)

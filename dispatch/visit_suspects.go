@@ -9,32 +9,32 @@ import (
 // mostBegun is how many submissions of a job in a row may end in a crash before the job is set aside.
 const mostBegun = 3
 
-// aloneAgain is when a visit looks again whether it may submit a suspect. It is woken earlier when it may.
+// aloneAgain is how long a visit waits before it checks again whether it may submit a suspect. It is woken earlier when its turn comes.
 const aloneAgain = 5 * time.Second
 
 const setAsideText = "Three times in a row the broker crashed while it submitted this job, so the job is not submitted again by itself."
 
-// suspectsAtOnce is how many jobs this process submits at once that were in hand at one crash.
+// suspectsAtOnce is how many jobs whose submission was under way at one crash this process submits at once.
 const suspectsAtOnce = 32
 
-// suspects bounds how many jobs this process submits at once whose last submission was begun and brought no answer. Most such jobs
-// only happened to be in hand when the process was killed. Those of one crash go many at once; if the process is killed again,
-// the few that were in hand go last, one at a time. So only one job is in hand at a third crash.
+// suspects limits how many jobs whose last submission was begun and got no response this process submits at once. For most such jobs the
+// submission was only by chance under way when the process was killed. Jobs with one such submission go many at once. If the process is
+// killed again, the few that were under way go last, one at a time. So only one submission is under way at a third crash.
 type suspects struct{ once, often gate }
 
-// gate bounds how many suspects of one kind are submitted at once.
+// gate limits how many suspects of one kind are submitted at once.
 type gate struct {
 	mu    sync.Mutex
 	taken int
-	queue []Account // whose visits wait, in the order in which they came
-	next  Account   // whose turn it is for the last place, until the time below
+	queue []Account // accounts whose visits wait, in the order of their requests
+	next  Account   // the account for which the last place is reserved, until the time below
 	until time.Time
 }
 
-// turnFor is how long the account whose turn it is has to use it.
+// turnFor is how long a place stays reserved for the account whose turn it is.
 const turnFor = time.Second
 
-// acquire reports whether the account's visit may submit a suspect now, of whom so many may be under way. If not, the account is queued.
+// acquire reports whether the account's visit may submit a suspect now, if at most most may be under way. If not, the account is queued.
 func (s *gate) acquire(a Account, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,8 @@ func (s *gate) acquire(a Account, most int) bool {
 	return true
 }
 
-// release lets the next suspect be submitted. It gives the account that has waited longest; "": none.
+// release frees the place of a suspect. It reserves the place for the account that has waited longest, and returns that account; "" if none
+// waits.
 func (s *gate) release() (next Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,14 +62,14 @@ func (s *gate) release() (next Account) {
 	return next
 }
 
-// busy reports whether suspects are under way, or one is about to be.
+// busy reports whether suspects are under way, or a place is reserved for one.
 func (s *gate) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken > 0 || time.Now().Before(s.until)
 }
 
-// acquire lets the account's visit submit j now, and gives the gate to leave then; nil: not now.
+// acquire returns the gate that admits j, which must be released after the submission; nil if the account's visit may not submit j now.
 func (s *suspects) acquire(a Account, j Job) *gate {
 	switch {
 	case j.Begun == 1 && s.once.acquire(a, suspectsAtOnce):
@@ -79,7 +80,7 @@ func (s *suspects) acquire(a Account, j Job) *gate {
 	return nil
 }
 
-// maySubmit reports whether j may be submitted now. A job that is to be set aside is given that verdict instead.
+// maySubmit reports whether j may be submitted now. A job with mostBegun unanswered submissions is set aside instead.
 func (v *visit) maySubmit(j Job) bool {
 	if j.Begun == 0 {
 		return true
@@ -97,7 +98,7 @@ func (v *visit) maySubmit(j Job) bool {
 	return true
 }
 
-// restCrowded is how long to wait while suspects wait to be submitted: until then, or until something else is due.
+// restCrowded returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something else is due.
 func (v *visit) restCrowded() time.Duration {
 	d := time.Until(v.suspectsAt)
 	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])); !next.IsZero() {
@@ -106,7 +107,7 @@ func (v *visit) restCrowded() time.Duration {
 	return d
 }
 
-// setAside has a job end with the next save.
+// setAside adds an outcome that ends the job at the next save.
 func (v *visit) setAside(j Job) {
 	s := step{jobs: []Job{j}}
 	v.mark(s.jobs, true)
@@ -114,7 +115,7 @@ func (v *visit) setAside(j Job) {
 	v.unsaved = append(v.unsaved, platformResponse{platformRequest{step: s}, []jobOutcome{{j, o}}})
 }
 
-// submitted lets the next suspect be submitted once what became of a job is saved, or it was not sent.
+// submitted releases the gate of a job whose outcome is saved or that was not sent, and wakes the account whose turn is next.
 func (v *visit) submitted(id JobID) {
 	g := v.gated[id]
 	if g == nil {
@@ -127,7 +128,7 @@ func (v *visit) submitted(id JobID) {
 	}
 }
 
-// releaseGates gives back what admits took.
+// releaseGates releases all gates that this visit has acquired.
 func (v *visit) releaseGates() {
 	for id := range v.gated {
 		v.submitted(id)

@@ -1,12 +1,12 @@
 package dispatch
 
-// class is how urgent a step is: classes in order of urgency, most urgent first.
+// class is the urgency of a step. Classes are in order of urgency, most urgent first.
 type class int
 
 const (
 	classCancel  class = iota // a job its owner no longer wants
 	classSettle               // a submission in doubt
-	classAwaited              // whatever a client is waiting for
+	classAwaited              // a status that a client awaits
 	classSubmit               // a waiting job while a slot is free
 	classPoll                 // a status that is due
 	classCount
@@ -20,7 +20,7 @@ func (c class) purpose() Purpose {
 	return Acting
 }
 
-const patience = 4 // turns a class is passed over before it is owed one
+const patience = 4 // how often a class is passed over before it goes first
 
 // stepQueue chooses the next step. A class that was passed over four times goes first, the most urgent such class before the others, so
 // that none waits longer than patience + classCount - 2 steps.
@@ -29,7 +29,7 @@ type stepQueue struct {
 	passed [classCount]int
 }
 
-// take removes and returns the next job, of the classes that are open.
+// take removes and returns the next job of the classes that are open.
 func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
 	c := t.owed(open)
 	if c == classCount {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// prepareAgain asks again for the documents of waiting jobs that carry [ApplicationUnreachable], and saves what that brought. It is for
-// when nothing can be submitted: such a job takes its place in the queue as soon as its document is at hand. No other job's document is
-// asked for.
+// prepareAgain requests the documents of waiting jobs with the attention [ApplicationUnreachable] again, and saves the outcomes. It runs
+// when nothing can be submitted, so that such a job gets its place in the queue as soon as its document is available. It requests no other
+// job's document.
 func (v *visit) prepareAgain(ctx context.Context) error {
 	v.fetching = time.Time{}
 	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
@@ -27,7 +27,7 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	return firstOf(err, v.keepPrepared(ctx, w))
 }
 
-// keepPrepared saves what a look at the agenda found out about documents, and notes when to look again for those that are being fetched.
+// keepPrepared saves the outcomes of document checks, and records when to check again for documents that are being fetched.
 func (v *visit) keepPrepared(ctx context.Context, w waiting) error {
 	v.fetching = w.checkAt
 	if len(w.outcomes) == 0 {
