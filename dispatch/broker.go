@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	decideWithin = 10 * time.Second   // how long Accept waits for the platform's word
+	decideWithin = 10 * time.Second   // how long Accept waits for the platform's response
 	readWithin   = 5 * time.Second    // how long Read and List wait for fresher statuses
-	lately       = 5 * readWithin / 2 // a platform that answered within this time is there
-	resultsFresh = 10 * time.Second   // how old a status may be from which there are no results yet
+	lately       = 5 * readWithin / 2 // a platform that answered within this time is reachable
+	resultsFresh = 10 * time.Second   // maximum age of a status that shows that there are no results yet
 	minPoll      = 2 * time.Second
-	elsewhere    = time.Second // how often a waiter looks for what another replica saved
+	elsewhere    = time.Second // how often a waiting request reads what another replica may have saved
 )
 
-// Broker takes jobs and carries them out. Set its fields before first use.
+// Broker accepts jobs and runs them at platforms. Set its fields before first use.
 type Broker struct {
 	Store        Store
 	Engine       Engine
@@ -32,23 +32,23 @@ type Broker struct {
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.
 	Nonce func(Job) string
 
-	Wall func() time.Time // the wall clock, which goes on while the machine is suspended; nil: time.Now
+	Wall func() time.Time // the wall clock, which continues while the machine is suspended; nil: time.Now
 
-	saved    signals[JobID]   // an answer was saved
-	changed  signals[UserID]  // likewise, or the owner did something; before shown
-	shown    signals[UserID]  // something looks different to the owner
-	shownJob signals[JobID]   // a job looks different to its owner
-	shownAll signals[UserID]  // any of the owner's jobs may look different
+	saved    signals[JobID]   // a response about the job was saved
+	changed  signals[UserID]  // likewise for any job of the user, or the user changed a job; signaled before shown
+	shown    signals[UserID]  // one of the user's jobs may look different to the user
+	shownJob signals[JobID]   // the job may look different to its owner
+	shownAll signals[UserID]  // any of the user's jobs may look different to the user
 	woken    signals[Account] // there is something new for a visit in this process
 	blocked  blockedAccounts
 	refused  rows // submissions that were turned away
 	noted    noted
 	queues   queues
 	listings listings
-	calls    slots // outside visits
-	ownCalls slots // and of each user, by platform/user
-	syncs    slots // synchronous runs of each platform
-	ownSyncs slots // and of each user there, by platform/user
+	calls    slots // calls outside visits, by platform
+	ownCalls slots // likewise of each user, by platform/user
+	syncs    slots // synchronous runs, by platform
+	ownSyncs slots // likewise of each user, by platform/user
 	results  keptCollections
 	backlog  backlog
 	suspects suspects
@@ -87,7 +87,7 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 	return j, err
 }
 
-// audit logs who requested what, in one line of a fixed form.
+// audit logs a request of a user, in one line with fixed attributes.
 func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, jobs int) {
 	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job", int64(first.ID),
 		"task", int64(first.Task), "jobs", jobs)
@@ -110,7 +110,7 @@ func (b *Broker) freesAfter(backend *Backend) time.Duration {
 	return b.Timing.complete().StalledAfter
 }
 
-// named returns the backend of that name, nil if there is none.
+// named returns the backend with that name, nil if there is none.
 func (b *Broker) named(platform string) *Backend {
 	for _, backend := range b.Backends {
 		if backend.Name == platform {

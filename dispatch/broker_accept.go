@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job for good, the job is hidden and the
-// reason returned. In every other case the job is accepted and returned as it is. A request with a key that was used before returns the
-// result of the first request, and waits with it if that is not known yet.
+// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job permanently, the job is hidden and
+// the reason returned. In every other case the job is accepted and returned in its present state. A request whose key was used before
+// returns the result of the first request, and waits for it as well if it is not known yet.
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
@@ -42,7 +42,8 @@ func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
 	return first
 }
 
-// repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because the key submits no other.
+// repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because a used key submits no other
+// job.
 func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, error) {
 	r, err := b.Store.Refused(ctx, u, id)
 	if Is(err, NotFound) || err == nil && r.Hidden && !r.refused() {
@@ -54,8 +55,8 @@ func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, e
 	return b.decided(ctx, u, id, nil)
 }
 
-// keep stores a submission within its owner's quotas, and wakes the account. A key that was used before returns its result whatever the
-// quotas.
+// keep stores a submission within its owner's quotas, and wakes the account. A key that was used before returns the first result,
+// regardless of the quotas.
 func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (Repeated, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
 	if err == nil && first == (Repeated{}) {
@@ -77,7 +78,7 @@ func keyReused() error {
 }
 
 // draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the request as it is
-// stored: with parameters, and with a warning if it was not checked in full.
+// stored: with parameters, which may be an empty object, and with a warning if it was not checked in full.
 func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (Draft, Request, error) {
 	r = r.complete()
 	backend, err := b.Backend(r.Service, r.Label)
@@ -105,8 +106,8 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	}}, r, err
 }
 
-// inspect checks a request against its service's document. It returns that document, and what of the request could not be checked. If the
-// document cannot be fetched within checkWithin, the check is left to the submission.
+// inspect checks a request against its service's document. It returns that document, and a warning that states what could not be checked.
+// If the document cannot be fetched within checkWithin, the request is checked when it is submitted.
 func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
@@ -124,7 +125,7 @@ func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Requ
 	return backend.document(ctx, r.Service), warning, nil
 }
 
-// encode leaves the characters of parameters and options as they are.
+// encode returns r in JSON, without escaping characters of parameters and options.
 func (r Request) encode() ([]byte, error) {
 	text, err := Encode(r)
 	if err != nil {
@@ -141,9 +142,9 @@ func (r Request) complete() Request {
 	return r
 }
 
-// decided waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. committed is what was
-// stored just now, nil if it was stored before. It is returned if the store does not answer any more, or answers from a server that lacks
-// the commit: the job is accepted, and its owner must learn that.
+// decided waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. committed is the
+// record that was stored just now, nil if it was stored before. It is returned if the store stops answering, or answers from a server that
+// lacks the commit: the job is accepted, and the response to its owner must show that.
 func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
 	lacking := false
 	load := func() (Record, error) {
@@ -170,7 +171,7 @@ func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Rec
 	return Record{}, r.refusal()
 }
 
-// refused reports whether the platform refused j for good.
+// refused reports whether the platform refused j permanently.
 func (j Job) refused() bool {
 	switch j.Attention {
 	case None, RefusedForbidden, RefusedUnsupported, ApplicationInvalid:

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	mostUnsaved   = 1000             // kept responses from which on this process sends nothing new
+	mostUnsaved   = 1000             // number of kept responses from which on this process sends no new request
 	saveWithin    = 10 * time.Second // for one store call of the backlog
 	longestRepair = 30 * time.Second // between two attempts to save the backlog
 	unsavedEvery  = time.Minute      // between two log lines about the backlog
@@ -16,14 +16,14 @@ const (
 	missingAtEnd  = 5 * time.Second  // likewise, when the process ends
 )
 
-// backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as soon as
-// the store answers again, whoever holds the account by then: Save is checked by the row's version and needs no lease.
-// Responses to all other questions are not kept, because those can be asked again.
+// backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as soon as the store
+// answers again, even if another process has the account by then: Save checks the version of the row and needs no lease. Responses to all
+// other requests are not kept, because those requests can be repeated.
 type backlog struct {
 	mu    sync.Mutex
 	kept  []jobOutcomes
 	empty chan struct{} // closed when nothing is left; nil: nothing was kept
-	ends  chan struct{} // closed when the process ends, see Broker.Drain; nil: nobody needed it yet
+	ends  chan struct{} // closed when the process ends, see Broker.Drain; nil: it was not needed yet
 	over  bool          // ends is closed
 }
 
@@ -42,7 +42,7 @@ func (b *Broker) Drain() {
 	}
 }
 
-// end has what is kept saved without long pauses from now on. It returns the channel that is closed when nothing is left; nil: nothing is.
+// end ends the long pauses between attempts to save. It returns the channel that is closed when no response is left, nil if none is.
 func (l *backlog) end() (empty chan struct{}) {
 	ends := l.ending()
 	l.mu.Lock()
@@ -81,7 +81,7 @@ func (l *backlog) rest(pause time.Duration) {
 	}
 }
 
-// missingFor is for how long a job must stay unknown to the store before a response about it is dropped.
+// missingFor returns how long a job must stay unknown to the store before a response about it is dropped.
 func (l *backlog) missingFor() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *backlog) missingFor() time.Duration {
 	return missingFor
 }
 
-// full reports whether so many responses are kept that nothing new may be sent.
+// full reports whether so many responses are kept that no new request may be sent.
 func (l *backlog) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (s jobOutcomes) submission() bool {
 	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return o.Asked == AskSubmit })
 }
 
-// mustNotBeLost reports whether any response names something at the platform, or holds a result: it must not be lost.
+// mustNotBeLost reports whether any response names a platform job or holds a result, and therefore must not be lost.
 func (s jobOutcomes) mustNotBeLost() bool {
 	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool {
 		return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) || o.Result != nil
@@ -151,7 +151,7 @@ func (b *Broker) saveBacklog(ctx context.Context, empty chan struct{}) {
 	}
 }
 
-// done ends the backlog if nothing is left in it.
+// done reports whether no response is left, and then closes the channel empty.
 func (l *backlog) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *backlog) done() bool {
 	return true
 }
 
-// release lets go who waits for the backlog when its goroutine ended before everything was saved.
+// release closes the channel empty if the goroutine of the backlog ended before everything was saved, so that Drain does not block.
 func (l *backlog) release(empty chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +197,8 @@ func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 	return saved, err
 }
 
-// saveLate applies the responses about one job to its row as it is now, and wakes its account. Conflict: the row keeps
-// changing; NotFound: the store does not know the job at present.
+// saveLate applies the responses about one job to its current row, and wakes its account. Conflict: the row keeps changing. NotFound: the
+// job is not in the store at present.
 func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 	defer Caught(ctx, b.Log, "dispatch.saveLate", &err)
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
@@ -227,8 +227,8 @@ func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 	return nil
 }
 
-// missingJob is nil once a response may be dropped because its job is gone. A replica of the database that lags behind may
-// not know the job for a while, so a response that names a job at the platform is kept for [missingFor], or [missingAtEnd].
+// missingJob returns nil once a response may be dropped because its job is gone, and err until then. A database replica that lags behind
+// may lack the job for a while, so a response that must not be lost is kept for [missingFor], or [missingAtEnd].
 func (b *Broker) missingJob(ctx context.Context, s *jobOutcomes, err error) error {
 	if s.missing.IsZero() {
 		s.missing = time.Now()

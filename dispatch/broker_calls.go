@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	callsAtOnce  = 8                // outside visits, for each platform
-	callsOfUser  = 4                // of these, so that one user whose answers never come cannot take all slots
-	callWithin   = time.Minute      // not for a run
-	enterWithin  = 10 * time.Second // how long a call waits for its turn
+	callsAtOnce  = 8                // concurrent calls outside visits, for each platform
+	callsOfUser  = 4                // of these for one user, so that one user whose calls get no response cannot take all slots
+	callWithin   = time.Minute      // for a call; a synchronous run has runWithin
+	enterWithin  = 10 * time.Second // how long a call waits for a slot
 	tokenWithin  = 10 * time.Second
 	comeBackSoon = 30 * time.Second
 )
 
-// Logs returns what the platform logged about a job, oldest first.
+// Logs returns the platform's log entries about a job, oldest first.
 func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, error) {
 	r, err := b.Store.Record(ctx, u, id)
 	if err != nil || r.Ref == (Ref{}) {
@@ -34,8 +34,8 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	return entries, err
 }
 
-// Parameters returns the parameters of a service, in the order of its document. If the platform shows the document to everybody, the user
-// need not be signed in there.
+// Parameters returns the parameters of a service, in the order of its document. If the document is public at the platform, the user need
+// not be signed in there.
 func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) ([]Parameter, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
@@ -64,15 +64,15 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 	})
 }
 
-// checkWithin is how long a submitting client waits for the check of its parameters. What cannot be checked in that time is checked when
-// the job is submitted to the platform.
+// checkWithin is how long a submitting client waits for the check of its parameters. Parameters that cannot be checked in that time are
+// checked when the job is submitted to the platform.
 const checkWithin = 5 * time.Second
 
 // notChecked is the warning for a request whose parameters could not be checked within checkWithin.
 const notChecked = "The parameters were not checked when the request was accepted, because the description of the service could not be read in time. " +
 	"They are checked when the job is submitted to the platform; parts that the broker cannot check are then not reported."
 
-// checker returns the platform's ability to check the parameters of r, nil if they are not to be checked.
+// checker returns the Checker for the parameters of r, nil if the platform has none or the parameters are not to be checked.
 func (b *Backend) checker(r Request) Checker {
 	c, can := b.Platform.(Checker)
 	if !can || !r.Checked() && b.Access != AccessShared {
@@ -81,7 +81,7 @@ func (b *Backend) checker(r Request) Checker {
 	return c
 }
 
-// check returns what is wrong with the parameters of a request, and a warning if they could not be checked completely within checkWithin.
+// check returns an error if parameters of a request are wrong, and a warning if they could not be checked completely within checkWithin.
 func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (warning string, err error) {
 	checker := backend.checker(r)
 	if checker == nil {
@@ -189,19 +189,19 @@ func nap(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// slots limits how many calls are in one place at once. The zero value is ready.
+// slots limits how many calls with the same name are under way at once. The zero value is ready to use.
 type slots struct {
 	mu     sync.Mutex
 	places map[string]*place
 }
 
-// place is a limited place while somebody is in it or waits for it.
+// place holds the slots of a name while a call uses one or waits for one.
 type place struct {
 	taken chan struct{}
-	uses  int // who is in it or waits; at zero the place is forgotten
+	uses  int // calls that have a slot or wait for one; at zero the place is removed
 }
 
-// acquire takes a slot of a place that has n, and returns the function that releases it, which may be called repeatedly. Busy if none
+// acquire takes one of the n slots of a name, and returns the function that releases it, which may be called repeatedly. Busy if none
 // became free within enterWithin.
 func (s *slots) acquire(ctx context.Context, name string, n int) (release func(), err error) {
 	p := s.use(name, n)

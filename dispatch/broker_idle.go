@@ -7,14 +7,13 @@ import (
 
 type idleKey struct{}
 
-// WithIdle returns a context in which begin is called before the broker waits for something that costs it nothing: a platform, a
-// document, or a change of a job. end is called when that is over, and may wait for its part. Both may be called by several
-// goroutines at once.
+// WithIdle returns a context whose begin the broker calls before it waits for a platform, a document, or a change of a job, because such a
+// wait uses no CPU. It calls end after the wait; end may block until the request may continue. Several goroutines may call both at once.
 func WithIdle(ctx context.Context, begin func() (end func(context.Context))) context.Context {
 	return context.WithValue(ctx, idleKey{}, begin)
 }
 
-// idle notes that the request of ctx is idle until the function that is returned is called.
+// idle marks the request of ctx as idle until the returned function is called.
 func idle(ctx context.Context) (over func()) {
 	begin, ok := ctx.Value(idleKey{}).(func() func(context.Context))
 	if !ok {
@@ -24,10 +23,11 @@ func idle(ctx context.Context) (over func()) {
 	return func() { end(ctx) }
 }
 
-// slowAfter is when work that may ask a platform counts as idle.
+// slowAfter is how long work that may wait for a platform runs before it counts as idle.
 const slowAfter = time.Second
 
-// idleIfSlow is idle for work that may or may not wait for a platform: it counts as idle from slowAfter on.
+// idleIfSlow marks the request of ctx as idle from slowAfter on, until the returned function is called. It is for work that may or may not
+// wait for a platform.
 func idleIfSlow(ctx context.Context) (over func()) {
 	begun := make(chan func(), 1)
 	timer := time.AfterFunc(slowAfter, func() { begun <- idle(ctx) })

@@ -6,30 +6,30 @@ import (
 	"slices"
 )
 
-// A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So whoever reads a list to its
-// end holds a few MiB of it at a time, and no connection to the database while it works with a part.
+// A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So a reader of a whole list holds a
+// few MiB of it at a time, and no connection to the database while it processes a part.
 const (
 	partSize = 256
 	PartMost = 8 << 10
 )
 
-// Jobs reads the owner's jobs that belong to no task and that p is about, newest first, as they are known. Requests are read as
-// Page.Most says, 0 meaning PartMost; Broker.Request gives the whole of one that is cut. What changes meanwhile is shown as it was
-// when its part was read. It ends with the first error.
+// Jobs returns the owner's jobs that belong to no task and that p selects, newest first, with their last known statuses. Page.Most bounds
+// the bytes of each request, 0 meaning PartMost; Broker.Request returns the whole of a request that was cut. A job that changes meanwhile
+// is shown as it was when its part was read. The sequence ends with the first error.
 func (b *Broker) Jobs(ctx context.Context, u UserID, p Page) iter.Seq2[Record, error] {
 	read := func(p Page) ([]Record, error) { return b.Store.Records(ctx, u, p) }
 	at := func(r Record) Place { return Place{Created: r.Created, ID: int64(r.ID)} }
 	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
 }
 
-// TaskJobs reads the jobs of a task by their numbers likewise.
+// TaskJobs returns the jobs of a task by number, in the same way as Jobs.
 func (b *Broker) TaskJobs(ctx context.Context, u UserID, id TaskID, p Page) iter.Seq2[Record, error] {
 	read := func(p Page) ([]Record, error) { return b.Store.TaskJobs(ctx, u, id, p) }
 	at := func(r Record) Place { return Place{ID: int64(r.Number)} }
 	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
 }
 
-// Tasks reads the owner's tasks, newest first, likewise.
+// Tasks returns the owner's tasks, newest first, in the same way as Jobs.
 func (b *Broker) Tasks(ctx context.Context, u UserID, p Page) iter.Seq2[TaskRecord, error] {
 	read := func(p Page) ([]TaskRecord, error) { return b.Store.Tasks(ctx, u, p) }
 	at := func(t TaskRecord) Place { return Place{Created: t.Created, ID: int64(t.ID)} }
@@ -47,17 +47,18 @@ func (b *Broker) Tasks(ctx context.Context, u UserID, p Page) iter.Seq2[TaskReco
 	}
 }
 
-// Task gives a task as it is known.
+// Task returns a task with the last known statuses of its jobs.
 func (b *Broker) Task(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
 	return b.Store.Task(ctx, u, id)
 }
 
-// Request gives the whole request of a record of a part, whose reader has seen that its owner may.
+// Request returns the whole request of a record that was read in part. It does not check the owner: the caller has read the record as its
+// owner.
 func (b *Broker) Request(ctx context.Context, r Record) (Request, error) {
 	return b.Store.Request(ctx, r.ID)
 }
 
-// parts reads a list part by part, until p.Limit records were read, or all.
+// parts reads a list part by part, until p.Limit records were read or the list ends.
 func parts[T any](p Page, read func(Page) ([]T, error), at func(T) Place) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		if p.Most == 0 {
@@ -80,17 +81,17 @@ func parts[T any](p Page, read func(Page) ([]T, error), at func(T) Place) iter.S
 	}
 }
 
-// listRead is a list on its way from the store to a client.
+// listRead is a list that is being read from the store for a client.
 type listRead struct {
 	broker *Broker
 	read   func(Page) ([]Record, error)
 	at     func(Record) Place
 	places queuePlaces
-	heard  map[Account]bool // platforms that were looked for in all parts
-	whole  bool             // the first part is all
+	heard  map[Account]bool // results of hears
+	whole  bool             // the first part is the whole list
 }
 
-// records gives the records of all parts one by one, with what there is to say of them at the moment.
+// records returns the records of all parts one by one, each completed by present.
 func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error] {
 	l.places, l.heard = queuePlaces{}, map[Account]bool{}
 	return func(yield func(Record, error) bool) {
@@ -114,7 +115,8 @@ func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error]
 	}
 }
 
-// present adds to a part what there is to say of its records. A platform that told of a job in another part is only slow.
+// present adds to the records of a part what is derived when they are read: Unreachable, and the place in the queue. If the platform lately
+// reported the status of a job in another part, it is slow and not unreachable.
 func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err error) {
 	was := make([]Attention, len(part))
 	for i, r := range part {
@@ -138,7 +140,7 @@ func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err 
 	return l.broker.queued(ctx, part, l.places)
 }
 
-// hears reports whether the platform of an account told the status of any job of the list lately.
+// hears reports whether the platform of an account lately reported the status of any job of the list.
 func (l *listRead) hears(a Account) (bool, error) {
 	live := Page{Most: -1, Accounts: []Account{a}, Statuses: []Status{Accepted, Submitted, Queued, Running, Unknown}}
 	for part, err := range parts(live, l.read, l.at) {

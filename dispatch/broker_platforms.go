@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Standing is the state of an account for a user. Account "" is all accounts together, of which only Live, Lately and Bytes are set.
+// Standing is the state of an account for a user. Account "" stands for all accounts together; only Live, Lately and Bytes are set for it.
 type Standing struct {
 	Account Account
-	Hold    time.Time // until when nothing is submitted; zero: it is
-	Why     Attention // of the hold
-	Notice  string    // likewise
-	Held    int       // slots in use, whoever's jobs have them
+	Hold    time.Time // nothing is submitted until then; zero: the account is not held
+	Why     Attention // reason of the hold
+	Notice  string    // text of the hold
+	Held    int       // slots in use by jobs of all users
 
 	Waiting, Active int   // the user's jobs that wait, and that hold a slot
 	Live, Lately    int   // the user's jobs that have not ended, and that were submitted within a [Day]
-	Bytes           int64 // of the requests of the user's jobs that have not ended; only of all accounts together
+	Bytes           int64 // of the requests of the user's jobs that have not ended; set only for all accounts together
 
-	Queue            int       // all jobs that wait for the platform, whoever's
-	Answered, Failed time.Time // when the platform last answered, and last did not
-	Failure          string    // why not; safe to show
+	Queue            int       // jobs of all users that wait for this platform
+	Answered, Failed time.Time // when the platform last answered, and when it last failed to answer
+	Failure          string    // why it failed to answer; safe to show
 
 	Starts Promptness // of the platform
 }
@@ -30,15 +30,15 @@ type State string
 
 const (
 	StateOK             State = "ok"
-	StateUnknown        State = "unknown" // it was not asked yet
+	StateUnknown        State = "unknown" // no request was sent to it yet
 	StateUnreachable    State = "unreachable"
-	StateBusy           State = "busy" // it takes no more for now
+	StateBusy           State = "busy" // it accepts no more submissions for now
 	StateSignInRequired State = "sign_in_required"
 	StateMisconfigured  State = "misconfigured"
 	StateForbidden      State = "forbidden"
 )
 
-// holds says what it means for its users that an account is held.
+// holds maps the reason of a hold to the state that users see.
 var holds = map[Attention]State{NeedsSignIn: StateSignInRequired, NeedsOperator: StateMisconfigured, NotTaken: StateBusy, Full: StateBusy, Unreachable: StateUnreachable}
 
 // State returns the state of the account's platform.
@@ -61,7 +61,7 @@ type Prospect struct {
 	Standing
 	State State
 
-	Settles time.Duration // when a start in doubt settles; 0: nothing is started in a step of its own
+	Settles time.Duration // how long until a start in doubt settles; 0: the platform has no separate start
 }
 
 // Platforms returns all platforms with their state for a user, the user's jobs at all of them together, and the quota for those. It sends
@@ -91,8 +91,8 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overa
 }
 
 const (
-	noteEvery = 10 * time.Second // how often it is kept that a platform is as it was
-	noteSoon  = time.Second      // how often that it is otherwise
+	noteEvery = 10 * time.Second // minimum time between two notes of the same state of a platform
+	noteSoon  = time.Second      // minimum time until a note of another state
 )
 
 // noted is what this process last stored about platforms, so that it does not store every response.
@@ -106,7 +106,7 @@ type note struct {
 	silent bool
 }
 
-// news reports whether the state of a platform is to be stored, and counts it as stored.
+// news reports whether the state of a platform must be stored now, and if so records it as stored.
 func (n *noted) news(platform string, silent bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -122,7 +122,7 @@ func (n *noted) news(platform string, silent bool) bool {
 	return true
 }
 
-// noteAnswered stores, now and then, that a platform responded, or why it did not. A refusal counts as a response.
+// noteAnswered stores, no more often than noted allows, that a platform responded, or why it did not. A refusal counts as a response.
 func (v *visit) noteAnswered(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)

@@ -9,27 +9,27 @@ import (
 
 // Quota limits how many jobs a user may have, and how large their requests may be together.
 type Quota struct {
-	Account Account // where; "": at all accounts together
-	Live    int     // that have not ended; 0: any number
-	Daily   int     // submitted within a [Day], deleted ones too; 0: any number
-	Bytes   int64   // of the requests of those that have not ended, what the jobs of a task share once; 0: any number. Only without an Account
+	Account Account // the account that it limits; "": all accounts together
+	Live    int     // jobs that have not ended; 0: any number
+	Daily   int     // jobs submitted within a [Day], including deleted ones; 0: any number
+	Bytes   int64   // of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without Account
 }
 
-// Holding is how much a user has of what a [Quota] limits.
+// Holding is a user's present use of what a [Quota] limits.
 type Holding struct {
 	Live, Lately int
 	Bytes        int64
 }
 
-// Day is how far back a quota's Daily looks.
+// Day is the period in which submitted jobs count for Quota.Daily.
 const Day = 24 * time.Hour
 
 const (
-	whenOlder = time.Hour   // in which some of the jobs of a day may be older than that
-	whenEnded = time.Minute // in which one of many jobs may have ended
+	whenOlder = time.Hour   // Retry-After of Daily: by then some of the jobs may be older than a Day
+	whenEnded = time.Minute // Retry-After of Live and Bytes: by then one of many jobs may have ended
 )
 
-// Admit returns nil if a user may have n more jobs, with requests of so many bytes together; otherwise LimitReached.
+// Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise LimitReached.
 func (q Quota) Admit(has Holding, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {

@@ -29,7 +29,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	return b.presentOne(ctx, r)
 }
 
-// AsKnown is a freshness for which no platform is asked.
+// AsKnown is a freshness that every stored status has, so no request is sent to a platform.
 const AsKnown = time.Duration(math.MaxInt64)
 
 // Freshen waits until statuses are no older than fresh, at most 5 s. However many clients wait, each status is read once. If the database
@@ -80,10 +80,10 @@ func (b *Broker) unwritable() bool {
 // awaited reports whether a fresher status of j is awaited.
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 
-// markUnreachable marks started jobs as Unreachable whose platform does not answer: a request for their status failed, or a status that a
-// client awaits has been due for readWithin. A platform that reported the status of another job of the account lately, or that does not
-// find a job, is only slow. All times compared are of the store's clock. The freshness that the reader asked for does not matter, so that
-// all readers see the same.
+// markUnreachable marks started jobs whose platform does not answer as Unreachable: a request for their status failed, or a status that a
+// client awaits has been due for readWithin. A platform that lately reported the status of another job of the account, or that answered
+// that it does not find a job, is only slow. All times compared are from the store's clock. The freshness that the reader requested does
+// not matter, so that all readers see the same.
 func (b *Broker) markUnreachable(records []Record) []Record {
 	answers, unwritable := map[Account]bool{}, b.unwritable()
 	for _, r := range records {
@@ -138,7 +138,7 @@ func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func
 	}
 }
 
-// again waits for a change or a second, and reports false when the time is over.
+// again waits for a change, one second at most. It reports whether to read again: false once end has passed or ctx is done.
 func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
 	left := time.Until(end)
 	if left <= 0 || ctx.Err() != nil {

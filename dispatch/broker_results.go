@@ -32,7 +32,7 @@ func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessa
 }
 
 const (
-	resultsLag    = time.Hour // how much later than its end a job's results may come
+	resultsLag    = time.Hour // how long after the end of a job its results may become available
 	resultsWithin = 5 * time.Second
 	resultsEvery  = time.Second
 )
@@ -78,16 +78,16 @@ func (r Record) resultsLate(err error) error {
 type Part struct {
 	Record
 	Collection json.RawMessage // STAC; nil: it is not known, or there is none
-	Err        error           // why there is none and will be none
+	Err        error           // why there is no Collection and never will be
 }
 
-// Mark is a position in the order in which the jobs of a task finished, behind that job. The zero Mark is the beginning.
+// Mark is a position in the order in which the jobs of a task finished, after that job. The zero Mark is the beginning.
 type Mark struct {
 	At  time.Time
 	Job JobID
 }
 
-// Mark returns the position behind a finished job.
+// Mark returns the position after a finished job.
 func (r Record) Mark() Mark { return Mark{r.Moved, r.ID} }
 
 func (m Mark) compare(n Mark) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job)) }
@@ -95,15 +95,15 @@ func (m Mark) compare(n Mark) int { return cmp.Or(m.At.Compare(n.At), cmp.Compar
 // Gathered is a task and the results of its finished jobs, in the order in which they finished.
 type Gathered struct {
 	Task  TaskRecord
-	Total int // how many have finished
+	Total int // number of finished jobs
 	Parts []Part
-	More  bool // there are others behind the last of the parts
+	More  bool // there are finished jobs after the last of the parts
 }
 
-// TaskResults returns the results of a task's finished jobs behind a mark, n at most. Jobs are in the order in which they finished, so a
-// client that follows the marks sees each once, also while the task runs. A platform is asked at most once for each job, and not while the
-// links that it returned before are valid. Results that may become available later are an error; results that never will are an error of
-// their part.
+// TaskResults returns the results of a task's finished jobs after a mark, n at most. Jobs are in the order in which they finished, so a
+// client that follows the marks sees each once, even while the task runs. The results of each job are requested from the platform at most
+// once, and not while the links that it returned before are valid. If results may become available later, TaskResults returns an error; if
+// they never will, the part has the error.
 func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Mark, n int) (Gathered, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Mar
 	return f, b.readParts(ctx, u, f.Parts)
 }
 
-// TaskResult returns the results of one finished job of a task; NotFound if it is none of its jobs or has not finished.
+// TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not finished.
 func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (Gathered, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID)
 }
 
 const (
-	outlined      = 100 // results that are read to learn where and when a task's results are
+	outlined      = 100 // maximum number of results that TaskOutline reads
 	outlineWithin = 10 * time.Second
 )
 
@@ -144,8 +144,7 @@ func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered
 	if err != nil {
 		return f, err
 	}
-	// unknown applies that nothing can be found out about a submission. The broker sends nothing more, says so, and leaves the choice to the
-	// owner.
+	// unknown holds at most 100 parts whose results are not cached.
 	var unknown []Part
 	for i, p := range f.Parts {
 		f.Parts[i].Collection = b.results.last(p.resultKey())
@@ -155,14 +154,14 @@ func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered
 	}
 	ctx, cancel := context.WithTimeout(ctx, outlineWithin)
 	defer cancel()
-	_ = b.readParts(ctx, u, unknown) // what cannot be had now is not known
+	_ = b.readParts(ctx, u, unknown) // results that are not available now are left out
 	for i, p := range f.Parts {
 		f.Parts[i].Collection = b.results.last(p.resultKey())
 	}
 	return f, nil
 }
 
-// finished returns a task and its finished jobs with their values, read in one query, without what they share.
+// finished returns a task and its finished jobs, with their values and without the request that they share. The jobs are read in one query.
 func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
@@ -205,7 +204,7 @@ func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 	return nil
 }
 
-// readPart reads the results of one job. A permanent error becomes the part's.
+// readPart reads the results of one job. A permanent error is stored in Part.Err.
 func (b *Broker) readPart(ctx context.Context, u UserID, p *Part) (err error) {
 	defer Caught(ctx, b.Log, "dispatch.readPart", &err)
 	p.Collection, err = b.collection(ctx, u, p.Record)

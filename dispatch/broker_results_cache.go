@@ -18,15 +18,15 @@ type resultKey struct {
 
 const (
 	keptResults = 64 << 20       // bytes
-	longestKept = 24 * time.Hour // links that never end
-	shortKept   = time.Minute    // links that are signed in a way that is not known
+	longestKept = 24 * time.Hour // for results whose links do not expire
+	shortKept   = time.Minute    // for links whose kind of signature is not known
 )
 
 // keptCollections caches the results read last while their links are valid, and after that their extent in place and time.
 type keptCollections struct {
 	mu    sync.Mutex
 	bytes int
-	used  linked.List // of *keptCollection, the one used last in front
+	used  linked.List // of *keptCollection, most recently used first
 	at    map[resultKey]*linked.Element
 }
 
@@ -83,13 +83,14 @@ func (k *keptCollections) drop(e *linked.Element) {
 	k.bytes -= len(c.raw)
 }
 
-// linksHold returns how long all links to the assets of a Collection are valid, as far as they say.
+// linksHold returns how long all links to the assets of a Collection are valid, as far as it can be determined from the Collection and the
+// links.
 func linksHold(raw json.RawMessage, now time.Time) time.Duration {
 	var c struct {
-		Expires string `json:"expires"` // of all, openEO
+		Expires string `json:"expires"` // of all assets, openEO
 		Assets  map[string]struct {
 			Href    string `json:"href"`
-			Expires string `json:"expires"` // of one, STAC's timestamps extension
+			Expires string `json:"expires"` // of one asset, STAC's timestamps extension
 		} `json:"assets"`
 	}
 	if json.Unmarshal(raw, &c) != nil {
@@ -109,7 +110,7 @@ func linksHold(raw json.RawMessage, now time.Time) time.Duration {
 	return max(hold, 0)
 }
 
-// linkHolds returns how long one link is valid. Signed links say it in their query, each kind in its own way.
+// linkHolds returns how long one link is valid. The query of a signed link contains its expiry, in a form that depends on the signer.
 func linkHolds(href string, now time.Time) time.Duration {
 	u, err := url.Parse(href)
 	if err != nil || u.RawQuery == "" || u.Scheme == "data" {

@@ -14,9 +14,9 @@ import (
 const (
 	platformRuns = 16               // synchronous runs under way at each platform
 	userRuns     = 4                // of each user at each platform, so that one user cannot take all slots
-	runWithin    = 30 * time.Minute // for a run, and for its result to be read
+	runWithin    = 30 * time.Minute // for a run, including the time in which its result is read
 	runRenewed   = 30 * time.Second // how often a run under way is confirmed in the store
-	runLapses    = 2 * time.Minute  // a run that was not confirmed for so long lost its process
+	runLapses    = 2 * time.Minute  // after this time without confirmation the process of a run counts as lost
 	runSaved     = 10 * time.Second // how long one attempt to record the end of a run may take
 	runRecorded  = time.Hour        // for how long that is retried
 )
@@ -32,7 +32,7 @@ type SyncRun struct {
 	Account Account
 	Request Request // without parameters and options: nothing reads them again
 	Status  Status  // Running until it has ended; then Finished, Failed or Canceled; Unknown if its process was lost
-	Ref     Ref     // the platform job that was made of it, where there is one
+	Ref     Ref     // the platform job that was created for it, if any
 	Failure string  // why it failed; safe to show
 	Created time.Time
 	Ended   time.Time // zero while it runs
@@ -59,9 +59,9 @@ func (b *Broker) SyncRuns(ctx context.Context, u UserID, p Page) ([]Record, erro
 }
 
 // RunSync runs a request while the client waits. The run is recorded before anything is sent, counts in the user's quotas and usage, and
-// shows in [Broker.SyncRuns]. If ctx ends before the result was read to its end, the run is canceled where the platform can. After 30
-// minutes the run is abandoned, also while its result is being read. LimitReached when the user has too many runs, Busy when the platform
-// has.
+// shows in [Broker.SyncRuns]. If ctx ends before the result was read to its end, the run is canceled if the platform supports that. After
+// 30 minutes the run is abandoned, even while its result is being read. LimitReached when the user has too many runs under way at the
+// platform, Busy when too many of all users are.
 func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult, error) {
 	backend, runner, warning, err := b.syncRunner(ctx, u, r)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	return result, nil
 }
 
-// syncRunner checks a request as far as possible before anything is sent, and returns what could not be checked.
+// syncRunner checks a request as far as possible before anything is sent, and returns a warning that states what could not be checked.
 func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *Backend, runner SyncRunner, warning string, err error) {
 	backend, err = b.Backend(r.Service, r.Label)
 	if err != nil {
@@ -141,12 +141,12 @@ func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (rel
 type syncRun struct {
 	SyncRun
 	broker *Broker
-	left   func() // gives its slots back
+	left   func() // releases its slots
 	stop   context.CancelFunc
 	once   sync.Once
 }
 
-// beginRun records a run, and confirms it to the store until it ends.
+// beginRun records a run, and confirms it in the store until it ends.
 func (b *Broker) beginRun(ctx context.Context, r SyncRun) (*syncRun, error) {
 	if err := b.Store.BeginSyncRun(ctx, &r, runLapses, b.quotas(r.Account)...); err != nil {
 		return nil, err
@@ -230,12 +230,12 @@ func outcomeOf(ctx context.Context, err error) (Status, string) {
 
 var errClosedEarly = errors.New("the result was not read to its end")
 
-// runBody is the result of a run. Its end is the end of the run.
+// runBody is the result of a run. The run ends when the body is closed or cannot be read.
 type runBody struct {
 	io.ReadCloser
 	ctx  context.Context
 	run  *syncRun
-	read bool // to its end
+	read bool // it was read to its end
 }
 
 func (b *runBody) Read(p []byte) (int, error) {

@@ -51,7 +51,7 @@ func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord,
 	return t, err
 }
 
-// DeleteTask hides a task and its jobs at once. The broker cancels at the platform what has not ended.
+// DeleteTask hides a task and its jobs at once. The broker cancels the jobs that have not ended at the platform.
 func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 	a, err := b.Store.CancelTask(ctx, u, id)
 	if err == nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Watch signals when a job of a user may look different: it was accepted, canceled, or has changed, in whatever process. The signal carries
-// no data. A watcher reads after Watch returns, and again after each signal.
+// Watch signals when a job of a user may look different: it was accepted, canceled, or has changed, in any process. The signal carries no
+// data. A watcher reads after Watch returns, and again after each signal.
 func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
 
 // WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs, so that many watchers
@@ -69,7 +69,7 @@ func (b *Broker) Heard(saved []JobID, shown []UserID) {
 	for _, u := range shown {
 		b.changed.signal(u)
 		b.shown.signal(u)
-		if len(saved) == 0 { // else it is mostly of these jobs
+		if len(saved) == 0 { // otherwise mostly the jobs in saved have changed, which were signaled above
 			b.shownAll.signal(u)
 		}
 	}
@@ -79,7 +79,7 @@ func (b *Broker) Heard(saved []JobID, shown []UserID) {
 func (b *Broker) Woken(a Account) { b.woken.signal(a) }
 
 // signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads the present state, so
-// a slow watcher misses nothing and delays nobody.
+// a slow watcher misses nothing and delays no other.
 type signals[K comparable] struct {
 	mu sync.Mutex
 	m  map[K]map[chan struct{}]bool
@@ -132,7 +132,7 @@ func ring(watchers map[chan struct{}]bool) {
 	for c := range watchers {
 		select {
 		case c <- struct{}{}:
-		default: // already told
+		default: // a signal is pending
 		}
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ClockJump is by how much a store's clock must have been set back before plans are moved. Plans that lie less far ahead are not moved.
+// ClockJump is how far a store's clock must have been set back before plans are moved. Plans that lie less far ahead are not moved.
 const ClockJump = 5 * time.Minute
 
-// Store keeps jobs and accounts. It is safe for concurrent use, also by several processes. All times are of its own clock. An object of
-// another owner, or a hidden one, is NotFound to an owner.
+// Store stores jobs and accounts. It is safe for concurrent use, also by several processes. All times are from its own clock. For an owner,
+// a hidden object or an object of another owner is NotFound.
 type Store interface {
 	Submissions
 	Records
@@ -26,7 +26,7 @@ type Store interface {
 	// Installation returns a text of letters and digits that is unique to this store, chosen when the store was created.
 	Installation(context.Context) (string, error)
 	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, keys older than [KeyLife], synchronous runs older than
-	// [SyncRunLife], and the turns of lines and owners that were served before everybody who waits at their account.
+	// [SyncRunLife], and the turns of lines and owners that were served before all that wait at their account.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping returns nil when the store answers.
 	Ping(context.Context) error
@@ -118,20 +118,20 @@ type Documents interface {
 
 // Queue hands out accounts to visit, under leases.
 type Queue interface {
-	// Dequeue leases accounts that are due and that nobody holds, each for ttl, as many as there is room for. It also returns how long
-	// until the next account becomes due that it did not lease: an hour at most. Accounts that are due already count for that only if
-	// there was room for their platform.
+	// Dequeue leases accounts that are due and that no process holds, each for ttl, as many as r allows. It also returns how long until the
+	// next account that it did not lease becomes due: an hour at most. Accounts that are due already count for that only if there was room
+	// for their platform.
 	Dequeue(ctx context.Context, r Room, ttl time.Duration) ([]Lease, time.Duration, error)
 	// Serve stores that a process serves these platforms at present. If the last such note lies more than [ClockJump] in the future, the
 	// clock was set back since; plans for later than [ClockJump] from now are then moved forward by as much as that note lies ahead.
 	Serve(ctx context.Context, platforms []string) error
-	// Renew extends a lease to ttl from now, also a lease that ran out if nobody leased the account since. Conflict when another
-	// process did.
+	// Renew extends a lease to ttl from now. It also extends a lease that ran out, if no process leased the account since. Conflict when
+	// another process did.
 	Renew(ctx context.Context, l Lease, ttl time.Duration) error
 	// Release ends the lease and plans the next visit at due (zero: none), or now if the account was woken since it had the given number of
 	// wakes. Conflict when the lease is lost.
 	Release(ctx context.Context, l Lease, wakes int64, due time.Time) error
-	// Wake records that there is something new for an account's visit.
+	// Wake records that there is new work for an account's visit.
 	Wake(context.Context, Account) error
 	// Hold stops the account's submissions for d, and stores the reason on all its jobs that wait or were not started. d 0 ends the hold and
 	// wakes the account.
@@ -149,7 +149,7 @@ type Agendas interface {
 	Lines(context.Context, Account) ([]Line, error)
 	// Waiting returns the jobs that wait in a line, due or not, in their order.
 	Waiting(context.Context, Account, Line) ([]JobID, error)
-	// Listable returns the account's jobs below a base that a listing can tell about, due or not: creates in doubt, and jobs that have
+	// Listable returns the account's jobs below a base whose state a listing can show, due or not: creates in doubt, and jobs that have
 	// started and not ended.
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)
 	// Ready returns the first waiting jobs of a line that are due, n at most.
@@ -159,7 +159,7 @@ type Agendas interface {
 	// Unprepared returns the account's waiting jobs that are due and have the attention [ApplicationUnreachable], by due and id, n at
 	// most.
 	Unprepared(ctx context.Context, a Account, n int) ([]Job, error)
-	// Load returns a job to a visit, whoever owns it.
+	// Load returns a job to a visit, regardless of its owner.
 	Load(context.Context, JobID) (Job, error)
 	// Request returns what a job's owner submitted.
 	Request(context.Context, JobID) (Request, error)
@@ -172,12 +172,12 @@ type Responses interface {
 	// and owners whose waiting jobs are among them count as served, job by job in the order given. Conflict, and nothing
 	// committed, when another process leased the account.
 	Intend(ctx context.Context, l Lease, limits Limits, jobs []Job) ([]Job, error)
-	// Save stores what responses changed, except Desired and Hidden, in one commit. A job whose stored version differs from the given one is
-	// left as it is and not returned. If any job was stored, the given accounts are woken in the same commit. A caller without a lease must
-	// name them, because the visit that holds the account does not look otherwise.
+	// Save stores what responses changed, except Desired and Hidden, in one commit. A job whose stored version differs from the given one
+	// is left as it is and not returned. If any job was stored, the given accounts are woken in the same commit. A caller without a lease
+	// must name them, because the visit that holds the account would otherwise not read the changes.
 	Save(ctx context.Context, jobs []Job, wake ...Account) ([]Job, error)
 	// GiveUp fails the account's wanted jobs that wait or were not started, and returns them, if the account has been held for longer than
-	// patience because its user must sign in: by holds for [NeedsSignIn] without another hold or a day in between.
+	// patience because its user must sign in. Holds for [NeedsSignIn] count as one if there was no other hold and no day between them.
 	GiveUp(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
 }
 
@@ -193,19 +193,19 @@ type PlatformNotes interface {
 // RestoreMarks stores which accounts must be compared with their platforms after the database was restored.
 type RestoreMarks interface {
 	// MarkRestored records that the database was set back, and wakes all accounts with jobs. They must be compared before they submit, as r
-	// says. Ids skip ahead by [SkippedIDs], so that no id is given out twice. It returns the number of accounts.
+	// specifies. Ids skip ahead by [SkippedIDs], so that no id is assigned twice. It returns the number of accounts.
 	MarkRestored(ctx context.Context, r Restored) (accounts int, err error)
-	// Compared ends the mark and the hold of an account, wakes it, and stores what was found. Jobs that the database knows only as created may
-	// have been started in the lost state: they are in doubt from now on.
+	// Compared ends the mark and the hold of an account, wakes it, and stores the unrecognized jobs that were found. Jobs that are created
+	// and not started in the database may have been started since the state that it was set back to: they are in doubt from now on.
 	Compared(ctx context.Context, a Account, found []Unrecognized) error
-	// Unrecognized returns all that was found, by account and ref.
+	// Unrecognized returns all unrecognized jobs that were found, by account and ref.
 	Unrecognized(context.Context) ([]Unrecognized, error)
 }
 
 // SkippedIDs is by how many ids a restored store skips ahead: more than can have been assigned since a backup.
 const SkippedIDs = 10_000_000
 
-// KeyLife is how long an idempotency key is remembered.
+// KeyLife is how long an idempotency key is kept.
 const KeyLife = 24 * time.Hour
 
 // Key is a client's idempotency key for a request: repeating the request with it submits nothing twice. Zero: the client sent none.
@@ -279,18 +279,18 @@ type Draft struct {
 // Usage is how much of an account an owner uses.
 type Usage struct {
 	Account Account
-	Quota   Quota    // of the owner there; a store leaves it out
+	Quota   Quota    // of the owner there; not set by the store
 	Live    int      // jobs that have not ended
-	Lately  int      // jobs submitted lately
-	Jobs    int      // all that are kept
-	Costs   *float64 // of those of which the platform told them, in its own unit; nil: of none
+	Lately  int      // jobs submitted within the time given to Records.Usage
+	Jobs    int      // all jobs that are stored
+	Costs   *float64 // of the jobs whose costs the platform reported, in its own unit; nil: it reported none
 }
 
 // Room is how many accounts a process can visit now.
 type Room struct {
-	Platforms map[string]int // accounts of each platform that the process knows
+	Platforms map[string]int // accounts of each platform that the process has configured
 	Others    int            // accounts of all other platforms together
-	Unserved  time.Duration  // accounts of other platforms are leased only if no process has served the platform for so long
+	Unserved  time.Duration  // accounts of other platforms are leased only if no process has served the platform for this long
 }
 
 // Lease is the exclusive right to act for an account until it runs out. The generation changes whenever the account is leased or released, so
@@ -298,10 +298,10 @@ type Room struct {
 type Lease struct {
 	Account    Account
 	Generation int64
-	Until      time.Time // on the steady clock of the process that took it; zero: not known
+	Until      time.Time // on the monotonic clock of the process that took it; zero: not known
 
-	// Lapses is how many leases of the account were not released but ran out, each within [LapsesCount] of the one before; 0: the
-	// last did so longer ago.
+	// Lapses is how many leases of the account were not released but ran out, each within [LapsesCount] of the one before; 0: the last one
+	// ran out longer ago.
 	Lapses int
 }
 
@@ -313,20 +313,20 @@ type Agenda struct {
 	Now    time.Time
 	Wakes  int64
 	Held   int       // slots in use
-	Active int       // jobs that have started and not ended, whether they move or not
+	Active int       // jobs that have started and not ended, stalled or not
 	Hold   time.Time // until when nothing is submitted
 	Why    Attention // of the hold, also of one that is over
 	Cancel []Job     // no longer wanted, or with orphans
 	Settle []Job     // in doubt
 	Start  []Job     // created, wanted
 	Poll   []Job     // started
-	Lines  []Line    // who has waiting jobs that are due
+	Lines  []Line    // lines with waiting jobs that are due
 
-	// When the first job is due that waits, that is created and wanted, that is to be canceled or settled, and whose status is to be
-	// read. Zero: there is none.
+	// When the first waiting job is due, the first created and wanted one, the first one to be canceled or settled, and the first one whose
+	// status is to be read. Zero: there is none.
 	NextWaiting, NextStart, Next, NextPoll time.Time
 
-	// The earliest due of what waits and has the attention [ApplicationUnreachable]. Zero: there is none.
+	// When the first waiting job with the attention [ApplicationUnreachable] is due. Zero: there is none.
 	NextUnprepared time.Time
 
 	Starts   Promptness // of the platform
@@ -338,7 +338,7 @@ func (a Agenda) done() bool {
 	return a.NextWaiting.IsZero() && a.NextStart.IsZero() && a.Next.IsZero() && a.NextPoll.IsZero()
 }
 
-// due returns when there is next something to do within the limits, other than to read statuses; zero: never, as things are.
+// due returns when the next step other than a status read is due within the limits; zero: none is until something changes.
 func (a Agenda) due(l Limits) time.Time {
 	due := a.Next
 	if !a.NextStart.IsZero() {
@@ -382,10 +382,10 @@ type Line struct {
 	Task      TaskID
 	Held      int // slots that its jobs have
 	OwnerHeld int // slots that all of its owner's jobs have
-	Waiting   int // its jobs that wait; only Lines tells
+	Waiting   int // its jobs that wait; only Lines sets it
 
-	// The number, among all slots that the account has given, of the last slot that one of its jobs got, and of the last that any of its
-	// owner's jobs got. 0: none, or everybody who waits got one since.
+	// The slots that the account has given are numbered. Served is the number of the last one that a job of the line got, OwnerServed of
+	// the last one that any of its owner's jobs got. 0: none, or all that wait got one since.
 	Served, OwnerServed int64
 
 	// The line's first waiting job, and when that became due.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Timing is how long the broker waits before it asks again, and when it gives up. Requests, leases and safety margins do not depend on
-// it. A field that is 0 has its default.
+// Timing sets how long the broker waits between requests, and when it gives up. Request deadlines, leases and safety margins do not depend
+// on it. A field that is 0 has its default.
 type Timing struct {
 	Poll         time.Duration // longest pause between two status reads of a job; 1 min
 	Pause        time.Duration // longest pause before a request that failed is repeated; 10 min
@@ -14,17 +14,17 @@ type Timing struct {
 	UnknownCheck time.Duration // between two searches for a job whose submission stays unknown; 1 h
 	Recheck      time.Duration // between two checks of what an operator must change: a platform without a list, or without configuration; 10 min
 
-	SignInHold   time.Duration // an account whose user must sign in is tried again after; 1 h
-	OperatorHold time.Duration // an account that an operator must repair is tried again after; 5 min
+	SignInHold   time.Duration // until an account whose user must sign in is tried again; 1 h
+	OperatorHold time.Duration // until an account that an operator must repair is tried again; 5 min
 	TokenRetry   time.Duration // longest pause before a token is requested again; 1 min
 
-	PromptSettle time.Duration // a start in doubt is repeated no sooner than this at a prompt platform, see Promptness; 2 min
+	PromptSettle time.Duration // minimum time until a start in doubt is repeated at a prompt platform, see Promptness; 2 min
 	FirstStatus  time.Duration // a first status later than this after a start shows nothing about the platform's lag; 5 min
-	LongestLag   time.Duration // a longer lag counts as this long; 15 min: none longer was ever seen
+	LongestLag   time.Duration // a longer lag counts as this long; 15 min: no longer lag was ever observed
 
-	SignInWithin time.Duration // jobs that wait for their user to sign in fail after; 14 days
-	GiveUpAfter  time.Duration // a job that the platform turns away, or that stays unknown, fails after; 24 h
-	StalledAfter time.Duration // a job that has not changed shows Stalled after, and Limits.FreeStalled frees its slot; 6 h
+	SignInWithin time.Duration // a job fails after it has waited this long for its user to sign in; 14 days
+	GiveUpAfter  time.Duration // a job fails after the platform has turned it away, or it was unknown, for this long; 24 h
+	StalledAfter time.Duration // a job that has not changed for this long shows Stalled, and Limits.FreeStalled frees its slot; 6 h
 }
 
 // complete returns t with the defaults of the fields that are 0.
@@ -67,11 +67,11 @@ func (t Timing) crashPause(tries int) time.Duration {
 	return pauses[min(tries, len(pauses)-1)]
 }
 
-// atOnce returns within what time after a start the first status must come to show that there is no lag to speak of. It is not below
-// the pause until the first status read.
+// atOnce returns how soon after a start its first status must be read to count as no lag. It is longer than the pause before the first
+// status read.
 func (t Timing) atOnce() time.Duration { return max(t.Check/2, 2*firstPoll) }
 
-// settlesAfter returns how long the statuses of a job must not tell of a start in doubt until the start counts as lost.
+// settlesAfter returns how long a job's statuses must show no sign of a start in doubt before the start counts as lost.
 func (t Timing) settlesAfter(p Promptness) time.Duration {
 	least := startLooks * t.Check
 	if p.Starts >= PromptStarts {
@@ -80,8 +80,8 @@ func (t Timing) settlesAfter(p Promptness) time.Duration {
 	return max(least, lagSafety*min(p.Lag, t.LongestLag))
 }
 
-// startCheck returns the pause between two status reads of a start in doubt that settles after so long: a twelfth of it, but between a
-// sixth of Check and Check.
+// startCheck returns the pause between two status reads of a start in doubt that settles after the given time: a twelfth of that time, at
+// least a sixth of Check and at most Check.
 func (t Timing) startCheck(settlesAfter time.Duration) time.Duration {
 	return min(max(settlesAfter/12, t.Check/6), t.Check)
 }
