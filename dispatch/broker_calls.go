@@ -8,7 +8,7 @@ import (
 
 const (
 	callsAtOnce  = 8                // concurrent calls outside visits, for each platform
-	callsOfUser  = 4                // of these for one user, so that one user whose calls get no response cannot take all slots
+	callsOfUser  = 4                // of these for each user, so that a user whose calls get no response cannot take all slots
 	callWithin   = time.Minute      // for a call; a synchronous run has runWithin
 	enterWithin  = 10 * time.Second // how long a call waits for a slot
 	tokenWithin  = 10 * time.Second

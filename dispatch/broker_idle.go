@@ -7,8 +7,9 @@ import (
 
 type idleKey struct{}
 
-// WithIdle returns a context whose begin the broker calls before it waits for a platform, a document, or a change of a job, because such a
-// wait uses no CPU. It calls end after the wait; end may block until the request may continue. Several goroutines may call both at once.
+// WithIdle returns a context with which the broker calls begin before it waits for a platform, a document, or a change of a job, because it
+// uses no CPU while it waits. It calls end after the wait; end may block until the request may continue. Several goroutines may call both
+// at once.
 func WithIdle(ctx context.Context, begin func() (end func(context.Context))) context.Context {
 	return context.WithValue(ctx, idleKey{}, begin)
 }

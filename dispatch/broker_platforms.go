@@ -95,7 +95,7 @@ const (
 	noteSoon  = time.Second      // minimum time until a note of another state
 )
 
-// noted is what this process last stored about platforms, so that it does not store every response.
+// noted holds what this process last stored about platforms, so that it does not store every response.
 type noted struct {
 	mu   sync.Mutex
 	last map[string]note

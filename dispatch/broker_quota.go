@@ -72,8 +72,8 @@ func (b *Backend) checkEntitled(ctx context.Context) error {
 		Text: fmt.Sprintf("Your sign-in does not entitle you to use %s. Ask the operator of this service.", b.Name)}
 }
 
-// Usage counts a user's jobs at each account, and those of the last 24 hours among them. An account with a quota is included even while the
-// user has no jobs there.
+// Usage counts a user's jobs at each account, and how many of them were submitted in the last 24 hours. An account with a quota is included
+// even while the user has no jobs there.
 func (b *Broker) Usage(ctx context.Context, u UserID) ([]Usage, error) {
 	all, err := b.Store.Usage(ctx, u, Day)
 	for _, backend := range b.Backends {

@@ -65,7 +65,7 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 }
 
 // resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after an hour, so that the
-// results of other jobs are not held up for ever.
+// results of other jobs are not delayed for ever.
 func (r Record) resultsLate(err error) error {
 	if r.Read.Sub(r.Moved) > resultsLag {
 		return &Error{Kind: BadUpstream, Op: "dispatch.Results", Text: "The platform called the job finished, and gives no results: " + TextFor(err), Err: err}

@@ -26,7 +26,7 @@ type Store interface {
 	// Installation returns a text of letters and digits that is unique to this store, chosen when the store was created.
 	Installation(context.Context) (string, error)
 	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, keys older than [KeyLife], synchronous runs older than
-	// [SyncRunLife], and the turns of lines and owners that were served before all that wait at their account.
+	// [SyncRunLife], and the turns of lines and owners that were served earlier than all lines and owners that wait at their account.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping returns nil when the store answers.
 	Ping(context.Context) error
@@ -97,10 +97,10 @@ type Changes interface {
 	// of those jobs. LimitReached as in Accept.
 	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
 	// Await makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were read. The others become
-	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a request slot for their next
-	// reading: their visit is planned for that slot, within a minute at the latest. Statuses that are awaited already, and those that
-	// could not be read twice in a row, stay as they are, so that a platform in trouble gets the pauses that it needs. It returns the
-	// accounts that it woke, sorted.
+	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a request slot for their
+	// next status read: their visit is planned for that slot, within a minute at the latest. Statuses that are awaited already, and those
+	// that could not be read twice in a row, do not change, so that a failing platform keeps its pauses. It returns the accounts that it
+	// woke, sorted.
 	Await(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
 	// Awaited reports whether a fresher status is awaited for any started job.
 	Awaited(context.Context, UserID, Scope) (bool, error)

@@ -99,8 +99,8 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	return nil
 }
 
-// giveUp fails the jobs whose user did not sign in within Timing.SignInWithin. If such a job was created at the platform, it was not
-// started there. It becomes an orphan, which is removed if a token becomes available again.
+// giveUp fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been created at the platform, but was
+// not started there. Its platform job becomes an orphan, which is removed if a token becomes available again.
 func (v *visit) giveUp(ctx context.Context) error {
 	patience := v.timing.SignInWithin
 	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// jobOutcome is an outcome with the job as it was when the platform was asked.
+// jobOutcome is an outcome with the job as it was when the request was sent.
 type jobOutcome struct {
 	job Job
 	Outcome
 }
 
-// stepKind is what a step asks the platform to do.
+// stepKind is what a step requests from the platform.
 type stepKind int
 
 const (

@@ -14,12 +14,13 @@ const aloneAgain = 5 * time.Second
 
 const setAsideText = "Three times in a row the broker crashed while it submitted this job, so the job is not submitted again by itself."
 
-// suspectsAtOnce is how many jobs whose submission was under way at one crash this process submits at once.
+// suspectsAtOnce is the maximum number of concurrent submissions of jobs that were being submitted at one crash.
 const suspectsAtOnce = 32
 
-// suspects limits how many jobs whose last submission was begun and got no response this process submits at once. For most such jobs the
-// submission was only by chance under way when the process was killed. Jobs with one such submission go many at once. If the process is
-// killed again, the few that were under way go last, one at a time. So only one submission is under way at a third crash.
+// suspects limits the concurrent submissions of suspects in this process. A suspect is a job whose last submission was begun and got no
+// response. For most suspects that submission was only by chance under way when the process was killed. Jobs with one such submission go
+// many at once. If the process is killed again, the few that were under way go last, one at a time. So only one submission is under way at
+// a third crash.
 type suspects struct{ once, often gate }
 
 // gate limits how many suspects of one kind are submitted at once.
