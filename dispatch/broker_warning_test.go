@@ -36,7 +36,7 @@ func TestAccept_StoresTheWarning(t *testing.T) {
 func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 	p := struct {
 		*script
-		silent
+		unanswering
 	}{script: &script{}}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		r := request("a")
@@ -52,10 +52,10 @@ func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 	})
 }
 
-// silent is a checker of a platform that does not answer.
-type silent struct{}
+// unanswering is a checker of a platform that does not answer.
+type unanswering struct{}
 
-func (silent) Check(context.Context, dispatch.Token, dispatch.Request, *dispatch.Dimension) (string, error) {
+func (unanswering) Check(context.Context, dispatch.Token, dispatch.Request, *dispatch.Dimension) (string, error) {
 	return "", failure(dispatch.Unavailable)
 }
 

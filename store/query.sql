@@ -373,7 +373,8 @@ SELECT
 		ORDER BY j.due LIMIT 1), 0) AS BIGINT) AS unprepared;
 
 -- name: ListDue :many
-SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = sqlc.arg(step) AND due <= sqlc.arg(now)
+-- The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the statement anew for each other step.
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = CAST(sqlc.arg(step) AS TEXT) AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListUnprepared :many

@@ -1691,7 +1691,7 @@ func (q *Queries) ListBases(ctx context.Context, account dispatch.Account) ([]st
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND step = $2 AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -1702,6 +1702,7 @@ type ListDueParams struct {
 	N       int64
 }
 
+// The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the statement anew for each other step.
 func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error) {
 	rows, err := q.db.QueryContext(ctx, listDue,
 		arg.Account,

@@ -39,7 +39,7 @@ func TestPages_InABrowser(t *testing.T) {
 	c.presses("button.button")
 	c.shows("leave", "Your jobs keep running after you sign out", "You can close this page.")
 	c.call("Page.reload", Object{}, nil)
-	c.shows("again", "Sign-in failed", "Start again.")
+	c.shows("again", "Sign-in failed", "Start the sign-in again.")
 
 	var grants []struct{ Kind string }
 	a, err := ask(t.Context(), "GET", hugo.broker+"/grants", hugo.token, nil)
