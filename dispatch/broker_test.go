@@ -98,16 +98,34 @@ type clock struct{}
 
 func (clock) Now() time.Time { return time.Now() }
 
+// logs is what a broker logged. It may be read while the broker runs.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // house is a broker with its engine, as they run in a process.
 type house struct {
 	*dispatch.Broker
 	purse *purse
-	logs  *bytes.Buffer
+	logs  *logs
 	stop  func()
 }
 
 func open(s dispatch.Store, backends ...*dispatch.Backend) *house {
-	h := &house{purse: &purse{}, logs: &bytes.Buffer{}}
+	h := &house{purse: &purse{}, logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
 	h.Broker = &dispatch.Broker{Store: s, Tokens: h.purse, Backends: backends, Installation: "me", Log: log}
 	e := engine.New(engine.Config{Store: s, Visit: h.Visit, Log: log})
