@@ -43,8 +43,8 @@ type GridName string
 // Schema implements [huma.SchemaProvider].
 func (GridName) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}
-	for g := range grid.All() {
-		s.Enum = append(s.Enum, g.Name)
+	for _, name := range gridNames() {
+		s.Enum = append(s.Enum, name)
 	}
 	return s
 }

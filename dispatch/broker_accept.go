@@ -112,11 +112,12 @@ func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Requ
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	if err := b.fetched(ctx, backend, u, r.Service); Is(err, DocumentInvalid) {
+	switch err := b.fetched(ctx, backend, u, r.Service); {
+	case Is(err, DocumentInvalid):
 		return nil, "", err
-	} else if err != nil && backend.checker(r) != nil {
+	case err != nil && backend.checker(r) != nil:
 		return nil, notChecked, nil
-	} else if err != nil {
+	case err != nil:
 		return nil, "", nil
 	}
 	if warning, err = b.check(ctx, u, backend, r, d); err != nil {
