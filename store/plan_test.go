@@ -72,16 +72,3 @@ func planOf(t *testing.T, s *Store, query string) string {
 	}
 	return plan.String()
 }
-
-// An index whose condition compares a column with a constant lets SQLite compare that constant with a bare parameter for the column. The
-// plan then holds only for the values that it was made for, and each other value prepares the statement anew, which takes longer than
-// most queries.
-func TestPlan_StepsAreNoBareParameters(t *testing.T) {
-	text, err := os.ReadFile("query.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found := regexp.MustCompile(`\b(step|phase|attention) (=|<>) sqlc\.arg`).FindAllString(string(text), -1); len(found) > 0 {
-		t.Errorf("compare with a CAST of the parameter: %q", found)
-	}
-}
