@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"regexp"
@@ -36,17 +35,6 @@ func joined(keys []dispatch.Secret) string {
 		texts = append(texts, k.Reveal())
 	}
 	return strings.Join(texts, ",")
-}
-
-// freeAddress returns a loopback address on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // agree gives a user's permission in a browser, and returns the final page.

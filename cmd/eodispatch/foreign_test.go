@@ -40,7 +40,7 @@ func withTwoUsers(t *testing.T) *twoUsers {
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	w.IdP.Link("bob", "bob-p")
-	p := startProgram(t, acting(t, w, freeAddress(t), databases["SQLite"](t), named("k"))...)
+	p := startProgram(t, acting(t, w, executable.FreeAddress(t), databases["SQLite"](t), named("k"))...)
 	u := &twoUsers{T: t, w: w, p: p, alice: signedIn(t, w, p.Address), bob: as(w, p.Address, "bob", nil)}
 	t.Cleanup(func() { p.Stop(t) })
 	return u

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the real
@@ -22,7 +23,7 @@ func TestReplicas_ExchangeOnce(t *testing.T) {
 	tables, key := postgres.Database(t), named("k")
 	var clients []client
 	for range 2 {
-		p := startProgram(t, acting(t, w, freeAddress(t), tables, key)...)
+		p := startProgram(t, acting(t, w, executable.FreeAddress(t), tables, key)...)
 		t.Cleanup(func() { p.Stop(t) })
 		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.Odd{})})
 	}
@@ -79,7 +80,7 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWorld(t)
-			p := startProgram(t, acting(t, w, freeAddress(t), databases["SQLite"](t), named("k"))...)
+			p := startProgram(t, acting(t, w, executable.FreeAddress(t), databases["SQLite"](t), named("k"))...)
 			defer p.Stop(t)
 			request, at, route, from := openEORequest(w), &w.OpenEO.Oracle, create, exchange
 			w.OpenEO.Faults.Add(simulator.Fault{Route: create, Status: row.status, Code: map[int]string{401: "AuthenticationRequired", 403: "PermissionsInsufficient"}[row.status], Message: "Not you."})

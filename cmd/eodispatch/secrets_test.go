@@ -38,7 +38,7 @@ func TestSecrets_StayInside(t *testing.T) {
 			w := startWorld(t)
 			tables, password := withPassword(t, database(t))
 			key := named("canary")
-			environ := acting(t, w, freeAddress(t), tables, key)
+			environ := acting(t, w, executable.FreeAddress(t), tables, key)
 			secrets := []string{w.Credentials.BrokerSecret, w.Credentials.ServiceSecret, w.Credentials.Password, key.Reveal()[len("canary:"):], password}
 			p := startProgram(t, environ...)
 			heard := listenTo(t, p.Address)
@@ -85,7 +85,7 @@ func TestSecrets_StayInside(t *testing.T) {
 func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 	w := startWorld(t)
 	tables := databases["PostgreSQL"](t)
-	p := startProgram(t, acting(t, w, freeAddress(t), tables, named("k"))...)
+	p := startProgram(t, acting(t, w, executable.FreeAddress(t), tables, named("k"))...)
 	c := signedIn(t, w, p.Address)
 	u, err := url.Parse(tables)
 	if err != nil {

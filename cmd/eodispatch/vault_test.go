@@ -13,6 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 func TestVault_PrintsKeys(t *testing.T) {
@@ -74,7 +75,7 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 			t.Parallel() // it mostly waits
 			w := startWorld(t)
 			w.OpenEO.SetLife(simulator.Life{Run: 2 * time.Second})
-			address, tables := freeAddress(t), databases[name](t)
+			address, tables := executable.FreeAddress(t), databases[name](t)
 			first, second := named("first"), named("second")
 			with := func(keys ...dispatch.Secret) []string {
 				return append(acting(t, w, address, tables, keys...), "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=1")

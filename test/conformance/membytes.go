@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"bytes"
-	"encoding/json"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -46,11 +44,9 @@ func (s *MemStore) bytesAgain(u dispatch.UserID, jobs []*row, now time.Time) int
 
 // sizeOf returns the size of a request as a store keeps it.
 func sizeOf(r dispatch.Request) int64 {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	text, err := dispatch.Encode(r)
+	if err != nil {
 		return 0
 	}
-	return int64(len(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+	return int64(len(text))
 }

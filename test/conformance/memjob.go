@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -193,11 +192,8 @@ func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) disp
 
 // head returns the part of a task's request that a page reads.
 func head(r dispatch.Request, p dispatch.Page) dispatch.Request {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(r) // cannot fail: it was decoded before
-	if body := strings.TrimSuffix(text.String(), "\n"); p.Most != 0 && len(body) > p.Most {
+	text, _ := dispatch.Encode(r) // cannot fail: it was decoded before
+	if body := string(text); p.Most != 0 && len(body) > p.Most {
 		return dispatch.HeadOf(cut(body, p))
 	}
 	return r

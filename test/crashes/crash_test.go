@@ -272,7 +272,7 @@ func (o *owner) submit(p *program) bool {
 		if err != nil {
 			o.t.Log(err)
 		}
-		return err == nil || p.hasEnded(time.Second)
+		return err == nil || p.EndsWithin(time.Second)
 	})
 	o.id = kept.ID
 	return o.id != 0

@@ -146,15 +146,5 @@ func until(within time.Duration, ok func() bool) bool {
 	return false
 }
 
-// hasEnded reports whether the process ends within a time.
-func (p *program) hasEnded(within time.Duration) bool {
-	select {
-	case <-p.Ended:
-		return true
-	case <-time.After(within):
-		return false
-	}
-}
-
 // stopping reports whether the program has said that it heeds a signal.
 func (p *program) stopping() bool { return strings.Contains(p.Log.String(), `"msg":"stopping"`) }

@@ -4,6 +4,7 @@ package executable
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,11 +140,30 @@ func (p *Program) Send(t testing.TB, s os.Signal) {
 // AwaitEnd fails the test if the program does not end in time.
 func (p *Program) AwaitEnd(t testing.TB, within time.Duration) {
 	t.Helper()
-	select {
-	case <-p.Ended:
-	case <-time.After(within):
+	if !p.EndsWithin(within) {
 		t.Fatalf("it did not end within %v", within)
 	}
+}
+
+// EndsWithin waits until the program has ended, for a time, and reports whether it has.
+func (p *Program) EndsWithin(within time.Duration) bool {
+	select {
+	case <-p.Ended:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// FreeAddress returns a loopback address on which nobody listens, for a program that must be found at the same one again.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // Log holds the output of a program. The zero value is ready to use.

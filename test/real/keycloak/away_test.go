@@ -21,6 +21,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/executable"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -152,7 +153,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	hers, his := httptest.NewServer(one), httptest.NewServer(other)
 	t.Cleanup(hers.Close)
 	t.Cleanup(his.Close)
-	address := freeAddress(t)
+	address := executable.FreeAddress(t)
 	environ := onPlatforms(t, address, map[string]string{"P": hers.URL, "Q": his.URL})
 
 	first := serve(t, environ...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // site is a server of both protocols that takes tokens of the platform's realm, and names it as its provider.
@@ -84,7 +85,7 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	s := Start(t)
 	keeper := newGatekeeper(t)
 	own, shared := site(t, keeper), site(t, keeper)
-	address := freeAddress(t)
+	address := executable.FreeAddress(t)
 	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "APP_ENV=development",
 		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api", "KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
 		"DATABASE_URL=sqlite:///./apex.db",
@@ -122,7 +123,7 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" || said.Details["link"] != "" {
 		t.Errorf("the platform's provider is down: %+v", said)
 	}
-	another := freeAddress(t)
+	another := executable.FreeAddress(t)
 	serve(t, append(environ, "EODISPATCH_LISTEN="+another, "KEYCLOAK_CLIENT_SECRET=wrong")...)
 	gina.broker = "http://" + another
 	if said := gina.runsAtOnce(t, own, http.StatusBadGateway); said.Code != "PLATFORM_ERROR" || said.Details["link"] != "" {

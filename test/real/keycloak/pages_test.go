@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // TestPages_InABrowser goes the ways of a user through a real browser and the real Keycloak, with scripts switched off: they
@@ -19,7 +20,7 @@ func TestPages_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
-	address := freeAddress(t)
+	address := executable.FreeAddress(t)
 	serve(t, onPlatforms(t, address, map[string]string{"P": platform.URL})...)
 	hugo := newPerson(t, s, "hugo", "http://"+address)
 	c.call("Emulation.setScriptExecutionDisabled", Object{"value": true}, nil)
@@ -134,7 +135,7 @@ func TestStream_InABrowser(t *testing.T) {
 	listed, other := page(), page()
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
-	address := freeAddress(t)
+	address := executable.FreeAddress(t)
 	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "CORS_ALLOWED_ORIGINS="+listed)...)
 	token := signIn(t, s, "alice", "portal").Reveal()
 	stream := fmt.Sprintf(`new Promise(tell => {

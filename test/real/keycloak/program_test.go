@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,15 +29,6 @@ func serve(t *testing.T, environ ...string) *executable.Program {
 		t.Fatalf("it does not serve:\n%s", p.Log)
 	}
 	return p
-}
-
-// freeAddress is one where nobody listens: a program that is to be found by the same one again must be told it.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // answer is what a broker said.
