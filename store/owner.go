@@ -153,7 +153,7 @@ func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 func (s *Store) Await(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
 	err = s.in(ctx, s.write, "Await", func(q tx, now int64) error {
 		p := query.AwaitAllParams{Now: now, Gap: gap.Microseconds(), Owner: u, Stale: now - fresh.Microseconds(), Fresh: max(fresh, gap).Microseconds(),
-			Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task}
+			Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)}
 		rows, err := awaited(ctx, q, scope.Job, p)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) 
 
 // Awaited reports whether a newer status is being read for any started job.
 func (s *Store) Awaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
-	n, err := s.queries(s.read).CountAwaited(ctx, query.CountAwaitedParams{Owner: u, ID: scope.Job, Alone: scope.Alone, Tasks: scope.Tasks, Task: scope.Task})
+	n, err := s.queries(s.read).CountAwaited(ctx, query.CountAwaitedParams{Owner: u, ID: scope.Job, Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)})
 	return n > 0, fail("Awaited", err)
 }
 

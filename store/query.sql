@@ -141,13 +141,13 @@ UPDATE jobs SET awaited = checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked >
 	WHEN checked + CAST(sqlc.arg(gap) AS BIGINT) < due THEN checked + CAST(sqlc.arg(gap) AS BIGINT) ELSE due END
 WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
 	AND (checked < CAST(sqlc.arg(stale) AS BIGINT) OR checked > CAST(sqlc.arg(now) AS BIGINT) OR looks = 0 AND due > checked + CAST(sqlc.arg(fresh) AS BIGINT))
-	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task))
+	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = CAST(sqlc.arg(task) AS BIGINT))
 RETURNING account, awaited, due;
 
 -- name: CountAwaited :one
 SELECT count(*) FROM jobs
 WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND awaited
-	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = sqlc.arg(task)
+	AND (CAST(sqlc.arg(alone) AS BOOLEAN) AND task = 0 OR CAST(sqlc.arg(tasks) AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = CAST(sqlc.arg(task) AS BIGINT)
 		OR id = sqlc.arg(id));
 
 -- name: ListTasks :many
@@ -183,7 +183,7 @@ GROUP BY jobs.task, jobs.status;
 -- name: CountTask :many
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
 	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
-FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
+FROM jobs WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status;
 
 -- name: ReviseTask :one
@@ -196,12 +196,12 @@ WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hi
 -- The sums of dispatch.SumUpdated.
 SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
 	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
-FROM jobs WHERE task = sqlc.arg(task) AND task <> 0 AND NOT hidden;
+FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
 
 -- name: CountUnsure :one
 -- Of dispatch.Record.Unsure.
 SELECT count(*) FROM jobs
-WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND task = sqlc.arg(task) AND task <> 0 AND looks = 0
+WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND looks = 0
 	AND (tries > 0 OR awaited AND due <= CAST(sqlc.arg(late) AS BIGINT));
 
 -- name: ListAttentions :many
@@ -216,7 +216,7 @@ WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CA
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = sqlc.arg(task) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
+WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 	AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
 	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
 	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
@@ -236,10 +236,10 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN sqlc.arg(now) ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE task = sqlc.arg(task) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended';
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended';
 
 -- name: HideTaskJobs :exec
-UPDATE jobs SET hidden = TRUE WHERE task = $1 AND task <> 0 AND NOT hidden;
+UPDATE jobs SET hidden = TRUE WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
 
 -- name: LockTask :one
 -- Locks the task: its deletion comes before or after, not in between.
@@ -247,7 +247,7 @@ UPDATE tasks SET hidden = hidden WHERE id = $1 AND owner = $2 AND NOT hidden RET
 
 -- name: ListFailed :many
 -- Skips jobs that another transaction is changing.
-SELECT * FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT * FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: CountOwned :one

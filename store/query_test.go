@@ -30,8 +30,8 @@ func TestQueries_CastTheirLimits(t *testing.T) {
 // An index whose condition compares a column with a constant lets SQLite compare that constant with a bare parameter for the column. The
 // plan then holds only for the values that it was made for, and each other value prepares the statement anew, which takes longer than
 // most queries.
-func TestQueries_CastTheirSteps(t *testing.T) {
-	if bare := regexp.MustCompile(`\b(step|phase|attention) (=|<>) sqlc\.arg`).FindAll(queries(t), -1); bare != nil {
+func TestQueries_CastWhatIndexesCompare(t *testing.T) {
+	if bare := regexp.MustCompile(`\b(step|phase|attention|task) (=|<>) (sqlc\.arg|\$)`).FindAll(queries(t), -1); bare != nil {
 		t.Errorf("not cast: %q", bare)
 	}
 }

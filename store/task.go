@@ -80,7 +80,7 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 		if err != nil {
 			return err
 		}
-		counts, err := q.CountTask(ctx, id)
+		counts, err := q.CountTask(ctx, int64(id))
 		if err != nil {
 			return err
 		}
@@ -101,11 +101,11 @@ func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 		if err != nil {
 			return err
 		}
-		sums, err := q.SumTask(ctx, id)
+		sums, err := q.SumTask(ctx, int64(id))
 		if err != nil {
 			return err
 		}
-		unsure, err := q.CountUnsure(ctx, u, id, now-late.Microseconds())
+		unsure, err := q.CountUnsure(ctx, u, int64(id), now-late.Microseconds())
 		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, Unsure: int(unsure), Revision: dispatch.Revision{Jobs: int(sums.N),
 			Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
 		if row.Hold > now {
@@ -150,7 +150,7 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 		if err != nil {
 			return err
 		}
-		rows, err := q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: id, After: p.After.ID, Since: micros(p.Since),
+		rows, err := q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: int64(id), After: p.After.ID, Since: micros(p.Since),
 			Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		if err != nil {
 			return err
@@ -189,10 +189,10 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		if a, err = q.HideTask(ctx, id, u); err != nil {
 			return err
 		}
-		if err := q.CancelTaskJobs(ctx, dispatch.SettleMargin.Microseconds(), now, id); err != nil {
+		if err := q.CancelTaskJobs(ctx, dispatch.SettleMargin.Microseconds(), now, int64(id)); err != nil {
 			return err
 		}
-		if err := q.HideTaskJobs(ctx, id); err != nil {
+		if err := q.HideTaskJobs(ctx, int64(id)); err != nil {
 			return err
 		}
 		return q.Wake(ctx, a, now)
@@ -212,7 +212,7 @@ func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if a, err = q.LockTask(ctx, id, u); err != nil {
 			return err
 		}
-		rows, err := q.ListFailed(ctx, id)
+		rows, err := q.ListFailed(ctx, int64(id))
 		jobs, err := jobsOf(rows, err)
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS B
 	WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT) ELSE due END
 WHERE owner = $5 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
 	AND (checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT) OR looks = 0 AND due > checked + CAST($3 AS BIGINT))
-	AND (CAST($6 AS BOOLEAN) AND task = 0 OR CAST($7 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $8)
+	AND (CAST($6 AS BOOLEAN) AND task = 0 OR CAST($7 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = CAST($8 AS BIGINT))
 RETURNING account, awaited, due
 `
 
@@ -32,7 +32,7 @@ type AwaitAllParams struct {
 	Owner dispatch.UserID
 	Alone bool
 	Tasks bool
-	Task  dispatch.TaskID
+	Task  int64
 }
 
 type AwaitAllRow struct {
@@ -247,11 +247,11 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	updated = CASE WHEN phase = 'waiting' THEN $2 ELSE updated END,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
-WHERE task = $3 AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
+WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
 `
 
 // Like CancelJob.
-func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task dispatch.TaskID) error {
+func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task int64) error {
 	_, err := q.db.ExecContext(ctx, cancelTaskJobs, margin, now, task)
 	return err
 }
@@ -259,7 +259,7 @@ func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, t
 const countAwaited = `-- name: CountAwaited :one
 SELECT count(*) FROM jobs
 WHERE owner = $1 AND NOT hidden AND phase = 'started' AND awaited
-	AND (CAST($2 AS BOOLEAN) AND task = 0 OR CAST($3 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = $4
+	AND (CAST($2 AS BOOLEAN) AND task = 0 OR CAST($3 AS BOOLEAN) AND task <> 0 OR task <> 0 AND task = CAST($4 AS BIGINT)
 		OR id = $5)
 `
 
@@ -267,7 +267,7 @@ type CountAwaitedParams struct {
 	Owner dispatch.UserID
 	Alone bool
 	Tasks bool
-	Task  dispatch.TaskID
+	Task  int64
 	ID    dispatch.JobID
 }
 
@@ -472,7 +472,7 @@ func (q *Queries) CountSyncRuns(ctx context.Context, arg CountSyncRunsParams) (C
 const countTask = `-- name: CountTask :many
 SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
 	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
-FROM jobs WHERE jobs.task = $1 AND jobs.task <> 0 AND NOT jobs.hidden
+FROM jobs WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden
 GROUP BY jobs.task, jobs.status
 `
 
@@ -484,7 +484,7 @@ type CountTaskRow struct {
 	Updated  int64
 }
 
-func (q *Queries) CountTask(ctx context.Context, task dispatch.TaskID) ([]CountTaskRow, error) {
+func (q *Queries) CountTask(ctx context.Context, task int64) ([]CountTaskRow, error) {
 	rows, err := q.db.QueryContext(ctx, countTask, task)
 	if err != nil {
 		return nil, err
@@ -562,12 +562,12 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 
 const countUnsure = `-- name: CountUnsure :one
 SELECT count(*) FROM jobs
-WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = $2 AND task <> 0 AND looks = 0
+WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = CAST($2 AS BIGINT) AND task <> 0 AND looks = 0
 	AND (tries > 0 OR awaited AND due <= CAST($3 AS BIGINT))
 `
 
 // Of dispatch.Record.Unsure.
-func (q *Queries) CountUnsure(ctx context.Context, owner dispatch.UserID, task dispatch.TaskID, late int64) (int64, error) {
+func (q *Queries) CountUnsure(ctx context.Context, owner dispatch.UserID, task int64, late int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countUnsure, owner, task, late)
 	var count int64
 	err := row.Scan(&count)
@@ -1415,10 +1415,10 @@ func (q *Queries) HideTask(ctx context.Context, iD dispatch.TaskID, owner dispat
 }
 
 const hideTaskJobs = `-- name: HideTaskJobs :exec
-UPDATE jobs SET hidden = TRUE WHERE task = $1 AND task <> 0 AND NOT hidden
+UPDATE jobs SET hidden = TRUE WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden
 `
 
-func (q *Queries) HideTaskJobs(ctx context.Context, task dispatch.TaskID) error {
+func (q *Queries) HideTaskJobs(ctx context.Context, task int64) error {
 	_, err := q.db.ExecContext(ctx, hideTaskJobs, task)
 	return err
 }
@@ -1776,12 +1776,12 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
 // Skips jobs that another transaction is changing.
-func (q *Queries) ListFailed(ctx context.Context, task dispatch.TaskID) ([]Job, error) {
+func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 	rows, err := q.db.QueryContext(ctx, listFailed, task)
 	if err != nil {
 		return nil, err
@@ -2441,7 +2441,7 @@ const listTaskJobs = `-- name: ListTaskJobs :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
-WHERE jobs.task = $2 AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
+WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
 	AND jobs.updated > CAST($4 AS BIGINT)
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
 	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
@@ -2450,7 +2450,7 @@ ORDER BY jobs.number LIMIT CAST($7 AS BIGINT)
 
 type ListTaskJobsParams struct {
 	Most       int64
-	Task       dispatch.TaskID
+	Task       int64
 	After      int64
 	Since      int64
 	Statuses   string
@@ -3445,7 +3445,7 @@ func (q *Queries) SkipIDs(ctx context.Context, n int64) error {
 const sumTask = `-- name: SumTask :one
 SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
 	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
-FROM jobs WHERE task = $1 AND task <> 0 AND NOT hidden
+FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden
 `
 
 type SumTaskRow struct {
@@ -3456,7 +3456,7 @@ type SumTaskRow struct {
 }
 
 // The sums of dispatch.SumUpdated.
-func (q *Queries) SumTask(ctx context.Context, task dispatch.TaskID) (SumTaskRow, error) {
+func (q *Queries) SumTask(ctx context.Context, task int64) (SumTaskRow, error) {
 	row := q.db.QueryRowContext(ctx, sumTask, task)
 	var i SumTaskRow
 	err := row.Scan(
