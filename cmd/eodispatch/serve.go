@@ -76,6 +76,7 @@ func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
 			return nil, err
 		}
 	}
+	warnOfOpenFiles(openFiles(), settings.Limits.Connections, log)
 	listener, err := net.Listen("tcp", settings.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
@@ -89,6 +90,18 @@ func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
 		listener = tls.NewListener(listener, own.config())
 	}
 	return listener, nil
+}
+
+// otherFiles is the number of files that the process needs besides its clients' connections: databases, platforms, identity providers.
+const otherFiles = 1000
+
+// warnOfOpenFiles logs that the system lets the process have fewer open files (0: unknown) than its clients' connections may need.
+// Connections to platforms fail, too, when none is left.
+func warnOfOpenFiles(limit, connections int, log *slog.Logger) {
+	if needed := connections + mostQuiet + otherFiles; 0 < limit && limit < needed {
+		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, LimitNOFILE of systemd) or lower limits.connections",
+			"limit", limit, "needed", needed)
+	}
 }
 
 // all returns a channel that is closed when work has ended and end has returned.
