@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,6 +151,22 @@ func TestCheck_CostOfElements(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A set is cached and checks several requests at once.
+func TestCheck_SeveralRequestsAtOnce(t *testing.T) {
+	set := parameters.NewSet([]dispatch.Parameter{parameters.Describe(dispatch.Parameter{Name: "p", Schema: json.RawMessage(
+		`{"type":"object","subtype":"bounding-box","required":["west"],"properties":{"type":{"enum":["box"]},"west":{"type":"number"}}}`)})})
+	var checks sync.WaitGroup
+	for range 8 {
+		checks.Go(func() {
+			err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":{"type":"Point","coordinates":[4,50]}}`)}, nil)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	checks.Wait()
 }
 
 func TestCheck_RefusesHugeNumbers(t *testing.T) {

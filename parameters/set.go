@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Set is the parameters of one service, prepared for checking and converting many values.
+// Set is the parameters of one service, prepared for checking and converting many values. Several goroutines can use it at once.
 type Set struct {
 	// Unwrap, if not nil, recognizes values that stand for others and are not converted. It returns the value to check
 	// instead, or nil if it cannot be checked here.
@@ -29,8 +30,9 @@ type Set struct {
 
 type parameter struct {
 	dispatch.Parameter
-	alternatives []schema
-	schema       *compiled // nil if the schema cannot be used: then every value is accepted, and the parameter has a Warning
+	corners bool      // a bounding box is an object with west, south, east and north
+	geoJSON bool      // GeoJSON is accepted
+	schema  *compiled // nil if the schema cannot be used: then every value is accepted, and the parameter has a Warning
 }
 
 // NewSet prepares described parameters.
@@ -40,7 +42,8 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 		d := r.document(p.Schema)
 		check, faults := r.compile(p.Schema)
 		p.Warning = warning(p.Name, faults)
-		s.parameters[p.Name] = parameter{p, d.schema(d.root).alternatives(0), check}
+		alternatives := d.schema(d.root).alternatives(0)
+		s.parameters[p.Name] = parameter{p, asksForCorners(alternatives), slices.ContainsFunc(alternatives, schema.isGeoJSON), check}
 		s.names = append(s.names, p.Name)
 	}
 	return s
@@ -185,8 +188,8 @@ func innermost(e *jsonschema.ValidationError, most int) (all []*jsonschema.Valid
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
 	}
-	keywords := e.ErrorKind.KeywordPath()
-	if last := len(keywords) - 1; last >= 0 && (keywords[last] == "anyOf" || keywords[last] == "oneOf") {
+	switch e.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
 		return innermost(deepestOf(e.Causes), most)
 	}
 	for _, c := range e.Causes {

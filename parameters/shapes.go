@@ -39,19 +39,18 @@ type box struct {
 // 5.2. openEO does not define such boxes, and back-ends compare west and east as least and greatest; there the area is
 // not converted, because the box would span the globe.
 func (p parameter) boxes(value json.RawMessage) []json.RawMessage {
-	leaf := p.leaf(schema.isBoundingBox)
 	b, corners, ok := boxOf(value)
 	switch {
-	case ok && corners != leaf.asksForCorners():
-	case !ok && p.leaf(schema.isGeoJSON) == nil:
+	case ok && corners != p.corners:
+	case !ok && !p.geoJSON:
 		var crosses bool
-		if b, crosses, ok = extent(value); !ok || crosses && leaf.asksForCorners() {
+		if b, crosses, ok = extent(value); !ok || crosses && p.corners {
 			return []json.RawMessage{value}
 		}
 	default:
 		return []json.RawMessage{value}
 	}
-	if leaf.asksForCorners() {
+	if p.corners {
 		return []json.RawMessage{b.corners()}
 	}
 	return []json.RawMessage{b.ogc()}
@@ -66,21 +65,15 @@ func (p parameter) geometries(value json.RawMessage) []json.RawMessage {
 	return []json.RawMessage{b.polygon(), b.feature(), b.collection()}
 }
 
-func (p parameter) leaf(is func(schema) bool) *schema {
-	if i := slices.IndexFunc(p.alternatives, is); i >= 0 {
-		return &p.alternatives[i]
-	}
-	return nil
-}
-
-// asksForCorners reports whether the parameter takes an object with west, south, east and north and not an array, as in
+// asksForCorners reports whether a bounding box is an object with west, south, east and north and not an array, as in
 // OGC API - Processes.
-func (s *schema) asksForCorners() bool {
-	if s == nil {
+func asksForCorners(alternatives []schema) bool {
+	i := slices.IndexFunc(alternatives, schema.isBoundingBox)
+	if i < 0 {
 		return true
 	}
-	_, west := s.Properties["west"]
-	return s.Subtype == "bounding-box" || west
+	_, west := alternatives[i].Properties["west"]
+	return alternatives[i].Subtype == "bounding-box" || west
 }
 
 // boxOf reads a bounding box in any form. corners reports whether it has west, south, east and north.
