@@ -46,7 +46,7 @@ func (a *adapter) adapt(n *node) any {
 		if len(n.list) == 0 {
 			return true
 		}
-		return map[string]any{"anyOf": a.each(n), costWord: cost(len(n.list))}
+		return map[string]any{"anyOf": convertList(n, a.adapt), costWord: cost(len(n.list))}
 	case '{':
 		return a.object(n)
 	case 't', 'f':
@@ -54,14 +54,6 @@ func (a *adapter) adapt(n *node) any {
 	}
 	a.fault("%s is no schema", short(string(n.raw)))
 	return true
-}
-
-func (a *adapter) each(n *node) []any {
-	out := make([]any, len(n.list))
-	for i, item := range n.list {
-		out[i] = a.adapt(item)
-	}
-	return out
 }
 
 // Looking at one schema for one value costs two parts: what is paid before, by the schema that leads there, and what is paid after. A
@@ -78,47 +70,33 @@ func (a *adapter) object(n *node) any {
 		return a.reference(ref)
 	}
 	out := map[string]any{}
-	for keyword, value := range n.members {
-		if form, known := keywords[keyword]; known && !form.of(value) {
-			a.fault("%q is not %s", keyword, form.what)
-		} else if known {
-			a.keyword(out, n, keyword, value)
+	for name, value := range n.members {
+		switch k := vocabulary[name]; {
+		case k.valid == nil: // it does not restrict values
+		case k.valid(value):
+			a.keyword(out, n, name, value)
+		default:
+			a.fault("%q is not %s", name, k.what)
 		}
 	}
-	demand(out)
+	addImplied(out)
 	prepay(out)
 	out[costWord] = cost(len(n.members) + weight(out))
-	if string(n.members["nullable"].rawOrNil()) == "true" {
+	if n.members["nullable"].isTrue() {
 		return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}, costWord: cost(2)}
 	}
 	return out
 }
 
-func (n *node) rawOrNil() json.RawMessage {
-	if n == nil {
-		return nil
-	}
-	return n.raw
-}
-
-// weight is the cost of visiting a schema beyond that of its keywords.
+// weight is the cost of visiting a schema beyond one step for each keyword.
 func weight(out map[string]any) (n int) {
-	for _, keyword := range []string{"enum", "required"} {
-		list, _ := out[keyword].([]any)
-		n += len(list)
-	}
-	for _, keyword := range []string{"anyOf", "oneOf", "allOf"} {
-		list, _ := out[keyword].([]any)
-		n += failSteps * len(list)
-	}
-	for _, keyword := range []string{"not", "if", "then", "else"} {
-		if _, set := out[keyword]; set {
-			n += failSteps
+	for name, value := range out {
+		k := vocabulary[name]
+		if k.inPlace {
+			n += failSteps * len(parts(value))
 		}
-	}
-	for keyword, exact := range map[string]int{"minimum": 4, "maximum": 4, "exclusiveMinimum": 4, "exclusiveMaximum": 4, "multipleOf": 16} {
-		if value, set := out[keyword]; set {
-			n += exact + effort(value)
+		if k.cost != nil {
+			n += k.cost(value)
 		}
 	}
 	return n
@@ -127,17 +105,7 @@ func weight(out map[string]any) (n int) {
 // prepay has a schema pay for the elements and members of a value before they are looked at. The library calls formats just before, and
 // makes an error for each element that does not fit, which all are kept for a "contains".
 func prepay(out map[string]any) {
-	elements, members := 0, 0
-	for keyword := range out {
-		switch keyword {
-		case "items", "additionalItems":
-			elements++
-		case "contains":
-			elements += 2
-		case "properties", "patternProperties", "additionalProperties", "propertyNames":
-			members++
-		}
-	}
+	elements, members := prepaid(out)
 	if elements+members == 0 {
 		return
 	}
@@ -148,16 +116,11 @@ func prepay(out map[string]any) {
 	out["format"] = prepayFormat(elements, members)
 }
 
-// The most that prepay counts.
-const (
-	mostElements = 4
-	mostMembers  = 4
-)
-
 func prepayFormat(elements, members int) string {
 	return fmt.Sprintf("x-cost-%d-%d", elements, members)
 }
 
+// keyword translates a keyword whose value has the required form.
 func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *node) {
 	switch keyword {
 	case "exclusiveMinimum", "exclusiveMaximum":
@@ -167,23 +130,13 @@ func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *no
 		} else if limit := n.members[bound].number(); k == 't' && limit != nil {
 			out[keyword] = *limit
 		}
-	case "anyOf", "oneOf", "allOf":
-		out[keyword] = a.each(value)
-	case "items", "not", "additionalProperties", "contains", "if", "then", "else", "propertyNames", "additionalItems":
-		out[keyword] = a.adapt(value)
-	case "properties", "patternProperties":
-		members := map[string]any{}
-		for name, member := range value.members {
-			members[name] = a.adapt(member)
-		}
-		out[keyword] = members
 	case "enum":
 		list, _ := value.value().([]any)
 		out[enumWord(list)] = list
 	case "const":
 		out[constWord(value.value())] = value.value()
 	default:
-		out[keyword] = value.value()
+		out[keyword] = vocabulary[keyword].convert(value, a.adapt)
 	}
 }
 
@@ -259,136 +212,20 @@ func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 		}
 		return known[name] + 1
 	}
-	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
-		list, _ := m[keyword].([]any)
-		for _, part := range list {
-			n = min(n+a.visits(part, known), budget.SchemaVisits.Most)
+	for name, value := range m {
+		if !vocabulary[name].inPlace {
+			continue
 		}
-	}
-	for _, keyword := range []string{"not", "if", "then", "else"} {
-		if part, ok := m[keyword]; ok {
+		for _, part := range parts(value) {
 			n = min(n+a.visits(part, known), budget.SchemaVisits.Most)
 		}
 	}
 	return n + 1
 }
 
-// form is the required form of a keyword's value.
-type form struct {
-	what string
-	of   func(*node) bool
-}
-
-var (
-	anyForm    = form{"a value", func(*node) bool { return true }}
-	schemaForm = form{"a schema", isSchema}
-	schemas    = form{"a list of schemas", func(n *node) bool { return len(n.list) > 0 && allOf(n.list, isSchema) }}
-	members    = form{"an object of schemas", func(n *node) bool { return n.kind() == '{' && allMembers(n, isSchema) }}
-	numberForm = form{"a number", func(n *node) bool { return n.number() != nil }}
-	count      = form{"a natural number", isCount}
-	flag       = form{"true or false", func(n *node) bool { return n.kind() == 't' || n.kind() == 'f' }}
-	textForm   = form{"a text", func(n *node) bool { return n.kind() == '"' }}
-	limit      = form{"a number, or true or false", func(n *node) bool { return numberForm.of(n) || flag.of(n) }}
-	expression = form{"a regular expression of ordinary size", isPattern}
-	positive   = form{"a number above 0", isPositive}
-	typeForm   = form{"a type, or a list of types", isType}
-)
-
-// keywords are the supported keywords; others do not restrict values.
-var keywords = map[string]form{
-	"type": typeForm, "enum": {"a list of values", func(n *node) bool { return len(n.list) > 0 }}, "const": anyForm,
-	"minimum": numberForm, "maximum": numberForm, "exclusiveMinimum": limit, "exclusiveMaximum": limit, "multipleOf": positive,
-	"minLength": count, "maxLength": count, "minItems": count, "maxItems": count, "minProperties": count, "maxProperties": count,
-	"uniqueItems": flag, "pattern": expression, "format": textForm, "subtype": textForm,
-	"required": {"a list of names", func(n *node) bool { return n.kind() == '[' && len(n.texts()) == len(n.list) }},
-	"anyOf":    schemas, "oneOf": schemas, "allOf": schemas,
-	"items": schemaForm, "additionalItems": schemaForm, "not": schemaForm, "additionalProperties": schemaForm,
-	"contains": schemaForm, "propertyNames": schemaForm, "if": schemaForm, "then": schemaForm, "else": schemaForm,
-	"properties": members, "patternProperties": {"an object of schemas by regular expressions of ordinary size", isPatterns},
-}
-
-func isSchema(n *node) bool {
-	switch n.kind() {
-	case '{', '[', 't', 'f':
-		return true
-	}
-	return false
-}
-
-func allOf(list []*node, is func(*node) bool) bool {
-	for _, n := range list {
-		if !is(n) {
-			return false
-		}
-	}
-	return true
-}
-
-func allMembers(n *node, is func(*node) bool) bool {
-	for _, member := range n.members {
-		if !is(member) {
-			return false
-		}
-	}
-	return true
-}
-
-func isCount(n *node) bool {
-	number := n.number()
-	if number == nil {
-		return false
-	}
-	i, err := number.Int64()
-	return err == nil && i >= 0
-}
-
-func isPositive(n *node) bool {
-	number := n.number()
-	if number == nil {
-		return false
-	}
-	f, err := number.Float64()
-	return err == nil && f > 0
-}
-
-func isPattern(n *node) bool {
-	text, ok := n.text()
-	if !ok {
-		return false
-	}
-	_, err := patternSize(text)
-	return err == nil
-}
-
-func isPatterns(n *node) bool {
-	for text := range n.members {
-		if _, err := patternSize(text); err != nil {
-			return false
-		}
-	}
-	return members.of(n)
-}
-
-func isType(n *node) bool {
-	if one, ok := n.text(); ok {
-		return types[one]
-	}
-	names := n.texts()
-	seen := map[string]bool{}
-	for _, name := range names {
-		if !types[name] || seen[name] {
-			return false
-		}
-		seen[name] = true
-	}
-	return len(names) > 0 && len(names) == len(n.list)
-}
-
-var types = map[string]bool{"null": true, "boolean": true, "integer": true, "number": true, "string": true, "array": true, "object": true}
-
-// demand adds what a subtype or format implies and the schema does not state (openeo-processes,
+// addImplied adds what a subtype or format implies and the schema does not state (openeo-processes,
 // meta/subtype-schemas.json; OGC 18-062r2, section 7.11.2.3).
-func demand(out map[string]any) {
+func addImplied(out map[string]any) {
 	number := map[string]any{"type": "number"}
 	missing := func(keyword string, value any) {
 		if _, said := out[keyword]; !said {

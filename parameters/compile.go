@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
 	"regexp/syntax"
@@ -96,7 +97,7 @@ func (c *compiled) validator() (*validator, error) {
 	compiler.AssertFormat()
 	compiler.UseLoader(nothing{})
 	compiler.UseRegexpEngine(v.pattern)
-	v.prepaid(compiler)
+	v.registerPrepayFormats(compiler)
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: anything(), Compile: v.extend})
 	if err := compiler.AddResource(schemaURL, c.doc); err != nil {
 		return nil, err
@@ -151,8 +152,9 @@ func (v *validator) spend(n int) {
 	}
 }
 
-// prepaid registers the formats of [prepay]. No value fails them.
-func (v *validator) prepaid(compiler *jsonschema.Compiler) {
+// registerPrepayFormats registers the formats of [prepay]. No value fails them.
+func (v *validator) registerPrepayFormats(compiler *jsonschema.Compiler) {
+	mostElements, mostMembers := prepaid(vocabulary)
 	for elements := range mostElements + 1 {
 		for members := range mostMembers + 1 {
 			compiler.RegisterFormat(&jsonschema.Format{Name: prepayFormat(elements, members), Validate: func(value any) error {
@@ -187,7 +189,9 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 	if value, ok := obj[valueWord]; ok {
 		e.constant, e.value = canonical(value), value
 	}
-	e.whole = e.values != nil || e.constant != "" || obj["uniqueItems"] == true
+	for name, value := range obj {
+		e.deep = e.deep || vocabulary[name].deep && value != false
+	}
 	return e, nil
 }
 
@@ -195,7 +199,7 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 type extension struct {
 	of       *validator
 	cost     int
-	whole    bool // the whole value is read, not only its first level
+	deep     bool // the value is compared at all depths
 	values   map[string]bool
 	examples []any
 	constant string // canonical; "": none
@@ -205,7 +209,7 @@ type extension struct {
 // Validate implements [jsonschema.SchemaExt].
 func (e extension) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	e.of.spend(e.cost + sizeOf(v))
-	if e.whole {
+	if e.deep {
 		e.of.spend(effort(v))
 	}
 	if e.values != nil && !e.values[canonical(v)] {
@@ -282,7 +286,7 @@ func writeCanonical(b *bytes.Buffer, v any) {
 		b.WriteByte(']')
 	case map[string]any:
 		b.WriteByte('{')
-		for _, name := range sortedNames(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			fmt.Fprintf(b, "%q:", name)
 			writeCanonical(b, v[name])
 			b.WriteByte(',')
@@ -293,15 +297,6 @@ func writeCanonical(b *bytes.Buffer, v any) {
 	default:
 		fmt.Fprint(b, v)
 	}
-}
-
-func sortedNames(m map[string]any) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // pattern compiles a regular expression of a schema, whose matching costs steps. One in a value, which must be one by its format, is only

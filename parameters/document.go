@@ -223,6 +223,24 @@ func (n *node) texts() (all []string) {
 	return all
 }
 
+// names returns one text, or the texts of a list.
+func (n *node) names() []string {
+	if one, ok := n.text(); ok {
+		return []string{one}
+	}
+	return n.texts()
+}
+
+func (n *node) isTrue() bool { return n.kind() == 't' }
+
+// orNil returns the node, or nil if it is null.
+func (n *node) orNil() *node {
+	if n.kind() == 'n' {
+		return nil
+	}
+	return n
+}
+
 func (n *node) number() *json.Number {
 	if k := n.kind(); k != '-' && (k < '0' || k > '9') {
 		return nil
@@ -240,76 +258,15 @@ func (d *document) schema(n *node) *schema {
 	d.schemas[n] = s
 	switch n.kind() {
 	case '[':
-		s.list = d.each(n)
+		s.list = n.list
 	case '{':
-		d.fill(s, n.members)
+		for name, value := range n.members {
+			if read := vocabulary[name].read; read != nil {
+				read(s, value)
+			}
+		}
 	}
 	return s
-}
-
-func (d *document) fill(s *schema, members map[string]*node) {
-	for name, n := range members {
-		switch name {
-		case "type":
-			s.Type = n.texts()
-			if one, ok := n.text(); ok {
-				s.Type = typeNames{one}
-			}
-		case "subtype":
-			s.Subtype, _ = n.text()
-		case "format":
-			s.Format, _ = n.text()
-		case "$ref":
-			s.Ref, _ = n.text()
-		case "contentMediaType":
-			s.ContentMediaType, _ = n.text()
-		case "enum":
-			s.Enum = n.raws()
-		case "const":
-			s.Const = n.raw
-		case "default":
-			s.Default = n.raw
-		case "minimum":
-			s.Minimum = n.number()
-		case "maximum":
-			s.Maximum = n.number()
-		case "required":
-			s.Required = n.texts()
-		case "nullable":
-			s.Nullable = string(n.raw) == "true"
-		default:
-			d.fillNested(s, name, n)
-		}
-	}
-}
-
-func (d *document) fillNested(s *schema, name string, n *node) {
-	switch name {
-	case "items":
-		if n.kind() != 'n' {
-			s.Items = d.schema(n)
-		}
-	case "properties":
-		if n.members != nil {
-			s.Properties = map[string]*schema{}
-		}
-		for name, member := range n.members {
-			s.Properties[name] = d.schema(member)
-		}
-	case "anyOf":
-		s.AnyOf = d.each(n)
-	case "oneOf":
-		s.OneOf = d.each(n)
-	case "allOf":
-		s.AllOf = d.each(n)
-	}
-}
-
-func (d *document) each(n *node) (all []*schema) {
-	for _, item := range n.list {
-		all = append(all, d.schema(item))
-	}
-	return all
 }
 
 func (n *node) raws() (all []json.RawMessage) {

@@ -7,6 +7,7 @@ package parameters
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -70,30 +71,27 @@ func bounded(p dispatch.Parameter, l schema, o *options) dispatch.Parameter {
 
 // schema is the part of a JSON Schema that this package uses for descriptions.
 type schema struct {
-	Type             typeNames
-	Subtype          string // openEO
+	Type             []string // one type, or several
+	Subtype          string   // openEO
 	Format           string
 	Enum             []json.RawMessage
 	Const            json.RawMessage
 	Default          json.RawMessage
 	Minimum          *json.Number
 	Maximum          *json.Number
-	Items            *schema
-	Properties       map[string]*schema
+	Items            *node
+	Properties       map[string]*node
 	Required         []string
-	AnyOf            []*schema
-	OneOf            []*schema
-	AllOf            []*schema
+	AnyOf            []*node
+	OneOf            []*node
+	AllOf            []*node
 	Ref              string
 	Nullable         bool // OpenAPI 3.0
 	ContentMediaType string
 
-	list []*schema // alternatives of an array of schemas
+	list []*node // alternatives of an array of schemas
 	doc  *document
 }
-
-// typeNames is one type, or several.
-type typeNames []string
 
 // deepest bounds how deep alternatives may nest.
 const deepest = 8
@@ -111,8 +109,8 @@ func (s schema) alternatives(depth int) (all []schema) {
 	if len(alternatives) == 0 || s.known() {
 		return s.byType()
 	}
-	for _, a := range alternatives {
-		one := *a
+	for _, n := range alternatives {
+		one := *s.doc.schema(n)
 		if one.Default == nil {
 			one.Default = s.Default
 		}
@@ -134,7 +132,7 @@ func (s schema) byType() (all []schema) {
 	}
 	for _, t := range s.Type {
 		one := s
-		one.Type = typeNames{t}
+		one.Type = []string{t}
 		all = append(all, one)
 	}
 	return all
@@ -143,7 +141,7 @@ func (s schema) byType() (all []schema) {
 // merged returns the schema combined with those of allOf.
 func (s schema) merged(depth int) schema {
 	for _, part := range s.AllOf {
-		for _, l := range part.alternatives(depth + 1) {
+		for _, l := range s.doc.schema(part).alternatives(depth + 1) {
 			if !s.doc.reader.steps.Spend(len(l.Required)) {
 				return s
 			}
@@ -158,22 +156,14 @@ func (s schema) and(t schema) schema {
 	if len(s.Type) == 0 {
 		s.Type = t.Type
 	}
-	s.Subtype, s.Format, s.Ref = first(s.Subtype, t.Subtype), first(s.Format, t.Format), first(s.Ref, t.Ref)
-	s.ContentMediaType = first(s.ContentMediaType, t.ContentMediaType)
+	s.Subtype, s.Format, s.Ref = cmp.Or(s.Subtype, t.Subtype), cmp.Or(s.Format, t.Format), cmp.Or(s.Ref, t.Ref)
+	s.ContentMediaType = cmp.Or(s.ContentMediaType, t.ContentMediaType)
+	s.Minimum, s.Maximum, s.Items = cmp.Or(s.Minimum, t.Minimum), cmp.Or(s.Maximum, t.Maximum), cmp.Or(s.Items, t.Items)
 	if s.Enum == nil {
 		s.Enum = t.Enum
 	}
 	if s.Default == nil {
 		s.Default = t.Default
-	}
-	if s.Minimum == nil {
-		s.Minimum = t.Minimum
-	}
-	if s.Maximum == nil {
-		s.Maximum = t.Maximum
-	}
-	if s.Items == nil {
-		s.Items = t.Items
 	}
 	if s.Properties == nil {
 		s.Properties = t.Properties
@@ -181,13 +171,6 @@ func (s schema) and(t schema) schema {
 	s.Required = slices.Concat(s.Required, t.Required)
 	s.Nullable = s.Nullable || t.Nullable
 	return s
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (s schema) is(name string) bool { return len(s.Type) == 1 && s.Type[0] == name }
@@ -203,14 +186,16 @@ const optionsPerStep = 16
 
 // options returns the values that are allowed; for an array those of its elements.
 func (s schema) options() []json.RawMessage {
-	if s.doc != nil && !s.doc.reader.steps.Spend(len(s.Enum)/optionsPerStep) {
+	if !s.doc.reader.steps.Spend(len(s.Enum) / optionsPerStep) {
 		return nil
 	}
-	switch {
-	case s.Const != nil:
+	if s.Const != nil {
 		return []json.RawMessage{s.Const}
-	case s.Enum == nil && s.Items != nil && s.Items.Enum != nil:
-		return s.Items.options()
+	}
+	if s.Enum == nil && s.Items != nil {
+		if items := s.doc.schema(s.Items); items.Enum != nil {
+			return items.options()
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(s.Enum), isNull)
 }

@@ -77,7 +77,7 @@ func (s schema) array() dispatch.ParamType {
 	if s.Items == nil {
 		return dispatch.Array
 	}
-	items := s.Items.alternatives(0)
+	items := s.doc.schema(s.Items).alternatives(0)
 	for _, l := range items {
 		if l.is("array") || len(l.Type) == 0 && l.Items != nil {
 			return dispatch.Array // whatever the elements are
@@ -164,7 +164,7 @@ func (s schema) isGeoJSON() bool {
 	if kind == nil {
 		return false
 	}
-	kinds := kind.options()
+	kinds := s.doc.schema(kind).options()
 	return len(kinds) > 0 && !slices.ContainsFunc(kinds, func(raw json.RawMessage) bool {
 		var name string
 		return json.Unmarshal(raw, &name) != nil || !slices.Contains(geometries, name)
