@@ -27,17 +27,17 @@ type platform struct {
 func (*platform) TwoStep() bool                         { return true }
 func (*platform) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *platform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *platform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.Service.Application == "unknown" {
-		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "platform", Text: "There is no process unknown."}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "platform", Text: "There is no process unknown."}
 	}
 	if s.Ref.ID != "" {
-		return dispatch.Step{Ref: s.Ref, Started: true}, nil
+		return dispatch.SubmitResult{Ref: s.Ref, Started: true}, nil
 	}
 	p.jobs++
-	return dispatch.Step{Ref: dispatch.Ref{ID: fmt.Sprintf("j-%d", p.jobs)}}, nil
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: fmt.Sprintf("j-%d", p.jobs)}}, nil
 }
 
 func (p *platform) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {
@@ -67,7 +67,7 @@ func (*platform) RunSync(context.Context, dispatch.Token, dispatch.Submission) (
 func (*platform) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (*platform) Refused(dispatch.Account, dispatch.Token) {}
+func (*platform) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // house returns an API over the real broker, store and engine, with p as the only platform.
 func house(t *testing.T, p *platform) http.Handler {

@@ -90,7 +90,7 @@ func refusalFor(err error) refusal {
 	if _, ok := errors.AsType[unhealthy](err); ok {
 		return errNoHealth
 	}
-	if e := dispatch.OfDatabase(err); e != nil {
+	if e := dispatch.DatabaseError(err); e != nil {
 		return refusal{status: errNoHealth.status, code: errNoHealth.code, message: dispatch.TextFor(e), header: errNoHealth.header}
 	}
 	e, ok := errors.AsType[*dispatch.Error](err)

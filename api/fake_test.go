@@ -172,7 +172,7 @@ func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Requ
 	w.tasks[t.ID] = t
 	for i, v := range d.Values {
 		id := dispatch.JobID(len(w.jobs) + 1)
-		r, _ := t.For(i+1, v)
+		r, _ := t.RequestFor(i+1, v)
 		w.jobs[id] = dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Task: t.ID, Number: i + 1, Owner: u, Account: "cdse/shared",
 			Status: dispatch.Accepted, Phase: dispatch.Waiting, Created: moment, Updated: moment}}
 	}
@@ -212,8 +212,8 @@ func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 	for _, j := range jobs {
 		updated := j.Updated.UnixMicro()
 		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
-		if j.Unsure() {
-			r.Unsure++
+		if j.TimeDependent() {
+			r.TimeDependent++
 		}
 	}
 	return r, nil
@@ -263,10 +263,10 @@ func (w *world) bounded(list []dispatch.Record, p dispatch.Page) []dispatch.Reco
 		if r.Task != 0 {
 			t := w.tasks[r.Task]
 			r.Value = t.ValueOf(r.Request)
-			r.Size, r.Request = len(r.Value), t.HeadFor(r.Number)
+			r.Size, r.Request = len(r.Value), t.RequestHeadFor(r.Number)
 		}
 		if r.Cut = r.Size > cmp.Or(p.Most, dispatch.PartMost); r.Cut {
-			r.Value, r.Request = nil, dispatch.HeadOf(string(text[:min(len(text), max(cmp.Or(p.Most, dispatch.PartMost), 0))]))
+			r.Value, r.Request = nil, dispatch.ParseRequestHead(string(text[:min(len(text), max(cmp.Or(p.Most, dispatch.PartMost), 0))]))
 		}
 		list[i] = r
 	}
@@ -393,8 +393,8 @@ func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{},
 	return changed, stop
 }
 
-// Answers always signals a change, because tests write into the world directly.
-func (w *world) Answers(dispatch.UserID) (<-chan struct{}, func()) {
+// WatchSaves always signals a change, because tests write into the world directly.
+func (w *world) WatchSaves(dispatch.UserID) (<-chan struct{}, func()) {
 	c := make(chan struct{})
 	close(c)
 	return c, func() {}
@@ -418,7 +418,7 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	}
 }
 
-func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.Gathered, err error) {
+func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.TaskResults, err error) {
 	t, jobs, err := w.ReadTask(ctx, u, id, 0)
 	if err != nil {
 		return g, err
@@ -427,28 +427,28 @@ func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.
 	for _, j := range jobs {
 		if j.Status == dispatch.Finished {
 			j.Value = t.ValueOf(j.Request)
-			g.Parts = append(g.Parts, dispatch.Part{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
+			g.Jobs = append(g.Jobs, dispatch.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
 		}
 	}
-	g.Total = len(g.Parts)
+	g.Total = len(g.Jobs)
 	return g, nil
 }
 
-func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.Mark, n int) (dispatch.Gathered, error) {
+func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error) {
 	g, err := w.TaskOutline(ctx, u, id)
-	g.Parts = slices.DeleteFunc(g.Parts, func(p dispatch.Part) bool { return p.ID <= after.Job })
-	g.More = len(g.Parts) > n
-	g.Parts = g.Parts[:min(n, len(g.Parts))]
+	g.Jobs = slices.DeleteFunc(g.Jobs, func(p dispatch.JobResult) bool { return p.ID <= after.Job })
+	g.More = len(g.Jobs) > n
+	g.Jobs = g.Jobs[:min(n, len(g.Jobs))]
 	return g, err
 }
 
-func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (dispatch.Gathered, error) {
+func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (dispatch.TaskResults, error) {
 	g, err := w.TaskOutline(ctx, u, id)
 	if err != nil {
 		return g, err
 	}
-	g.Parts = slices.DeleteFunc(g.Parts, func(p dispatch.Part) bool { return p.ID != job })
-	if len(g.Parts) == 0 {
+	g.Jobs = slices.DeleteFunc(g.Jobs, func(p dispatch.JobResult) bool { return p.ID != job })
+	if len(g.Jobs) == 0 {
 		return g, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.TaskResult"}
 	}
 	return g, nil
@@ -503,15 +503,15 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 	return []dispatch.Usage{{Account: "cdse/shared", Quota: dispatch.Quota{Live: 4}, Live: 1, Lately: 2, Jobs: 3, Costs: &costs}, {Account: "open/open", Jobs: 1}}, nil
 }
 
-func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.Prospect, overall dispatch.Standing, within dispatch.Quota, err error) {
+func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.PlatformInfo, overall dispatch.AccountInfo, within dispatch.Quota, err error) {
 	if err := w.broken(); err != nil || u != anna {
 		return nil, overall, within, err
 	}
 	b := &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
 		Limits: dispatch.Limits{Jobs: 2, Pace: 100 * time.Millisecond}, Quota: dispatch.Quota{Live: 7}}
-	s := dispatch.Standing{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1, Live: 4, Lately: 5, Queue: 6,
+	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1, Live: 4, Lately: 5, Queue: 6,
 		Failed: moment, Failure: "It is away."}
-	return []dispatch.Prospect{{Backend: b, Standing: s, State: s.State()}}, dispatch.Standing{Live: 4, Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
+	return []dispatch.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4, Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
 }
 
 func (w *world) SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error) {

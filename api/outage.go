@@ -24,7 +24,7 @@ func ofDatabase(err error) bool {
 	if _, ok := errors.AsType[unhealthy](err); ok {
 		return true
 	}
-	return dispatch.OfDatabase(err) != nil
+	return dispatch.DatabaseError(err) != nil
 }
 
 // outage logs the begin and the end of an outage of the database once each.

@@ -10,7 +10,7 @@ import (
 // platformBroker describes platforms.
 type platformBroker interface {
 	// Platforms returns all platforms with their state for the user, and the user's totals over all of them with their limits.
-	Platforms(context.Context, dispatch.UserID) ([]dispatch.Prospect, dispatch.Standing, dispatch.Quota, error)
+	Platforms(context.Context, dispatch.UserID) ([]dispatch.PlatformInfo, dispatch.AccountInfo, dispatch.Quota, error)
 }
 
 // Platform is a platform and its state for the user who asks.
@@ -74,16 +74,16 @@ func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[PlatformLi
 	return &status[PlatformList]{revalidate, list}, nil
 }
 
-func (a *api) platform(p dispatch.Prospect) Platform {
+func (a *api) platform(p dispatch.PlatformInfo) Platform {
 	shown := Platform{
 		Name: p.Name, Label: string(p.Label), Endpoint: p.Endpoint, Access: string(p.Access),
 		State: string(p.State), LastAnswer: known(p.Answered),
-		Attention:   a.attention(dispatch.Job{Account: p.Standing.Account, Attention: p.Why, Notice: p.Notice}),
+		Attention:   a.attention(dispatch.Job{Account: p.AccountInfo.Account, Attention: p.Why, Notice: p.Notice}),
 		QueueLength: p.Queue, Jobs: OwnJobs{p.Waiting, p.Active}, Slots: Share{p.Held, limitOf(p.Limits.Jobs)},
 		Live: Share{p.Live, limitOf(p.Quota.Live)}, LastDay: Share{p.Lately, limitOf(p.Quota.Daily)},
 	}
 	if p.Settles > 0 {
-		shown.Starts = &Starts{SettlesAfter: p.Settles.Seconds(), Prompt: min(p.Standing.Starts.Starts, dispatch.PromptStarts), Lag: p.Standing.Starts.Lag.Seconds()}
+		shown.Starts = &Starts{SettlesAfter: p.Settles.Seconds(), Prompt: min(p.AccountInfo.Starts.Starts, dispatch.PromptStarts), Lag: p.AccountInfo.Starts.Lag.Seconds()}
 	}
 	if p.Failed.After(p.Answered) {
 		shown.Failure = p.Failure

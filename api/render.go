@@ -137,9 +137,9 @@ func (r *renderer) whole(j dispatch.Record) (_ dispatch.Record, err error) {
 	case r.loads(j):
 		j.Request, err = r.Broker.Request(r.ctx, j)
 	case r.task != nil && r.bare:
-		j.Request = r.task.HeadFor(j.Number)
+		j.Request = r.task.RequestHeadFor(j.Number)
 	case r.task != nil:
-		j.Request, err = r.task.For(j.Number, j.Value)
+		j.Request, err = r.task.RequestFor(j.Number, j.Value)
 	}
 	if r.bare {
 		j.Request.Parameters = nil

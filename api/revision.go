@@ -73,7 +73,7 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 	}
 	before, failed := a.Broker.TaskRevision(ctx, t.user, t.task)
 	p, err := a.buildSnapshot(ctx, t)
-	if err != nil || failed != nil || p.unsure || before.Unsure > 0 {
+	if err != nil || failed != nil || p.unsure || before.TimeDependent > 0 {
 		return p, err
 	}
 	if after, err := a.Broker.TaskRevision(ctx, t.user, t.task); err == nil && after == before {
@@ -89,7 +89,7 @@ func (a *api) readIfChanged(ctx context.Context, t topic) (*snapshot, error) {
 	asked.same = true
 	return a.snapshots.get(ctx, asked, func(ctx context.Context) (*snapshot, error) {
 		a.revisions.want(t)
-		saved, stop := a.Broker.Answers(t.user)
+		saved, stop := a.Broker.WatchSaves(t.user)
 		digest, same, err := a.unchanged(ctx, t)
 		if err != nil || !same {
 			stop()
@@ -110,8 +110,8 @@ func (a *api) unchanged(ctx context.Context, t topic) (digest uint64, same bool,
 	release := a.readers.enter(t.user)
 	defer release()
 	now, err := a.Broker.TaskRevision(ctx, t.user, t.task)
-	if err != nil || now.Unsure > 0 {
-		if dispatch.OfDatabase(err) == nil {
+	if err != nil || now.TimeDependent > 0 {
+		if dispatch.DatabaseError(err) == nil {
 			err = nil
 		}
 		return 0, false, err

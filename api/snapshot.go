@@ -28,8 +28,8 @@ type listBroker interface {
 	Watch(dispatch.UserID) (changed <-chan struct{}, stop func())
 	// WatchJob signals when one of the user's jobs may have changed.
 	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
-	// Answers signals when anything about the user's jobs was saved, before Watch does.
-	Answers(dispatch.UserID) (saved <-chan struct{}, stop func())
+	// WatchSaves signals when anything about the user's jobs was saved, before Watch does.
+	WatchSaves(dispatch.UserID) (saved <-chan struct{}, stop func())
 }
 
 // topic is what a client watches or reads as one: a user's list, or one task.
@@ -60,7 +60,7 @@ type snapshot struct {
 	outline
 	topic   topic
 	empty   bool                 // only the digest is known
-	unsure  bool                 // a job is unsure, see dispatch.Record.Unsure
+	unsure  bool                 // a job is unsure, see dispatch.Record.TimeDependent
 	task    *dispatch.TaskRecord // of the topic, with the counts of its jobs, without parameters; nil for a list
 	largest int                  // bytes of the largest request
 
@@ -100,7 +100,7 @@ func (a *api) readSnapshot(ctx context.Context, t topic) (*snapshot, error) {
 	return a.snapshots.get(ctx, t, func(ctx context.Context) (*snapshot, error) {
 		release := a.readers.enter(t.user)
 		defer release()
-		saved, stop := a.Broker.Answers(t.user)
+		saved, stop := a.Broker.WatchSaves(t.user)
 		p, err := a.buildRevised(ctx, t)
 		if err != nil {
 			stop()

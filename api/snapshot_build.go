@@ -76,7 +76,7 @@ func (c *snapshotBuilder) readTask(t topic) error {
 	if err := c.jobs(c.Broker.TaskJobs(c.ctx, t.user, t.task, dispatch.Page{})); err != nil {
 		return aboutTask(err)
 	}
-	counted := c.tally.Of(task)
+	counted := c.tally.CountsFor(task)
 	c.snapshot.digest += taskDigest(counted)
 	(*c.snapshot.items)[itemID{true, int64(task.ID)}] = item{digest: taskDigest(counted)}
 	counted.Request.Parameters, counted.Request.Options = nil, nil
@@ -91,7 +91,7 @@ func (c *snapshotBuilder) jobs(all iter.Seq2[dispatch.Record, error]) error {
 			return err
 		}
 		c.tally.Add(j.Job)
-		c.snapshot.unsure = c.snapshot.unsure || j.Unsure()
+		c.snapshot.unsure = c.snapshot.unsure || j.TimeDependent()
 		size := j.Size
 		if c.bare {
 			size = 0

@@ -338,7 +338,7 @@ func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, 
 
 // tell sends messages until an error occurs.
 func (s *stream) tell(ctx context.Context) (err error) {
-	defer dispatch.Caught(ctx, s.Log, "api.stream", &err)
+	defer dispatch.RecoverAsError(ctx, s.Log, "api.stream", &err)
 	changed, stop := s.Broker.Watch(s.topic.user)
 	defer stop()
 	if err := s.say(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
@@ -435,7 +435,7 @@ func (s *stream) freshen(ctx context.Context) error {
 }
 
 func (s *stream) freshenSafely(ctx context.Context) (err error) {
-	defer dispatch.Caught(ctx, s.Log, "api.freshen", &err)
+	defer dispatch.RecoverAsError(ctx, s.Log, "api.freshen", &err)
 	return s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
 }
 

@@ -18,11 +18,11 @@ import (
 // taskResultBroker reads the results of tasks.
 type taskResultBroker interface {
 	// TaskOutline returns all finished jobs of a task with what is known of their results.
-	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.Gathered, error)
+	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskResults, error)
 	// TaskResults returns the results of up to n finished jobs of a task after a mark, in the order in which they finished.
-	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.Mark, n int) (dispatch.Gathered, error)
+	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error)
 	// TaskResult returns the results of one finished job of a task.
-	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.Gathered, error)
+	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.TaskResults, error)
 }
 
 const (
@@ -130,7 +130,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		return nil, aboutTask(err)
 	}
 	var extent stac.Extent
-	for _, p := range f.Parts {
+	for _, p := range f.Jobs {
 		widen(&extent, p)
 	}
 	written, err := json.Marshal(extent)
@@ -149,7 +149,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 }
 
 // widen adds a job's tile and the known extent of its results to e.
-func widen(e *stac.Extent, p dispatch.Part) {
+func widen(e *stac.Extent, p dispatch.JobResult) {
 	var own stac.Extent
 	own.Collection(objectOf(p.Collection))
 	if at := placeOf(p.Value); at.box != nil {
@@ -180,13 +180,13 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, aboutTask(err)
 	}
 	at := a.resultsAt(in, id)
-	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Parts)), Matched: f.Total, Returned: len(f.Parts), Links: []Link{
+	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Jobs)), Matched: f.Total, Returned: len(f.Jobs), Links: []Link{
 		{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""}, {"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
-	for i, p := range f.Parts {
+	for i, p := range f.Jobs {
 		page.Features[i] = itemOf(f.Task, p, at)
 	}
 	if f.More {
-		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Parts[len(f.Parts)-1].Mark()), mediaGeoJSON, ""})
+		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()), mediaGeoJSON, ""})
 	}
 	return a.writeGeoJSON(page)
 }
@@ -207,11 +207,11 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	case err != nil:
 		return nil, err
 	}
-	return a.writeGeoJSON(itemOf(f.Task, f.Parts[0], a.resultsAt(in, id)))
+	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
 }
 
 // itemOf returns the STAC Item of a finished job.
-func itemOf(t dispatch.TaskRecord, p dispatch.Part, at string) Item {
+func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	c := objectOf(p.Collection)
 	var extent stac.Extent
 	extent.Collection(c)
@@ -328,15 +328,15 @@ func (r *request) itemLimit() (int, []dispatch.Fault) {
 }
 
 // query returns the query of the page behind a mark.
-func query(limit int, after dispatch.Mark) string {
-	if after == (dispatch.Mark{}) {
+func query(limit int, after dispatch.ResultPosition) string {
+	if after == (dispatch.ResultPosition{}) {
 		return fmt.Sprintf("?limit=%d", limit)
 	}
 	return fmt.Sprintf("?limit=%d&token=%d-%d", limit, after.At.UnixNano(), after.Job)
 }
 
 // mark reads the position of a page from the query parameter token.
-func (r *request) mark() (m dispatch.Mark, faults []dispatch.Fault) {
+func (r *request) mark() (m dispatch.ResultPosition, faults []dispatch.Fault) {
 	u := r.http.URL()
 	text := u.Query().Get("token")
 	if text == "" {
@@ -348,7 +348,7 @@ func (r *request) mark() (m dispatch.Mark, faults []dispatch.Fault) {
 	if err != nil || bad != nil {
 		return m, []dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error", Msg: "Input should be a token of a next link"}}
 	}
-	return dispatch.Mark{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
+	return dispatch.ResultPosition{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
 }
 
 // taskResultRoutes registers the operations on the results of tasks.

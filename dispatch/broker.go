@@ -41,14 +41,14 @@ type Broker struct {
 	shownAll signals[UserID]  // any of the user's jobs may look different to the user
 	woken    signals[Account] // there is something new for a visit in this process
 	blocked  blockedAccounts
-	refused  rows // submissions that were turned away
-	noted    noted
+	refused  streaks // submissions that were turned away
+	noted    platformNotes
 	queues   queues
 	listings listings
-	calls    slots // calls outside visits, by platform
-	ownCalls slots // likewise of each user, by platform/user
-	syncs    slots // synchronous runs, by platform
-	ownSyncs slots // likewise of each user, by platform/user
+	calls    callLimits // calls outside visits, by platform
+	ownCalls callLimits // likewise of each user, by platform/user
+	syncs    callLimits // synchronous runs, by platform
+	ownSyncs callLimits // likewise of each user, by platform/user
 	results  keptCollections
 	backlog  backlog
 	suspects suspects
@@ -82,7 +82,7 @@ func (b *Broker) cancel(ctx context.Context, u UserID, id JobID, hide bool) (Job
 	}
 	if err == nil {
 		b.audit(ctx, "cancel", u, j, 1)
-		b.showJob(u, id)
+		b.notifyJob(u, id)
 	}
 	return j, err
 }
@@ -96,7 +96,7 @@ func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, 
 // agendaOf returns what is due for an account.
 func (b *Broker) agendaOf(ctx context.Context, a Account, n int) (Agenda, error) {
 	var stalled time.Duration
-	if backend := b.named(a.Platform()); backend != nil {
+	if backend := b.backendNamed(a.Platform()); backend != nil {
 		stalled = b.freesAfter(backend)
 	}
 	return b.Store.Agenda(ctx, a, n, stalled)
@@ -110,8 +110,8 @@ func (b *Broker) freesAfter(backend *Backend) time.Duration {
 	return b.Timing.complete().StalledAfter
 }
 
-// named returns the backend with that name, nil if there is none.
-func (b *Broker) named(platform string) *Backend {
+// backendNamed returns the backend with that name, nil if there is none.
+func (b *Broker) backendNamed(platform string) *Backend {
 	for _, backend := range b.Backends {
 		if backend.Name == platform {
 			return backend

@@ -11,13 +11,13 @@ import (
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
-		if first := b.keptUnder(ctx, u, k); first.Job != 0 {
+		if first := b.storedUnder(ctx, u, k); first.Job != 0 {
 			return b.repeatedJob(ctx, u, first.Job)
 		}
 		return Record{}, err
 	}
 	drafts := []Draft{d}
-	first, err := b.keep(ctx, u, k, nil, drafts)
+	first, err := b.storeSubmission(ctx, u, k, nil, drafts)
 	switch {
 	case err != nil:
 		return Record{}, err
@@ -26,18 +26,18 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	case first.Job != 0:
 		return b.repeatedJob(ctx, u, first.Job)
 	}
-	return b.decided(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
+	return b.awaitDecision(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
 }
 
-// keptUnder returns what was stored when a key was first used. It serves a request that would be refused now, because its document or its
+// storedUnder returns what was stored when a key was first used. It serves a request that would be refused now, because its document or its
 // owner's quota has changed since. Zero: the key is new, was used for another request, or the database does not answer.
-func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
+func (b *Broker) storedUnder(ctx context.Context, u UserID, k Key) KeyTarget {
 	if k == (Key{}) {
-		return Repeated{}
+		return KeyTarget{}
 	}
-	first, err := b.Store.Repeated(ctx, u, k)
+	first, err := b.Store.FindKey(ctx, u, k)
 	if err != nil {
-		return Repeated{}
+		return KeyTarget{}
 	}
 	return first
 }
@@ -45,24 +45,24 @@ func (b *Broker) keptUnder(ctx context.Context, u UserID, k Key) Repeated {
 // repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because a used key submits no other
 // job.
 func (b *Broker) repeatedJob(ctx context.Context, u UserID, id JobID) (Record, error) {
-	r, err := b.Store.Refused(ctx, u, id)
+	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
 	if Is(err, NotFound) || err == nil && r.Hidden && !r.refused() {
 		return Record{}, &Error{Kind: Conflict, Op: "dispatch.Accept", Text: "This key stands for a job that was deleted. Use another."}
 	}
 	if err != nil {
 		return Record{}, err
 	}
-	return b.decided(ctx, u, id, nil)
+	return b.awaitDecision(ctx, u, id, nil)
 }
 
-// keep stores a submission within its owner's quotas, and wakes the account. A key that was used before returns the first result,
+// storeSubmission stores a submission within its owner's quotas, and wakes the account. A key that was used before returns the first result,
 // regardless of the quotas.
-func (b *Broker) keep(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (Repeated, error) {
+func (b *Broker) storeSubmission(ctx context.Context, u UserID, k Key, t *Task, drafts []Draft) (KeyTarget, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
-	if err == nil && first == (Repeated{}) {
+	if err == nil && first == (KeyTarget{}) {
 		b.queues.forget(drafts[0].Account)
 		b.wake(drafts[0].Account)
-		b.showJob(u, drafts[0].ID)
+		b.notifyJob(u, drafts[0].ID)
 		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
 	}
 	if Is(err, Conflict) {
@@ -95,7 +95,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	if err := backend.permitted(r); err != nil {
 		return Draft{}, r, err
 	}
-	document, warning, err := b.inspect(ctx, u, backend, r, d)
+	document, warning, err := b.checkRequest(ctx, u, backend, r, d)
 	if err != nil {
 		return Draft{}, r, err
 	}
@@ -106,13 +106,13 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	}}, r, err
 }
 
-// inspect checks a request against its service's document. It returns that document, and a warning that states what could not be checked.
+// checkRequest checks a request against its service's document. It returns that document, and a warning that states what could not be checked.
 // If the document cannot be fetched within checkWithin, the request is checked when it is submitted.
-func (b *Broker) inspect(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
+func (b *Broker) checkRequest(ctx context.Context, u UserID, backend *Backend, r Request, d *Dimension) (doc *Document, warning string, err error) {
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	switch err := b.fetched(ctx, backend, u, r.Service); {
+	switch err := b.awaitFetched(ctx, backend, u, r.Service); {
 	case Is(err, DocumentInvalid):
 		return nil, "", err
 	case err != nil && backend.checker(r) != nil:
@@ -143,13 +143,13 @@ func (r Request) complete() Request {
 	return r
 }
 
-// decided waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. committed is the
+// awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none yet. committed is the
 // record that was stored just now, nil if it was stored before. It is returned if the store stops answering, or answers from a server that
 // lacks the commit: the job is accepted, and the response to its owner must show that.
-func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
+func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, committed *Record) (Record, error) {
 	lacking := false
 	load := func() (Record, error) {
-		r, err := b.Store.Refused(ctx, u, id)
+		r, err := b.Store.RecordIncludingHidden(ctx, u, id)
 		if lacking = committed != nil && (Is(err, NotFound) || Is(err, Unavailable)); lacking {
 			return *committed, nil
 		}
@@ -160,7 +160,7 @@ func (b *Broker) decided(ctx context.Context, u UserID, id JobID, committed *Rec
 		return r, err
 	}
 	if ctx.Err() != nil || !r.refused() {
-		shown, err := b.presentOne(ctx, r)
+		shown, err := b.completeRecord(ctx, r)
 		if committed != nil && Is(err, Unavailable) {
 			return r, nil
 		}

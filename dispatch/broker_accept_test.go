@@ -15,7 +15,7 @@ type elsewhere struct {
 	says error
 }
 
-func (s elsewhere) Refused(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error) {
+func (s elsewhere) RecordIncludingHidden(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error) {
 	return dispatch.Record{}, s.says
 }
 

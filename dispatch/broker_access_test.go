@@ -39,11 +39,11 @@ func TestGiveUp_UserDoesNotSignIn(t *testing.T) {
 // back after all.
 func TestGiveUp_UserDoesNotSignInToStart(t *testing.T) {
 	p := &script{}
-	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		if s.Ref != (dispatch.Ref{}) {
-			return dispatch.Step{}, failure(dispatch.Busy)
+			return dispatch.SubmitResult{}, failure(dispatch.Busy)
 		}
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}}, nil
 	}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		h.Timing.SignInWithin = 48 * time.Hour
@@ -61,7 +61,7 @@ func TestGiveUp_UserDoesNotSignInToStart(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		h.purse.set(nil)
-		h.SignedIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(15 * time.Minute)
 		if r := h.now(t, id); r.Status != dispatch.Failed || len(r.Orphans) > 0 || p.cancels.Load() != 1 {
 			t.Errorf("with its user back it is %s with %v, canceled %d times", r.Status, r.Orphans, p.cancels.Load())
@@ -73,16 +73,16 @@ func TestGiveUp_UserDoesNotSignInToStart(t *testing.T) {
 func TestAccessChanged_ResumesJobs(t *testing.T) {
 	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {
 		h.purse.set(failure(dispatch.SignInRequired))
-		h.SignedIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann")
 		r := h.accept(t)
 		h.purse.set(nil)
-		h.SignedIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(time.Second)
 		if r := h.now(t, r.ID); r.Phase != dispatch.Waiting {
 			t.Errorf("the request that was denied ended the denial: %s", r.Phase)
 		}
-		h.AccessChanged(t.Context(), "bob")
-		h.AccessChanged(t.Context(), "ann")
+		h.HandleAccessChange(t.Context(), "bob")
+		h.HandleAccessChange(t.Context(), "ann")
 		time.Sleep(time.Second)
 		if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
 			t.Errorf("mended, it is %s %q", r.Status, r.Attention)
@@ -94,18 +94,18 @@ func TestAccessChanged_ResumesJobs(t *testing.T) {
 func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
-		if err := h.Pause(t.Context(), "ann"); err != nil { // nothing is live
+		if err := h.PauseUntilSignIn(t.Context(), "ann"); err != nil { // nothing is live
 			t.Fatal(err)
 		}
 		h.accept(t)
-		if err := h.Pause(t.Context(), "ann"); err != nil {
+		if err := h.PauseUntilSignIn(t.Context(), "ann"); err != nil {
 			t.Fatal(err)
 		}
 		r := h.accept(t)
 		if r.Phase != dispatch.Waiting || r.Attention != dispatch.NeedsSignIn || !strings.Contains(r.Notice, "You withdrew the permission") {
 			t.Fatalf("%s %q %q", r.Phase, r.Attention, r.Notice)
 		}
-		h.SignedIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(time.Second)
 		if r := h.now(t, r.ID); r.Status != dispatch.Submitted {
 			t.Errorf("seen again, it is %s %q", r.Status, r.Attention)

@@ -44,7 +44,7 @@ func (b *Broker) Drain() {
 
 // end ends the long pauses between attempts to save. It returns the channel that is closed when no response is left, nil if none is.
 func (l *backlog) end() (empty chan struct{}) {
-	ends := l.ending()
+	ends := l.endSignal()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.over {
@@ -54,8 +54,8 @@ func (l *backlog) end() (empty chan struct{}) {
 	return l.empty
 }
 
-// ending returns the channel that is closed when the process ends.
-func (l *backlog) ending() chan struct{} {
+// endSignal returns the channel that is closed when the process ends.
+func (l *backlog) endSignal() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ends == nil {
@@ -64,9 +64,9 @@ func (l *backlog) ending() chan struct{} {
 	return l.ends
 }
 
-// rest waits until the next attempt to save: for the pause, or until the process ends and then for a second at most.
-func (l *backlog) rest(pause time.Duration) {
-	ends := l.ending()
+// waitForRetry waits until the next attempt to save: for the pause, or until the process ends and then for a second at most.
+func (l *backlog) waitForRetry(pause time.Duration) {
+	ends := l.endSignal()
 	select {
 	case <-ends:
 		time.Sleep(min(pause, repair))
@@ -100,7 +100,7 @@ func (l *backlog) full() bool {
 
 // keepUnsaved takes over responses from a visit.
 func (b *Broker) keepUnsaved(said []jobOutcomes) {
-	said = slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.submission() })
+	said = slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.hasSubmission() })
 	if len(said) == 0 {
 		return
 	}
@@ -113,8 +113,8 @@ func (b *Broker) keepUnsaved(said []jobOutcomes) {
 	}
 }
 
-// submission reports whether any response is to a submission.
-func (s jobOutcomes) submission() bool {
+// hasSubmission reports whether any response is to a submission.
+func (s jobOutcomes) hasSubmission() bool {
 	return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return o.Asked == AskSubmit })
 }
 
@@ -146,7 +146,7 @@ func (b *Broker) saveBacklog(ctx context.Context, empty chan struct{}) {
 		if err != nil {
 			b.Log.DebugContext(ctx, "saving responses failed", "error", err)
 		}
-		b.backlog.rest(pause)
+		b.backlog.waitForRetry(pause)
 		pause = min(2*pause, longestRepair)
 	}
 }
@@ -200,7 +200,7 @@ func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 // saveLate applies the responses about one job to its current row, and wakes its account. Conflict: the row keeps changing. NotFound: the
 // job is not in the store at present.
 func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
-	defer Caught(ctx, b.Log, "dispatch.saveLate", &err)
+	defer RecoverAsError(ctx, b.Log, "dispatch.saveLate", &err)
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
 	j, err := b.Store.Load(ctx, s.job.ID)
@@ -222,7 +222,7 @@ func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 	if len(saved) == 0 {
 		return &Error{Kind: Conflict, Op: "dispatch.saveLate", Text: "The job was changed meanwhile."}
 	}
-	b.tell(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
+	b.notifySaved(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
 	b.wake(j.Account)
 	return nil
 }

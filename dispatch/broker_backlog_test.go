@@ -63,13 +63,13 @@ func (f *faulty) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, err
 	return f.Store.Load(ctx, id)
 }
 
-func (f *faulty) Await(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+func (f *faulty) MarkAwaited(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.await != nil {
 		return nil, f.await()
 	}
-	return f.Store.Await(ctx, u, s, fresh, gap)
+	return f.Store.MarkAwaited(ctx, u, s, fresh, gap)
 }
 
 func (f *faulty) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
@@ -160,9 +160,9 @@ func TestSave_ACheckCountsOnce(t *testing.T) {
 func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 	for _, absent := range []time.Duration{time.Second, 10 * time.Minute} {
 		var at atomic.Int64
-		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			at.Store(time.Now().Add(absent).UnixNano())
-			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
 		withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
 			stale := func() bool { return time.Now().UnixNano() < at.Load() }
@@ -242,7 +242,7 @@ func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 				f.save = func([]dispatch.Job) (bool, error) { return false, err }
 			})
 		}
-		if _, err := f.Store.Await(t.Context(), "ann", dispatch.Scope{}, 0, 0); err != nil { // the next status is awaited, and cannot be saved
+		if _, err := f.Store.MarkAwaited(t.Context(), "ann", dispatch.Scope{}, 0, 0); err != nil { // the next status is awaited, and cannot be saved
 			t.Fatal(err)
 		}
 		refuse(true)
@@ -259,7 +259,7 @@ func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 			}
 		}
 		refuse(false)
-		if err := h.Freshen(t.Context(), "ann", dispatch.Scope{}, time.Second); dispatch.OfDatabase(err) == nil {
+		if err := h.Freshen(t.Context(), "ann", dispatch.Scope{}, time.Second); dispatch.DatabaseError(err) == nil {
 			t.Errorf("a database that does not answer: %v", err)
 		}
 		f.set(func() { f.await, f.save = nil, nil })
@@ -272,9 +272,9 @@ func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 func TestBacklog_LateSaveWakesInItsCommit(t *testing.T) {
 	for name, late := range map[string]time.Duration{"from the backlog": 5 * time.Minute, "by a frozen visit": 0} {
 		var wakes []dispatch.Account
-		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			time.Sleep(2 * time.Minute) // longer than the lease; nobody renews it meanwhile
-			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
 		synctest.Test(t, func(t *testing.T) {
 			f := &faulty{Store: conformance.NewMemStore(clock{})}

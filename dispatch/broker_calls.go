@@ -106,7 +106,7 @@ func (b *Broker) check(ctx context.Context, u UserID, backend *Backend, r Reques
 
 // call sends a user's request to an account's platform outside its visits.
 func call[T any](ctx context.Context, b *Broker, u UserID, a Account, ask func(context.Context, Platform, Token) (T, error)) (none T, err error) {
-	backend := b.named(a.Platform())
+	backend := b.backendNamed(a.Platform())
 	if backend == nil {
 		return none, &Error{Kind: Misconfigured, Op: "dispatch.call", Text: noPlatformText}
 	}
@@ -131,16 +131,16 @@ func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Accoun
 	for again := false; ; again = true {
 		t, err := b.token(ctx, a)
 		if err != nil {
-			return none, backend.blame(err)
+			return none, backend.tokenError(err)
 		}
 		if err := b.pace(ctx, backend, a); err != nil {
 			return none, err
 		}
 		got, err := ask(ctx, t)
 		if again || !Is(err, SignInRequired) {
-			return got, backend.blame(err)
+			return got, backend.tokenError(err)
 		}
-		b.Tokens.Refused(a, t)
+		b.Tokens.Invalidate(a, t)
 	}
 }
 
@@ -155,8 +155,8 @@ func (b *Broker) token(ctx context.Context, a Account) (Token, error) {
 	return t, err
 }
 
-// blame returns err, or Misconfigured in place of SignInRequired where the token is the broker's and not the user's.
-func (b *Backend) blame(err error) error {
+// tokenError returns err, or Misconfigured in place of SignInRequired where the token is the broker's and not the user's.
+func (b *Backend) tokenError(err error) error {
 	if b.Access == AccessUser || !Is(err, SignInRequired) {
 		return err
 	}
@@ -175,35 +175,35 @@ func (b *Broker) pace(ctx context.Context, backend *Backend, a Account) error {
 	case !s.Given:
 		return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
 	}
-	return nap(ctx, s.Wait)
+	return sleep(ctx, s.Wait)
 }
 
-func nap(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return &Error{Kind: Unavailable, Op: "dispatch.nap", Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
+		return &Error{Kind: Unavailable, Op: "dispatch.sleep", Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
 	}
 }
 
-// slots limits how many calls with the same name are under way at once. The zero value is ready to use.
-type slots struct {
+// callLimits limits how many calls with the same name are under way at once. The zero value is ready to use.
+type callLimits struct {
 	mu     sync.Mutex
-	places map[string]*place
+	places map[string]*callLimit
 }
 
-// place holds the slots of a name while a call uses one or waits for one.
-type place struct {
+// callLimit holds the slots of a name while a call uses one or waits for one.
+type callLimit struct {
 	taken chan struct{}
 	uses  int // calls that have a slot or wait for one; at zero the place is removed
 }
 
 // acquire takes one of the n slots of a name, and returns the function that releases it, which may be called repeatedly. Busy if none
 // became free within enterWithin.
-func (s *slots) acquire(ctx context.Context, name string, n int) (release func(), err error) {
+func (s *callLimits) acquire(ctx context.Context, name string, n int) (release func(), err error) {
 	p := s.use(name, n)
 	ctx, cancel := context.WithTimeout(ctx, enterWithin)
 	defer cancel()
@@ -216,17 +216,17 @@ func (s *slots) acquire(ctx context.Context, name string, n int) (release func()
 	}
 }
 
-func (s *slots) use(name string, n int) *place {
+func (s *callLimits) use(name string, n int) *callLimit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.places[name] == nil {
-		set(&s.places, name, &place{taken: make(chan struct{}, n)})
+		setInMap(&s.places, name, &callLimit{taken: make(chan struct{}, n)})
 	}
 	s.places[name].uses++
 	return s.places[name]
 }
 
-func (s *slots) drop(name string) {
+func (s *callLimits) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.places[name].uses--; s.places[name].uses == 0 {

@@ -44,9 +44,9 @@ func TestIdle_CoversWaitsForPlatforms(t *testing.T) {
 	slowly := func() { time.Sleep(2 * time.Second) }
 	var finished atomic.Bool
 	p := &checking{script{
-		submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			slowly()
-			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		},
 		status: func(dispatch.Token) (dispatch.Report, error) {
 			slowly()

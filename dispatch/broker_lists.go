@@ -83,24 +83,24 @@ func parts[T any](p Page, read func(Page) ([]T, error), at func(T) Place) iter.S
 
 // listRead is a list that is being read from the store for a client.
 type listRead struct {
-	broker *Broker
-	read   func(Page) ([]Record, error)
-	at     func(Record) Place
-	places queuePlaces
-	heard  map[Account]bool // results of hears
-	whole  bool             // the first part is the whole list
+	broker     *Broker
+	read       func(Page) ([]Record, error)
+	at         func(Record) Place
+	places     queuePlaces
+	readLately map[Account]bool // results of statusReadLately
+	whole      bool             // the first part is the whole list
 }
 
 // records returns the records of all parts one by one, each completed by present.
 func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error] {
-	l.places, l.heard = queuePlaces{}, map[Account]bool{}
+	l.places, l.readLately = queuePlaces{}, map[Account]bool{}
 	return func(yield func(Record, error) bool) {
 		first := true
 		for part, err := range parts(p, l.read, l.at) {
 			l.whole = first && len(part) < partSize
 			first = false
 			if err == nil {
-				part, err = l.present(ctx, part)
+				part, err = l.complete(ctx, part)
 			}
 			if err != nil {
 				yield(Record{}, err)
@@ -115,9 +115,9 @@ func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error]
 	}
 }
 
-// present adds to the records of a part what is derived when they are read: Unreachable, and the place in the queue. If the platform lately
+// complete adds to the records of a part what is derived when they are read: Unreachable, and the place in the queue. If the platform lately
 // reported the status of a job in another part, it is slow and not unreachable.
-func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err error) {
+func (l *listRead) complete(ctx context.Context, part []Record) (_ []Record, err error) {
 	was := make([]Attention, len(part))
 	for i, r := range part {
 		was[i] = r.Attention
@@ -126,25 +126,25 @@ func (l *listRead) present(ctx context.Context, part []Record) (_ []Record, err 
 		if l.whole || r.Attention == was[i] {
 			continue
 		}
-		heard, known := l.heard[r.Account]
+		heard, known := l.readLately[r.Account]
 		if !known {
-			if heard, err = l.hears(r.Account); err != nil {
+			if heard, err = l.statusReadLately(r.Account); err != nil {
 				return nil, err
 			}
-			l.heard[r.Account] = heard
+			l.readLately[r.Account] = heard
 		}
 		if heard {
 			part[i].Attention = was[i]
 		}
 	}
-	return l.broker.queued(ctx, part, l.places)
+	return l.broker.setQueuePlaces(ctx, part, l.places)
 }
 
-// hears reports whether the platform of an account lately reported the status of any job of the list.
-func (l *listRead) hears(a Account) (bool, error) {
+// statusReadLately reports whether the platform of an account lately reported the status of any job of the list.
+func (l *listRead) statusReadLately(a Account) (bool, error) {
 	live := Page{Most: -1, Accounts: []Account{a}, Statuses: []Status{Accepted, Submitted, Queued, Running, Unknown}}
 	for part, err := range parts(live, l.read, l.at) {
-		if err != nil || slices.ContainsFunc(part, func(r Record) bool { return r.heard() }) {
+		if err != nil || slices.ContainsFunc(part, func(r Record) bool { return r.statusReadLately() }) {
 			return err == nil, err
 		}
 	}

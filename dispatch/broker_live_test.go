@@ -25,7 +25,7 @@ type register struct {
 	dead  atomic.Bool
 }
 
-func (r *register) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (r *register) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refs = append(r.refs, dispatch.Ref{ID: s.Tag})
@@ -79,7 +79,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		h.Backends = append(h.Backends, backend("b", dispatch.AccessShared, silent))
 		h.UserJobs = 10
-		is := func(u dispatch.UserID, want ...dispatch.State) (all []dispatch.Prospect) {
+		is := func(u dispatch.UserID, want ...dispatch.State) (all []dispatch.PlatformInfo) {
 			t.Helper()
 			all, overall, within, err := h.Platforms(t.Context(), u)
 			if err != nil || len(all) != 2 || within.Live != 10 || overall.Live != all[0].Live+all[1].Live {
@@ -87,7 +87,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 			}
 			for i, state := range want {
 				if all[i].State != state {
-					t.Errorf("%s is %q for %s, not %q: %+v", all[i].Name, all[i].State, u, state, all[i].Standing)
+					t.Errorf("%s is %q for %s, not %q: %+v", all[i].Name, all[i].State, u, state, all[i].AccountInfo)
 				}
 			}
 			return all
@@ -97,7 +97,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		told := time.Now()
 		all := is("ann", dispatch.StateOK, dispatch.StateUnknown)
 		if got := all[0]; got.Held != 2 || got.Active != 2 || time.Since(got.Answered) > noteEvery {
-			t.Errorf("%+v", got.Standing)
+			t.Errorf("%+v", got.AccountInfo)
 		}
 		p.dead.Store(true)
 		time.Sleep(2 * time.Minute)
@@ -106,7 +106,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 			all = is("ann", dispatch.StateUnreachable, dispatch.StateUnknown)
 		}
 		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(told.Add(time.Minute)) || p.statuses.Load()+p.lists.Load() != asked {
-			t.Errorf("%+v", got.Standing)
+			t.Errorf("%+v", got.AccountInfo)
 		}
 		p.dead.Store(false)
 		time.Sleep(2 * time.Minute)
@@ -115,19 +115,19 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		h.purse.set(failure(dispatch.SignInRequired))
 		time.Sleep(2 * time.Minute)
 		if all := is("ann", dispatch.StateSignInRequired); all[0].Notice != "because" {
-			t.Errorf("%+v", all[0].Standing)
+			t.Errorf("%+v", all[0].AccountInfo)
 		}
 		is("bob", dispatch.StateOK)
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
 		is("bob", dispatch.StateForbidden)
 
 		h.purse.set(nil)
-		silent.submit = func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
-			return dispatch.Step{}, failure(dispatch.Busy)
+		silent.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+			return dispatch.SubmitResult{}, failure(dispatch.Busy)
 		}
 		h.fill(t, "b", 1)
 		if all := is("bob", dispatch.StateForbidden, dispatch.StateBusy); all[1].Queue != 1 || all[1].Waiting != 0 {
-			t.Errorf("%+v", all[1].Standing)
+			t.Errorf("%+v", all[1].AccountInfo)
 		}
 	})
 }
@@ -292,11 +292,11 @@ func TestWatch_SignalsChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard("deleted", true)
-		h.Heard(nil, nil)
+		h.HandleBroadcast(nil, nil)
 		heard("something may have been missed", true)
-		h.Heard([]dispatch.JobID{r.ID}, []dispatch.UserID{"ann"})
+		h.HandleBroadcast([]dispatch.JobID{r.ID}, []dispatch.UserID{"ann"})
 		heard("another process said so", true)
-		h.Heard([]dispatch.JobID{r.ID}, []dispatch.UserID{"eve"})
+		h.HandleBroadcast([]dispatch.JobID{r.ID}, []dispatch.UserID{"eve"})
 		heard("of another", false)
 		if len(others) != 1 { // of what may have been missed
 			t.Error(fmt.Sprint("bob heard ", len(others)))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Standing is the state of an account for a user. Account "" stands for all accounts together; only Live, Lately and Bytes are set for it.
-type Standing struct {
+// AccountInfo is the state of an account for a user. Account "" stands for all accounts together; only Live, Lately and Bytes are set for it.
+type AccountInfo struct {
 	Account Account
 	Hold    time.Time // nothing is submitted until then; zero: the account is not held
 	Why     Attention // reason of the hold
@@ -42,7 +42,7 @@ const (
 var holds = map[Attention]State{NeedsSignIn: StateSignInRequired, NeedsOperator: StateMisconfigured, NotTaken: StateBusy, Full: StateBusy, Unreachable: StateUnreachable}
 
 // State returns the state of the account's platform.
-func (s Standing) State() State {
+func (s AccountInfo) State() State {
 	held, known := holds[s.Why]
 	switch {
 	case !s.Hold.IsZero() && known:
@@ -55,10 +55,10 @@ func (s Standing) State() State {
 	return StateOK
 }
 
-// Prospect is a platform and its state for a user.
-type Prospect struct {
+// PlatformInfo is a platform and its state for a user.
+type PlatformInfo struct {
 	*Backend
-	Standing
+	AccountInfo
 	State State
 
 	Settles time.Duration // how long until a start in doubt settles; 0: the platform has no separate start
@@ -66,19 +66,19 @@ type Prospect struct {
 
 // Platforms returns all platforms with their state for a user, the user's jobs at all of them together, and the quota for those. It sends
 // no request to a platform.
-func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overall Standing, within Quota, err error) {
+func (b *Broker) Platforms(ctx context.Context, u UserID) (all []PlatformInfo, overall AccountInfo, within Quota, err error) {
 	accounts := []Account{""}
 	stalled := map[Account]time.Duration{}
 	for _, backend := range b.Backends {
 		accounts = append(accounts, backend.Account(u))
 		stalled[backend.Account(u)] = b.freesAfter(backend)
 	}
-	standings, err := b.Store.Standings(ctx, u, accounts, stalled)
+	standings, err := b.Store.AccountInfo(ctx, u, accounts, stalled)
 	if err != nil {
 		return nil, overall, within, err
 	}
 	for i, backend := range b.Backends {
-		p := Prospect{Backend: backend, Standing: standings[i+1], State: standings[i+1].State()}
+		p := PlatformInfo{Backend: backend, AccountInfo: standings[i+1], State: standings[i+1].State()}
 		if backend.Platform.TwoStep() {
 			p.Settles = backend.settlesAfter(b.Timing.complete(), p.Starts)
 		}
@@ -87,7 +87,7 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []Prospect, overa
 		}
 		all = append(all, p)
 	}
-	return all, standings[0], b.overall(), nil
+	return all, standings[0], b.overallQuota(), nil
 }
 
 const (
@@ -95,19 +95,19 @@ const (
 	noteSoon  = time.Second      // minimum time until a note of another state
 )
 
-// noted holds what this process last stored about platforms, so that it does not store every response.
-type noted struct {
+// platformNotes holds what this process last stored about platforms, so that it does not store every response.
+type platformNotes struct {
 	mu   sync.Mutex
-	last map[string]note
+	last map[string]platformNote
 }
 
-type note struct {
+type platformNote struct {
 	at     time.Time
 	silent bool
 }
 
-// news reports whether the state of a platform must be stored now, and if so records it as stored.
-func (n *noted) news(platform string, silent bool) bool {
+// mustStore reports whether the state of a platform must be stored now, and if so records it as stored.
+func (n *platformNotes) mustStore(platform string, silent bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	was, known := n.last[platform]
@@ -116,22 +116,22 @@ func (n *noted) news(platform string, silent bool) bool {
 		return false
 	}
 	if n.last == nil {
-		n.last = map[string]note{}
+		n.last = map[string]platformNote{}
 	}
-	n.last[platform] = note{time.Now(), silent}
+	n.last[platform] = platformNote{time.Now(), silent}
 	return true
 }
 
-// noteAnswered stores, no more often than noted allows, that a platform responded, or why it did not. A refusal counts as a response.
-func (v *visit) noteAnswered(ctx context.Context, o Outcome) error {
+// noteResponse stores, no more often than noted allows, that a platform responded, or why it did not. A refusal counts as a response.
+func (v *visit) noteResponse(ctx context.Context, o Outcome) error {
 	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
 	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)
-	if o.Unsent || !silent && !answered || !v.broker.noted.news(v.backend.Name, silent) {
+	if o.Unsent || !silent && !answered || !v.broker.noted.mustStore(v.backend.Name, silent) {
 		return nil
 	}
 	failure := ""
 	if silent {
 		failure = TextFor(o.Err)
 	}
-	return v.broker.Store.Answered(ctx, v.backend.Name, failure)
+	return v.broker.Store.NoteResponse(ctx, v.backend.Name, failure)
 }

@@ -15,8 +15,8 @@ type Quota struct {
 	Bytes   int64   // of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without Account
 }
 
-// Holding is a user's present use of what a [Quota] limits.
-type Holding struct {
+// QuotaUse is a user's present use of what a [Quota] limits.
+type QuotaUse struct {
 	Live, Lately int
 	Bytes        int64
 }
@@ -30,7 +30,7 @@ const (
 )
 
 // Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise LimitReached.
-func (q Quota) Admit(has Holding, n int, bytes int64) error {
+func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {
 		where = " at " + q.Account.Platform()
@@ -51,15 +51,15 @@ func (q Quota) Admit(has Holding, n int, bytes int64) error {
 
 // quotas returns the quotas that apply to a user's jobs at an account.
 func (b *Broker) quotas(a Account) []Quota {
-	all := []Quota{b.overall()}
-	if backend := b.named(a.Platform()); backend != nil && backend.Quota != (Quota{}) {
+	all := []Quota{b.overallQuota()}
+	if backend := b.backendNamed(a.Platform()); backend != nil && backend.Quota != (Quota{}) {
 		all = append(all, Quota{Account: a, Live: backend.Quota.Live, Daily: backend.Quota.Daily})
 	}
 	return all
 }
 
-// overall returns the quota of a user for all accounts together.
-func (b *Broker) overall() Quota {
+// overallQuota returns the quota of a user for all accounts together.
+func (b *Broker) overallQuota() Quota {
 	return Quota{Live: b.UserJobs, Daily: b.UserDaily, Bytes: b.UserBytes}
 }
 

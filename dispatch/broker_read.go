@@ -14,11 +14,11 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 		return r, err
 	}
 	if r.Phase != Started || fresh == AsKnown {
-		return b.presentOne(ctx, r)
+		return b.completeRecord(ctx, r)
 	}
-	switch err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.gap(r.Account.Platform())); {
+	switch err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.minReadInterval(r.Account.Platform())); {
 	case refusedWrite(err):
-		return b.presentOne(ctx, r)
+		return b.completeRecord(ctx, r)
 	case err != nil:
 		return r, err
 	}
@@ -26,7 +26,7 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	if err != nil {
 		return r, err
 	}
-	return b.presentOne(ctx, r)
+	return b.completeRecord(ctx, r)
 }
 
 // AsKnown is a freshness that every stored status has, so no request is sent to a platform.
@@ -40,13 +40,13 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 	}
 	changed, stop := b.changed.watch(u)
 	defer stop()
-	err := b.refresh(ctx, u, s, fresh, b.gaps())
+	err := b.refresh(ctx, u, s, fresh, b.largestReadInterval())
 	if refusedWrite(err) {
 		return nil
 	}
 	for end := time.Now().Add(readWithin); err == nil; {
 		var awaited bool
-		if awaited, err = b.Store.Awaited(ctx, u, s); !awaited || !again(ctx, changed, end) {
+		if awaited, err = b.Store.AnyAwaited(ctx, u, s); !awaited || !awaitChange(ctx, changed, end) {
 			break
 		}
 	}
@@ -55,7 +55,7 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 
 // refresh wakes the accounts with statuses older than fresh.
 func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) error {
-	accounts, err := b.Store.Await(ctx, u, s, fresh, gap)
+	accounts, err := b.Store.MarkAwaited(ctx, u, s, fresh, gap)
 	if refusedWrite(err) {
 		b.refusedAt.Store(time.Now().UnixNano())
 	}
@@ -67,7 +67,7 @@ func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time
 
 // refusedWrite reports whether the database answered and refused to write.
 func refusedWrite(err error) bool {
-	e := OfDatabase(err)
+	e := DatabaseError(err)
 	return e != nil && e.Answered
 }
 
@@ -87,41 +87,41 @@ func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
 func (b *Broker) markUnreachable(records []Record) []Record {
 	answers, unwritable := map[Account]bool{}, b.unwritable()
 	for _, r := range records {
-		answers[r.Account] = answers[r.Account] || r.heard()
+		answers[r.Account] = answers[r.Account] || r.statusReadLately()
 	}
 	for i, r := range records {
-		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late() && !unwritable) && !answers[r.Account] && r.Attention == None {
+		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue() && !unwritable) && !answers[r.Account] && r.Attention == None {
 			records[i].Attention = Unreachable
 		}
 	}
 	return records
 }
 
-// heard reports whether the platform reported the status of a started job lately.
-func (r Record) heard() bool { return r.Phase == Started && r.Read.Sub(r.Checked) < lately }
+// statusReadLately reports whether the platform reported the status of a started job lately.
+func (r Record) statusReadLately() bool { return r.Phase == Started && r.Read.Sub(r.Checked) < lately }
 
-// late reports whether a client awaits a status that has been due for readWithin.
-func (r Record) late() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
+// statusOverdue reports whether a client awaits a status that has been due for readWithin.
+func (r Record) statusOverdue() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
 
-// presentOne adds to a record what is derived when it is read: Unreachable, and its place in the queue.
-func (b *Broker) presentOne(ctx context.Context, r Record) (Record, error) {
-	records, err := b.queued(ctx, b.markUnreachable([]Record{r}), queuePlaces{})
+// completeRecord adds to a record what is derived when it is read: Unreachable, and its place in the queue.
+func (b *Broker) completeRecord(ctx context.Context, r Record) (Record, error) {
+	records, err := b.setQueuePlaces(ctx, b.markUnreachable([]Record{r}), queuePlaces{})
 	return records[0], err
 }
 
-// gap returns the least time between two reads of the same status.
-func (b *Broker) gap(platform string) time.Duration {
-	if backend := b.named(platform); backend != nil && backend.Limits.MinPoll > 0 {
+// minReadInterval returns the least time between two reads of the same status.
+func (b *Broker) minReadInterval(platform string) time.Duration {
+	if backend := b.backendNamed(platform); backend != nil && backend.Limits.MinPoll > 0 {
 		return backend.Limits.MinPoll
 	}
 	return minPoll
 }
 
-// gaps returns the largest gap of all platforms.
-func (b *Broker) gaps() time.Duration {
+// largestReadInterval returns the largest gap of all platforms.
+func (b *Broker) largestReadInterval() time.Duration {
 	var most time.Duration
 	for _, backend := range b.Backends {
-		most = max(most, b.gap(backend.Name))
+		most = max(most, b.minReadInterval(backend.Name))
 	}
 	return most
 }
@@ -132,14 +132,14 @@ func (b *Broker) await(ctx context.Context, id JobID, d time.Duration, load func
 	defer stop()
 	for end := time.Now().Add(d); ; {
 		r, err := load()
-		if err != nil || done(r.Job) || !again(ctx, saved, end) {
+		if err != nil || done(r.Job) || !awaitChange(ctx, saved, end) {
 			return r, err
 		}
 	}
 }
 
-// again waits for a change, one second at most. It reports whether to read again: false once end has passed or ctx is done.
-func again(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
+// awaitChange waits for a change, one second at most. It reports whether to read again: false once end has passed or ctx is done.
+func awaitChange(ctx context.Context, changed <-chan struct{}, end time.Time) bool {
 	left := time.Until(end)
 	if left <= 0 || ctx.Err() != nil {
 		return false

@@ -15,7 +15,7 @@ import (
 func (b *Broker) Results(ctx context.Context, u UserID, id JobID) (json.RawMessage, error) {
 	r, err := b.Store.Record(ctx, u, id)
 	if err == nil && !r.Status.Final() {
-		r, err = b.Read(ctx, u, id, min(resultsFresh, b.gap(r.Account.Platform())))
+		r, err = b.Read(ctx, u, id, min(resultsFresh, b.minReadInterval(r.Account.Platform())))
 	}
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 			return p.Results(ctx, t, j.Ref)
 		})
 		results = b.untagged(results)
-		if !Is(err, Conflict) || time.Now().Add(resultsEvery).After(end) || nap(ctx, resultsEvery) != nil {
+		if !Is(err, Conflict) || time.Now().Add(resultsEvery).After(end) || sleep(ctx, resultsEvery) != nil {
 			break
 		}
 	}
@@ -74,62 +74,64 @@ func (r Record) resultsLate(err error) error {
 		Err: err, RetryAfter: comeBackSoon}
 }
 
-// Part is the result of one finished job of a task.
-type Part struct {
+// JobResult is the result of one finished job of a task.
+type JobResult struct {
 	Record
 	Collection json.RawMessage // STAC; nil: it is not known, or there is none
 	Err        error           // why there is no Collection and never will be
 }
 
-// Mark is a position in the order in which the jobs of a task finished, after that job. The zero Mark is the beginning.
-type Mark struct {
+// ResultPosition is a position in the order in which the jobs of a task finished, after that job. The zero value is the beginning.
+type ResultPosition struct {
 	At  time.Time
 	Job JobID
 }
 
-// Mark returns the position after a finished job.
-func (r Record) Mark() Mark { return Mark{r.Moved, r.ID} }
+// ResultPosition returns the position after a finished job.
+func (r Record) ResultPosition() ResultPosition { return ResultPosition{r.Moved, r.ID} }
 
-func (m Mark) compare(n Mark) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job)) }
-
-// Gathered is a task and the results of its finished jobs, in the order in which they finished.
-type Gathered struct {
-	Task  TaskRecord
-	Total int // number of finished jobs
-	Parts []Part
-	More  bool // there are finished jobs after the last of the parts
+func (m ResultPosition) compare(n ResultPosition) int {
+	return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job))
 }
 
-// TaskResults returns the results of a task's finished jobs after a mark, n at most. Jobs are in the order in which they finished, so a
-// client that follows the marks sees each once, even while the task runs. The results of each job are requested from the platform at most
+// TaskResults is a task and the results of its finished jobs, in the order in which they finished.
+type TaskResults struct {
+	Task  TaskRecord
+	Total int // number of finished jobs
+	Jobs  []JobResult
+	More  bool // there are finished jobs after the last of Jobs
+}
+
+// TaskResults returns the results of a task's finished jobs after a position, n at most. Jobs are in the order in which they finished, so a
+// client that follows the positions sees each once, even while the task runs. The results of each job are requested from the platform at most
 // once, and not while the links that it returned before are valid. If results may become available later, TaskResults returns an error; if
-// they never will, the part has the error.
-func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after Mark, n int) (Gathered, error) {
+// they never will, JobResult.Err is set.
+func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (TaskResults, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
 		return f, err
 	}
-	at := slices.IndexFunc(f.Parts, func(p Part) bool { return p.Mark().compare(after) > 0 })
+	at := slices.IndexFunc(f.Jobs, func(p JobResult) bool { return p.ResultPosition().compare(after) > 0 })
 	if at < 0 {
-		at = len(f.Parts)
+		at = len(f.Jobs)
 	}
-	f.Parts = f.Parts[at:]
-	f.More = len(f.Parts) > n
-	f.Parts = f.Parts[:min(n, len(f.Parts))]
-	return f, b.readParts(ctx, u, f.Parts)
+	f.Jobs = f.Jobs[at:]
+	f.More = len(f.Jobs) > n
+	f.Jobs = f.Jobs[:min(n, len(f.Jobs))]
+	return f, b.readResults(ctx, u, f.Jobs)
 }
 
 // TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not finished.
-func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (Gathered, error) {
+func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (TaskResults, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
 		return f, err
 	}
-	f.Parts = slices.DeleteFunc(f.Parts, func(p Part) bool { return p.ID != job })
-	if len(f.Parts) == 0 {
+	f.Jobs = slices.DeleteFunc(f.Jobs, func(p JobResult) bool { return p.ID != job })
+	if len(f.Jobs) == 0 {
 		return f, &Error{Kind: NotFound, Op: "dispatch.TaskResult"}
 	}
-	return f, b.readParts(ctx, u, f.Parts)
+	return f, b.readResults(ctx, u, f.Jobs)
 }
 
 const (
@@ -139,47 +141,47 @@ const (
 
 // TaskOutline returns all finished jobs of a task with the results that are known. It reads up to 100 others, and leaves out those that are
 // not available within 10 s.
-func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (Gathered, error) {
+func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskResults, error) {
 	f, err := b.finished(ctx, u, id)
 	if err != nil {
 		return f, err
 	}
 	// unknown holds at most 100 parts whose results are not cached.
-	var unknown []Part
-	for i, p := range f.Parts {
-		f.Parts[i].Collection = b.results.last(p.resultKey())
-		if f.Parts[i].Collection == nil && len(unknown) < outlined {
+	var unknown []JobResult
+	for i, p := range f.Jobs {
+		f.Jobs[i].Collection = b.results.last(p.resultKey())
+		if f.Jobs[i].Collection == nil && len(unknown) < outlined {
 			unknown = append(unknown, p)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, outlineWithin)
 	defer cancel()
-	_ = b.readParts(ctx, u, unknown) // results that are not available now are left out
-	for i, p := range f.Parts {
-		f.Parts[i].Collection = b.results.last(p.resultKey())
+	_ = b.readResults(ctx, u, unknown) // results that are not available now are left out
+	for i, p := range f.Jobs {
+		f.Jobs[i].Collection = b.results.last(p.resultKey())
 	}
 	return f, nil
 }
 
 // finished returns a task and its finished jobs, with their values and without the request that they share. The jobs are read in one query.
-func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f Gathered, err error) {
+func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f TaskResults, err error) {
 	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
 	}
 	jobs, err := b.Store.TaskJobs(ctx, u, id, Page{Statuses: []Status{Finished}, Most: math.MaxInt32})
 	for _, j := range jobs {
-		f.Parts = append(f.Parts, Part{Record: j})
+		f.Jobs = append(f.Jobs, JobResult{Record: j})
 	}
-	slices.SortFunc(f.Parts, func(p, q Part) int { return p.Mark().compare(q.Mark()) })
-	f.Total = len(f.Parts)
+	slices.SortFunc(f.Jobs, func(p, q JobResult) int { return p.ResultPosition().compare(q.ResultPosition()) })
+	f.Total = len(f.Jobs)
 	return f, err
 }
 
 const partsAtOnce = 4
 
-// readParts reads the results that are not cached, a few at once. After an error that may pass it starts no more reads; those under way run
+// readResults reads the results that are not cached, a few at once. After an error that may pass it starts no more reads; those under way run
 // to their end, so that their results are cached.
-func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
+func (b *Broker) readResults(ctx context.Context, u UserID, parts []JobResult) error {
 	var all sync.WaitGroup
 	places, failed := make(chan struct{}, partsAtOnce), make(chan error, len(parts))
 	for i := range parts {
@@ -191,7 +193,7 @@ func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 			break
 		}
 		all.Go(func() {
-			if err := b.readPart(ctx, u, &parts[i]); err != nil {
+			if err := b.readResult(ctx, u, &parts[i]); err != nil {
 				failed <- err
 			}
 			<-places
@@ -204,9 +206,9 @@ func (b *Broker) readParts(ctx context.Context, u UserID, parts []Part) error {
 	return nil
 }
 
-// readPart reads the results of one job. A permanent error is stored in Part.Err.
-func (b *Broker) readPart(ctx context.Context, u UserID, p *Part) (err error) {
-	defer Caught(ctx, b.Log, "dispatch.readPart", &err)
+// readResult reads the results of one job. A permanent error is stored in JobResult.Err.
+func (b *Broker) readResult(ctx context.Context, u UserID, p *JobResult) (err error) {
+	defer RecoverAsError(ctx, b.Log, "dispatch.readResult", &err)
 	p.Collection, err = b.collection(ctx, u, p.Record)
 	switch {
 	case err == nil:

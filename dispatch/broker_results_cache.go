@@ -71,7 +71,7 @@ func (k *keptCollections) keep(key resultKey, raw json.RawMessage) {
 	if old := k.at[key]; old != nil {
 		k.drop(old)
 	}
-	set(&k.at, key, k.used.PushFront(c))
+	setInMap(&k.at, key, k.used.PushFront(c))
 	for k.bytes += len(raw); k.bytes > keptResults; {
 		k.drop(k.used.Back())
 	}

@@ -33,7 +33,7 @@ func newPress() *press {
 func (*press) TwoStep() bool                         { return false }
 func (*press) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *press) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *press) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var parameters struct{ Tile int }
@@ -43,7 +43,7 @@ func (p *press) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submissio
 		p.began = time.Now()
 	}
 	p.jobs[id] = p.began.Add(time.Duration(parameters.Tile) * time.Hour)
-	return dispatch.Step{Ref: dispatch.Ref{ID: id}, Started: true}, nil
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: id}, Started: true}, nil
 }
 
 func (p *press) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
@@ -94,15 +94,15 @@ func (h *house) acceptTask(t *testing.T, values ...string) dispatch.TaskID {
 }
 
 // ids are those that the platform gave to the jobs of a page.
-func ids(g dispatch.Gathered) string {
+func ids(g dispatch.TaskResults) string {
 	var all []string
-	for _, p := range g.Parts {
+	for _, p := range g.Jobs {
 		all = append(all, p.Ref.ID)
 	}
 	return strings.Join(all, " ")
 }
 
-func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.Mark, n int) dispatch.Gathered {
+func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.ResultPosition, n int) dispatch.TaskResults {
 	t.Helper()
 	g, err := h.TaskResults(t.Context(), "ann", id, after, n)
 	if err != nil {
@@ -116,33 +116,33 @@ func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 	p := newPress()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.acceptTask(t, "5", "2", "4", "1", "3")
-		if g := h.page(t, id, dispatch.Mark{}, 2); len(g.Parts) > 0 || g.Total != 0 || g.More || p.read() > 0 {
+		if g := h.page(t, id, dispatch.ResultPosition{}, 2); len(g.Jobs) > 0 || g.Total != 0 || g.More || p.read() > 0 {
 			t.Errorf("too early: %+v", g)
 		}
 		time.Sleep(3*time.Hour + 10*time.Minute)
-		first := h.page(t, id, dispatch.Mark{}, 2)
+		first := h.page(t, id, dispatch.ResultPosition{}, 2)
 		if ids(first) != "p1 p2" || first.Total != 3 || !first.More || p.read() != 2 {
 			t.Errorf("first page: %s of %d, more: %v", ids(first), first.Total, first.More)
 		}
-		for _, part := range first.Parts {
+		for _, part := range first.Jobs {
 			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil || string(part.Value) != part.Ref.ID[1:] {
 				t.Errorf("%s: %s, %v", part.Ref.ID, part.Collection, part.Err)
 			}
 		}
-		second := h.page(t, id, first.Parts[1].Mark(), 2)
+		second := h.page(t, id, first.Jobs[1].ResultPosition(), 2)
 		if ids(second) != "p3" || second.More || p.read() != 1 {
 			t.Errorf("second page: %s", ids(second))
 		}
 		time.Sleep(2 * time.Hour)
-		third := h.page(t, id, second.Parts[0].Mark(), 2)
+		third := h.page(t, id, second.Jobs[0].ResultPosition(), 2)
 		if ids(third) != "p4 p5" || third.More || third.Total != 5 || third.Task.Counts.Status() != dispatch.Finished {
 			t.Errorf("third page: %s", ids(third))
 		}
-		_, err := h.TaskResults(t.Context(), "bob", id, dispatch.Mark{}, 2)
+		_, err := h.TaskResults(t.Context(), "bob", id, dispatch.ResultPosition{}, 2)
 		wantKind(t, err, dispatch.NotFound)
 		_, err = h.TaskOutline(t.Context(), "bob", id)
 		wantKind(t, err, dispatch.NotFound)
-		_, err = h.TaskResult(t.Context(), "bob", id, third.Parts[0].ID)
+		_, err = h.TaskResult(t.Context(), "bob", id, third.Jobs[0].ID)
 		wantKind(t, err, dispatch.NotFound)
 	})
 }
@@ -154,26 +154,26 @@ func TestTaskResults_ValidLinksAreCached(t *testing.T) {
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.acceptTask(t, "1", "2")
 		time.Sleep(3 * time.Hour)
-		page := h.page(t, id, dispatch.Mark{}, 10)
+		page := h.page(t, id, dispatch.ResultPosition{}, 10)
 		if ids(page) != "p1 p2" || p.read() != 2 {
 			t.Fatalf("page %s", ids(page))
 		}
 		time.Sleep(8 * time.Minute)
-		again := h.page(t, id, dispatch.Mark{}, 10)
-		if n := p.read(); n != 0 || string(again.Parts[0].Collection) != string(page.Parts[0].Collection) {
+		again := h.page(t, id, dispatch.ResultPosition{}, 10)
+		if n := p.read(); n != 0 || string(again.Jobs[0].Collection) != string(page.Jobs[0].Collection) {
 			t.Errorf("%d reads while the links hold", n)
 		}
-		one, err := h.TaskResult(t.Context(), "ann", id, page.Parts[1].ID)
+		one, err := h.TaskResult(t.Context(), "ann", id, page.Jobs[1].ID)
 		if err != nil || ids(one) != "p2" || p.read() != 0 {
 			t.Errorf("%s, %v", ids(one), err)
 		}
 		time.Sleep(2 * time.Minute)
-		fresh := h.page(t, id, dispatch.Mark{}, 10)
-		if n := p.read(); n != 2 || string(fresh.Parts[0].Collection) == string(page.Parts[0].Collection) {
+		fresh := h.page(t, id, dispatch.ResultPosition{}, 10)
+		if n := p.read(); n != 2 || string(fresh.Jobs[0].Collection) == string(page.Jobs[0].Collection) {
 			t.Errorf("%d reads of links that have ended", n)
 		}
 		for range 2 {
-			if _, err := h.Results(t.Context(), "ann", page.Parts[0].ID); err != nil || p.read() != 1 {
+			if _, err := h.Results(t.Context(), "ann", page.Jobs[0].ID); err != nil || p.read() != 1 {
 				t.Errorf("one job's results were not read anew: %v", err)
 			}
 		}
@@ -192,20 +192,20 @@ func TestTaskResults_UnavailableResults(t *testing.T) {
 		p.mu.Lock()
 		p.fail["p2"], p.fail["p3"] = failure(dispatch.BadUpstream), failure(dispatch.Unavailable)
 		p.mu.Unlock()
-		_, err := h.TaskResults(t.Context(), "ann", id, dispatch.Mark{}, 10)
+		_, err := h.TaskResults(t.Context(), "ann", id, dispatch.ResultPosition{}, 10)
 		wantKind(t, err, dispatch.Unavailable)
-		if outline, err := h.TaskOutline(t.Context(), "ann", id); err != nil || len(outline.Parts) != 3 || outline.Parts[0].Collection == nil || outline.Parts[2].Collection != nil {
-			t.Errorf("outline of %d parts, %v", len(outline.Parts), err)
+		if outline, err := h.TaskOutline(t.Context(), "ann", id); err != nil || len(outline.Jobs) != 3 || outline.Jobs[0].Collection == nil || outline.Jobs[2].Collection != nil {
+			t.Errorf("outline of %d parts, %v", len(outline.Jobs), err)
 		}
 		p.mu.Lock()
 		p.fail["p3"] = nil
 		p.mu.Unlock()
 		p.read()
-		g := h.page(t, id, dispatch.Mark{}, 10)
+		g := h.page(t, id, dispatch.ResultPosition{}, 10)
 		if n := p.read(); n != 2 {
 			t.Errorf("%d reads, though one was kept", n)
 		}
-		if ids(g) != "p1 p2 p3" || g.Parts[1].Err == nil || g.Parts[1].Collection != nil || g.Parts[2].Collection == nil {
+		if ids(g) != "p1 p2 p3" || g.Jobs[1].Err == nil || g.Jobs[1].Collection != nil || g.Jobs[2].Collection == nil {
 			t.Errorf("%+v", g)
 		}
 	})
@@ -226,10 +226,10 @@ func TestTaskOutline_ReadsAHundred(t *testing.T) {
 		time.Sleep(4 * time.Hour)
 		known := func() (n int) {
 			g, err := h.TaskOutline(t.Context(), "ann", id)
-			if err != nil || len(g.Parts) != 130 {
-				t.Fatalf("%d parts, %v", len(g.Parts), err)
+			if err != nil || len(g.Jobs) != 130 {
+				t.Fatalf("%d parts, %v", len(g.Jobs), err)
 			}
-			for _, part := range g.Parts {
+			for _, part := range g.Jobs {
 				if part.Collection != nil {
 					n++
 				}
@@ -282,16 +282,16 @@ func TestResults_AvailableWithTheEnd(t *testing.T) {
 			if _, _, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Second); err != nil {
 				t.Fatal(err)
 			}
-			g, err := h.TaskResults(t.Context(), "ann", task, dispatch.Mark{}, 10)
-			if late < time.Minute && (err != nil || len(g.Parts) != 1 || g.Parts[0].Collection == nil) {
-				t.Errorf("task's results %v late: %+v, %v", late, g.Parts, err)
+			g, err := h.TaskResults(t.Context(), "ann", task, dispatch.ResultPosition{}, 10)
+			if late < time.Minute && (err != nil || len(g.Jobs) != 1 || g.Jobs[0].Collection == nil) {
+				t.Errorf("task's results %v late: %+v, %v", late, g.Jobs, err)
 			} else if late > time.Minute {
 				wantKind(t, err, dispatch.Busy)
 			}
 			time.Sleep(61 * time.Minute)
-			g, err = h.TaskResults(t.Context(), "ann", task, dispatch.Mark{}, 10)
-			if err != nil || len(g.Parts) != 1 || (g.Parts[0].Err != nil) != (late > time.Hour) || (g.Parts[0].Collection != nil) != (late < time.Hour) {
-				t.Errorf("an hour later, of results %v late: %+v, %v", late, g.Parts, err)
+			g, err = h.TaskResults(t.Context(), "ann", task, dispatch.ResultPosition{}, 10)
+			if err != nil || len(g.Jobs) != 1 || (g.Jobs[0].Err != nil) != (late > time.Hour) || (g.Jobs[0].Collection != nil) != (late < time.Hour) {
+				t.Errorf("an hour later, of results %v late: %+v, %v", late, g.Jobs, err)
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func (b *Broker) RunSync(ctx context.Context, u UserID, r Request) (*SyncResult,
 	limited, cancel := context.WithTimeout(ctx, runWithin)
 	run.left = func() { cancel(); release() }
 	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t Token) (result *SyncResult, err error) {
-		defer Caught(ctx, b.Log, "dispatch.RunSync", &err)
+		defer RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
 		return runner.RunSync(ctx, t, Submission{Request: r.complete()})
 	})
 	if result != nil {
@@ -176,7 +176,7 @@ func (r *syncRun) confirm(ctx context.Context) {
 }
 
 func (r *syncRun) renew(ctx context.Context) (err error) {
-	defer Caught(ctx, r.broker.Log, "dispatch.RenewSyncRun", &err)
+	defer RecoverAsError(ctx, r.broker.Log, "dispatch.RenewSyncRun", &err)
 	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
 }
 
@@ -211,7 +211,7 @@ func (r *syncRun) record(ctx context.Context) {
 }
 
 func (r *syncRun) save(ctx context.Context) (err error) {
-	defer Caught(ctx, r.broker.Log, "dispatch.EndSyncRun", &err)
+	defer RecoverAsError(ctx, r.broker.Log, "dispatch.EndSyncRun", &err)
 	ctx, cancel := context.WithTimeout(ctx, runSaved)
 	defer cancel()
 	return r.broker.Store.EndSyncRun(ctx, r.SyncRun)

@@ -14,20 +14,20 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	}
 	shared, kept, err := b.draft(ctx, u, r, &d)
 	if err != nil {
-		if first := b.keptUnder(ctx, u, k); first.Task != 0 {
-			return b.repeated(ctx, u, first.Task)
+		if first := b.storedUnder(ctx, u, k); first.Task != 0 {
+			return b.repeatedTask(ctx, u, first.Task)
 		}
 		return TaskRecord{}, err
 	}
 	t.Account, t.Request, t.Document = shared.Account, kept, shared.Document
-	first, err := b.keep(ctx, u, k, t, shared.each(d.Values))
+	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Values))
 	switch {
 	case err != nil:
 		return TaskRecord{}, err
 	case first.Job != 0:
 		return TaskRecord{}, keyReused()
 	case first.Task != 0:
-		return b.repeated(ctx, u, first.Task)
+		return b.repeatedTask(ctx, u, first.Task)
 	}
 	return TaskRecord{Task: *t, Counts: Counts{Accepted: len(d.Values)}}, nil
 }
@@ -42,8 +42,8 @@ func (d Draft) each(values []json.RawMessage) []Draft {
 	return drafts
 }
 
-// repeated returns the task that a key stands for.
-func (b *Broker) repeated(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
+// repeatedTask returns the task that a key stands for.
+func (b *Broker) repeatedTask(ctx context.Context, u UserID, id TaskID) (TaskRecord, error) {
 	t, err := b.Store.Task(ctx, u, id)
 	if Is(err, NotFound) {
 		err = &Error{Kind: Conflict, Op: "dispatch.AcceptTask", Text: "This key stands for a task that was deleted. Use another."}
@@ -57,7 +57,7 @@ func (b *Broker) DeleteTask(ctx context.Context, u UserID, id TaskID) error {
 	if err == nil {
 		b.audit(ctx, "cancel", u, Job{Task: id, Account: a}, 0)
 		b.wake(a)
-		b.show(u)
+		b.notifyUser(u)
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (b *Broker) RetryTask(ctx context.Context, u UserID, id TaskID) (TaskRecord
 	if n > 0 {
 		b.audit(ctx, "retry", u, Job{Task: id, Account: a}, n)
 		b.wake(a)
-		b.show(u)
+		b.notifyUser(u)
 	}
 	return b.Store.Task(ctx, u, id)
 }
@@ -87,7 +87,7 @@ func (b *Broker) retryable(ctx context.Context, u UserID, id TaskID) ([]Quota, e
 	if err != nil {
 		return nil, err
 	}
-	if backend := b.named(t.Account.Platform()); backend != nil {
+	if backend := b.backendNamed(t.Account.Platform()); backend != nil {
 		err = backend.checkEntitled(ctx)
 	}
 	within := b.quotas(t.Account)

@@ -59,13 +59,13 @@ func TestAcceptTask_TaskDrains(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Finished}
 	}}
-	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		ref := dispatch.Ref{ID: s.Tag}
 		ends[ref], seen = time.Now().Add(time.Minute), append(seen, s.Title+string(s.Parameters))
 		most.Store(max(most.Load(), running.Add(1)))
-		return dispatch.Step{Ref: ref, Started: true}, nil
+		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		began := time.Now()
@@ -103,9 +103,9 @@ func (p *refs) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (disp
 
 // A task that is deleted while a request about it is on its way: what the platform took is canceled, the rest never sent.
 func TestDeleteTask_WhileItIsSubmitted(t *testing.T) {
-	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(10 * time.Second)
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.task(t, 100)
@@ -133,11 +133,11 @@ func TestDeleteTask_WhileItIsSubmitted(t *testing.T) {
 // Only what failed is tried again, also while the rest goes on; and doing it twice does it once.
 func TestRetryTask_WhileItRuns(t *testing.T) {
 	var heal atomic.Bool
-	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		if !heal.Load() && s.Title == "t - Processing Job 2" {
-			return dispatch.Step{}, failure(dispatch.Invalid)
+			return dispatch.SubmitResult{}, failure(dispatch.Invalid)
 		}
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.task(t, 3)
@@ -206,8 +206,8 @@ func TestAccept_UserQuota(t *testing.T) {
 
 // A platform that turns everything away is asked ever more rarely, and after a day each job says that it was given up.
 func TestVisit_PlatformTurnsEverythingAway(t *testing.T) {
-	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
-		return dispatch.Step{}, failure(dispatch.Busy)
+	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+		return dispatch.SubmitResult{}, failure(dispatch.Busy)
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.task(t, 3)
@@ -243,7 +243,7 @@ func TestVisit_FullPlatformIsNoFailure(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Finished}
 	}
-	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		n := 0
@@ -253,11 +253,11 @@ func TestVisit_FullPlatformIsNoFailure(t *testing.T) {
 			}
 		}
 		if n >= 2 {
-			return dispatch.Step{}, failure(dispatch.Busy)
+			return dispatch.SubmitResult{}, failure(dispatch.Busy)
 		}
 		ref := dispatch.Ref{ID: s.Tag}
 		ends[ref] = time.Now().Add(runs)
-		return dispatch.Step{Ref: ref, Started: true}, nil
+		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, p)

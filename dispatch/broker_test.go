@@ -19,7 +19,7 @@ import (
 
 // script is a platform that answers as it is told.
 type script struct {
-	submit  func(dispatch.Token, dispatch.Submission) (dispatch.Step, error)
+	submit  func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error)
 	status  func(dispatch.Token) (dispatch.Report, error)
 	results func(dispatch.Token) (json.RawMessage, error)
 
@@ -29,12 +29,12 @@ type script struct {
 func (*script) TwoStep() bool                         { return false }
 func (*script) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (s *script) Submit(_ context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.Step, error) {
+func (s *script) Submit(_ context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.SubmitResult, error) {
 	s.submits.Add(1)
 	if s.submit != nil {
 		return s.submit(t, sub)
 	}
-	return dispatch.Step{Ref: dispatch.Ref{ID: sub.Tag}, Started: true}, nil
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: sub.Tag}, Started: true}, nil
 }
 
 func (s *script) Status(_ context.Context, t dispatch.Token, _ dispatch.Ref) (dispatch.Report, error) {
@@ -82,7 +82,7 @@ func (p *purse) Token(context.Context, dispatch.Account) (dispatch.Token, error)
 	return dispatch.Token{Secret: dispatch.Secret("canary-token" + strings.Repeat("!", p.n))}, p.err
 }
 
-func (p *purse) Refused(dispatch.Account, dispatch.Token) {
+func (p *purse) Invalidate(dispatch.Account, dispatch.Token) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n, p.refused = p.n+1, p.refused+1
@@ -207,8 +207,8 @@ func TestAccept_ReturnsThePlatformsResponse(t *testing.T) {
 func TestAccept_RefusedRequestIsAnError(t *testing.T) {
 	for refusal, want := range map[dispatch.Kind]dispatch.Kind{dispatch.Invalid: dispatch.Invalid, dispatch.NotFound: dispatch.Invalid,
 		dispatch.Forbidden: dispatch.Forbidden, dispatch.Unsupported: dispatch.Unsupported} {
-		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
-			return dispatch.Step{}, failure(refusal)
+		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+			return dispatch.SubmitResult{}, failure(refusal)
 		}}
 		with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 			for range 2 {
@@ -225,9 +225,9 @@ func TestAccept_RefusedRequestIsAnError(t *testing.T) {
 }
 
 func TestAccept_KeyIsForOneRequest(t *testing.T) {
-	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(3 * time.Second)
-		return dispatch.Step{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		k := dispatch.Key{Text: "k", Fingerprint: "f"}
@@ -254,9 +254,9 @@ func TestAccept_KeyIsForOneRequest(t *testing.T) {
 }
 
 func TestRead_DoesNotWaitForASlowPlatform(t *testing.T) {
-	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(25 * time.Second)
-		return dispatch.Step{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		began := time.Now()
@@ -351,8 +351,8 @@ func TestResults(t *testing.T) {
 }
 
 func TestResults_KeptFromTheSubmission(t *testing.T) {
-	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
-		return dispatch.Step{Result: []byte(`{"id":"here"}`)}, nil
+	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+		return dispatch.SubmitResult{Result: []byte(`{"id":"here"}`)}, nil
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		r := h.accept(t)
@@ -397,8 +397,8 @@ func TestSignedIn_ResumesWaitingJobs(t *testing.T) {
 			if r := h.now(t, r.ID); r.Phase != dispatch.Waiting {
 				t.Errorf("it did not wait for its owner: %s", r.Phase)
 			}
-			now.SignedIn(t.Context(), "bob")
-			now.SignedIn(t.Context(), "ann")
+			now.HandleSignIn(t.Context(), "bob")
+			now.HandleSignIn(t.Context(), "ann")
 			time.Sleep(time.Second)
 			if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
 				t.Errorf("after the sign-in it is %s %q", r.Status, r.Attention)
@@ -412,11 +412,11 @@ func TestVisit_RefusedTokensBlockTheAccount(t *testing.T) {
 	for access, want := range map[dispatch.Access]dispatch.Attention{
 		dispatch.AccessUser: dispatch.NeedsSignIn, dispatch.AccessShared: dispatch.NeedsOperator} {
 		var refuse atomic.Int32
-		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.Step, error) {
+		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 			if refuse.Add(-1) >= 0 {
-				return dispatch.Step{}, failure(dispatch.SignInRequired)
+				return dispatch.SubmitResult{}, failure(dispatch.SignInRequired)
 			}
-			return dispatch.Step{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
 		}}
 		with(t, access, p, func(t *testing.T, h *house) {
 			refuse.Store(1)
@@ -442,12 +442,12 @@ func TestVisit_RefusedTokensBlockTheAccount(t *testing.T) {
 
 // Requests that left with the same token and come back refused are one refusal.
 func TestVisit_RequestsWithOneTokenAreRefusedOnce(t *testing.T) {
-	p := &script{submit: func(tok dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p := &script{submit: func(tok dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(time.Second)
 		if !strings.HasSuffix(tok.Secret.Reveal(), "!") {
-			return dispatch.Step{}, failure(dispatch.SignInRequired)
+			return dispatch.SubmitResult{}, failure(dispatch.SignInRequired)
 		}
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		var both sync.WaitGroup
@@ -478,7 +478,7 @@ func TestVisit_NoTokenForAStatus(t *testing.T) {
 			t.Errorf("%s %q after %v, %v", r.Status, r.Attention, time.Since(began), err)
 		}
 		h.purse.set(nil)
-		h.SignedIn(t.Context(), "ann")
+		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(time.Second)
 		if r := h.now(t, r.ID); r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Second {
 			t.Errorf("after the sign-in: %q, asked %v ago", r.Attention, time.Since(r.Checked))
@@ -501,11 +501,11 @@ func (c *counting) Agenda(ctx context.Context, a dispatch.Account, n int, stalle
 func TestVisit_RemovedPlatform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
-		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			if busy.Load() {
-				return dispatch.Step{}, failure(dispatch.Busy)
+				return dispatch.SubmitResult{}, failure(dispatch.Busy)
 			}
-			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
 		s := &counting{Store: conformance.NewMemStore(clock{})}
 		h := open(s, backend("a", dispatch.AccessShared, p))

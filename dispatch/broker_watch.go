@@ -20,11 +20,11 @@ func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop fun
 	}
 }
 
-// Answers signals when anything about a user's jobs was saved, also when a platform repeated the same status.
-func (b *Broker) Answers(u UserID) (saved <-chan struct{}, stop func()) { return b.changed.watch(u) }
+// WatchSaves signals when anything about a user's jobs was saved, also when a platform repeated the same status.
+func (b *Broker) WatchSaves(u UserID) (saved <-chan struct{}, stop func()) { return b.changed.watch(u) }
 
-// tell signals the commit of a response to waiters in this process and in others.
-func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
+// notifySaved signals the commit of a response to waiters in this process and in others.
+func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
 	b.saved.signal(j.ID)
 	b.changed.signal(j.Owner)
 	var owners []UserID
@@ -33,29 +33,29 @@ func (b *Broker) tell(ctx context.Context, was, j Job, err error) {
 		b.shownJob.signal(j.ID)
 		owners = []UserID{j.Owner}
 	}
-	b.Engine.Tell([]JobID{j.ID}, owners)
+	b.Engine.Broadcast([]JobID{j.ID}, owners)
 	b.log(ctx, was, j, err)
 }
 
-// show signals to all processes that any job of a user may look different.
-func (b *Broker) show(u UserID) {
+// notifyUser signals to all processes that any job of a user may look different.
+func (b *Broker) notifyUser(u UserID) {
 	b.changed.signal(u)
 	b.shown.signal(u)
 	b.shownAll.signal(u)
-	b.Engine.Tell(nil, []UserID{u})
+	b.Engine.Broadcast(nil, []UserID{u})
 }
 
-// showJob signals to all processes that one job may look different.
-func (b *Broker) showJob(u UserID, id JobID) {
+// notifyJob signals to all processes that one job may look different.
+func (b *Broker) notifyJob(u UserID, id JobID) {
 	b.changed.signal(u)
 	b.shown.signal(u)
 	b.shownJob.signal(id)
-	b.Engine.Tell([]JobID{id}, []UserID{u})
+	b.Engine.Broadcast([]JobID{id}, []UserID{u})
 }
 
-// Heard passes on what another process reported through Engine.Tell. Without arguments: signals may have been lost, so everything is
+// HandleBroadcast passes on what another process reported through Engine.Broadcast. Without arguments: signals may have been lost, so everything is
 // signaled.
-func (b *Broker) Heard(saved []JobID, shown []UserID) {
+func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
 	if len(saved)+len(shown) == 0 {
 		b.saved.all()
 		b.changed.all()
@@ -75,8 +75,8 @@ func (b *Broker) Heard(saved []JobID, shown []UserID) {
 	}
 }
 
-// Woken signals a visit of this process that another process woke its account.
-func (b *Broker) Woken(a Account) { b.woken.signal(a) }
+// HandleWake signals a visit of this process that another process woke its account.
+func (b *Broker) HandleWake(a Account) { b.woken.signal(a) }
 
 // signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads the present state, so
 // a slow watcher misses nothing and delays no other.
@@ -116,7 +116,7 @@ func (s *signals[K]) unwatch(key K, c chan struct{}) {
 func (s *signals[K]) signal(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ring(s.m[key])
+	signalEach(s.m[key])
 }
 
 // all signals every key.
@@ -124,11 +124,11 @@ func (s *signals[K]) all() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, watchers := range s.m {
-		ring(watchers)
+		signalEach(watchers)
 	}
 }
 
-func ring(watchers map[chan struct{}]bool) {
+func signalEach(watchers map[chan struct{}]bool) {
 	for c := range watchers {
 		select {
 		case c <- struct{}{}:

@@ -58,13 +58,13 @@ func TestWatchJob_SignalsThatJobOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard("the job was canceled", single.ID)
-		h.Heard([]dispatch.JobID{jobs[0].ID}, []dispatch.UserID{"ann"})
+		h.HandleBroadcast([]dispatch.JobID{jobs[0].ID}, []dispatch.UserID{"ann"})
 		heard("another process saved it", jobs[0].ID)
-		h.Heard(nil, []dispatch.UserID{"bob"})
+		h.HandleBroadcast(nil, []dispatch.UserID{"bob"})
 		heard("another user's changed elsewhere")
-		h.Heard(nil, []dispatch.UserID{"ann"})
+		h.HandleBroadcast(nil, []dispatch.UserID{"ann"})
 		heard("the user's changed elsewhere", single.ID, jobs[0].ID, jobs[1].ID)
-		h.Heard(nil, nil)
+		h.HandleBroadcast(nil, nil)
 		heard("something may have been missed", single.ID, jobs[0].ID, jobs[1].ID)
 		if err := h.DeleteTask(t.Context(), "ann", task); err != nil {
 			t.Fatal(err)

@@ -80,8 +80,8 @@ func (b *Broker) Revalidate(ctx context.Context) error {
 }
 
 func (b *Broker) revalidate(ctx context.Context, o Origin) (err error) {
-	defer Caught(ctx, b.Log, "dispatch.revalidate", &err)
-	backend := b.named(o.Platform)
+	defer RecoverAsError(ctx, b.Log, "dispatch.revalidate", &err)
+	backend := b.backendNamed(o.Platform)
 	if backend == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -92,14 +92,14 @@ func (b *Broker) revalidate(ctx context.Context, o Origin) (err error) {
 	if now == nil {
 		return nil
 	}
-	owners, err := b.Store.Redefine(ctx, o, now.Hash())
+	owners, err := b.Store.SetDocumentHash(ctx, o, now.Hash())
 	if len(owners) > 0 {
 		b.Log.LogAttrs(ctx, slog.LevelInfo, "document changed", slog.String("platform", o.Platform),
 			slog.String("hash", now.Hash()), slog.Int("waiting", len(owners)))
 	}
 	slices.Sort(owners)
 	for _, u := range slices.Compact(owners) {
-		b.show(u)
+		b.notifyUser(u)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func (p *preparations) join(fresh *preparation, a Account) (prep *preparation, b
 		}
 		prep = fresh
 		prep.asked, prep.over, prep.wakes = time.Now(), make(chan struct{}), map[Account]bool{}
-		set(&p.all, prep.key, prep)
+		setInMap(&p.all, prep.key, prep)
 		p.queue = append(p.queue, prep)
 		begin = p.begin()
 	}
@@ -145,7 +145,7 @@ func (b *Broker) runPreparation(prep *preparation) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
 	defer cancel()
 	prepare := func() (err error) {
-		defer Caught(ctx, b.Log, "dispatch.runPreparation", &err)
+		defer RecoverAsError(ctx, b.Log, "dispatch.runPreparation", &err)
 		return prep.prepare(ctx)
 	}
 	if err := prepare(); err != nil {
@@ -165,9 +165,9 @@ func hostOf(address string) string {
 	return "its address"
 }
 
-// fetched waits until the document that a service needs is available. The error is DocumentInvalid or DocumentUnreachable. It is
+// awaitFetched waits until the document that a service needs is available. The error is DocumentInvalid or DocumentUnreachable. It is
 // DocumentUnreachable also if ctx ends before.
-func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
+func (b *Broker) awaitFetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	p, can := backend.Platform.(Preparer)
 	if !can {
 		return nil
@@ -200,7 +200,7 @@ func (b *Broker) fetched(ctx context.Context, backend *Backend, u UserID, s Serv
 func (b *Broker) awaitDocument(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
-	return b.fetched(ctx, backend, u, s)
+	return b.awaitFetched(ctx, backend, u, s)
 }
 
 // notFetched returns the error for a document that is not available yet.
@@ -214,21 +214,21 @@ func notFetched(address string, underWay bool) error {
 	return e
 }
 
-// waiting collects, while due jobs are selected, which of them have no document yet.
-type waiting struct {
+// missingDocuments collects, while due jobs are selected, which of them have no document yet.
+type missingDocuments struct {
 	outcomes []jobOutcome // of jobs whose documents are not available now
 	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
 }
 
 // ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting. A job whose document was requested
 // less than fetchGrace ago is left unchanged. A job whose document is not available gets an outcome to be saved.
-func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, error) {
+func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) ([]Job, error) {
 	p, can := v.backend.Platform.(Preparer)
 	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
 	if err != nil || !can {
 		return jobs, err
 	}
-	good, err := v.atHand(ctx, p, w, jobs)
+	good, err := v.withDocuments(ctx, p, w, jobs)
 	if err != nil || len(good) == len(jobs) {
 		return good, err
 	}
@@ -236,12 +236,12 @@ func (v *visit) ready(ctx context.Context, w *waiting, l Line, n int) ([]Job, er
 	if err != nil || len(more) <= len(jobs) {
 		return good, err
 	}
-	others, err := v.atHand(ctx, p, w, more[len(jobs):])
+	others, err := v.withDocuments(ctx, p, w, more[len(jobs):])
 	good = append(good, others...)
 	return good[:min(n, len(good))], err
 }
 
-func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) (good []Job, err error) {
+func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocuments, jobs []Job) (good []Job, err error) {
 	for _, j := range jobs {
 		s, err := v.service(ctx, j)
 		if Is(err, NotFound) { // purged
@@ -259,7 +259,7 @@ func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) 
 			err = v.fetch(w, j, s, address)
 		}
 		if err != nil {
-			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn, Err: err}})
+			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch, Err: err}})
 		}
 	}
 	return good, nil
@@ -267,7 +267,7 @@ func (v *visit) atHand(ctx context.Context, p Preparer, w *waiting, jobs []Job) 
 
 // fetch requests the document of a job. It returns an error if too many fetches are queued, or if the document was requested more than
 // fetchGrace ago.
-func (v *visit) fetch(w *waiting, j Job, s Service, address string) error {
+func (v *visit) fetch(w *missingDocuments, j Job, s Service, address string) error {
 	prep := v.broker.prepare(v.backend, j.Owner, v.account, s, address)
 	if prep == nil {
 		return notFetched(address, false)
@@ -302,13 +302,13 @@ func (v *visit) service(ctx context.Context, j Job) (Service, error) {
 	if len(v.services) >= knownServices {
 		v.services = nil
 	}
-	set(&v.services, key, r.Service)
+	setInMap(&v.services, key, r.Service)
 	return r.Service, nil
 }
 
 // readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map ready. Lines without a
 // job whose document is available are left out, so that the other lines get their slots.
-func (v *visit) readyLines(ctx context.Context, w *waiting, ready map[Line][]Job, free int) ([]Line, error) {
+func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[Line][]Job, free int) ([]Line, error) {
 	lines := slices.Clone(v.agenda.Lines)
 	for range prepareRounds {
 		before := len(lines)

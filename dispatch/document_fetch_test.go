@@ -107,9 +107,9 @@ func (d *defined) Prepare(ctx context.Context, s dispatch.Service) error {
 }
 
 // Submit fetches what is not at hand, as an adapter does.
-func (d *defined) Submit(ctx context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.Step, error) {
+func (d *defined) Submit(ctx context.Context, t dispatch.Token, sub dispatch.Submission) (dispatch.SubmitResult, error) {
 	if _, err := d.documents.Get(ctx, sub.Service.Application, d.fetch(sub.Service.Application)); err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	time.Sleep(100 * time.Millisecond)
 	return d.script.Submit(ctx, t, sub)

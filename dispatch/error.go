@@ -89,18 +89,18 @@ func KindOf(err error) Kind {
 // Is reports whether err is an error of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// OfDatabase returns the first database error that err is or wraps; nil if there is none. A database error means that the database did not
+// DatabaseError returns the first database error that err is or wraps; nil if there is none. A database error means that the database did not
 // respond or refused to write, and that no platform caused it.
-func OfDatabase(err error) *Error {
+func DatabaseError(err error) *Error {
 	if e, ok := err.(*Error); ok && e.Database {
 		return e
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return OfDatabase(e.Unwrap())
+		return DatabaseError(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, wrapped := range e.Unwrap() {
-			if found := OfDatabase(wrapped); found != nil {
+			if found := DatabaseError(wrapped); found != nil {
 				return found
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Caught turns a panic into an Internal error and logs it with its stack. Defer it directly, not from another deferred function.
-func Caught(ctx context.Context, log *slog.Logger, op string, err *error) {
+// RecoverAsError turns a panic into an Internal error and logs it with its stack. Defer it directly, not from another deferred function.
+func RecoverAsError(ctx context.Context, log *slog.Logger, op string, err *error) {
 	r := recover()
 	if r == nil {
 		return

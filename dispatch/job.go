@@ -52,10 +52,10 @@ const (
 // InDoubt reports whether a request was begun whose outcome is not known.
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
-// Holds reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. CountHeld
+// HoldsSlot reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. CountHeld
 // (store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same rule, and test/conformance/slots.go compares
 // them. Limits.free decides whether a further job may begin.
-func (p Phase) Holds() bool { return p != Waiting && p != Ended }
+func (p Phase) HoldsSlot() bool { return p != Waiting && p != Ended }
 
 // FreesSlot reports whether the slot of j counts as free because j is stalled: j has started, its phase and status have not changed for the
 // duration stalled, and its platform does not report it as running. If stalled is 0, the operator has not enabled this, and the result is
@@ -146,7 +146,7 @@ type Job struct {
 	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
 
 	Phase   Phase
-	Turn    int       // number of phase changes; Outcome.Turn is its value when the request was made
+	Epoch   int       // number of phase changes; Outcome.Epoch is its value when the request was made
 	Attempt int       // number of the latest attempt; every create and every retry takes a new number
 	Nonces  Nonces    // the random parts of the attempts' tags
 	SendBy  time.Time // when the latest create or start request is certainly over
@@ -170,7 +170,7 @@ type Job struct {
 	Failure   string // why it failed; safe to show
 
 	Due      time.Time // when the next step is due
-	Looks    int       // status reads and searches in this turn that did not settle the job
+	Looks    int       // status reads and searches in this epoch that did not settle the job
 	Tries    int       // requests in a row that failed
 	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
 	Refused  time.Time // since when it is turned away or its document is unavailable, excluding waits for a slot; zero: neither applies
@@ -197,15 +197,15 @@ func (j Job) Intend(sendBy time.Time) Job {
 	case Created:
 		j.Phase, j.Seen = Starting, ""
 	}
-	j.Turn, j.Looks, j.Unmoved = j.Turn+1, 0, 0
+	j.Epoch, j.Looks, j.Unmoved = j.Epoch+1, 0, 0
 	j.Begun++
 	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
 	return j
 }
 
-// waited returns the job with the time since due excluded from the time for which it has been turned away, because the job only waited for
+// excludeWait returns the job with the time since due excluded from the time for which it has been turned away, because the job only waited for
 // a slot since due.
-func (j Job) waited(due, now time.Time) Job {
+func (j Job) excludeWait(due, now time.Time) Job {
 	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
 		j.Refused = j.Refused.Add(idle)
 	}
@@ -220,7 +220,7 @@ func (j Job) Retry(now time.Time) Job {
 	}
 	return Job{
 		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Desired: j.Desired, Hidden: j.Hidden,
-		MaxDuration: j.MaxDuration, Phase: Waiting, Turn: j.Turn + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans, Past: j.Past, Status: Accepted,
+		MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans, Past: j.Past, Status: Accepted,
 		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 	}
 }

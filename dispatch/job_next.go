@@ -31,11 +31,11 @@ const (
 	AskNothing Question = ""       // no request was sent: the job is set aside
 )
 
-// Outcome is the result of one request about one job. Attempt and Turn are those of the job when the request was made.
+// Outcome is the result of one request about one job. Attempt and Epoch are those of the job when the request was made.
 type Outcome struct {
 	Asked    Question
 	Attempt  int
-	Turn     int
+	Epoch    int
 	Ref      Ref    // that the platform returned (submit, search) or that the request was about
 	Started  bool   // the platform reported that the job has started
 	Result   []byte // submit: the result, if the platform responded with the result itself
@@ -51,45 +51,45 @@ type Outcome struct {
 	Settles  time.Duration // for how long statuses must show no start before a start in doubt is repeated; 0: as for an unknown platform
 }
 
-// full reports whether the platform takes no more jobs because it has other jobs of the account. To wait for their end is no failure,
+// platformFull reports whether the platform takes no more jobs because it has other jobs of the account. To wait for their end is no failure,
 // however long it takes.
-func (o Outcome) full() bool { return Is(o.Err, Busy) && o.Others > 0 }
+func (o Outcome) platformFull() bool { return Is(o.Err, Busy) && o.Others > 0 }
 
-// why returns the attention for a request that the platform did not take.
-func (o Outcome) why() Attention {
-	if o.full() {
+// attention returns the attention for a request that the platform did not take.
+func (o Outcome) attention() Attention {
+	if o.platformFull() {
 		return Full
 	}
-	return reason(o.Err)
+	return attentionFor(o.Err)
 }
 
 // next returns the job after an outcome. All rules about the meaning of a response are here. A response has two parts. Facts (an
 // identifier, that the job has started, a result) stay true and are stored however late they arrive. Verdicts (refused, not found, still
-// queued) are valid only in the turn in which the request was made, and are dropped in any other turn.
+// queued) are valid only in the epoch in which the request was made, and are dropped in any other epoch.
 func next(j Job, o Outcome, now time.Time) Job {
 	o.Timing = o.Timing.complete()
 	if o.Asked == AskOrphan {
-		return orphanCanceled(j, o, now)
+		return applyOrphanCancel(j, o, now)
 	}
 	was := j
 	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
-		j = j.answered(o)
+		j = j.countResponse(o)
 	}
-	j = facts(j, o, now)
-	if o.Turn == was.Turn && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
-		j = verdict(j, o, now)
+	j = applyFacts(j, o, now)
+	if o.Epoch == was.Epoch && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
+		j = applyVerdict(j, o, now)
 	}
-	j = settled(was, j, o.Timing, now)
+	j = applyConsequences(was, j, o.Timing, now)
 	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
 	return j
 }
 
-// answered updates Begun for a response to a submission: that submission and those begun before it no longer count as submissions without a
+// countResponse updates Begun for a response to a submission: that submission and those begun before it no longer count as submissions without a
 // response. A response to another attempt changes nothing.
-func (j Job) answered(o Outcome) Job {
+func (j Job) countResponse(o Outcome) Job {
 	switch {
 	case o.Attempt != j.Attempt:
-	case o.Turn != j.Turn && j.Phase.InDoubt(): // a later submission is under way
+	case o.Epoch != j.Epoch && j.Phase.InDoubt(): // a later submission is under way
 		j.Begun = min(j.Begun, 1)
 	default:
 		j.Begun = 0
@@ -97,11 +97,11 @@ func (j Job) answered(o Outcome) Job {
 	return j
 }
 
-func facts(j Job, o Outcome, now time.Time) Job {
+func applyFacts(j Job, o Outcome, now time.Time) Job {
 	if j.Phase == Ended || o.Attempt != j.Attempt {
 		return lateResponse(j, o)
 	}
-	if o.gives(j) {
+	if o.givesNewRef(j) {
 		if j.Ref != (Ref{}) {
 			return j.withOrphan(o.Ref)
 		}
@@ -114,88 +114,88 @@ func facts(j Job, o Outcome, now time.Time) Job {
 	}
 	if o.Result != nil {
 		j.Result, j.Checked = o.Result, now
-		return ended(j, Finished, None, "")
+		return endJob(j, Finished, None, "")
 	}
 	return j
 }
 
-// gives reports whether a submit or a search returned an identifier for j that is neither its current one nor one of its past ones.
-func (o Outcome) gives(j Job) bool {
+// givesNewRef reports whether a submit or a search returned an identifier for j that is neither its current one nor one of its past ones.
+func (o Outcome) givesNewRef(j Job) bool {
 	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref && !slices.Contains(j.Past, o.Ref)
 }
 
 // lateResponse adds the identifier in a late response to the orphans. The job has ended or made another attempt since the request, so that
 // the identifier is not the job's own.
 func lateResponse(j Job, o Outcome) Job {
-	if o.gives(j) {
+	if o.givesNewRef(j) {
 		return j.withOrphan(o.Ref)
 	}
 	return j
 }
 
-func verdict(j Job, o Outcome, now time.Time) Job {
+func applyVerdict(j Job, o Outcome, now time.Time) Job {
 	if o.Panicked && o.Asked != AskSubmit {
-		return crashed(j, o.Timing, now)
+		return applyCrash(j, o.Timing, now)
 	}
 	switch o.Asked {
 	case AskPrepare:
-		return unprepared(j, o, now)
+		return applyPrepare(j, o, now)
 	case AskSubmit:
-		return submitted(j, o, now)
+		return applySubmit(j, o, now)
 	case AskStatus:
-		return reported(j, o, now)
+		return applyStatus(j, o, now)
 	case AskSearch:
-		return searched(j, o, now)
+		return applySearch(j, o, now)
 	case AskCancel:
-		return canceled(j, o, now)
+		return applyCancel(j, o, now)
 	case AskNothing:
 		if j.Desired == WantCancel {
 			return j
 		}
-		return ended(j, Failed, SetAside, setAsideText)
+		return endJob(j, Failed, SetAside, setAsideText)
 	}
 	return j
 }
 
-// submitted applies the response to a create or a start.
-func submitted(j Job, o Outcome, now time.Time) Job {
+// applySubmit applies the response to a create or a start.
+func applySubmit(j Job, o Outcome, now time.Time) Job {
 	if o.Unsent {
-		return unsent(j, o.Timing, now)
+		return revertIntent(j, o.Timing, now)
 	}
 	if o.Err == nil {
 		j.Tries, j.Refused, j.Checked, j.Due = 0, time.Time{}, now, now
 		if j.Phase == Started {
 			j.Due = now.Add(firstPoll)
 		}
-		return j.attend(None, "")
+		return j.withAttention(None, "")
 	}
 	switch kind := KindOf(o.Err); {
 	case kind == SignInRequired, kind == Misconfigured:
-		return denied(j.back(), o.Err, now)
+		return applyDenied(j.revertPhase(), o.Err, now)
 	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:
-		return turnedAway(j, o, now)
+		return applyTurnedAway(j, o, now)
 	case kind == DocumentUnreachable:
-		return unprepared(j.back(), o, now)
+		return applyPrepare(j.revertPhase(), o, now)
 	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported, kind == DocumentInvalid:
-		return ended(j, Failed, refusals[kind], TextFor(o.Err))
+		return endJob(j, Failed, refusals[kind], TextFor(o.Err))
 	}
 	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
 		j.SendBy = earlier(j.SendBy, now)
 	}
 	// The platform may have accepted the request, whatever the kind of the error. It is not sent again before that is known.
 	j.Due = later(j.SendBy.Add(SettleMargin), now)
-	return j.attend(InDoubt, "")
+	return j.withAttention(InDoubt, "")
 }
 
-// unsent reverts an intent whose request was not sent. It changes nothing that is known about the platform, because the platform received
+// revertIntent reverts an intent whose request was not sent. It changes nothing that is known about the platform, because the platform received
 // no request.
-func unsent(j Job, t Timing, now time.Time) Job {
-	j = j.back()
+func revertIntent(j Job, t Timing, now time.Time) Job {
+	j = j.revertPhase()
 	j.Begun = max(0, j.Begun-1)
 	j.Due = now.Add(min(repair<<min(j.Tries, 10), t.Poll))
 	j.Tries++
 	if j.Attention == InDoubt || j.Attention == SubmissionUnknown {
-		j = j.attend(None, "")
+		j = j.withAttention(None, "")
 	}
 	return j
 }
@@ -203,8 +203,8 @@ func unsent(j Job, t Timing, now time.Time) Job {
 // refusals maps the kinds of permanent refusals to attentions, where a client can act on each in a different way.
 var refusals = map[Kind]Attention{Forbidden: RefusedForbidden, Unsupported: RefusedUnsupported, DocumentInvalid: ApplicationInvalid}
 
-// back returns the job in the phase before a request that the platform did not take. A job that was created keeps its Ref.
-func (j Job) back() Job {
+// revertPhase returns the job in the phase before a request that the platform did not take. A job that was created keeps its Ref.
+func (j Job) revertPhase() Job {
 	switch j.Phase {
 	case Creating:
 		j.Phase = Waiting
@@ -214,27 +214,27 @@ func (j Job) back() Job {
 	return j
 }
 
-// attend sets the attention of a job and its notice.
-func (j Job) attend(a Attention, notice string) Job {
+// withAttention sets the attention of a job and its notice.
+func (j Job) withAttention(a Attention, notice string) Job {
 	j.Attention, j.Notice = a, notice
 	return j
 }
 
-// hint calls attend, unless the job already has a more important attention.
-func (j Job) hint(a Attention, notice string) Job {
+// suggestAttention sets the attention and its notice, unless the job already has a more important attention.
+func (j Job) suggestAttention(a Attention, notice string) Job {
 	switch j.Attention {
 	case InDoubt, SubmissionUnknown, CancelUnsupported:
 		return j
 	}
-	return j.attend(a, notice)
+	return j.withAttention(a, notice)
 }
 
-// turnedAway applies a request that the platform did not take and may take later. While the platform is full the job stays due, and its
+// applyTurnedAway applies a request that the platform did not take and may take later. While the platform is full the job stays due, and its
 // account waits. Otherwise the pause grows with each try until the job fails.
-func turnedAway(j Job, o Outcome, now time.Time) Job {
-	j = j.back().attend(o.why(), TextFor(o.Err))
+func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
+	j = j.revertPhase().withAttention(o.attention(), TextFor(o.Err))
 	j.Tries++
-	if o.full() {
+	if o.platformFull() {
 		j.Refused, j.Due = time.Time{}, now
 		return j
 	}
@@ -242,46 +242,46 @@ func turnedAway(j Job, o Outcome, now time.Time) Job {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return ended(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
+		return endJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(o.Timing.pause(j.Tries-1, o.Err))
 	return j
 }
 
-// unprepared applies the outcome of fetching the document of a job. While the document is not available, the job waits and delays no other
+// applyPrepare applies the outcome of fetching the document of a job. While the document is not available, the job waits and delays no other
 // job. It fails at once if the document is invalid, and after Timing.GiveUpAfter if the document stays unreachable.
-func unprepared(j Job, o Outcome, now time.Time) Job {
+func applyPrepare(j Job, o Outcome, now time.Time) Job {
 	if o.Err == nil { // available again; the job keeps its place in the queue
 		j.Tries, j.Refused = 0, time.Time{}
-		return j.attend(None, "")
+		return j.withAttention(None, "")
 	}
 	if Is(o.Err, DocumentInvalid) {
-		return ended(j, Failed, ApplicationInvalid, TextFor(o.Err))
+		return endJob(j, Failed, ApplicationInvalid, TextFor(o.Err))
 	}
-	if j = j.waited(j.Due, now); j.Refused.IsZero() {
+	if j = j.excludeWait(j.Due, now); j.Refused.IsZero() {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return ended(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
+		return endJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(cmp.Or(retryAfter(o.Err), o.Timing.pause(j.Tries, nil)))
 	j.Tries++
-	return j.attend(ApplicationUnreachable, TextFor(o.Err))
+	return j.withAttention(ApplicationUnreachable, TextFor(o.Err))
 }
 
-// denied applies a request that the platform rejected because of the token or the broker's configuration. The job stays due. If the
+// applyDenied applies a request that the platform rejected because of the token or the broker's configuration. The job stays due. If the
 // platform rejects another token too, or the configuration is wrong, the visit holds the account, see visit.blockAccount, and the waiting
 // jobs of the account show the attention of the hold.
-func denied(j Job, err error, now time.Time) Job {
+func applyDenied(j Job, err error, now time.Time) Job {
 	j.Due = now
 	if j.Phase == Waiting {
-		return j.attend(None, "")
+		return j.withAttention(None, "")
 	}
-	return j.hint(reason(err), TextFor(err))
+	return j.suggestAttention(attentionFor(err), TextFor(err))
 }
 
-// reason returns the attention for a request that the platform did not take because of err.
-func reason(err error) Attention {
+// attentionFor returns the attention for a request that the platform did not take because of err.
+func attentionFor(err error) Attention {
 	switch KindOf(err) {
 	case SignInRequired:
 		return NeedsSignIn
@@ -293,16 +293,16 @@ func reason(err error) Attention {
 	return NotTaken
 }
 
-// reported applies a status that was read or listed.
-func reported(j Job, o Outcome, now time.Time) Job {
+// applyStatus applies a status that was read or listed.
+func applyStatus(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case Is(o.Err, NotFound):
-		return missed(j, o.Timing, now)
+		return applyNotFound(j, o.Timing, now)
 	case o.Err != nil:
-		return unanswered(j, o, now)
+		return applyFailedRequest(j, o, now)
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
-	if since := o.asked(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // read too soon
+	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm { // read too soon
 		j.Due = j.Checked.Add(confirm)
 		return j
 	}
@@ -310,19 +310,19 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	j.Progress, j.Costs = cmp.Or(o.Report.Progress, j.Progress), cmp.Or(o.Report.Costs, j.Costs)
 	switch {
 	case j.Phase == Starting && s == Accepted:
-		return unmoved(j, o, seen, now)
+		return applyStartNotShown(j, o, seen, now)
 	case j.Phase == Starting: // a status that shows neither that the job runs nor that it does not
 		j.Due = now.Add(o.Timing.Check)
-		return j.attend(InDoubt, "")
+		return j.withAttention(InDoubt, "")
 	case s == Failed && seen != Failed: // platforms revise reported failures, so only the second report is believed
 		j.Due = now.Add(confirm)
 		return j
 	case s == Failed:
 		j.Duration = o.Report.Duration
-		return ended(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
+		return endJob(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
 	case s.Final():
 		j.Duration = o.Report.Duration
-		return ended(j, s, None, "")
+		return endJob(j, s, None, "")
 	case s == Accepted:
 		j.Status = Submitted
 	case s == Queued, s == Running:
@@ -335,9 +335,9 @@ func reported(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Attention == CancelUnsupported:
 	case stalled(was, j, o.Timing.StalledAfter, now):
-		j = j.attend(Stalled, "")
+		j = j.withAttention(Stalled, "")
 	default:
-		j = j.attend(None, "")
+		j = j.withAttention(None, "")
 	}
 	return j
 }
@@ -349,18 +349,18 @@ func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= patience)
 }
 
-// unanswered applies a request that failed. The job shows InDoubt from the first failure on if a request is in doubt, and otherwise
+// applyFailedRequest applies a request that failed. The job shows InDoubt from the first failure on if a request is in doubt, and otherwise
 // Unreachable from the second failure in a row on. The request is repeated within Timing.Poll, or after a longer Retry-After, so that the
 // recovery of a platform is noticed soon.
-func unanswered(j Job, o Outcome, now time.Time) Job {
+func applyFailedRequest(j Job, o Outcome, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
-		j = j.attend(InDoubt, "")
+		j = j.withAttention(InDoubt, "")
 	}
 	switch kind := KindOf(o.Err); {
 	case kind == SignInRequired, kind == Misconfigured:
-		return denied(j, o.Err, now)
+		return applyDenied(j, o.Err, now)
 	case j.Tries > 0:
-		j = j.hint(Unreachable, TextFor(o.Err))
+		j = j.suggestAttention(Unreachable, TextFor(o.Err))
 	}
 	j.Due = now.Add(max(retryAfter(o.Err), min(o.Timing.pause(j.Tries, o.Err), o.Timing.Poll)))
 	j.Tries++
@@ -370,24 +370,24 @@ func unanswered(j Job, o Outcome, now time.Time) Job {
 const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status is the last known one; the " +
 	"broker asks again once an hour. You may delete the job. Tell the operator of this service."
 
-// crashed applies a request during which the adapter panicked or the process ended. The request is repeated at growing intervals, so that
+// applyCrash applies a request during which the adapter panicked or the process ended. The request is repeated at growing intervals, so that
 // the account's other jobs are served.
-func crashed(j Job, t Timing, now time.Time) Job {
+func applyCrash(j Job, t Timing, now time.Time) Job {
 	j.Due = now.Add(t.crashPause(j.Tries))
 	j.Tries++
 	switch {
 	case j.Phase.InDoubt() && j.Attention == None:
-		return j.attend(InDoubt, "")
+		return j.withAttention(InDoubt, "")
 	case j.Tries >= mostBegun:
-		return j.hint(SetAside, crashText)
+		return j.suggestAttention(SetAside, crashText)
 	}
 	return j
 }
 
-// unmoved applies a status read that shows no effect of a start in doubt. It adds up the pauses between consecutive reads instead of
+// applyStartNotShown applies a status read that shows no effect of a start in doubt. It adds up the pauses between consecutive reads instead of
 // measuring the time since the start, so that a clock that jumps shortens the wait by at most one pause. A start that has no effect for
 // Outcome.Settles counts as not taken.
-func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
+func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 	if seen != Accepted {
 		j.Looks, j.Unmoved = 0, 0
 	}
@@ -395,29 +395,29 @@ func unmoved(j Job, o Outcome, seen Status, now time.Time) Job {
 	settles := cmp.Or(o.Settles, o.Timing.settlesAfter(Promptness{}))
 	if j.Unmoved >= settles {
 		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform was asked to start this job, and did not."}
-		return turnedAway(j, o, now)
+		return applyTurnedAway(j, o, now)
 	}
 	pause := o.Timing.startCheck(settles)
 	j.Unmoved += pause
 	j.Due = now.Add(pause)
-	return j.attend(InDoubt, "")
+	return j.withAttention(InDoubt, "")
 }
 
 // clockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that the clock was set
 // back.
 const clockSetBack = 2 * time.Minute
 
-// asked returns when the request was sent.
-func (o Outcome) asked(now time.Time) time.Time {
+// sentAt returns when the request was sent.
+func (o Outcome) sentAt(now time.Time) time.Time {
 	if o.At.IsZero() {
 		return now
 	}
 	return o.At
 }
 
-// missed counts a status read that did not find the job. It also counts as a failed request. After two of those, clients that wait for the
+// applyNotFound counts a status read that did not find the job. It also counts as a failed request. After two of those, clients that wait for the
 // status no longer bring the next read forward, so that they do not cause the job to be declared lost sooner.
-func missed(j Job, t Timing, now time.Time) Job {
+func applyNotFound(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
 		j.Seen, j.Looks = "", 0
 	}
@@ -426,21 +426,21 @@ func missed(j Job, t Timing, now time.Time) Job {
 	j.Due = now.Add(t.Check)
 	switch {
 	case j.Looks >= lostLooks:
-		return ended(j, Failed, Lost, "The platform does not know this job any more.")
+		return endJob(j, Failed, Lost, "The platform does not know this job any more.")
 	case j.Looks > 1:
-		return j.hint(Missing, "")
+		return j.suggestAttention(Missing, "")
 	}
 	return j
 }
 
-// searched applies a listing to a create in doubt.
-func searched(j Job, o Outcome, now time.Time) Job {
+// applySearch applies a listing to a create in doubt.
+func applySearch(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err != nil:
-		return unanswered(j, o, now)
+		return applyFailedRequest(j, o, now)
 	case o.Ref != Ref{}:
 		j.Tries, j.Due = 0, now
-		return j.attend(None, "")
+		return j.withAttention(None, "")
 	case j.Phase != Creating: // an orphan was found, or another response arrived first
 		return j
 	}
@@ -448,43 +448,43 @@ func searched(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Repeat:
 		j.Phase, j.Due = Waiting, now
-		return j.attend(None, "")
+		return j.withAttention(None, "")
 	case j.Looks < searchLooks:
 		j.Due = now.Add(o.Timing.Check)
-		return j.attend(InDoubt, "")
+		return j.withAttention(InDoubt, "")
 	}
-	return unknown(j, o, now)
+	return applyUnknownOutcome(j, o, now)
 }
 
-// unknown handles a submission whose outcome cannot be determined. The broker does not submit the job again, shows SubmissionUnknown, and
+// applyUnknownOutcome handles a submission whose outcome cannot be determined. The broker does not submit the job again, shows SubmissionUnknown, and
 // leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
-func unknown(j Job, o Outcome, now time.Time) Job {
+func applyUnknownOutcome(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
-		return ended(j, Canceled, SubmissionUnknown, "")
+		return endJob(j, Canceled, SubmissionUnknown, "")
 	case j.Status == Unknown && now.Sub(j.Moved) >= o.Timing.GiveUpAfter:
-		return ended(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
+		return endJob(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
 	}
 	j.Status, j.Due = Unknown, now.Add(o.Timing.UnknownCheck)
-	return j.attend(SubmissionUnknown, "")
+	return j.withAttention(SubmissionUnknown, "")
 }
 
-// canceled applies the response to a cancel.
-func canceled(j Job, o Outcome, now time.Time) Job {
+// applyCancel applies the response to a cancel.
+func applyCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
-		return ended(j, Canceled, Overdue, fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
+		return endJob(j, Canceled, Overdue, fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
 	case o.Err == nil, Is(o.Err, NotFound):
-		return ended(j, Canceled, None, "")
+		return endJob(j, Canceled, None, "")
 	case Is(o.Err, Unsupported):
 		j.Due = now.Add(firstPoll)
-		return j.attend(CancelUnsupported, TextFor(o.Err))
+		return j.withAttention(CancelUnsupported, TextFor(o.Err))
 	}
-	return unanswered(j, o, now)
+	return applyFailedRequest(j, o, now)
 }
 
-// orphanCanceled applies the response to the cancel of an orphan. An orphan that cannot be canceled moves to Past.
-func orphanCanceled(j Job, o Outcome, now time.Time) Job {
+// applyOrphanCancel applies the response to the cancel of an orphan. An orphan that cannot be canceled moves to Past.
+func applyOrphanCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Err == nil, Is(o.Err, NotFound):
 		j.Tries = 0 // tries of the cancel
@@ -499,31 +499,31 @@ func orphanCanceled(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-// stranded sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and schedules the next check.
-func stranded(j Job, t Timing, now time.Time) Job {
+// markNoPlatform sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and schedules the next check.
+func markNoPlatform(j Job, t Timing, now time.Time) Job {
 	j.Due, j.Awaited = now.Add(t.Recheck), false
 	if j.Phase != Ended && j.Attention != NoPlatform {
 		j.Updated = now
-		return j.attend(NoPlatform, noPlatformText)
+		return j.withAttention(NoPlatform, noPlatformText)
 	}
 	return j
 }
 
 const noPlatformText = "The platform of this job is not configured any more."
 
-func ended(j Job, s Status, a Attention, failure string) Job {
+func endJob(j Job, s Status, a Attention, failure string) Job {
 	j.Phase, j.Status, j.Failure = Ended, s, failure
-	return j.attend(a, "")
+	return j.withAttention(a, "")
 }
 
-// settled applies the consequences that every change has: turn, status, deadline, and the times of the change.
-func settled(was, j Job, t Timing, now time.Time) Job {
+// applyConsequences applies the consequences that every change has: epoch, status, deadline, and the times of the change.
+func applyConsequences(was, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
 	if j.Phase == Waiting && j.Desired == WantCancel { // not at the platform, and no longer wanted
-		j = ended(j, Canceled, None, "")
+		j = endJob(j, Canceled, None, "")
 	}
 	if j.Phase != was.Phase {
-		j.Turn, j.Looks, j.Unmoved = was.Turn+1, 0, 0
+		j.Epoch, j.Looks, j.Unmoved = was.Epoch+1, 0, 0
 		switch {
 		case j.Phase == Waiting:
 			j.Status = Accepted

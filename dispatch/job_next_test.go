@@ -18,7 +18,7 @@ func kind(k Kind) error                   { return &Error{Kind: k, Text: "why"} 
 func after(k Kind, d time.Duration) error { return &Error{Kind: k, RetryAfter: d} }
 func with(j Job, change func(*Job)) Job   { change(&j); return j }
 func ask(q Question, change func(*Outcome)) Outcome {
-	o := Outcome{Asked: q, Attempt: 1, Turn: 1}
+	o := Outcome{Asked: q, Attempt: 1, Epoch: 1}
 	change(&o)
 	return o
 }
@@ -31,7 +31,7 @@ func status1(s Status) Outcome {
 }
 
 func TestNext(t *testing.T) {
-	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Turn: 1, SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
+	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Epoch: 1, SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
 	created := with(creating, func(j *Job) { j.Phase, j.Status, j.Ref = Created, Submitted, p })
 	starting := with(created, func(j *Job) { j.Phase = Starting })
 	started := with(starting, func(j *Job) { j.Phase, j.Status = Started, Running })
@@ -43,7 +43,7 @@ func TestNext(t *testing.T) {
 		return with(starting, func(j *Job) { j.Seen, j.Looks, j.Unmoved = Accepted, n, time.Duration(n)*usual.Check })
 	}
 	tried := func(j Job, n int) Job { j.Tries = n; return j }
-	late := func(o Outcome) Outcome { o.Turn = 0; return o }
+	late := func(o Outcome) Outcome { o.Epoch = 0; return o }
 	failing := func(err error) Outcome { return submit1(func(o *Outcome) { o.Err = err }) }
 	absent := func(repeat bool) Outcome { return ask(AskSearch, func(o *Outcome) { o.Repeat = repeat }) }
 	listed := func(err error) Outcome { return ask(AskSearch, func(o *Outcome) { o.Err = err }) }
@@ -84,8 +84,8 @@ func TestNext(t *testing.T) {
 		{"taken after it was not", attending(creating, NeedsSignIn), named, Created, Submitted, None, 0},
 		{"answered with the result", creating, result, Ended, Finished, None, 0},
 		{"the result in doubt after all", attending(creating, SubmissionUnknown), result, Ended, Finished, None, 0},
-		{"late: a result", with(creating, func(j *Job) { j.Phase, j.Turn = Waiting, 2 }), result, Ended, Finished, None, 0},
-		{"a result of another attempt", with(creating, func(j *Job) { j.Attempt, j.Turn = 2, 3 }), result, Creating, Accepted, None, 0},
+		{"late: a result", with(creating, func(j *Job) { j.Phase, j.Epoch = Waiting, 2 }), result, Ended, Finished, None, 0},
+		{"a result of another attempt", with(creating, func(j *Job) { j.Attempt, j.Epoch = 2, 3 }), result, Creating, Accepted, None, 0},
 		{"cut off: in doubt until the deadline is over", creating, failing(kind(Uncertain)), Creating, Accepted, InDoubt, 35 * time.Second},
 		{"start cut off", starting, failing(kind(Uncertain)), Starting, Submitted, InDoubt, 35 * time.Second},
 		{"an answer out of protocol is in doubt", creating, failing(kind(BadUpstream)), Creating, Accepted, InDoubt, 35 * time.Second},
@@ -152,8 +152,8 @@ func TestNext(t *testing.T) {
 		{"cancel: no answer", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Uncertain) }), Started, Running, None, firstPoll},
 
 		{"cancel: no token", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(SignInRequired) }), Started, Running, NeedsSignIn, 0},
-		{"late: a name", with(creating, func(j *Job) { j.Phase, j.Turn = Waiting, 2 }), named, Created, Submitted, None, 0},
-		{"late: it has started", with(created, func(j *Job) { j.Turn = 3 }), taken, Started, Submitted, None, 0},
+		{"late: a name", with(creating, func(j *Job) { j.Phase, j.Epoch = Waiting, 2 }), named, Created, Submitted, None, 0},
+		{"late: it has started", with(created, func(j *Job) { j.Epoch = 3 }), taken, Started, Submitted, None, 0},
 		{"ended stays ended", ended, status1(Running), Ended, Canceled, None, 0},
 		{"ended is not started", ended, taken, Ended, Canceled, None, 0},
 	} {
@@ -166,8 +166,8 @@ func TestNext(t *testing.T) {
 			if due := got.Due.Sub(t0); got.Phase != Ended && due != c.due {
 				t.Errorf("due in %v, want %v", due, c.due)
 			}
-			if (got.Turn != c.j.Turn) != (got.Phase != c.j.Phase) {
-				t.Errorf("turn %d after %d", got.Turn, c.j.Turn)
+			if (got.Epoch != c.j.Epoch) != (got.Phase != c.j.Phase) {
+				t.Errorf("turn %d after %d", got.Epoch, c.j.Epoch)
 			}
 			if c.j.Ref != (Ref{}) && got.Ref != c.j.Ref {
 				t.Errorf("the ref became %v", got.Ref)
@@ -179,7 +179,7 @@ func TestNext(t *testing.T) {
 // What a platform tells besides the status is kept, and what its owner sees change is dated.
 func TestNext_KeepsFacts(t *testing.T) {
 	half, whole, cost := 50.0, 100.0, 1.5
-	j := Job{Phase: Started, Status: Running, Attempt: 1, Turn: 1, Ref: p, Seen: Failed, Awaited: true}
+	j := Job{Phase: Started, Status: Running, Attempt: 1, Epoch: 1, Ref: p, Seen: Failed, Awaited: true}
 	report := func(r Report) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, r }) }
 
 	j = next(j, report(Report{Status: Running, Progress: &half, Costs: &cost}), t0)
@@ -212,19 +212,19 @@ func TestNext_KeepsFacts(t *testing.T) {
 }
 
 func TestNext_RefusalSaysWhy(t *testing.T) {
-	j := next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
+	j := next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
 	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {
 		t.Errorf("turned away: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = next(Job{Phase: Starting, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
+	j = next(Job{Phase: Starting, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
 	if j.Notice != "why" || j.Tries != 0 {
 		t.Errorf("without a token: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
+	j = next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
 	if j.Failure != "why" || j.Notice != "" {
 		t.Errorf("refused: %q, %q", j.Failure, j.Notice)
 	}
-	j = next(Job{Phase: Creating, Turn: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
+	j = next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
 	if string(j.Result) != "{}" || !j.Checked.Equal(t0) {
 		t.Errorf("answered with the result: %q, %v", j.Result, j.Checked)
 	}
@@ -232,10 +232,10 @@ func TestNext_RefusalSaysWhy(t *testing.T) {
 
 // A job that is turned away for a day fails, and says why; not while its account's other jobs take the slots.
 func TestNext_TurnedAwayForTooLong(t *testing.T) {
-	starting := Job{Phase: Starting, Status: Submitted, Desired: WantRun, Attempt: 1, Turn: 1, Ref: p}
+	starting := Job{Phase: Starting, Status: Submitted, Desired: WantRun, Attempt: 1, Epoch: 1, Ref: p}
 	busy := submit1(func(o *Outcome) { o.Err = after(Busy, time.Minute) })
 	full := with2(busy, func(o *Outcome) { o.Others = 3 })
-	again := func(j Job) Job { j.Phase, j.Turn = Starting, 1; return j }
+	again := func(j Job) Job { j.Phase, j.Epoch = Starting, 1; return j }
 
 	j := next(starting, busy, t0)
 	if !j.Refused.Equal(t0) || j.Phase != Created || j.Attention != NotTaken {
@@ -262,7 +262,7 @@ func TestNext_TurnedAwayForTooLong(t *testing.T) {
 	if j := next(again(next(starting, busy, t0)), submit1(func(o *Outcome) { o.Ref, o.Started = p, true }), t0); !j.Refused.IsZero() {
 		t.Errorf("taken, and turned away since %v", j.Refused)
 	}
-	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Turn: 1, Moved: t0, Looks: searchLooks}
+	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Epoch: 1, Moved: t0, Looks: searchLooks}
 	absent := ask(AskSearch, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
 	if j := next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
 		t.Errorf("unknown for an hour: %s %s", j.Status, j.Attention)
@@ -276,11 +276,11 @@ func with2(o Outcome, change func(*Outcome)) Outcome { change(&o); return o }
 
 func TestRetry(t *testing.T) {
 	cost := 3.0
-	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Turn: 4, Attempt: 2,
+	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Epoch: 4, Attempt: 2,
 		SendBy: t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed, Costs: &cost, Failure: "no data",
 		Tries: 2, Refused: t0, Checked: t0, Created: t0.Add(-time.Hour), Version: 9}
 	got := j.Retry(t0)
-	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting, Turn: 5, Attempt: 3,
+	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting, Epoch: 5, Attempt: 3,
 		Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0, Version: 9}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -290,7 +290,7 @@ func TestRetry(t *testing.T) {
 	}
 	// What comes late for an earlier attempt is not taken for the new one's.
 	for attempt := range 3 {
-		late := Outcome{Asked: AskSubmit, Attempt: attempt, Turn: 4, Ref: p, Started: true}
+		late := Outcome{Asked: AskSubmit, Attempt: attempt, Epoch: 4, Ref: p, Started: true}
 		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || len(after.Orphans) != 1 {
 			t.Errorf("the old ref comes late: %+v", after)
 		}
@@ -298,7 +298,7 @@ func TestRetry(t *testing.T) {
 		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || !slices.Contains(after.Orphans, late.Ref) {
 			t.Errorf("another ref comes late: %+v", after)
 		}
-		read := Outcome{Asked: AskStatus, Attempt: attempt, Turn: 4, Ref: p, Report: Report{Status: Finished}}
+		read := Outcome{Asked: AskStatus, Attempt: attempt, Epoch: 4, Ref: p, Report: Report{Status: Finished}}
 		if after := next(got, read, t0); after.Phase != Waiting || after.Status != Accepted {
 			t.Errorf("an old status comes late: %+v", after)
 		}
@@ -315,14 +315,14 @@ func TestRetry(t *testing.T) {
 }
 
 func TestStranded_JobWithoutItsPlatform(t *testing.T) {
-	j := stranded(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
+	j := markNoPlatform(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
 	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) || !j.Updated.Equal(t0) {
 		t.Errorf("%+v", j)
 	}
-	if again := stranded(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
+	if again := markNoPlatform(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
 		t.Errorf("again: %+v", again)
 	}
-	if j := stranded(Job{Phase: Ended, Orphans: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
+	if j := markNoPlatform(Job{Phase: Ended, Orphans: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
 		t.Errorf("ended, with an orphan: %+v", j)
 	}
 }
@@ -332,8 +332,8 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 	own, other, tardy := Ref{ID: "own"}, Ref{ID: "other"}, Ref{Base: "b", ID: "late"}
 	for _, phase := range []Phase{Waiting, Creating, Created, Starting, Started, Ended} {
 		for _, q := range []Question{AskSubmit, AskSearch} {
-			j := Job{Phase: phase, Attempt: 2, Turn: 5, Ref: own, Orphans: []Ref{other}}
-			o := Outcome{Asked: q, Attempt: 1, Turn: 1, Ref: tardy, Started: true}
+			j := Job{Phase: phase, Attempt: 2, Epoch: 5, Ref: own, Orphans: []Ref{other}}
+			o := Outcome{Asked: q, Attempt: 1, Epoch: 1, Ref: tardy, Started: true}
 			got := next(next(j, o, t0), o, t0)
 			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Orphans, []Ref{other, tardy}) {
 				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Orphans)
@@ -358,11 +358,11 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 func TestIntend(t *testing.T) {
 	sendBy := t0.Add(30 * time.Second)
 	creating := Job{Phase: Waiting, Looks: 2}.Intend(sendBy)
-	if creating.Phase != Creating || creating.Attempt != 1 || creating.Turn != 1 || creating.Looks != 0 {
+	if creating.Phase != Creating || creating.Attempt != 1 || creating.Epoch != 1 || creating.Looks != 0 {
 		t.Errorf("%+v", creating)
 	}
-	starting := Job{Phase: Created, Attempt: 1, Turn: 2}.Intend(sendBy)
-	if starting.Phase != Starting || starting.Attempt != 1 || starting.Turn != 3 {
+	starting := Job{Phase: Created, Attempt: 1, Epoch: 2}.Intend(sendBy)
+	if starting.Phase != Starting || starting.Attempt != 1 || starting.Epoch != 3 {
 		t.Errorf("%+v", starting)
 	}
 	for _, j := range []Job{creating, starting} {
@@ -421,12 +421,12 @@ func all(class) bool { return true }
 // What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions brought no response, nor
 // when the job is next looked at, nor whether a client waits for its status.
 func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
-	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Turn: 7, Begun: 2, Due: t0.Add(time.Minute), SendBy: t0.Add(30 * time.Second)}
+	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Epoch: 7, Begun: 2, Due: t0.Add(time.Minute), SendBy: t0.Add(30 * time.Second)}
 	responses := map[string]Outcome{
 		"created": {Ref: Ref{ID: "first"}}, "refused": {Err: kind(Invalid)}, "busy": {Err: kind(Busy)}, "cut off": {Err: kind(Uncertain)},
 	}
 	for name, o := range responses {
-		o.Asked, o.Attempt, o.Turn = AskSubmit, 1, 2
+		o.Asked, o.Attempt, o.Epoch = AskSubmit, 1, 2
 		for _, phase := range []Phase{Waiting, Creating, Created, Starting} {
 			j := with(present, func(j *Job) { j.Phase = phase })
 			if got := next(j, o, t0); got.Begun != j.Begun || !got.Due.Equal(j.Due) || got.Phase != j.Phase {
@@ -439,19 +439,19 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 		}
 	}
 	starting := with(present, func(j *Job) { j.Phase, j.Ref = Starting, Ref{ID: "third"} })
-	created := Outcome{Asked: AskSubmit, Attempt: 3, Turn: 6, Ref: Ref{ID: "third"}}
+	created := Outcome{Asked: AskSubmit, Attempt: 3, Epoch: 6, Ref: Ref{ID: "third"}}
 	if got := next(starting, created, t0); got.Begun != 1 {
 		t.Errorf("the response to the create comes after the start was begun: begun %d, want 1", got.Begun)
 	}
-	if got := next(present, Outcome{Asked: AskSubmit, Attempt: 3, Turn: 7, Err: kind(Busy)}, t0); got.Begun != 0 {
+	if got := next(present, Outcome{Asked: AskSubmit, Attempt: 3, Epoch: 7, Err: kind(Busy)}, t0); got.Begun != 0 {
 		t.Errorf("the present attempt is answered: begun %d", got.Begun)
 	}
 }
 
 // Cancels of an orphan that fail say nothing about the job's own submission.
 func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
-	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Turn: 4, Ref: p, Orphans: []Ref{{ID: "s"}}, Due: t0}
-	o := Outcome{Asked: AskOrphan, Attempt: 2, Turn: 4, Ref: Ref{ID: "s"}}
+	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Epoch: 4, Ref: p, Orphans: []Ref{{ID: "s"}}, Due: t0}
+	o := Outcome{Asked: AskOrphan, Attempt: 2, Epoch: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
 	for range 2 * lostLooks {
 		j = next(j, failed, t0)
@@ -460,8 +460,8 @@ func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
 		t.Fatalf("the cancel is not repeated after pauses: %d tries, due %v", j.Tries, j.Due)
 	}
 	j = next(j, o, t0)
-	j.Phase, j.Turn = Starting, 5
-	if j = next(j, Outcome{Asked: AskSubmit, Attempt: 2, Turn: 5, Err: kind(NotFound)}, t0); j.Phase != Created {
+	j.Phase, j.Epoch = Starting, 5
+	if j = next(j, Outcome{Asked: AskSubmit, Attempt: 2, Epoch: 5, Err: kind(NotFound)}, t0); j.Phase != Created {
 		t.Errorf("the platform does not show the job yet, and the job is %s %q", j.Phase, j.Failure)
 	}
 }

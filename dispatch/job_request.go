@@ -92,9 +92,9 @@ type Record struct {
 	Value json.RawMessage // the value of the task's dimension
 }
 
-// HeadOf parses the members that precede the parameters in a request stored as JSON. The text may be cut off anywhere. An incomplete member
+// ParseRequestHead parses the members that precede the parameters in a request stored as JSON. The text may be cut off anywhere. An incomplete member
 // is left out.
-func HeadOf(text string) (r Request) {
+func ParseRequestHead(text string) (r Request) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if _, err := d.Token(); err != nil {
 		return r

@@ -59,7 +59,7 @@ func TestListing_AnothersAttemptMeansNothing(t *testing.T) {
 	}
 	m.add(Listed{Ref: Ref{ID: "orphan"}, Tag: "me.1.1.aa", Report: Report{Status: Running}})
 	m.add(Listed{Ref: Ref{ID: "own"}, Tag: "me.1.2.bb", Report: Report{Status: Running}})
-	if len(m.outcomes) != 2 || m.outcomes[0].Turn != -1 || m.outcomes[1].Ref.ID != "own" || !m.seen[1] {
+	if len(m.outcomes) != 2 || m.outcomes[0].Epoch != -1 || m.outcomes[1].Ref.ID != "own" || !m.seen[1] {
 		t.Errorf("its own attempts: %+v", m.outcomes)
 	}
 }

@@ -43,7 +43,7 @@ func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 				}
 				now = j.Due
 			}
-			j = next(j, Outcome{Asked: AskStatus, Turn: j.Turn, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
+			j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
 		}
 		if looks != want || now.Sub(t0) < settles || j.Phase != Created {
 			t.Errorf("%v: %s after %d looks in %v, want %d", settles, j.Phase, looks, now.Sub(t0), want)
@@ -61,7 +61,7 @@ func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 		if looks >= 10 {
 			settles = 20 * time.Minute
 		}
-		j = next(j, Outcome{Asked: AskStatus, Turn: j.Turn, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
+		j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles}, now)
 		if j.Phase == Starting {
 			now = j.Due
 		}

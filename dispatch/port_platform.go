@@ -23,8 +23,8 @@ type Platform interface {
 	Base(Service) (string, error)
 
 	// Submit creates the job if Submission.Ref is zero, and starts it otherwise. It sends at most one request that
-	// has an effect. The Step holds what is known, also beside an error.
-	Submit(context.Context, Token, Submission) (Step, error)
+	// has an effect. The SubmitResult holds what is known, also beside an error.
+	Submit(context.Context, Token, Submission) (SubmitResult, error)
 
 	// Status reads the status of a job. A status word without a counterpart is Unknown, with a nil error.
 	Status(context.Context, Token, Ref) (Report, error)
@@ -65,8 +65,8 @@ type Submission struct {
 	Request
 }
 
-// Step is the outcome of one call of Submit.
-type Step struct {
+// SubmitResult is the outcome of one call of Submit.
+type SubmitResult struct {
 	Ref     Ref
 	Started bool
 	Result  []byte // a STAC Collection, if the platform responded with the result itself; then the job is finished
@@ -114,8 +114,8 @@ type Token struct {
 // operator must, Unavailable if it may work later.
 type Tokens interface {
 	Token(context.Context, Account) (Token, error)
-	// Refused reports that the platform rejected a token. The next call of Token returns another one, if there is one.
-	Refused(Account, Token)
+	// Invalidate reports that the platform rejected a token. The next call of Token returns another one, if there is one.
+	Invalidate(Account, Token)
 }
 
 // Secret is a text that prints, logs and marshals as [redacted].
@@ -135,9 +135,9 @@ func (s Secret) Reveal() string { return string(s) }
 type Engine interface {
 	// Wake schedules a visit of an account that has work. It is only a hint; the account's row is authoritative.
 	Wake(Account)
-	// Tell notifies the other processes of the jobs that were saved, and of the owners who see a change. It is only a
+	// Broadcast notifies the other processes of the jobs that were saved, and of the owners who see a change. It is only a
 	// hint, too.
-	Tell([]JobID, []UserID)
+	Broadcast([]JobID, []UserID)
 }
 
 // Clock is the time of day for a store whose database has no clock of its own. It may jump.

@@ -37,12 +37,12 @@ type Submissions interface {
 	// Accept stores the task, if not nil, and the jobs, all or none, with the documents that define their services. It fills in their ids and
 	// times, and wakes their account. All jobs are of one account. A text that is not UTF-8 or contains a NUL is Invalid. If the
 	// owner used the key within [KeyLife] for the same fingerprint, nothing is stored and the id of the task, or of the first job, stored
-	// then is returned as Repeated; for another fingerprint: Conflict. LimitReached, and nothing stored, if the owner would exceed a
+	// then is returned as the KeyTarget; for another fingerprint: Conflict. LimitReached, and nothing stored, if the owner would exceed a
 	// quota, however many requests and processes accept at once.
-	Accept(ctx context.Context, k Key, t *Task, jobs []Draft, within ...Quota) (Repeated, error)
-	// Repeated returns what was stored when the user first used the key with this fingerprint. With another fingerprint: Conflict. The zero
+	Accept(ctx context.Context, k Key, t *Task, jobs []Draft, within ...Quota) (KeyTarget, error)
+	// FindKey returns what was stored when the user first used the key with this fingerprint. With another fingerprint: Conflict. The zero
 	// value means that the key is new, or that its [KeyLife] is over.
-	Repeated(ctx context.Context, u UserID, k Key) (Repeated, error)
+	FindKey(ctx context.Context, u UserID, k Key) (KeyTarget, error)
 }
 
 // Records reads what owners see.
@@ -51,8 +51,8 @@ type Records interface {
 	Record(context.Context, UserID, JobID) (Record, error)
 	// Records returns the owner's jobs that belong to no task, newest first.
 	Records(context.Context, UserID, Page) ([]Record, error)
-	// Refused returns the owner's job even if it is hidden. It serves clients that repeat a refused request with the same key.
-	Refused(context.Context, UserID, JobID) (Record, error)
+	// RecordIncludingHidden returns the owner's job even if it is hidden. It serves clients that repeat a refused request with the same key.
+	RecordIncludingHidden(context.Context, UserID, JobID) (Record, error)
 	// Tasks returns the owner's tasks, newest first. A task counts as changed when one of its jobs does.
 	Tasks(context.Context, UserID, Page) ([]TaskRecord, error)
 	// Task returns a task to its owner.
@@ -68,9 +68,9 @@ type Records interface {
 	Result(context.Context, UserID, JobID) ([]byte, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
 	Document(context.Context, UserID, JobID) ([]byte, error)
-	// Standings returns the state of accounts for a user, in the order given. Slots are counted as in Agenda, with the account's entry in
+	// AccountInfo returns the state of accounts for a user, in the order given. Slots are counted as in Agenda, with the account's entry in
 	// stalled; most accounts have none.
-	Standings(ctx context.Context, u UserID, accounts []Account, stalled map[Account]time.Duration) ([]Standing, error)
+	AccountInfo(ctx context.Context, u UserID, accounts []Account, stalled map[Account]time.Duration) ([]AccountInfo, error)
 }
 
 // SyncRuns stores synchronous runs.
@@ -96,24 +96,24 @@ type Changes interface {
 	// RetryTask resets the failed jobs of a task to waiting, see [Job.Retry], and wakes the account. It returns the account and the number
 	// of those jobs. LimitReached as in Accept.
 	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
-	// Await makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were read. The others become
+	// MarkAwaited makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were read. The others become
 	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a request slot for their
 	// next status read: their visit is planned for that slot, within a minute at the latest. Statuses that are awaited already, and those
 	// that could not be read twice in a row, do not change, so that a failing platform keeps its pauses. It returns the accounts that it
 	// woke, sorted.
-	Await(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
-	// Awaited reports whether a fresher status is awaited for any started job.
-	Awaited(context.Context, UserID, Scope) (bool, error)
+	MarkAwaited(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
+	// AnyAwaited reports whether a fresher status is awaited for any started job.
+	AnyAwaited(context.Context, UserID, Scope) (bool, error)
 }
 
 // Documents compares the documents that define services with those that waiting jobs were accepted with.
 type Documents interface {
 	// Origins returns the origins of all documents that define the services of waiting jobs.
 	Origins(context.Context) ([]Origin, error)
-	// Redefine stores that the document of an origin now has this hash. Tasks and jobs that wait and were accepted with another document
+	// SetDocumentHash stores that the document of an origin now has this hash. Tasks and jobs that wait and were accepted with another document
 	// show [ServiceChanged] from now on; those accepted with this one do not: see [TaskRecord] and [Record]. It returns the owner of each
 	// task, and of each job without a task, whose display changes.
-	Redefine(ctx context.Context, o Origin, hash string) ([]UserID, error)
+	SetDocumentHash(ctx context.Context, o Origin, hash string) ([]UserID, error)
 }
 
 // Queue hands out accounts to visit, under leases.
@@ -122,9 +122,9 @@ type Queue interface {
 	// next account that it did not lease becomes due: an hour at most. Accounts that are due already count for that only if there was room
 	// for their platform.
 	Dequeue(ctx context.Context, r Room, ttl time.Duration) ([]Lease, time.Duration, error)
-	// Serve stores that a process serves these platforms at present. If the last such note lies more than [ClockJump] in the future, the
+	// NoteServed stores that a process serves these platforms at present. If the last such note lies more than [ClockJump] in the future, the
 	// clock was set back since; plans for later than [ClockJump] from now are then moved forward by as much as that note lies ahead.
-	Serve(ctx context.Context, platforms []string) error
+	NoteServed(ctx context.Context, platforms []string) error
 	// Renew extends a lease to ttl from now. It also extends a lease that ran out, if no process leased the account since. Conflict when
 	// another process did.
 	Renew(ctx context.Context, l Lease, ttl time.Duration) error
@@ -176,15 +176,15 @@ type Responses interface {
 	// is left as it is and not returned. If any job was stored, the given accounts are woken in the same commit. A caller without a lease
 	// must name them, because the visit that holds the account would otherwise not read the changes.
 	Save(ctx context.Context, jobs []Job, wake ...Account) ([]Job, error)
-	// GiveUp fails the account's wanted jobs that wait or were not started, and returns them, if the account has been held for longer than
-	// patience because its user must sign in. Holds for [NeedsSignIn] count as one if there was no other hold and no day between them.
-	GiveUp(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
+	// FailWithoutSignIn fails the account's wanted jobs that wait or were not started, and returns them, if the account has been held for longer than
+	// patience because its user must sign in. Consecutive holds for [NeedsSignIn] count as one if there was no other hold and no day between them.
+	FailWithoutSignIn(ctx context.Context, a Account, patience time.Duration, failure string) ([]Job, error)
 }
 
 // PlatformNotes stores what requests have shown about platforms.
 type PlatformNotes interface {
-	// Answered records that a platform just answered or, with a failure, that it did not, and why.
-	Answered(ctx context.Context, platform, failure string) error
+	// NoteResponse records that a platform just answered or, with a failure, that it did not, and why.
+	NoteResponse(ctx context.Context, platform, failure string) error
 	// NoteStarts stores what statuses have shown about starts at a platform, see [Promptness]. Starts beyond the number that makes a platform
 	// prompt need not be counted.
 	NoteStarts(ctx context.Context, platform string, seen StartsSeen) error
@@ -195,9 +195,9 @@ type RestoreMarks interface {
 	// MarkRestored records that the database was set back, and wakes all accounts with jobs. They must be compared before they submit, as r
 	// specifies. Ids skip ahead by [SkippedIDs], so that no id is assigned twice. It returns the number of accounts.
 	MarkRestored(ctx context.Context, r Restored) (accounts int, err error)
-	// Compared ends the mark and the hold of an account, wakes it, and stores the unrecognized jobs that were found. Jobs that are created
+	// ClearRestored ends the mark and the hold of an account, wakes it, and stores the unrecognized jobs that were found. Jobs that are created
 	// and not started in the database may have been started since the state that it was set back to: they are in doubt from now on.
-	Compared(ctx context.Context, a Account, found []Unrecognized) error
+	ClearRestored(ctx context.Context, a Account, found []Unrecognized) error
 	// Unrecognized returns all unrecognized jobs that were found, by account and ref.
 	Unrecognized(context.Context) ([]Unrecognized, error)
 }
@@ -222,8 +222,8 @@ type Scope struct {
 	Tasks bool   // all jobs of tasks
 }
 
-// Holds reports whether the scope includes a job.
-func (s Scope) Holds(j Job) bool {
+// Contains reports whether the scope includes a job.
+func (s Scope) Contains(j Job) bool {
 	return j.ID == s.Job || j.Task != 0 && (s.Tasks || j.Task == s.Task) || j.Task == 0 && s.Alone
 }
 
@@ -263,8 +263,8 @@ func (p Place) Before(created time.Time, id int64) bool {
 	return p == Place{} || created.Before(p.Created) || created.Equal(p.Created) && id < p.ID
 }
 
-// Repeated names the task or job that was stored when a key was first used. Both are zero for a new key.
-type Repeated struct {
+// KeyTarget names the task or job that was stored when a key was first used. Both are zero for a new key.
+type KeyTarget struct {
 	Task TaskID
 	Job  JobID
 }

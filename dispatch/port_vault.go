@@ -66,6 +66,6 @@ type Vault interface {
 	// UseOnce reports whether a name is used for the first time, and stores the name until the given time.
 	UseOnce(ctx context.Context, name string, until time.Time) (first bool, err error)
 
-	// Working returns the accounts that have a job which has not ended.
-	Working(context.Context) ([]Account, error)
+	// AccountsWithJobs returns the accounts that have a job which has not ended.
+	AccountsWithJobs(context.Context) ([]Account, error)
 }

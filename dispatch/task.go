@@ -36,25 +36,25 @@ type TaskRecord struct {
 	Task
 	Counts    Counts
 	Progress  float64   // percent, the mean of its jobs; a job that has ended counts as 100, however it ended
-	Attention Attention // the Foremost attention of its jobs; ServiceChanged: its document changed while some of them waited
+	Attention Attention // the TaskAttention of its jobs; ServiceChanged: its document changed while some of them waited
 }
 
-// foremost lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
+// attentionOrder lists attentions in the order in which a task shows them: first those that its user can resolve, then those that its user must
 // decide on, then those that the operator must resolve, then those that pass without action.
-var foremost = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, NoPlatform,
+var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, RefusedForbidden, RefusedUnsupported, GivenUp, Overdue, Lost, NeedsOperator, NoPlatform,
 	Stalled, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
-// Foremost returns the attention that a task shows if its jobs have the given ones. Attentions that are not in the order foremost come
+// TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in attentionOrder come
 // after it, sorted by name, and ServiceChanged comes last.
-func Foremost(all ...Attention) Attention {
+func TaskAttention(all ...Attention) Attention {
 	rank := func(a Attention) int {
-		switch i := slices.Index(foremost, a); {
+		switch i := slices.Index(attentionOrder, a); {
 		case a == None:
-			return len(foremost) + 2
+			return len(attentionOrder) + 2
 		case a == ServiceChanged:
-			return len(foremost) + 1
+			return len(attentionOrder) + 1
 		case i < 0:
-			return len(foremost)
+			return len(attentionOrder)
 		default:
 			return i
 		}
@@ -119,8 +119,8 @@ func (y *Tally) Add(j Job) {
 	}
 }
 
-// Of returns the task with the counts.
-func (y *Tally) Of(t TaskRecord) TaskRecord {
+// CountsFor returns the task with the counts.
+func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	t.Counts = y.counts
 	if t.Counts == nil {
 		t.Counts = Counts{}
@@ -130,15 +130,15 @@ func (y *Tally) Of(t TaskRecord) TaskRecord {
 	return t
 }
 
-// For returns the request of the task's job number n, counted from 1, whose value is v. The dimension is never one of the task's own
+// RequestFor returns the request of the task's job number n, counted from 1, whose value is v. The dimension is never one of the task's own
 // parameters, so that the value and the parameters are copied byte for byte. If the task has no parameters, the error is Internal.
-func (t Task) For(n int, v json.RawMessage) (Request, error) {
+func (t Task) RequestFor(n int, v json.RawMessage) (Request, error) {
 	r := t.Request
 	r.Title = t.titleOf(n)
 	shared := bytes.TrimSpace(t.Request.Parameters)
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
-		return r, &Error{Kind: Internal, Op: "dispatch.Task.For", Err: fmt.Errorf("task %d has no parameters: %w", t.ID, err)}
+		return r, &Error{Kind: Internal, Op: "dispatch.Task.RequestFor", Err: fmt.Errorf("task %d has no parameters: %w", t.ID, err)}
 	}
 	shared = bytes.TrimSpace(shared[:len(shared)-1])
 	comma := ","
@@ -149,8 +149,8 @@ func (t Task) For(n int, v json.RawMessage) (Request, error) {
 	return r, nil
 }
 
-// HeadFor returns the request of the task's job number n without its parameters and options.
-func (t Task) HeadFor(n int) Request {
+// RequestHeadFor returns the request of the task's job number n without its parameters and options.
+func (t Task) RequestHeadFor(n int) Request {
 	r := t.Request
 	r.Title, r.Parameters, r.Options = t.titleOf(n), nil, nil
 	return r

@@ -24,14 +24,14 @@ func SumUpdated(sums [2]int64, updated int64) [2]int64 {
 // TaskRevision is a task's [Revision] when it was read, with the hold of its account.
 type TaskRevision struct {
 	Revision
-	Hold   int64 // end of the account's hold, in microseconds
-	Wakes  int64 // of the account: a hold that began and ended between two revisions has changed Hold or Wakes
-	Unsure int   // jobs that are Unsure
+	Hold          int64 // end of the account's hold, in microseconds
+	Wakes         int64 // of the account: a hold that began and ended between two revisions has changed Hold or Wakes
+	TimeDependent int   // jobs for which Record.TimeDependent holds
 }
 
-// Unsure reports whether the record may be shown with [Unreachable] depending on when it is read.
-func (r Record) Unsure() bool {
-	return r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.late())
+// TimeDependent reports whether the record may be shown with [Unreachable] depending on when it is read.
+func (r Record) TimeDependent() bool {
+	return r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue())
 }
 
 // TaskRevision returns a task's present revision without reading its jobs one by one.

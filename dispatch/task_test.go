@@ -85,7 +85,7 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 		dimension := rapid.StringMatching(`[A-Z]["\\A-Z]{0,3}`).Draw(t, "dimension")
 		value := rapid.SampledFrom([]string{"1e999", "-0.0", "null", `{"x": [1.0]}`}).Draw(t, "value")
 		task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(space + "{" + space + b.String() + space + "}" + space)}, Dimension: dimension}
-		r, err := task.For(3, json.RawMessage(value))
+		r, err := task.RequestFor(3, json.RawMessage(value))
 		if err != nil || r.Title != "T - Processing Job 3" {
 			t.Fatalf("%q, %v", r.Title, err)
 		}
@@ -102,7 +102,7 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 			}
 		}
 	})
-	if _, err := (Task{Dimension: "d"}).For(1, nil); !Is(err, Internal) {
+	if _, err := (Task{Dimension: "d"}).RequestFor(1, nil); !Is(err, Internal) {
 		t.Errorf("a task without parameters: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ type visit struct {
 	noSlotBefore [2]time.Time // no request slot is requested before, for each Purpose
 	endsAt       time.Time    // no step is begun after
 
-	careful bool // visits of the account keep ending in crashes: see foresee
+	careful bool // visits of the account keep ending in crashes: see saveAsFailed
 
 	gated      map[JobID]*gate // suspects that this visit submits
 	suspectsAt time.Time       // when to check again whether suspects may be submitted; zero: none waits
@@ -64,9 +64,9 @@ type visit struct {
 // Visit does the work that is due for an account that Store.Dequeue leased, and plans the next visit. When ctx is done it starts no further
 // step, and returns when the requests under way have ended. Conflict: the lease was lost to another process.
 func (b *Broker) Visit(ctx context.Context, l Lease) error {
-	backend := b.named(l.Account.Platform())
+	backend := b.backendNamed(l.Account.Platform())
 	if backend == nil {
-		return b.strand(context.WithoutCancel(ctx), l)
+		return b.visitWithoutPlatform(context.WithoutCancel(ctx), l)
 	}
 	v := &visit{
 		broker: b, backend: backend, timing: b.Timing.complete(), account: l.Account, held: l,
@@ -121,7 +121,7 @@ func (v *visit) run(ctx context.Context) error {
 			v.broker.keepUnsaved(v.unsavedOutcomes())
 			return err
 		case err != nil:
-		case ending, v.quiet():
+		case ending, v.nothingDueSoon():
 			return v.release(keep)
 		}
 		v.wait(ctx, woken, err)
@@ -146,22 +146,22 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	if err := v.sendRemaining(ctx, ending); err != nil {
 		return err
 	}
-	well := v.wentWell()
+	well := v.allResponsesSucceeded()
 	for _, do := range []func(context.Context) error{v.saveAll, v.renew, v.blockAccount} {
 		if err := do(ctx); err != nil {
 			return err
 		}
 	}
-	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.open) && time.Since(v.read) < agendaFresh {
+	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.maySend) && time.Since(v.read) < agendaFresh {
 		return nil // no step can begin now, and the queue has one for the next response
 	}
 	if err := v.reloadAgenda(ctx); err != nil {
 		return err
 	}
-	if v.comparesNow(ending) {
+	if v.mustCompareNow(ending) {
 		return v.compare(ctx)
 	}
-	if ending || v.queue.empty(v.open) || v.pending >= v.backend.Limits.Requests || time.Now().Before(v.resume) {
+	if ending || v.queue.empty(v.maySend) || v.pending >= v.backend.Limits.Requests || time.Now().Before(v.resume) {
 		return nil
 	}
 	t, ok, err := v.authorize(ctx)
@@ -176,15 +176,15 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 // sendRemaining starts steps that the last agenda contained, before anything is saved, so that the platform does not wait for the database.
 // It does so only while no response was an error.
 func (v *visit) sendRemaining(ctx context.Context, ending bool) error {
-	if ending || !v.wentWell() || time.Since(v.read) > nearby {
+	if ending || !v.allResponsesSucceeded() || time.Since(v.read) > nearby {
 		return nil
 	}
 	steps, err := v.steps(ctx, v.pass)
 	return firstOf(v.begin(ctx, steps), err)
 }
 
-// wentWell reports whether there are new responses, and none is an error.
-func (v *visit) wentWell() bool {
+// allResponsesSucceeded reports whether there are new responses, and none is an error.
+func (v *visit) allResponsesSucceeded() bool {
 	for _, f := range v.unsaved {
 		for _, a := range f.outcomes {
 			if a.Err != nil {
@@ -215,7 +215,7 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 		return err
 	}
 	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle}
-	v.enqueueLearn()
+	v.enqueueStatusReads()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
 		return v.broker.Store.Hold(ctx, v.account, 0, None, "")
 	}
@@ -233,7 +233,7 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 // saves the outcome of the document check.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.free(v.agenda.Held)
-	w, ready := waiting{}, map[Line][]Job{}
+	w, ready := missingDocuments{}, map[Line][]Job{}
 	lines, err := v.readyLines(ctx, &w, ready, free)
 	if err = firstOf(err, v.keepPrepared(ctx, w)); err != nil {
 		return err
@@ -247,9 +247,9 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	return nil
 }
 
-// enqueueLearn queues the due status reads, those that a client awaits before the others. If a rate limits requests, all due status reads
+// enqueueStatusReads queues the due status reads, those that a client awaits before the others. If a rate limits requests, all due status reads
 // of a user with an awaited one are queued together, oldest first; otherwise some would be read early and the rest late.
-func (v *visit) enqueueLearn() {
+func (v *visit) enqueueStatusReads() {
 	waits := map[UserID]bool{}
 	for _, j := range v.agenda.Poll {
 		waits[j.Owner] = waits[j.Owner] || j.Awaited && v.backend.Limits.Pace > 0
@@ -288,15 +288,15 @@ func (v *visit) bookAhead(ctx context.Context) {
 	}
 }
 
-// quiet reports whether nothing is due within nearby.
-func (v *visit) quiet() bool {
+// nothingDueSoon reports whether nothing is due within nearby.
+func (v *visit) nothingDueSoon() bool {
 	due := v.due()
 	return due.IsZero() || due.Sub(v.now()) > nearby
 }
 
 // wait waits for a response, a wake, or the time at which the next iteration is due.
 func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
-	timer := time.NewTimer(v.rest(err))
+	timer := time.NewTimer(v.waitTime(err))
 	defer timer.Stop()
 	done := ctx.Done()
 	if ctx.Err() != nil {
@@ -312,16 +312,16 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	}
 }
 
-// rest returns how long to wait for a response or a wake.
-func (v *visit) rest(err error) time.Duration {
+// waitTime returns how long to wait for a response or a wake.
+func (v *visit) waitTime(err error) time.Duration {
 	if err != nil {
 		return repair
 	}
 	if d := time.Until(v.fetching); d > 0 && v.pending < v.backend.Limits.Requests {
-		return min(repair, d, v.untilReading())
+		return min(repair, d, v.timeToNextRead())
 	}
 	if time.Now().Before(v.suspectsAt) && v.pending == 0 {
-		return v.restCrowded()
+		return v.suspectsWaitTime()
 	}
 	if v.pending > 0 { // until the next status read, if a further request may be sent
 		if next := time.Until(v.noSlotBefore[Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
@@ -332,8 +332,8 @@ func (v *visit) rest(err error) time.Duration {
 	return max(v.due().Sub(v.now()), time.Millisecond)
 }
 
-// untilReading returns how long until a status may be read, at least 20 ms.
-func (v *visit) untilReading() time.Duration {
+// timeToNextRead returns how long until a status may be read, at least 20 ms.
+func (v *visit) timeToNextRead() time.Duration {
 	next := v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])
 	if next.IsZero() {
 		return repair
@@ -355,9 +355,9 @@ func (v *visit) receive(f platformResponse) {
 	}
 }
 
-// strand visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and plans another visit after
+// visitWithoutPlatform visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and plans another visit after
 // Timing.Recheck.
-func (b *Broker) strand(ctx context.Context, l Lease) error {
+func (b *Broker) visitWithoutPlatform(ctx context.Context, l Lease) error {
 	if err := b.Store.Hold(ctx, l.Account, b.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {
 		return err
 	}
@@ -368,28 +368,28 @@ func (b *Broker) strand(ctx context.Context, l Lease) error {
 		}
 		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Poll)
 		if len(jobs) == 0 {
-			return b.Store.Release(ctx, l, g.Wakes, g.strandedDue(b.Timing.complete()))
+			return b.Store.Release(ctx, l, g.Wakes, g.dueWithoutPlatform(b.Timing.complete()))
 		}
-		if err := b.strandAll(ctx, jobs, g.Now); err != nil {
+		if err := b.markAllNoPlatform(ctx, jobs, g.Now); err != nil {
 			return err
 		}
 	}
 }
 
-func (b *Broker) strandAll(ctx context.Context, jobs []Job, now time.Time) error {
+func (b *Broker) markAllNoPlatform(ctx context.Context, jobs []Job, now time.Time) error {
 	was := map[JobID]Job{}
 	for i, j := range jobs {
-		was[j.ID], jobs[i] = j, stranded(j, b.Timing.complete(), now)
+		was[j.ID], jobs[i] = j, markNoPlatform(j, b.Timing.complete(), now)
 	}
 	saved, err := b.Store.Save(ctx, jobs)
 	for _, j := range saved {
-		b.tell(ctx, was[j.ID], j, nil)
+		b.notifySaved(ctx, was[j.ID], j, nil)
 	}
 	return err
 }
 
-// strandedDue returns when an account without a configured platform is visited again; zero: it has no jobs left.
-func (g Agenda) strandedDue(t Timing) time.Time {
+// dueWithoutPlatform returns when an account without a configured platform is visited again; zero: it has no jobs left.
+func (g Agenda) dueWithoutPlatform(t Timing) time.Time {
 	if g.done() {
 		return time.Time{}
 	}

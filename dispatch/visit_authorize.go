@@ -21,10 +21,10 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 		}
 		return t, err == nil, firstOf(err, v.renew(ctx))
 	}
-	if OfDatabase(err) != nil { // the vault failed, not the platform, and no sign-in is missing
+	if DatabaseError(err) != nil { // the vault failed, not the platform, and no sign-in is missing
 		return t, false, err
 	}
-	v.blockedBy, v.noToken = v.backend.blame(err), true
+	v.blockedBy, v.noToken = v.backend.tokenError(err), true
 	v.unsaved = append(v.unsaved, platformResponse{outcomes: v.blockedOutcomes()})
 	return t, false, firstOf(v.saveAll(ctx), v.blockAccount(ctx))
 }
@@ -36,7 +36,7 @@ func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 		if v.busy[j.ID] {
 			continue
 		}
-		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Err: v.blockedBy}
+		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Err: v.blockedBy}
 		switch j.Phase {
 		case Creating:
 			o.Asked = AskSearch
@@ -65,11 +65,11 @@ func (v *visit) noteTokenRefusal(f platformResponse) {
 	case failed == nil:
 		v.refusals = 0
 	case Is(refused, SignInRequired):
-		v.broker.Tokens.Refused(v.account, f.token)
+		v.broker.Tokens.Invalidate(v.account, f.token)
 		v.refusals++
 	}
 	if v.refusals > 1 || Is(refused, Misconfigured) {
-		v.blockedBy = v.backend.blame(refused)
+		v.blockedBy = v.backend.tokenError(refused)
 	}
 }
 
@@ -79,16 +79,16 @@ func (v *visit) blockAccount(ctx context.Context) error {
 		return nil
 	}
 	d := v.broker.blocked.add(v.account, v.blockedBy, v.noToken, v.timing)
-	if err := v.broker.Store.Hold(ctx, v.account, d, reason(v.blockedBy), TextFor(v.blockedBy)); err != nil {
+	if err := v.broker.Store.Hold(ctx, v.account, d, attentionFor(v.blockedBy), TextFor(v.blockedBy)); err != nil {
 		return err
 	}
 	if Is(v.blockedBy, SignInRequired) {
-		if err := v.giveUp(ctx); err != nil {
+		if err := v.failWithoutSignIn(ctx); err != nil {
 			return err
 		}
 	}
 	if v.backend.Access == AccessUser { // the reason shows on all waiting jobs of the user
-		v.broker.show(UserID(v.account.Identity()))
+		v.broker.notifyUser(UserID(v.account.Identity()))
 	}
 	level := slog.LevelInfo
 	if Is(v.blockedBy, Misconfigured) {
@@ -99,15 +99,15 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	return nil
 }
 
-// giveUp fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been created at the platform, but was
+// failWithoutSignIn fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been created at the platform, but was
 // not started there. Its platform job becomes an orphan, which is removed if a token becomes available again.
-func (v *visit) giveUp(ctx context.Context) error {
+func (v *visit) failWithoutSignIn(ctx context.Context) error {
 	patience := v.timing.SignInWithin
-	given, err := v.broker.Store.GiveUp(ctx, v.account, patience,
+	given, err := v.broker.Store.FailWithoutSignIn(ctx, v.account, patience,
 		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.blockedBy)))
 	var created []Job
 	for _, j := range given {
-		v.broker.tell(ctx, Job{}, j, v.blockedBy)
+		v.broker.notifySaved(ctx, Job{}, j, v.blockedBy)
 		if j.Ref != (Ref{}) {
 			j.Due = v.now()
 			created = append(created, j.withOrphan(j.Ref))
@@ -127,33 +127,33 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// SignedIn resumes a user's accounts that waited for a sign-in. Call it when a request with the user's own token arrives.
-func (b *Broker) SignedIn(ctx context.Context, u UserID) {
+// HandleSignIn resumes a user's accounts that waited for a sign-in. Call it when a request with the user's own token arrives.
+func (b *Broker) HandleSignIn(ctx context.Context, u UserID) {
 	look := b.blocked.firstInMinute(u)
 	for _, a := range b.accountsOf(u) {
 		if b.blocked.endIfSettled(a) || look && b.awaitsSignIn(ctx, a) {
-			b.goOn(ctx, a)
+			b.resumeAccount(ctx, a)
 		}
 	}
 }
 
-// AccessChanged resumes all accounts of a user after a sign-in, a link or a permission changed, however recently they were blocked.
-func (b *Broker) AccessChanged(ctx context.Context, u UserID) {
+// HandleAccessChange resumes all accounts of a user after a sign-in, a link or a permission changed, however recently they were blocked.
+func (b *Broker) HandleAccessChange(ctx context.Context, u UserID) {
 	for _, a := range b.accountsOf(u) {
 		b.blocked.forget(a)
-		b.goOn(ctx, a)
+		b.resumeAccount(ctx, a)
 	}
 }
 
-// Pause stops a user's live jobs until the user signs in again, because the user withdrew the permission to act on their behalf.
-func (b *Broker) Pause(ctx context.Context, u UserID) error {
+// PauseUntilSignIn stops a user's live jobs until the user signs in again, because the user withdrew the permission to act on their behalf.
+func (b *Broker) PauseUntilSignIn(ctx context.Context, u UserID) error {
 	var errs []error
 	for _, a := range b.accountsOf(u) {
 		g, err := b.agendaOf(ctx, a, 1)
 		if err == nil && !g.done() {
 			b.blocked.pause(a)
 			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn, "You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
-			b.show(u)
+			b.notifyUser(u)
 		}
 		if !Is(err, NotFound) { // the user never had jobs there
 			errs = append(errs, err)
@@ -172,13 +172,13 @@ func (b *Broker) accountsOf(u UserID) (accounts []Account) {
 	return accounts
 }
 
-func (b *Broker) goOn(ctx context.Context, a Account) {
+func (b *Broker) resumeAccount(ctx context.Context, a Account) {
 	if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
 		b.Log.WarnContext(ctx, "ending the hold of an account failed", "account", string(a), "error", err)
 		return
 	}
 	b.wake(a)
-	b.show(UserID(a.Identity()))
+	b.notifyUser(UserID(a.Identity()))
 }
 
 // awaitsSignIn reports whether an account is held until its user signs in. Another process may have stored that hold.
@@ -207,11 +207,11 @@ func (d *blockedAccounts) add(a Account, err error, empty bool, t Timing) time.D
 	defer d.mu.Unlock()
 	kind := KindOf(err)
 	if kind != SignInRequired && kind != Misconfigured {
-		set(&d.tries, a, d.tries[a]+1)
+		setInMap(&d.tries, a, d.tries[a]+1)
 		return min(t.pause(d.tries[a]-1, err), t.TokenRetry)
 	}
 	if _, denied := d.since[a]; !denied {
-		set(&d.since, a, block{time.Now(), empty})
+		setInMap(&d.since, a, block{time.Now(), empty})
 	}
 	if kind == Misconfigured {
 		return t.OperatorHold
@@ -243,7 +243,7 @@ func (d *blockedAccounts) forget(a Account) {
 func (d *blockedAccounts) pause(a Account) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	set(&d.since, a, block{time.Now().Add(-signInTakes), true})
+	setInMap(&d.since, a, block{time.Now().Add(-signInTakes), true})
 }
 
 // tokenObtained records that a token is available, and reports whether that unblocks the account.
@@ -266,36 +266,36 @@ func (d *blockedAccounts) firstInMinute(u UserID) bool {
 		d.seen, d.minute = nil, now
 	}
 	first := !d.seen[u]
-	set(&d.seen, u, true)
+	setInMap(&d.seen, u, true)
 	return first
 }
 
-// rows counts consecutive events for each account. Events within [firstPoll] count once, because their requests were under way together.
-type rows struct {
+// streaks counts consecutive events for each account. Events within [firstPoll] count once, because their requests were under way together.
+type streaks struct {
 	mu sync.Mutex
 	n  map[Account]int
 	at map[Account]time.Time
 }
 
 // count records an event and returns how many came before it.
-func (r *rows) count(a Account) int {
+func (r *streaks) count(a Account) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); r.n[a] == 0 || now.Sub(r.at[a]) >= firstPoll {
-		set(&r.n, a, r.n[a]+1)
-		set(&r.at, a, now)
+		setInMap(&r.n, a, r.n[a]+1)
+		setInMap(&r.at, a, now)
 	}
 	return r.n[a] - 1
 }
 
-func (r *rows) end(a Account) {
+func (r *streaks) end(a Account) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.n, a)
 	delete(r.at, a)
 }
 
-func set[K comparable, V any](m *map[K]V, k K, v V) {
+func setInMap[K comparable, V any](m *map[K]V, k K, v V) {
 	if *m == nil {
 		*m = map[K]V{}
 	}

@@ -25,12 +25,12 @@ type crowded struct {
 
 func newCrowded() *crowded {
 	c := &crowded{script: &script{}, ends: map[dispatch.Ref]time.Time{}}
-	c.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	c.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		ref := dispatch.Ref{ID: s.Tag}
 		c.ends[ref], c.order = time.Now().Add(time.Minute), append(c.order, s.Title)
-		return dispatch.Step{Ref: ref, Started: true}, nil
+		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
 	return c
 }

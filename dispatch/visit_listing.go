@@ -33,11 +33,11 @@ func (l *listings) of(b baseOf) listed {
 func (l *listings) set(b baseOf, is listed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	set(&l.at, b, is)
+	setInMap(&l.at, b, is)
 }
 
-// fails reports whether statuses must be read one by one at a given time because the listing failed.
-func (l listed) fails(now time.Time) bool { return l.failed || now.Before(l.singleBy) }
+// mustReadSingly reports whether statuses must be read one by one at a given time because the listing failed.
+func (l listed) mustReadSingly(now time.Time) bool { return l.failed || now.Before(l.singleBy) }
 
 // ended records the outcome of a listing.
 func (l *listings) ended(b baseOf, err error) {
@@ -69,30 +69,32 @@ func (v *visit) listable(base string) bool {
 
 // listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single reads.
 func (v *visit) listingPays(base string) bool {
-	if v.careful || v.broker.listings.of(baseOf{v.backend.Name, base}).fails(time.Now()) {
+	if v.careful || v.broker.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) {
 		return false
 	}
 	n := 0
 	for _, j := range v.agenda.Poll {
-		if j.Base == base && !v.single(j) && !v.busy[j.ID] {
+		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
 			n++
 		}
 	}
 	return n >= listingPays && v.listable(base)
 }
 
-// single reports whether the status of j must be read by itself: a listing did not show j, or reported it as failed, so that only its own
+// mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as failed, so that only its own
 // status gives the reason, or j is overdue and is to be canceled.
-func (v *visit) single(j Job) bool { return v.unlisted[j.ID] || j.Seen == Failed || j.overdue() }
+func (v *visit) mustReadSingly(j Job) bool {
+	return v.unlisted[j.ID] || j.Seen == Failed || j.overdue()
+}
 
 // listing returns one step that reads a listing for first and for all other jobs below its base that a list can show, due or not: creates
 // in doubt, and statuses. While listings fail, the other jobs are creates in doubt only, because only they need a listing.
 func (v *visit) listing(ctx context.Context, first Job) (step, error) {
 	live, err := v.broker.Store.Listable(ctx, v.account, first.Base)
 	jobs := []Job{first}
-	doubts := v.careful || v.broker.listings.of(baseOf{v.backend.Name, first.Base}).fails(time.Now())
+	doubts := v.careful || v.broker.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
-		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started && v.single(j)) {
+		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started && v.mustReadSingly(j)) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -127,7 +129,7 @@ func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jo
 }
 
 func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (err error) {
-	defer Caught(ctx, v.broker.Log, "dispatch.visit: list "+v.backend.Name, &err)
+	defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: list "+v.backend.Name, &err)
 	for l, err := range v.backend.Platform.(Lister).List(ctx, t, base) {
 		if err != nil {
 			return err
@@ -172,7 +174,7 @@ func (m *match) complete() bool { return m.early && len(m.seen) == len(m.byID) }
 
 func (m *match) add(l Listed) {
 	if j, ours := m.byRef[l.Ref]; ours {
-		m.put(j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: l.Ref, Report: l.Report})
+		m.put(j, Outcome{Asked: AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: l.Ref, Report: l.Report})
 		return
 	}
 	t, tagged := parseTag(m.installation, l.Tag)
@@ -180,9 +182,9 @@ func (m *match) add(l Listed) {
 	switch {
 	case !tagged || !ours || !t.marks(j):
 	case t.attempt == j.Attempt && j.Phase == Creating:
-		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: j.Turn, Ref: l.Ref, Started: m.started, Report: l.Report})
+		m.put(j, Outcome{Asked: AskSearch, Attempt: t.attempt, Epoch: j.Epoch, Ref: l.Ref, Started: m.started, Report: l.Report})
 	case !l.Report.Status.Final(): // of an earlier attempt: an orphan
-		m.keep(jobOutcome{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Turn: -1, Ref: l.Ref}})
+		m.keep(jobOutcome{j, Outcome{Asked: AskSearch, Attempt: t.attempt, Epoch: -1, Ref: l.Ref}})
 	}
 }
 
@@ -210,9 +212,9 @@ func (v *visit) unseen(jobs []Job, seen map[JobID]bool, err error) []jobOutcome 
 	for _, j := range jobs {
 		o := Outcome{Asked: AskStatus, Ref: j.Ref}
 		if j.Phase == Creating {
-			o = v.notThere(j)
+			o = v.notListed(j)
 		}
-		o.Attempt, o.Turn, o.Err = j.Attempt, j.Turn, err
+		o.Attempt, o.Epoch, o.Err = j.Attempt, j.Epoch, err
 		o.Panicked = j.Phase == Creating && err != nil && Is(err, Internal)
 		if !seen[j.ID] && (err != nil || j.Phase == Creating) {
 			outcomes = append(outcomes, jobOutcome{j, o})

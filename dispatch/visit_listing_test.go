@@ -31,9 +31,9 @@ func (s shelf) List(context.Context, Token, string) iter.Seq2[Listed, error] {
 }
 
 func TestListing_MeaningForEachJob(t *testing.T) {
-	one := Job{ID: 1, Attempt: 2, Turn: 3, Phase: Creating}
-	two := Job{ID: 2, Attempt: 1, Turn: 3, Phase: Creating}
-	six := Job{ID: 6, Attempt: 1, Turn: 5, Phase: Started, Ref: Ref{ID: "f"}}
+	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating}
+	two := Job{ID: 2, Attempt: 1, Epoch: 3, Phase: Creating}
+	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}}
 	half := 50.0
 	listed := []Listed{
 		{Ref: Ref{ID: "x"}, Tag: "not ours", Report: Report{Status: Running}},
@@ -50,11 +50,11 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 		got  []Outcome
 		want Outcome
 	}{
-		{"an earlier attempt is an orphan", whole[1], Outcome{Asked: AskSearch, Attempt: 1, Turn: -1, Ref: Ref{ID: "a"}}},
-		{"found", whole[1][1:], Outcome{Asked: AskSearch, Attempt: 2, Turn: 3, Ref: Ref{ID: "b"}, Report: Report{Status: Accepted}}},
-		{"not there", whole[2], Outcome{Asked: AskSearch, Attempt: 1, Turn: 3, Repeat: true}},
-		{"a status", whole[6], Outcome{Asked: AskStatus, Attempt: 1, Turn: 5, Ref: Ref{ID: "f"}, Report: Report{Status: Running, Progress: &half}}},
-		{"broke off: nobody knows", broken[2], Outcome{Asked: AskSearch, Attempt: 1, Turn: 3, Repeat: true, Err: broken[2][0].Err}},
+		{"an earlier attempt is an orphan", whole[1], Outcome{Asked: AskSearch, Attempt: 1, Epoch: -1, Ref: Ref{ID: "a"}}},
+		{"found", whole[1][1:], Outcome{Asked: AskSearch, Attempt: 2, Epoch: 3, Ref: Ref{ID: "b"}, Report: Report{Status: Accepted}}},
+		{"not there", whole[2], Outcome{Asked: AskSearch, Attempt: 1, Epoch: 3, Repeat: true}},
+		{"a status", whole[6], Outcome{Asked: AskStatus, Attempt: 1, Epoch: 5, Ref: Ref{ID: "f"}, Report: Report{Status: Running, Progress: &half}}},
+		{"broke off: nobody knows", broken[2], Outcome{Asked: AskSearch, Attempt: 1, Epoch: 3, Repeat: true, Err: broken[2][0].Err}},
 	} {
 		if len(c.got) == 0 || !reflect.DeepEqual(c.got[0], c.want) {
 			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)
@@ -103,8 +103,8 @@ func list(p Platform, jobs ...Job) map[JobID][]Outcome {
 // TestListing_OrphansOfOneJobAreBounded: a hostile platform lists a job again and again, and names thousands of others by its tag. What
 // is kept of it is bounded: each would be a row to write, and those with a tag a request to cancel them.
 func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
-	one := Job{ID: 1, Attempt: 2, Turn: 3, Phase: Creating}
-	six := Job{ID: 6, Attempt: 1, Turn: 5, Phase: Started, Ref: Ref{ID: "f"}}
+	one := Job{ID: 1, Attempt: 2, Epoch: 3, Phase: Creating}
+	six := Job{ID: 6, Attempt: 1, Epoch: 5, Phase: Started, Ref: Ref{ID: "f"}}
 	var listed []Listed
 	for i := range 20_000 {
 		listed = append(listed,

@@ -31,24 +31,24 @@ type crashing struct {
 
 func (p *crashing) TwoStep() bool { return p.twoStep }
 
-func (p *crashing) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *crashing) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.jobs == nil {
 		p.jobs = map[dispatch.Ref]time.Time{}
 	}
 	if p.loses && s.Request.Title == "lost" {
-		return dispatch.Step{}, failure(dispatch.Uncertain)
+		return dispatch.SubmitResult{}, failure(dispatch.Uncertain)
 	}
 	if p.twoStep && s.Ref == (dispatch.Ref{}) {
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}}, nil
 	}
 	r := dispatch.Ref{ID: s.Tag}
 	p.jobs[r] = time.Now()
 	if s.Request.Title == "bad" {
 		p.bad = r
 	}
-	return dispatch.Step{Ref: r, Started: true}, nil
+	return dispatch.SubmitResult{Ref: r, Started: true}, nil
 }
 
 func (p *crashing) report(r dispatch.Ref) dispatch.Report {
@@ -205,11 +205,11 @@ func TestPanic_EndsNoVisit(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Running}, nil
 	}}
-	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		if p.submits.Load() == 1 {
 			panic("a bug")
 		}
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		first := h.accept(t)

@@ -39,7 +39,7 @@ func (s step) submits() bool { return s.kind == stepSubmit }
 // stepFor returns the step that j needs next.
 func (v *visit) stepFor(ctx context.Context, c class, j Job) (step, error) {
 	searched := c != classCancel && j.Phase == Creating && v.listable(j.Base)
-	if searched || (c == classPoll || c == classAwaited) && !v.single(j) && v.listingPays(j.Base) {
+	if searched || (c == classPoll || c == classAwaited) && !v.mustReadSingly(j) && v.listingPays(j.Base) {
 		return v.listing(ctx, j)
 	}
 	return v.singleStep(c, j), nil
@@ -83,7 +83,7 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 			outcomes = s.failed(panicked)
 		}
 	}()
-	defer Caught(ctx, v.broker.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
+	defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
 
 	j := s.jobs[0]
 	var o Outcome
@@ -96,7 +96,7 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 	case stepStatus:
 		o = v.status(ctx, t, j)
 	case stepNotListed:
-		o = v.notThere(j)
+		o = v.notListed(j)
 	case stepCancel:
 		o = Outcome{Asked: AskCancel, Err: v.cancel(ctx, t, j.Ref)}
 	case stepCancelOrphan:
@@ -104,7 +104,7 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 	case stepLeaveInert:
 		o = Outcome{Asked: AskCancel}
 	}
-	o.Attempt, o.Turn = j.Attempt, j.Turn
+	o.Attempt, o.Epoch = j.Attempt, j.Epoch
 	return []jobOutcome{{j, o}}
 }
 
@@ -135,16 +135,16 @@ func (v *visit) cancel(ctx context.Context, t Token, r Ref) error {
 	return c.Cancel(ctx, t, r)
 }
 
-// notThere returns the outcome of a create that a listing does not show. A job with the status Unknown is submitted again only with
-// AtLeastOnce, because [compared] may have found an attempt of it at the platform that is not in the database.
-func (v *visit) notThere(j Job) Outcome {
+// notListed returns the outcome of a create that a listing does not show. A job with the status Unknown is submitted again only with
+// AtLeastOnce, because [reconcile] may have found an attempt of it at the platform that is not in the database.
+func (v *visit) notListed(j Job) Outcome {
 	return Outcome{Asked: AskSearch, Repeat: v.backend.Platform.TwoStep() && j.Status != Unknown || v.backend.AtLeastOnce}
 }
 
 // failed returns the outcome for each job of a step whose request got no response because of err.
 func (s step) failed(err error) (outcomes []jobOutcome) {
 	for _, j := range s.jobs {
-		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Turn: j.Turn, Ref: j.Ref, Panicked: true, Err: err}
+		o := Outcome{Asked: AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Panicked: true, Err: err}
 		switch {
 		case s.submits():
 			o.Asked = AskSubmit
@@ -165,14 +165,14 @@ func (s step) unsent() []jobOutcome {
 	}
 	err := &Error{Kind: Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
 	j := s.jobs[0]
-	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Turn: j.Turn, Unsent: true, Err: err}}}
+	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch, Unsent: true, Err: err}}}
 }
 
-// takenBack returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may nevertheless
+// intentUnconfirmed returns the outcome of a submission that was not sent because the store did not confirm its intent. The intent may nevertheless
 // have been committed, under lease l.
-func (s step) takenBack(l Lease) []jobOutcome {
+func (s step) intentUnconfirmed(l Lease) []jobOutcome {
 	err := &Error{Kind: Unavailable, Op: "dispatch.intend", Text: "Whether the intent was committed is not known; nothing was sent."}
 	j := s.jobs[0]
 	intended := j.Intend(time.Time{})
-	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Turn: intended.Turn, Unsent: true, Lease: l.Generation, Err: err}}}
+	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Epoch: intended.Epoch, Unsent: true, Lease: l.Generation, Err: err}}}
 }

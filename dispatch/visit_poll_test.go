@@ -22,12 +22,12 @@ type stages struct {
 
 func newStages(queue, run time.Duration) *stages {
 	p := &stages{queue: queue, run: run, starts: map[dispatch.Ref]time.Time{}}
-	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		r := dispatch.Ref{ID: s.Tag}
 		p.starts[r] = time.Now()
-		return dispatch.Step{Ref: r, Started: true}, nil
+		return dispatch.SubmitResult{Ref: r, Started: true}, nil
 	}
 	return p
 }

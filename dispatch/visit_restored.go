@@ -31,8 +31,8 @@ type Unrecognized struct {
 const RestoredNotice = "The broker's database was restored from an older state. This platform has no list of jobs to compare it with, so nothing " +
 	"is submitted until the operator allows it."
 
-// comparesNow reports whether the account must be compared with its platform's list, and can be at present.
-func (v *visit) comparesNow(ending bool) bool {
+// mustCompareNow reports whether the account must be compared with its platform's list, and can be at present.
+func (v *visit) mustCompareNow(ending bool) bool {
 	return v.agenda.Restored != NotRestored && !ending && v.pending == 0 && !time.Now().Before(v.resume) && !v.agenda.Now.Before(v.agenda.Hold)
 }
 
@@ -40,7 +40,7 @@ func (v *visit) comparesNow(ending bool) bool {
 func (v *visit) compare(ctx context.Context) error {
 	lister, can := v.backend.Platform.(Lister)
 	if !can || !v.backend.Platform.TwoStep() { // without tags a list cannot be matched to jobs
-		return v.withoutList(ctx)
+		return v.withoutComparison(ctx)
 	}
 	t, ok, err := v.authorize(ctx)
 	if err != nil || !ok {
@@ -49,16 +49,16 @@ func (v *visit) compare(ctx context.Context) error {
 	listed, err := v.listAll(ctx, t, lister)
 	switch {
 	case Is(err, Unsupported):
-		return v.withoutList(ctx)
-	case Is(err, Conflict), OfDatabase(err) != nil:
+		return v.withoutComparison(ctx)
+	case Is(err, Conflict), DatabaseError(err) != nil:
 		return err
 	case err != nil:
 		if Is(err, SignInRequired) { // the next attempt needs another token
-			v.broker.Tokens.Refused(v.account, t)
+			v.broker.Tokens.Invalidate(v.account, t)
 		}
-		err = v.backend.blame(err)
+		err = v.backend.tokenError(err)
 		v.broker.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account), "error", err)
-		return v.broker.Store.Hold(ctx, v.account, max(v.timing.Check, retryAfter(err)), reason(err), TextFor(err))
+		return v.broker.Store.Hold(ctx, v.account, max(v.timing.Check, retryAfter(err)), attentionFor(err), TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
 	if err != nil {
@@ -69,14 +69,14 @@ func (v *visit) compare(ctx context.Context) error {
 			slog.String("ref", u.Ref.ID), slog.String("tag", u.Tag), slog.String("status", string(u.Status)))
 	}
 	v.broker.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account), "unrecognized", len(found))
-	return v.broker.Store.Compared(ctx, v.account, found)
+	return v.broker.Store.ClearRestored(ctx, v.account, found)
 }
 
-// withoutList lets the account submit without a comparison if the operator allowed that, and otherwise stores what it waits for.
-func (v *visit) withoutList(ctx context.Context) error {
+// withoutComparison lets the account submit without a comparison if the operator allowed that, and otherwise stores what it waits for.
+func (v *visit) withoutComparison(ctx context.Context) error {
 	if v.agenda.Restored == CompareIfLists {
 		v.broker.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list", "account", string(v.account))
-		return v.broker.Store.Compared(ctx, v.account, nil)
+		return v.broker.Store.ClearRestored(ctx, v.account, nil)
 	}
 	v.broker.Log.WarnContext(ctx, "a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing", "account", string(v.account))
 	return v.broker.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, RestoredNotice)
@@ -133,7 +133,7 @@ func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecog
 		}
 		known := err == nil && j.Account == v.account
 		if known {
-			if err := v.put(ctx, j, compared(j, t, l, v.timing, v.now())); err != nil {
+			if err := v.saveCompared(ctx, j, reconcile(j, t, l, v.timing, v.now())); err != nil {
 				return nil, err
 			}
 		}
@@ -144,9 +144,9 @@ func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecog
 	return found, nil
 }
 
-// put saves a job that a comparison has changed.
-func (v *visit) put(ctx context.Context, was, is Job) error {
-	if is.Turn == was.Turn {
+// saveCompared saves a job that a comparison has changed.
+func (v *visit) saveCompared(ctx context.Context, was, is Job) error {
+	if is.Epoch == was.Epoch {
 		return nil
 	}
 	saved, err := v.broker.Store.Save(ctx, []Job{is})
@@ -154,27 +154,27 @@ func (v *visit) put(ctx context.Context, was, is Job) error {
 		err = &Error{Kind: Busy, Op: "dispatch.compare", Text: "The job was changed meanwhile."}
 	}
 	if err == nil {
-		v.broker.tell(ctx, was, saved[0], nil)
+		v.broker.notifySaved(ctx, was, saved[0], nil)
 	}
 	return err
 }
 
-// compared returns a job of a restored database after its platform listed an attempt of it. The attempt that is in the database is adopted;
+// reconcile returns a job of a restored database after its platform listed an attempt of it. The attempt that is in the database is adopted;
 // because it may have been started since, its status is read before anything else. An attempt that is not in the database was made later.
 // The job is then not submitted again, and its owner must find out whether it ran.
-func compared(j Job, t tag, l Listed, timing Timing, now time.Time) Job {
+func reconcile(j Job, t tag, l Listed, timing Timing, now time.Time) Job {
 	was := j
 	switch {
 	case j.Phase != Waiting && j.Phase != Creating:
 		return j
 	case !t.marks(j):
 		j.Phase, j.Status, j.Due = Creating, Unknown, now.Add(timing.UnknownCheck)
-		j = settled(was, j.attend(SubmissionUnknown, ""), timing, now)
-		j.Turn = was.Turn + 1 // even if the phase stays, so that responses to earlier requests do not count
+		j = applyConsequences(was, j.withAttention(SubmissionUnknown, ""), timing, now)
+		j.Epoch = was.Epoch + 1 // even if the phase stays, so that responses to earlier requests do not count
 		return j
 	case t.attempt == j.Attempt && j.Phase == Creating && j.Status != Unknown:
 		j.Phase, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = Starting, l.Ref, Submitted, "", now, now
-		return settled(was, j.attend(InDoubt, ""), timing, now)
+		return applyConsequences(was, j.withAttention(InDoubt, ""), timing, now)
 	}
 	return j
 }

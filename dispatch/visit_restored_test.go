@@ -27,12 +27,12 @@ func TestCompared_ListingOfARestoredJob(t *testing.T) {
 		"ended, and was carried out again": {Job{Phase: Ended, Attempt: 1, Nonces: nonces, Status: Failed}, later, Ended, Failed, None, Ref{}},
 	} {
 		c.job.ID, c.job.Desired = 7, WantRun
-		got := compared(c.job, c.tag, Listed{Ref: ref}, usual, now)
+		got := reconcile(c.job, c.tag, Listed{Ref: ref}, usual, now)
 		if got.Phase != c.phase || got.Status != c.status || got.Attention != c.why || got.Ref != c.ref {
 			t.Errorf("%s: %s %s %q %v", name, got.Phase, got.Status, got.Attention, got.Ref)
 		}
-		if changed := got.Phase != c.job.Phase || got.Status != c.job.Status; changed != (got.Turn != c.job.Turn) {
-			t.Errorf("%s: turn %d, then %d", name, c.job.Turn, got.Turn)
+		if changed := got.Phase != c.job.Phase || got.Status != c.job.Status; changed != (got.Epoch != c.job.Epoch) {
+			t.Errorf("%s: turn %d, then %d", name, c.job.Epoch, got.Epoch)
 		}
 	}
 }
@@ -41,10 +41,10 @@ func TestCompared_ListingOfARestoredJob(t *testing.T) {
 func TestCompared_JobSetAsideIsNotSentAgain(t *testing.T) {
 	v := visitOf(shelf{})
 	aside := Job{Phase: Creating, Status: Unknown, Attention: SubmissionUnknown}
-	if v.notThere(aside).Repeat || !v.notThere(Job{Phase: Creating, Status: Accepted}).Repeat {
+	if v.notListed(aside).Repeat || !v.notListed(Job{Phase: Creating, Status: Accepted}).Repeat {
 		t.Error("it is sent again, or another is not")
 	}
-	if v.backend.AtLeastOnce = true; !v.notThere(aside).Repeat {
+	if v.backend.AtLeastOnce = true; !v.notListed(aside).Repeat {
 		t.Error("it is not sent again where that was chosen")
 	}
 }

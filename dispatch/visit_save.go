@@ -21,11 +21,11 @@ func (v *visit) saveAll(ctx context.Context) error {
 	v.unsaved, v.tried = nil, nil
 	var err error
 	for _, f := range over {
-		v.mark(f.jobs, false)
+		v.setBusy(f.jobs, false)
 		v.noteUnlisted(f)
 		err = firstOf(err, v.applyAllBackpressure(ctx, f.outcomes))
 		if len(f.outcomes) > 0 {
-			err = firstOf(err, v.noteAnswered(ctx, f.outcomes[0].Outcome))
+			err = firstOf(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 		}
 	}
 	return firstOf(err, v.noteStarts(ctx), v.resumeWhenFreed(ctx))
@@ -58,7 +58,7 @@ func (v *visit) unsavedOutcomes() (all []jobOutcomes) {
 				i = len(all)
 				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
 			}
-			a.Err, a.At, a.Timing = v.backend.blame(a.Err), f.asked, v.timing
+			a.Err, a.At, a.Timing = v.backend.tokenError(a.Err), f.asked, v.timing
 			a.Settles = v.backend.settlesAfter(v.timing, v.agenda.Starts)
 			all[i].outcomes = append(all[i].outcomes, a.Outcome)
 		}
@@ -90,8 +90,8 @@ func (v *visit) result(s jobOutcomes) Job {
 	return s.next(v.now())
 }
 
-// note records the jobs of a Save whose outcome is unknown.
-func (v *visit) note(said []jobOutcomes, jobs []Job) {
+// rememberAttempt records the jobs of a Save whose outcome is unknown.
+func (v *visit) rememberAttempt(said []jobOutcomes, jobs []Job) {
 	if v.tried == nil {
 		v.tried = map[JobID][]attempt{}
 	}
@@ -108,17 +108,17 @@ func (v *visit) note(said []jobOutcomes, jobs []Job) {
 func (v *visit) unsavedOf(s jobOutcomes) []Outcome {
 	kept := 0
 	for _, t := range v.tried[s.job.ID] {
-		if t.is(s.job) {
+		if t.wasStoredAs(s.job) {
 			kept = max(kept, t.outcomes)
 		}
 	}
 	return s.outcomes[kept:]
 }
 
-// is reports whether row is what the attempt stored. Fields that the owner sets may have changed since.
-func (t attempt) is(row Job) bool {
+// wasStoredAs reports whether row is what the attempt stored. Fields that the owner sets may have changed since.
+func (t attempt) wasStoredAs(row Job) bool {
 	j := t.job
-	return row.Version > j.Version && row.Phase == j.Phase && row.Turn == j.Turn && row.Attempt == j.Attempt && row.Ref == j.Ref &&
+	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt && row.Ref == j.Ref &&
 		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks && row.Tries == j.Tries &&
 		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
@@ -131,9 +131,9 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 	for i, s := range said {
 		jobs[i] = v.result(s)
 	}
-	saved, err := v.broker.Store.Save(ctx, jobs, v.wakes()...)
+	saved, err := v.broker.Store.Save(ctx, jobs, v.accountsToWake()...)
 	if err != nil {
-		v.note(said, jobs)
+		v.rememberAttempt(said, jobs)
 		return nil, err
 	}
 	is := byID(saved)
@@ -146,16 +146,16 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 			}
 			continue
 		}
-		v.freed = v.freed || s.job.Phase.Holds() && j.Phase == Ended
-		v.broker.tell(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
-		v.sawStart(s.job, j)
+		v.freed = v.freed || s.job.Phase.HoldsSlot() && j.Phase == Ended
+		v.broker.notifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+		v.noteStart(s.job, j)
 	}
 	return again, nil
 }
 
-// wakes returns the accounts that a save wakes: this one if its lease may have run out, because another visit may have planned the next one
+// accountsToWake returns the accounts that a save wakes: this one if its lease may have run out, because another visit may have planned the next one
 // without the saved responses.
-func (v *visit) wakes() []Account {
+func (v *visit) accountsToWake() []Account {
 	if time.Now().Before(v.lease) {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 	if s.outcomes = v.unsavedOf(s); len(s.outcomes) > 0 {
 		return append(again, s), nil
 	}
-	v.freed = v.freed || was.Phase.Holds() && s.job.Phase == Ended
-	v.broker.tell(ctx, was, s.job, last.Err)
+	v.freed = v.freed || was.Phase.HoldsSlot() && s.job.Phase == Ended
+	v.broker.notifySaved(ctx, was, s.job, last.Err)
 	return again, nil
 }
 
@@ -203,7 +203,7 @@ func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
 	case a.Asked == AskSubmit:
 		d := v.timing.pause(v.broker.refused.count(v.account), a.Err)
-		return v.broker.Store.Hold(ctx, v.account, d, a.why(), TextFor(a.Err))
+		return v.broker.Store.Hold(ctx, v.account, d, a.attention(), TextFor(a.Err))
 	case retryAfter(a.Err) > 0:
 		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
 	}

@@ -35,7 +35,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 		v.resume = later(v.resume, time.Now().Add(repair))
 	}
 	for v.pending+len(steps) < v.backend.Limits.Requests && !time.Now().Before(v.resume) {
-		j, c, any := v.queue.take(v.open)
+		j, c, any := v.queue.take(v.maySend)
 		if !any {
 			break
 		}
@@ -44,7 +44,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 		}
 		slot, err := v.take(ctx, c.purpose(), time.Time{})
 		if err == nil && !slot.Given {
-			v.submitted(j.ID)
+			v.releaseGate(j.ID)
 			continue
 		}
 		var s step
@@ -52,10 +52,10 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 			s, err = v.stepFor(ctx, c, j)
 		}
 		if err != nil {
-			v.submitted(j.ID)
+			v.releaseGate(j.ID)
 			return steps, err
 		}
-		v.mark(s.jobs, true)
+		v.setBusy(s.jobs, true)
 		steps = append(steps, platformRequest{step: s, token: t, refusals: v.refusals, at: time.Now().Add(slot.Wait)})
 	}
 	return steps, nil
@@ -78,12 +78,12 @@ func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Slot, error
 	return s, err
 }
 
-// open reports whether a request slot may be available for a class of steps.
-func (v *visit) open(c class) bool { return !time.Now().Before(v.noSlotBefore[c.purpose()]) }
+// maySend reports whether a request slot may be available for a class of steps.
+func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSlotBefore[c.purpose()]) }
 
 // begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease was lost.
 func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
-	requests, err := v.foresee(ctx, requests)
+	requests, err := v.saveAsFailed(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -92,11 +92,11 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 		j, ok := intended[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
 		if f.submits() && err != nil && !Is(err, Conflict) {
-			v.unsaved = append(v.unsaved, platformResponse{f, f.takenBack(v.held)})
+			v.unsaved = append(v.unsaved, platformResponse{f, f.intentUnconfirmed(v.held)})
 			continue
 		}
 		if Is(err, Conflict) || f.submits() && !ok {
-			v.mark(f.jobs, false)
+			v.setBusy(f.jobs, false)
 			continue
 		}
 		if f.submits() {
@@ -109,9 +109,9 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) error {
 	return err
 }
 
-// foresee saves requests other than submissions as failed before they are sent, for an account whose visits keep ending in crashes. If one
+// saveAsFailed saves requests other than submissions as failed before they are sent, for an account whose visits keep ending in crashes. If one
 // of them crashes the process, the next process does not begin with it. The response replaces the saved failure.
-func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]platformRequest, error) {
+func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([]platformRequest, error) {
 	if !v.careful {
 		return requests, nil
 	}
@@ -133,11 +133,11 @@ func (v *visit) foresee(ctx context.Context, requests []platformRequest) ([]plat
 	var kept []platformRequest
 	for _, f := range requests {
 		if !f.submits() {
-			f.jobs = v.stillAsked(f.jobs, is)
+			f.jobs = v.unchangedJobs(f.jobs, is)
 		}
 		switch {
 		case failed != nil:
-			v.mark(f.jobs, false)
+			v.setBusy(f.jobs, false)
 		case len(f.jobs) > 0:
 			kept = append(kept, f)
 		}
@@ -154,14 +154,14 @@ func byID(jobs []Job) map[JobID]Job {
 	return m
 }
 
-// stillAsked returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile and are handled in a
+// unchangedJobs returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile and are handled in a
 // later iteration.
-func (v *visit) stillAsked(jobs []Job, is map[JobID]Job) (kept []Job) {
+func (v *visit) unchangedJobs(jobs []Job, is map[JobID]Job) (kept []Job) {
 	for _, j := range jobs {
 		if now, saved := is[j.ID]; saved {
 			kept = append(kept, now)
 		} else {
-			v.mark([]Job{j}, false)
+			v.setBusy([]Job{j}, false)
 		}
 	}
 	return kept
@@ -171,7 +171,7 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	var jobs []Job
 	for _, f := range requests {
 		if f.submits() {
-			j := v.tagged(f.jobs[0]).waited(v.triable(f.jobs[0]), v.now())
+			j := v.tagged(f.jobs[0]).excludeWait(v.submittableSince(f.jobs[0]), v.now())
 			j.IntentLease = v.held.Generation
 			jobs = append(jobs, j)
 		}
@@ -188,9 +188,9 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	return byID(jobs), nil
 }
 
-// triable returns the time from which on a job could have been submitted if a slot had been free: when it became due or, if the platform
+// submittableSince returns the time from which on a job could have been submitted if a slot had been free: when it became due or, if the platform
 // turned submissions away, when the hold of the account ended, whichever is later.
-func (v *visit) triable(j Job) time.Time {
+func (v *visit) submittableSince(j Job) time.Time {
 	if v.agenda.Why == NotTaken || v.agenda.Why == Unreachable {
 		return later(j.Due, v.agenda.Hold)
 	}
@@ -209,7 +209,7 @@ func (v *visit) send(ctx context.Context, f platformRequest) {
 	time.Sleep(time.Until(f.at))
 	ctx, cancel := context.WithDeadline(ctx, f.deadline)
 	defer cancel()
-	if ctx.Err() != nil || v.slept(f) {
+	if ctx.Err() != nil || v.suspendedPastDeadline(f) {
 		v.responses <- platformResponse{f, f.unsent()}
 		return
 	}
@@ -226,19 +226,19 @@ func (v *visit) drift() time.Duration {
 	return wall().Round(0).Sub(v.begun.Round(0)) - time.Since(v.begun)
 }
 
-// slept reports whether the machine was suspended past the deadline of a request since its lease was renewed.
-func (v *visit) slept(f platformRequest) bool {
+// suspendedPastDeadline reports whether the machine was suspended past the deadline of a request since its lease was renewed.
+func (v *visit) suspendedPastDeadline(f platformRequest) bool {
 	lost := v.drift() - f.drift
 	return lost > 0 && time.Now().Add(lost).After(f.deadline)
 }
 
-func (v *visit) mark(jobs []Job, busy bool) {
+func (v *visit) setBusy(jobs []Job, busy bool) {
 	for _, j := range jobs {
 		if busy {
 			v.busy[j.ID] = true
 		} else {
 			delete(v.busy, j.ID)
-			v.submitted(j.ID)
+			v.releaseGate(j.ID)
 		}
 	}
 }

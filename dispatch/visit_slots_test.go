@@ -26,13 +26,13 @@ type lasting struct {
 
 func newLasting(runs time.Duration) *lasting {
 	l := &lasting{script: &script{}, runs: runs, ends: map[string]time.Time{}}
-	l.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+	l.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		l.arrived(s.Tag)
 		time.Sleep(3 * time.Second)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.ends[s.Tag] = time.Now().Add(l.runs)
-		return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}
 	return l
 }

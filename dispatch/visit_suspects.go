@@ -95,12 +95,12 @@ func (v *visit) maySubmit(j Job) bool {
 		v.suspectsAt = time.Now().Add(aloneAgain)
 		return false
 	}
-	set(&v.gated, j.ID, g)
+	setInMap(&v.gated, j.ID, g)
 	return true
 }
 
-// restCrowded returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something else is due.
-func (v *visit) restCrowded() time.Duration {
+// suspectsWaitTime returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something else is due.
+func (v *visit) suspectsWaitTime() time.Duration {
 	d := time.Until(v.suspectsAt)
 	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])); !next.IsZero() {
 		d = min(d, max(next.Sub(v.now()), agendaFresh))
@@ -111,13 +111,13 @@ func (v *visit) restCrowded() time.Duration {
 // setAside adds an outcome that ends the job at the next save.
 func (v *visit) setAside(j Job) {
 	s := step{jobs: []Job{j}}
-	v.mark(s.jobs, true)
-	o := Outcome{Asked: AskNothing, Attempt: j.Attempt, Turn: j.Turn}
+	v.setBusy(s.jobs, true)
+	o := Outcome{Asked: AskNothing, Attempt: j.Attempt, Epoch: j.Epoch}
 	v.unsaved = append(v.unsaved, platformResponse{platformRequest{step: s}, []jobOutcome{{j, o}}})
 }
 
-// submitted releases the gate of a job whose outcome is saved or that was not sent, and wakes the account whose turn is next.
-func (v *visit) submitted(id JobID) {
+// releaseGate releases the gate of a job whose outcome is saved or that was not sent, and wakes the account whose turn is next.
+func (v *visit) releaseGate(id JobID) {
 	g := v.gated[id]
 	if g == nil {
 		return
@@ -132,6 +132,6 @@ func (v *visit) submitted(id JobID) {
 // releaseGates releases all gates that this visit has acquired.
 func (v *visit) releaseGates() {
 	for id := range v.gated {
-		v.submitted(id)
+		v.releaseGate(id)
 	}
 }

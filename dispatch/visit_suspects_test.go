@@ -15,12 +15,12 @@ import (
 func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Int32
-		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			if s.Request.Title == "bad" {
 				panics.Add(1)
 				panic("a bug")
 			}
-			return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
 		b := backend("a", dispatch.AccessShared, p)
 		b.AtLeastOnce = true
@@ -84,12 +84,12 @@ func TestSuspects_ManyAreSubmittedInMinutes(t *testing.T) {
 		t.Run(latency.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var started, most, now atomic.Int32
-				p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+				p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 					most.Store(max(most.Load(), now.Add(1)))
 					defer now.Add(-1)
 					time.Sleep(latency)
 					started.Add(1)
-					return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+					return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 				}}
 				s := conformance.NewMemStore(clock{})
 				suspect(t, s, jobs, 1)

@@ -15,9 +15,9 @@ func TestTurnedAway_NotWhileWaitingForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newLasting(3 * time.Hour)
 		accept, asked := p.submit, 0
-		p.submit = func(token dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+		p.submit = func(token dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			if asked++; asked == 1 || asked == 3 {
-				return dispatch.Step{}, failure(dispatch.Unavailable)
+				return dispatch.SubmitResult{}, failure(dispatch.Unavailable)
 			}
 			return accept(token, s)
 		}

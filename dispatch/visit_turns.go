@@ -31,7 +31,7 @@ type stepQueue struct {
 
 // take removes and returns the next job of the classes that are open.
 func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
-	c := t.owed(open)
+	c := t.nextClass(open)
 	if c == classCount {
 		return Job{}, c, false
 	}
@@ -45,9 +45,9 @@ func (t *stepQueue) take(open func(class) bool) (Job, class, bool) {
 	return j, c, true
 }
 
-func (t *stepQueue) empty(open func(class) bool) bool { return t.owed(open) == classCount }
+func (t *stepQueue) empty(open func(class) bool) bool { return t.nextClass(open) == classCount }
 
-func (t *stepQueue) owed(open func(class) bool) class {
+func (t *stepQueue) nextClass(open func(class) bool) class {
 	first := classCount
 	for c := classCount - 1; c >= 0; c-- {
 		if len(t.due[c]) > 0 && open(c) {

@@ -17,18 +17,18 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, good := waiting{}, jobs
+	w, good := missingDocuments{}, jobs
 	if p, can := v.backend.Platform.(Preparer); can {
-		good, err = v.atHand(ctx, p, &w, jobs)
+		good, err = v.withDocuments(ctx, p, &w, jobs)
 	}
 	for _, j := range good {
-		w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Turn: j.Turn}})
+		w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch}})
 	}
 	return firstOf(err, v.keepPrepared(ctx, w))
 }
 
 // keepPrepared saves the outcomes of document checks, and records when to check again for documents that are being fetched.
-func (v *visit) keepPrepared(ctx context.Context, w waiting) error {
+func (v *visit) keepPrepared(ctx context.Context, w missingDocuments) error {
 	v.fetching = w.checkAt
 	if len(w.outcomes) == 0 {
 		return nil

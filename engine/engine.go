@@ -20,10 +20,10 @@ type Config struct {
 	Log   *slog.Logger
 
 	Notifier Notifier               // to other processes; nil: there is only this process
-	Woken    func(dispatch.Account) // called when another process woke an account that is visited here; may be nil
-	// Heard is called with the jobs saved and the users shown changes by other processes; both nil: any may have changed. It
+	OnWake   func(dispatch.Account) // called when another process woke an account that is visited here; may be nil
+	// OnBroadcast is called with the jobs saved and the users shown changes by other processes; both nil: any may have changed. It
 	// may be nil.
-	Heard func([]dispatch.JobID, []dispatch.UserID)
+	OnBroadcast func([]dispatch.JobID, []dispatch.UserID)
 
 	Visits int           // concurrent visits; 0: 1,000
 	Lease  time.Duration // duration of a new lease until its visit renews it; 0: 45 s
@@ -111,8 +111,8 @@ func (e *Engine) Wake(a dispatch.Account) {
 	}
 }
 
-// Tell implements dispatch.Engine.
-func (e *Engine) Tell(saved []dispatch.JobID, shown []dispatch.UserID) {
+// Broadcast implements dispatch.Engine.
+func (e *Engine) Broadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 	if e.Notifier != nil {
 		e.Notifier.Notify(Notification{Saved: saved, Shown: shown})
 	}
@@ -121,12 +121,12 @@ func (e *Engine) Tell(saved []dispatch.JobID, shown []dispatch.UserID) {
 // hear handles a notification of another process.
 func (e *Engine) hear(n Notification) {
 	for _, a := range n.Woken {
-		if e.Woken != nil && e.visiting(a) {
-			e.Woken(a)
+		if e.OnWake != nil && e.visiting(a) {
+			e.OnWake(a)
 		}
 	}
-	if e.Heard != nil && (n.empty() || len(n.Saved)+len(n.Shown) > 0) {
-		e.Heard(n.Saved, n.Shown)
+	if e.OnBroadcast != nil && (n.empty() || len(n.Saved)+len(n.Shown) > 0) {
+		e.OnBroadcast(n.Saved, n.Shown)
 	}
 	if len(n.Woken) > 0 || n.empty() {
 		e.nudge()
@@ -193,7 +193,7 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 		err := e.visit(ctx, l)
 		switch {
 		case err == nil, dispatch.Is(err, dispatch.Conflict):
-		case dispatch.OfDatabase(err) != nil: // dequeue, which fails as well, says so for all visits
+		case dispatch.DatabaseError(err) != nil: // dequeue, which fails as well, says so for all visits
 			e.Log.DebugContext(ctx, "visit failed", "account", l.Account, "error", err)
 		default:
 			e.Log.WarnContext(ctx, "visit failed", "account", l.Account, "error", err)
@@ -205,13 +205,13 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 
 // visit calls Visit and turns a panic into an error. The account is visited again when its lease has expired.
 func (e *Engine) visit(ctx context.Context, l dispatch.Lease) (err error) {
-	defer dispatch.Caught(ctx, e.Log, "visit "+string(l.Account), &err)
+	defer dispatch.RecoverAsError(ctx, e.Log, "visit "+string(l.Account), &err)
 	return e.Visit(ctx, l)
 }
 
 // dequeue calls Store.Dequeue and turns a panic into an error.
 func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatch.Lease, wait time.Duration, err error) {
-	defer dispatch.Caught(ctx, e.Log, "dequeue", &err)
+	defer dispatch.RecoverAsError(ctx, e.Log, "dequeue", &err)
 	return e.Store.Dequeue(ctx, r, e.Lease)
 }
 

@@ -219,7 +219,7 @@ func TestEngine_WakesOtherProcesses(t *testing.T) {
 	s := open(t, url)
 	release := make(chan struct{})
 	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Notifier: hints(),
-		Woken: func(a dispatch.Account) { woken <- a }, Heard: func(ids []dispatch.JobID, _ []dispatch.UserID) { saved <- ids },
+		OnWake: func(a dispatch.Account) { woken <- a }, OnBroadcast: func(ids []dispatch.JobID, _ []dispatch.UserID) { saved <- ids },
 		Visit: func(ctx context.Context, l dispatch.Lease) error {
 			begun <- l
 			<-release // before the engine is waited for
@@ -241,7 +241,7 @@ func TestEngine_WakesOtherProcesses(t *testing.T) {
 	full.Wake("p/shared")
 	<-begun
 	until(t, func() { full.Wake("p/shared") }, woken, func(a dispatch.Account) bool { return a == "p/shared" })
-	until(t, func() { full.Tell([]dispatch.JobID{4, 5}, nil) }, saved, func(ids []dispatch.JobID) bool { return len(ids) == 2 })
+	until(t, func() { full.Broadcast([]dispatch.JobID{4, 5}, nil) }, saved, func(ids []dispatch.JobID) bool { return len(ids) == 2 })
 }
 
 // until sends repeatedly, since what is sent before the other process listens is lost, until the expected notification arrived.

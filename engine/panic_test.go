@@ -15,7 +15,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// panicking is a store whose Dequeue and Serve panic at first.
+// panicking is a store whose Dequeue and NoteServed panic at first.
 type panicking struct {
 	dispatch.Store
 	left atomic.Int32
@@ -28,11 +28,11 @@ func (s *panicking) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Durat
 	return s.Store.Dequeue(ctx, r, ttl)
 }
 
-func (s *panicking) Serve(ctx context.Context, platforms []string) error {
+func (s *panicking) NoteServed(ctx context.Context, platforms []string) error {
 	if s.left.Add(-1) >= 0 {
 		panic("serve")
 	}
-	return s.Store.Serve(ctx, platforms)
+	return s.Store.NoteServed(ctx, platforms)
 }
 
 // TestRun_SurvivesPanics of the store and of visits: it logs them with their stacks, and continues.

@@ -225,8 +225,8 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func (p *Postgres) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
-	defer dispatch.Caught(ctx, p.log, "hints", &err) // a panic becomes an error, and the connection is opened again
-	pool, err := pgxpool.ParseConfig(p.address)      // pgxpool knows the pool settings, which pgx would send to the server
+	defer dispatch.RecoverAsError(ctx, p.log, "hints", &err) // a panic becomes an error, and the connection is opened again
+	pool, err := pgxpool.ParseConfig(p.address)              // pgxpool knows the pool settings, which pgx would send to the server
 	if err != nil {
 		return errors.New("the address of the database cannot be parsed") // the cause may hold the password
 	}

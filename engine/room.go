@@ -71,10 +71,10 @@ func (e *Engine) serve(ctx context.Context) {
 
 // note stores which platforms this process serves.
 func (e *Engine) note(ctx context.Context) (err error) {
-	defer dispatch.Caught(ctx, e.Log, "serve", &err)
+	defer dispatch.RecoverAsError(ctx, e.Log, "serve", &err)
 	asking, stop := context.WithTimeout(ctx, answer)
 	defer stop()
-	return e.Store.Serve(asking, e.Platforms)
+	return e.Store.NoteServed(asking, e.Platforms)
 }
 
 // byPlatform counts the visits of this process.

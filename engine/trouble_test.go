@@ -29,11 +29,11 @@ func (g *gone) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) 
 	return g.Store.Dequeue(ctx, r, ttl)
 }
 
-func (g *gone) Serve(ctx context.Context, platforms []string) error {
+func (g *gone) NoteServed(ctx context.Context, platforms []string) error {
 	if g.away.Load() {
 		return errors.New("canary-cause")
 	}
-	return g.Store.Serve(ctx, platforms)
+	return g.Store.NoteServed(ctx, platforms)
 }
 
 // TestEngine_LogsAnOutageOncePerMinute: the store fails each attempt for ten minutes, twice. Each of the two operations that

@@ -107,7 +107,7 @@ func TestOutage_JobsContinue(t *testing.T) {
 		}
 		for user := range lost {
 			n.idp.Link(user, user+"-p")
-			b.SignedIn(t.Context(), dispatch.UserID(user))
+			b.HandleSignIn(t.Context(), dispatch.UserID(user))
 		}
 		time.Sleep(30 * time.Minute)
 		for user := range lost {

@@ -376,7 +376,7 @@ func TestTokenStore_RefusedTokenIsNotReused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens.Refused("P/user0", first)
+	tokens.Invalidate("P/user0", first)
 	n.idp.Expire()
 	second, err := tokens.Token(t.Context(), "P/user0")
 	if err != nil || second == first || n.count() != 2 {

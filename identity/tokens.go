@@ -262,9 +262,9 @@ func (t *Tokens) Check(ctx context.Context, platform string) (unproven string, e
 	return unproven, nil
 }
 
-// Refused discards a token that the platform refused. If the identity provider returns the same token again, Token is
+// Invalidate discards a token that the platform refused. If the identity provider returns the same token again, Token is
 // Unavailable until it returns another; the provider is asked from time to time.
-func (t *Tokens) Refused(a dispatch.Account, refused dispatch.Token) {
+func (t *Tokens) Invalidate(a dispatch.Account, refused dispatch.Token) {
 	if p := t.platforms[a.Platform()]; p != nil && p.source != nil {
 		p.source.refuse(p.identity(a), refused.Secret)
 	}
@@ -378,7 +378,7 @@ func (p *platform) explain(err error) error {
 // excuse returns the error for what the user cannot resolve. An error of the database stays one, because no provider
 // caused it.
 func (p *platform) excuse(err error) error {
-	if e := dispatch.OfDatabase(err); e != nil {
+	if e := dispatch.DatabaseError(err); e != nil {
 		return e
 	}
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Err: err,

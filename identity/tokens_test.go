@@ -87,7 +87,7 @@ func TestToken_OpenPlatform(t *testing.T) {
 	if err != nil || got != (dispatch.Token{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	tokens.Refused("open/open", got)
+	tokens.Invalidate("open/open", got)
 	if len(p.hosts) != 0 {
 		t.Errorf("asked %v", p.hosts)
 	}
@@ -450,16 +450,16 @@ func TestRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens.Refused(a, dispatch.Token{Secret: "of.long.ago"})
+		tokens.Invalidate(a, dispatch.Token{Secret: "of.long.ago"})
 		if got, _ := tokens.Token(t.Context(), a); got != first {
 			t.Errorf("%s: dropped for another's sake", a)
 		}
-		tokens.Refused(a, first)
+		tokens.Invalidate(a, first)
 		second, err := tokens.Token(t.Context(), a)
 		if err != nil || second == first {
 			t.Errorf("%s: %v", a, err)
 		}
-		tokens.Refused(a, first) // late
+		tokens.Invalidate(a, first) // late
 		if got, _ := tokens.Token(t.Context(), a); got != second {
 			t.Errorf("%s: a late refusal dropped the next token", a)
 		}
@@ -484,7 +484,7 @@ func TestRefused_SameTokenAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens.Refused(account("cdse"), got)
+		tokens.Invalidate(account("cdse"), got)
 		begin := time.Now()
 		for ; ; time.Sleep(time.Second) {
 			got, err := tokens.Token(t.Context(), account("cdse"))

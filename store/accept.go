@@ -13,7 +13,7 @@ import (
 )
 
 // Accept implements dispatch.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
-func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.Repeated, err error) {
+func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
@@ -36,12 +36,12 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	return r, err
 }
 
-func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quota) (r dispatch.Repeated, err error) {
+func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	if err := s.number(ctx, &a); err != nil {
 		return r, fail("Accept", err)
 	}
 	err = s.in(ctx, s.write, "Accept", func(q tx, now int64) error {
-		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.Repeated{}) {
+		if r, err = useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
@@ -49,7 +49,7 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		}
 		return a.insert(ctx, q, now)
 	})
-	if err == nil && r == (dispatch.Repeated{}) {
+	if err == nil && r == (dispatch.KeyTarget{}) {
 		a.fillIn()
 	}
 	return r, err
@@ -116,7 +116,7 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 }
 
 // useKey stores what the idempotency key stands for, or returns what it already stands for.
-func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repeated, err error) {
+func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
 	if a.key == (dispatch.Key{}) {
 		return r, nil
 	}
@@ -129,9 +129,9 @@ func useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.Repe
 	return usedKey(ctx, q, owner, a.key, now)
 }
 
-// Repeated returns what was accepted when a key was first used.
-func (s *Store) Repeated(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.Repeated, err error) {
-	err = s.in(ctx, s.read, "Repeated", func(q tx, now int64) error {
+// FindKey returns what was accepted when a key was first used.
+func (s *Store) FindKey(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.KeyTarget, err error) {
+	err = s.in(ctx, s.read, "FindKey", func(q tx, now int64) error {
 		r, err = usedKey(ctx, q, u, k, now)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -142,7 +142,7 @@ func (s *Store) Repeated(ctx context.Context, u dispatch.UserID, k dispatch.Key)
 }
 
 // usedKey returns what a key stands for.
-func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.Repeated, err error) {
+func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, now int64) (r dispatch.KeyTarget, err error) {
 	is, err := q.GetKey(ctx, owner, k.Text, now-dispatch.KeyLife.Microseconds())
 	if err != nil {
 		return r, err
@@ -151,9 +151,9 @@ func usedKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, n
 		return r, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept", Text: "The key was used for another request."}
 	}
 	if is.Task != 0 {
-		return dispatch.Repeated{Task: is.Task}, nil
+		return dispatch.KeyTarget{Task: is.Task}, nil
 	}
-	return dispatch.Repeated{Job: is.Job}, nil
+	return dispatch.KeyTarget{Job: is.Job}, nil
 }
 
 func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {

@@ -51,7 +51,7 @@ func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 // heldBytes returns the bytes of the requests of ann's unfinished jobs.
 func heldBytes(t *testing.T, s dispatch.Store) int64 {
 	t.Helper()
-	standings, err := s.Standings(t.Context(), "ann", []dispatch.Account{""}, nil)
+	standings, err := s.AccountInfo(t.Context(), "ann", []dispatch.Account{""}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

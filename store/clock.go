@@ -8,7 +8,7 @@ import (
 )
 
 // follow moves planned times if the clock was set back since a process last served: otherwise they would wait for the clock to
-// catch up. The size of the step is known up to the time between two calls of Serve and is never overestimated, so that nothing
+// catch up. The size of the step is known up to the time between two calls of NoteServed and is never overestimated, so that nothing
 // becomes due earlier than planned.
 func (s *Store) follow(ctx context.Context, q tx, now int64) error {
 	soon := now + dispatch.ClockJump.Microseconds()

@@ -72,14 +72,14 @@ func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	return origins, nil
 }
 
-// Redefine stores the current hash of the document of an origin. It returns the owners of the jobs concerned.
-func (s *Store) Redefine(ctx context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
+// SetDocumentHash stores the current hash of the document of an origin. It returns the owners of the jobs concerned.
+func (s *Store) SetDocumentHash(ctx context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
 	service, err := encode(o.Service)
 	if err != nil {
-		return nil, fail("Redefine", err)
+		return nil, fail("SetDocumentHash", err)
 	}
-	err = s.in(ctx, s.write, "Redefine", func(q tx, _ int64) error {
-		owners, err = q.Redefine(ctx, hash, o.Platform, service)
+	err = s.in(ctx, s.write, "SetDocumentHash", func(q tx, _ int64) error {
+		owners, err = q.SetDocumentHash(ctx, hash, o.Platform, service)
 		return err
 	})
 	return owners, err

@@ -14,7 +14,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 	j := dispatch.Job{
 		ID: r.ID, Task: r.Task, Number: r.Number, Owner: r.Owner, Account: r.Account, Base: r.Base,
 		Desired: r.Desired, Hidden: r.Hidden,
-		Phase: r.Phase, Turn: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
+		Phase: r.Phase, Epoch: r.Turn, Attempt: r.Attempt, Nonces: r.Nonces, SendBy: at(r.SendBy), Ref: dispatch.Ref{Base: r.RefBase, ID: r.RefID},
 		Status: r.Status, Seen: r.Seen, Progress: r.Progress, Costs: r.Costs,
 		Attention: r.Attention, Notice: r.Notice, Failure: r.Failure,
 		MaxDuration: span(r.MaxDuration), Deadline: at(r.Deadline), Duration: span(r.Duration),
@@ -63,7 +63,7 @@ func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Reque
 	if err := json.Unmarshal([]byte(shared), &t.Request); err != nil {
 		return r, err
 	}
-	return t.For(j.Number, json.RawMessage(body))
+	return t.RequestFor(j.Number, json.RawMessage(body))
 }
 
 // encode does not escape HTML, so that a RawMessage stays as it is.

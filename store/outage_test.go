@@ -243,7 +243,7 @@ func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 	for !strings.Contains(fmt.Sprint(err), "25006") && time.Now().Before(deadline) {
 		_, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1))
 	}
-	if !dispatch.Is(err, dispatch.Unavailable) || dispatch.OfDatabase(err) == nil || dispatch.TextFor(err) != "The database cannot be written." {
+	if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil || dispatch.TextFor(err) != "The database cannot be written." {
 		t.Fatal(err)
 	}
 	postgres.Exec(t, strings.Replace(dsn, name, "postgres", 1), `ALTER DATABASE `+name+` SET default_transaction_read_only = off`)

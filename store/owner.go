@@ -16,15 +16,15 @@ import (
 
 // Record returns a job of its owner.
 func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
-	r, err := s.Refused(ctx, u, id)
+	r, err := s.RecordIncludingHidden(ctx, u, id)
 	if err == nil && r.Hidden {
 		return dispatch.Record{}, fail("Record", sql.ErrNoRows)
 	}
 	return r, err
 }
 
-// Refused returns a job of its owner even if the job is hidden.
-func (s *Store) Refused(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+// RecordIncludingHidden returns a job of its owner even if the job is hidden.
+func (s *Store) RecordIncludingHidden(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
 	row, err := s.queries(s.read).GetRecord(ctx, id, u)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
@@ -89,7 +89,7 @@ func listedOf(row query.ListRecordsRow, most int, now int64) (dispatch.Record, e
 	}
 	j, err := jobOf(row.Job)
 	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
-	return dispatch.Record{Job: j, Request: dispatch.HeadOf(row.Body), Read: at(now), Size: int(row.Size), Cut: true}, err
+	return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(row.Body), Read: at(now), Size: int(row.Size), Cut: true}, err
 }
 
 // from returns where a list ordered newest first continues after a place.
@@ -148,10 +148,10 @@ func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 	return j, err
 }
 
-// Await makes the owner's statuses that are older than fresh due now, and plans the others for when they will be. Repeated
+// MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be. Repeated
 // reads are at least gap apart.
-func (s *Store) Await(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
-	err = s.in(ctx, s.write, "Await", func(q tx, now int64) error {
+func (s *Store) MarkAwaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (woken []dispatch.Account, err error) {
+	err = s.in(ctx, s.write, "MarkAwaited", func(q tx, now int64) error {
 		p := query.AwaitAllParams{Now: now, Gap: gap.Microseconds(), Owner: u, Stale: now - fresh.Microseconds(), Fresh: max(fresh, gap).Microseconds(),
 			Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)}
 		rows, err := awaited(ctx, q, scope.Job, p)
@@ -203,10 +203,10 @@ func wakeToRead(ctx context.Context, q tx, rows []query.AwaitAllRow, now int64) 
 	return woken, err
 }
 
-// Awaited reports whether a newer status is being read for any started job.
-func (s *Store) Awaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+// AnyAwaited reports whether a newer status is being read for any started job.
+func (s *Store) AnyAwaited(ctx context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
 	n, err := s.queries(s.read).CountAwaited(ctx, query.CountAwaitedParams{Owner: u, ID: scope.Job, Alone: scope.Alone, Tasks: scope.Tasks, Task: int64(scope.Task)})
-	return n > 0, fail("Awaited", err)
+	return n > 0, fail("AnyAwaited", err)
 }
 
 // Usage counts the owner's jobs at each account.

@@ -20,21 +20,21 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"awaitAll":       "jobs USING INDEX jobs_started (owner=? AND phase=?)",
-		"countAwaited":   "jobs USING INDEX jobs_started (owner=? AND phase=?)",
-		"countOwned":     "USING COVERING INDEX jobs_live (owner=? AND phase=?)",
-		"countBytes":     "jobs USING COVERING INDEX jobs_bytes (owner=?)",
-		"countShared":    "jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)",
-		"listRecords":    "jobs USING INDEX jobs_single (owner=? AND created<?)",
-		"listTasks":      "tasks USING INDEX tasks_owner (owner=? AND created<?)",
-		"countTasks":     "jobs USING COVERING INDEX jobs_task (task=?)",
-		"listTaskJobs":   "jobs USING INDEX jobs_number (task=? AND number>?)",
-		"listLines":      "SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)",
-		"sumTask":        "jobs USING COVERING INDEX jobs_task (task=?",
-		"countUnsure":    "jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)",
-		"countQueues":    "jobs USING COVERING INDEX jobs_line",
-		"nextDue":        "SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)",
-		"listUnprepared": "jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)",
+		"awaitAll":           "jobs USING INDEX jobs_started (owner=? AND phase=?)",
+		"countAwaited":       "jobs USING INDEX jobs_started (owner=? AND phase=?)",
+		"countOwned":         "USING COVERING INDEX jobs_live (owner=? AND phase=?)",
+		"countBytes":         "jobs USING COVERING INDEX jobs_bytes (owner=?)",
+		"countShared":        "jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)",
+		"listRecords":        "jobs USING INDEX jobs_single (owner=? AND created<?)",
+		"listTasks":          "tasks USING INDEX tasks_owner (owner=? AND created<?)",
+		"countTasks":         "jobs USING COVERING INDEX jobs_task (task=?)",
+		"listTaskJobs":       "jobs USING INDEX jobs_number (task=? AND number>?)",
+		"listLines":          "SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)",
+		"sumTask":            "jobs USING COVERING INDEX jobs_task (task=?",
+		"countTimeDependent": "jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)",
+		"countQueues":        "jobs USING COVERING INDEX jobs_line",
+		"nextDue":            "SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)",
+		"listUnprepared":     "jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)",
 	} {
 		_, query, _ := strings.Cut(string(text), "const "+name+" = `")
 		query, _, _ = strings.Cut(query, "`")

@@ -9,9 +9,9 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// Answered stores that a platform just responded, or why it did not.
-func (s *Store) Answered(ctx context.Context, platform, failure string) error {
-	return s.in(ctx, s.visit, "Answered", func(q tx, now int64) error {
+// NoteResponse stores that a platform just responded, or why it did not.
+func (s *Store) NoteResponse(ctx context.Context, platform, failure string) error {
+	return s.in(ctx, s.visit, "NoteResponse", func(q tx, now int64) error {
 		if failure == "" {
 			return q.NoteAnswer(ctx, platform, now)
 		}
@@ -30,9 +30,9 @@ func promptness(starts, lag int64) dispatch.Promptness {
 	return dispatch.Promptness{Starts: int(starts), Lag: span(lag)}
 }
 
-// Standings returns the state of accounts as the given user sees it.
-func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
-	err = s.in(ctx, s.read, "Standings", func(q tx, now int64) error {
+// AccountInfo returns the state of accounts as the given user sees it.
+func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.AccountInfo, err error) {
+	err = s.in(ctx, s.read, "AccountInfo", func(q tx, now int64) error {
 		queues, err := q.CountQueues(ctx)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dis
 		if err != nil {
 			return err
 		}
-		all = make([]dispatch.Standing, len(accounts))
+		all = make([]dispatch.AccountInfo, len(accounts))
 		for i, a := range accounts {
 			l := look{q: q, account: a, now: now, stalled: before(now, stalled[a])}
 			if all[i], err = l.standing(ctx, u); err != nil {
@@ -65,8 +65,8 @@ func (s *Store) Standings(ctx context.Context, u dispatch.UserID, accounts []dis
 }
 
 // standing returns the state of an account, without what concerns its whole platform.
-func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.Standing, error) {
-	s := dispatch.Standing{Account: l.account}
+func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
+	s := dispatch.AccountInfo{Account: l.account}
 	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,
 		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
 	if err != nil {

@@ -43,7 +43,7 @@ WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase
 	OR d.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting'
 			AND NOT b.hidden AND b.status = 'created');
 
--- name: Redefine :many
+-- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service)
 	AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
@@ -198,8 +198,8 @@ SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST
 	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
 FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
 
--- name: CountUnsure :one
--- Of dispatch.Record.Unsure.
+-- name: CountTimeDependent :one
+-- Of dispatch.Record.TimeDependent.
 SELECT count(*) FROM jobs
 WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND looks = 0
 	AND (tries > 0 OR awaited AND due <= CAST(sqlc.arg(late) AS BIGINT));
@@ -298,7 +298,7 @@ WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses;
 -- The earliest future due time of accounts without a holder; 0 for none.
 SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
 
--- name: Serve :exec
+-- name: NoteServed :exec
 INSERT INTO served (platform, seen) VALUES (sqlc.arg(platform), sqlc.arg(now)) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen;
 
 -- name: LastServed :one
@@ -455,7 +455,7 @@ ON CONFLICT (id) DO UPDATE SET hold = excluded.hold, hold_attention = excluded.h
 	sign_in_since = CASE WHEN excluded.sign_in_since > 0 AND accounts.sign_in_since > 0
 		AND accounts.hold > CAST(sqlc.arg(now) AS BIGINT) - 86400000000 THEN accounts.sign_in_since ELSE excluded.sign_in_since END;
 
--- name: GiveUp :many
+-- name: FailWithoutSignIn :many
 UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = sqlc.arg(failure),
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = sqlc.arg(now), updated = sqlc.arg(now)
 WHERE account = sqlc.arg(account) AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')

@@ -45,7 +45,7 @@ func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, bytes
 
 // holding counts what an owner has within a quota, as far as the quota needs it. Live jobs and their bytes are counted in one
 // pass, which takes some 50 ms for a user with 100,000 jobs.
-func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64) (has dispatch.Holding, err error) {
+func holding(ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64) (has dispatch.QuotaUse, err error) {
 	asked := query.CountOwnedParams{Owner: u, Account: string(quota.Account), Live: int64(quota.Live), Since: now - dispatch.Day.Microseconds(),
 		Daily: int64(quota.Daily)}
 	live := int64(0)

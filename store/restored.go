@@ -35,9 +35,9 @@ func (b *block) forget() {
 	b.next, b.last = 0, 0
 }
 
-// Compared removes the mark of an account whose jobs were compared with the platform's list.
-func (s *Store) Compared(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error {
-	return s.in(ctx, s.visit, "Compared", func(q tx, now int64) error {
+// ClearRestored removes the mark of an account whose jobs were compared with the platform's list.
+func (s *Store) ClearRestored(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error {
+	return s.in(ctx, s.visit, "ClearRestored", func(q tx, now int64) error {
 		for _, u := range found {
 			if err := q.KeepUnrecognized(ctx, query.KeepUnrecognizedParams{Account: a, RefBase: clean(u.Ref.Base), RefID: clean(u.Ref.ID), Tag: clean(u.Tag),
 				Status: u.Status, Found: now}); err != nil {

@@ -29,7 +29,7 @@ type instant struct {
 func (*instant) TwoStep() bool                         { return false }
 func (*instant) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *instant) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *instant) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	p.mu.Lock()
 	p.order = append(p.order, s.Title)
 	stops := slices.Contains(p.stops, len(p.order))
@@ -38,7 +38,7 @@ func (p *instant) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submiss
 		p.stop <- struct{}{}
 		<-p.stop
 	}
-	return dispatch.Step{Ref: dispatch.Ref{ID: s.Tag}, Started: true, Result: []byte(`{}`)}, nil
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true, Result: []byte(`{}`)}, nil
 }
 
 func (*instant) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {
@@ -75,7 +75,7 @@ type noTokens struct{}
 func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
+func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // replica is a broker with one slot at a platform. It visits accounts once it runs.
 type replica struct {

@@ -217,7 +217,7 @@ func TestSQLite_FullDisk(t *testing.T) {
 		jobs := drafts(500)
 		_, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs)
 		if err != nil {
-			if !dispatch.Is(err, dispatch.Unavailable) || dispatch.OfDatabase(err) == nil || dispatch.TextFor(err) != "The database's disk is full." {
+			if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil || dispatch.TextFor(err) != "The database's disk is full." {
 				t.Errorf("error %v", err)
 			}
 			break

@@ -58,7 +58,7 @@ func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispa
 		if records[i], err = taskOf(query.GetTaskRow(row), p.Most, of[row.ID]); err != nil {
 			return nil, err
 		}
-		records[i].Attention = dispatch.Foremost(append(attentions[row.ID], records[i].Attention)...)
+		records[i].Attention = dispatch.TaskAttention(append(attentions[row.ID], records[i].Attention)...)
 	}
 	return records, nil
 }
@@ -88,7 +88,7 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 			return err
 		}
 		attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
-		r.Attention = dispatch.Foremost(append(attentions[id], r.Attention)...)
+		r.Attention = dispatch.TaskAttention(append(attentions[id], r.Attention)...)
 		return err
 	})
 	return r, err
@@ -105,8 +105,8 @@ func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 		if err != nil {
 			return err
 		}
-		unsure, err := q.CountUnsure(ctx, u, int64(id), now-late.Microseconds())
-		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, Unsure: int(unsure), Revision: dispatch.Revision{Jobs: int(sums.N),
+		unsure, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
+		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(unsure), Revision: dispatch.Revision{Jobs: int(sums.N),
 			Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
 		if row.Hold > now {
 			r.Why, r.Notice = row.HoldAttention, row.HoldNotice
@@ -133,7 +133,7 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 	}
 	r.Progress, r.Updated = r.Counts.Progress(live), at(updated)
 	if most != 0 && row.Size > int64(most) {
-		r.Request = dispatch.HeadOf(row.Request)
+		r.Request = dispatch.ParseRequestHead(row.Request)
 		return r, nil
 	}
 	return r, json.Unmarshal([]byte(row.Request), &r.Request)
@@ -173,13 +173,13 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now i
 	}
 	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
 	if most != 0 {
-		r := dispatch.Record{Job: j, Request: t.HeadFor(j.Number), Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
+		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j.Number), Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {
 			r.Value = json.RawMessage(row.Body)
 		}
 		return r, nil
 	}
-	r, err := t.For(j.Number, json.RawMessage(row.Body))
+	r, err := t.RequestFor(j.Number, json.RawMessage(row.Body))
 	return dispatch.Record{Job: j, Request: r, Read: at(now)}, err
 }
 

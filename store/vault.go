@@ -129,10 +129,10 @@ func (s *Store) FindToken(ctx context.Context, name string) (dispatch.Sealed, ti
 	return dispatch.Sealed{Key: row.Key, Text: row.Sealed}, at(row.Expires), fail("FindToken", err)
 }
 
-// Working returns the accounts that have a job which has not ended.
-func (s *Store) Working(ctx context.Context) ([]dispatch.Account, error) {
+// AccountsWithJobs returns the accounts that have a job which has not ended.
+func (s *Store) AccountsWithJobs(ctx context.Context) ([]dispatch.Account, error) {
 	accounts, err := s.queries(s.read).ListWorking(ctx)
-	return accounts, fail("Working", err)
+	return accounts, fail("AccountsWithJobs", err)
 }
 
 func grantOf(r query.Grant) dispatch.Grant {

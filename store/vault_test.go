@@ -98,7 +98,7 @@ func TestWorking_ListsAccounts(t *testing.T) {
 		if _, err := s.Accept(ctx, dispatch.Key{}, nil, jobs); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Working(ctx); err != nil || !cmp.Equal(got, []dispatch.Account{"p/shared"}) {
+		if got, err := s.AccountsWithJobs(ctx); err != nil || !cmp.Equal(got, []dispatch.Account{"p/shared"}) {
 			t.Errorf("working: %v %v", got, err)
 		}
 		for _, j := range jobs {
@@ -106,7 +106,7 @@ func TestWorking_ListsAccounts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := s.Working(ctx); err != nil || len(got) != 0 {
+		if got, err := s.AccountsWithJobs(ctx); err != nil || len(got) != 0 {
 			t.Errorf("working: %v %v", got, err)
 		}
 	})

@@ -121,14 +121,14 @@ func (s *Store) LastServed(ctx context.Context) (last time.Time, ago time.Durati
 	return last, ago, err
 }
 
-// Serve stores that a process serves the platforms.
-func (s *Store) Serve(ctx context.Context, platforms []string) error {
-	return s.in(ctx, s.visit, "Serve", func(q tx, now int64) error {
+// NoteServed stores that a process serves the platforms.
+func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
+	return s.in(ctx, s.visit, "NoteServed", func(q tx, now int64) error {
 		if err := s.follow(ctx, q, now); err != nil {
 			return err
 		}
 		for _, platform := range slices.Sorted(slices.Values(platforms)) { // in one order, so that two processes do not deadlock
-			if err := q.Serve(ctx, platform, now); err != nil {
+			if err := q.NoteServed(ctx, platform, now); err != nil {
 				return err
 			}
 		}
@@ -251,10 +251,10 @@ func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, w
 	})
 }
 
-// GiveUp fails the jobs that have needed their user for longer than patience.
-func (s *Store) GiveUp(ctx context.Context, a dispatch.Account, patience time.Duration, failure string) (jobs []dispatch.Job, err error) {
-	err = s.in(ctx, s.visit, "GiveUp", func(q tx, now int64) error {
-		jobs, err = jobsOf(q.GiveUp(ctx, query.GiveUpParams{Account: a, Before: now - patience.Microseconds(), Now: now, Failure: failure}))
+// FailWithoutSignIn fails the jobs that have needed their user for longer than patience.
+func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patience time.Duration, failure string) (jobs []dispatch.Job, err error) {
+	err = s.in(ctx, s.visit, "FailWithoutSignIn", func(q tx, now int64) error {
+		jobs, err = jobsOf(q.FailWithoutSignIn(ctx, query.FailWithoutSignInParams{Account: a, Before: now - patience.Microseconds(), Now: now, Failure: failure}))
 		return err
 	})
 	return jobs, err

@@ -29,17 +29,17 @@ func (p *prompt) Base(dispatch.Service) (string, error) { return "", nil }
 func (p *prompt) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (p *prompt) Refused(dispatch.Account, dispatch.Token) {}
+func (p *prompt) Invalidate(dispatch.Account, dispatch.Token) {}
 
-func (p *prompt) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *prompt) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	<-time.After(50 * time.Millisecond)
 	if s.Ref == (dispatch.Ref{}) {
-		return dispatch.Step{Ref: dispatch.Ref{ID: fmt.Sprint(p.made.Add(1))}}, nil
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: fmt.Sprint(p.made.Add(1))}}, nil
 	}
 	if p.begun.Add(1) == p.jobs {
 		close(p.ending)
 	}
-	return dispatch.Step{Ref: s.Ref, Started: true}, nil
+	return dispatch.SubmitResult{Ref: s.Ref, Started: true}, nil
 }
 
 func (p *prompt) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {

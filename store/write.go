@@ -21,7 +21,7 @@ var columns = []column{
 	{"id", "BIGINT", func(j dispatch.Job) any { return j.ID }},
 	{"version", "BIGINT", func(j dispatch.Job) any { return j.Version }},
 	{"phase", "TEXT", func(j dispatch.Job) any { return j.Phase }},
-	{"turn", "BIGINT", func(j dispatch.Job) any { return j.Turn }},
+	{"turn", "BIGINT", func(j dispatch.Job) any { return j.Epoch }},
 	{"attempt", "BIGINT", func(j dispatch.Job) any { return j.Attempt }},
 	{"nonces", "TEXT", func(j dispatch.Job) any { return j.Nonces }},
 	{"intent_lease", "BIGINT", func(j dispatch.Job) any { return j.IntentLease }},

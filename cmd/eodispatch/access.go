@@ -89,9 +89,9 @@ func (a *access) serve(c *api.Config) error {
 	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
 	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
 		a.Offer(caller.User, caller.Token, caller.Expires)
-		a.broker.SignedIn(ctx, caller.User)
+		a.broker.HandleSignIn(ctx, caller.User)
 	}
-	c.OnAccessChanged = a.broker.AccessChanged
+	c.OnAccessChanged = a.broker.HandleAccessChange
 	if a.comeTo == "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (a *access) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 	if err := a.Tokens.Revoke(ctx, u, id); err != nil {
 		return err
 	}
-	return a.broker.Pause(ctx, u)
+	return a.broker.PauseUntilSignIn(ctx, u)
 }
 
 // keep refreshes, once a minute until ctx is done, the grants and links of users with running jobs, so that they do not expire
@@ -136,7 +136,7 @@ func (a *access) keepAll(ctx context.Context) {
 	if err := a.RevokeAll(ctx); err != nil && ctx.Err() == nil {
 		a.log.WarnContext(ctx, "revoking permissions at the identity provider failed", "error", err)
 	}
-	accounts, err := a.vault.Working(ctx)
+	accounts, err := a.vault.AccountsWithJobs(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.log.WarnContext(ctx, "listing accounts with running jobs failed; links are not refreshed", "error", err)
 	}

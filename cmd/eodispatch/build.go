@@ -80,7 +80,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
-		Notifier: hints(settings, log), Woken: b.Woken, Heard: b.Heard, Platforms: namesOf(backends)})
+		Notifier: hints(settings, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
@@ -185,7 +185,7 @@ func (b *broker) revalidate(ctx context.Context) error {
 // guard runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end the process.
 func (b *broker) guard(ctx context.Context, op string, f func() error) {
 	caught := func() (err error) {
-		defer dispatch.Caught(ctx, b.log, op, &err)
+		defer dispatch.RecoverAsError(ctx, b.log, op, &err)
 		return f()
 	}
 	if err := caught(); err != nil && ctx.Err() == nil {

@@ -135,7 +135,7 @@ type mortalStore struct {
 	*death
 }
 
-func (s mortalStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.Repeated, err error) {
+func (s mortalStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	s.around("accept", func() { r, err = s.Store.Accept(ctx, k, t, jobs, within...) })
 	return r, err
 }

@@ -96,7 +96,7 @@ func (anybody) Verify(context.Context, dispatch.Secret) (identity.Caller, error)
 func (anybody) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (anybody) Refused(dispatch.Account, dispatch.Token) {}
+func (anybody) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // brokerOf returns the API over a real broker, engine, store and adapters.
 func brokerOf(t *testing.T, s *httptest.Server) http.Handler {

@@ -152,7 +152,7 @@ func (bearers) Token(_ context.Context, a dispatch.Account) (dispatch.Token, err
 	return dispatch.Token{Secret: dispatch.Secret(a.Identity())}, nil
 }
 
-func (bearers) Refused(dispatch.Account, dispatch.Token) {}
+func (bearers) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // replica is one process of the broker, but in this one.
 type replica struct {
@@ -170,7 +170,7 @@ func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.
 	}
 	log := slog.New(slog.DiscardHandler)
 	r := replica{Broker: &dispatch.Broker{Store: s, Tokens: bearers{}, Backends: backends, Installation: name, Log: log}}
-	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, Woken: r.Woken, Heard: r.Heard})
+	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.HandleWake, OnBroadcast: r.HandleBroadcast})
 	r.Engine = r.work
 	return r
 }
@@ -299,7 +299,7 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 			return err
 		}
 		s := dispatch.Submission{Tag: d.Tag(r.Installation), Request: request}
-		for step := (dispatch.Step{}); !step.Started; s.Ref = step.Ref {
+		for step := (dispatch.SubmitResult{}); !step.Started; s.Ref = step.Ref {
 			if step, err = r.Backends[0].Platform.Submit(ctx, token, s); err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ type noTokens struct{}
 func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
+func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // accept submits a task of n jobs.
 func (w workshop) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {

@@ -22,33 +22,33 @@ const (
 
 // Submit requests an asynchronous execution. The server may answer with a job or with the result itself. Options become members
 // of the execute request; the protocol has no members for title and tag.
-func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	at, err := p.locate(s.Service)
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	d, err := p.describe(ctx, t, at)
 	switch {
 	case err != nil:
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	case d.syncOnly():
-		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
 			Text: "This process can only run synchronously. Use /sync_jobs."}
 	}
 	if err := p.Permitted(s.Request); err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	body, err := executeBody(ctx, s.Request, d, "document")
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	a, err := p.post(ctx, at, body, p.asynchronous(t), p.client.Do)
 	if a != nil && a.Status < 300 {
 		return p.step(ctx, t, at, a, err)
 	}
-	return dispatch.Step{}, err
+	return dispatch.SubmitResult{}, err
 }
 
 // asynchronous returns the call that requests a job. Servers compare the Prefer header as a whole, so nothing may be added to
@@ -102,7 +102,7 @@ func executeError(a *upstream.Answer, err error) error {
 
 // step interprets the response to an execution; failure is the error of reading its body. A status 201 or a body that is a
 // statusInfo means that there is a job. A Location header alone does not: it may come with a result, too.
-func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, failure error) (dispatch.Step, error) {
+func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, failure error) (dispatch.SubmitResult, error) {
 	var info statusInfo
 	_ = upstream.JSON(a, opSubmit, &info) // most responses are not a statusInfo
 	ref := p.refOf(a, p.base(at))
@@ -111,11 +111,11 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 			ref.ID = info.id()
 		}
 		if ref.ID == "" {
-			return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform accepted the job and did not return its identifier.", Err: failure}
+			return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform accepted the job and did not return its identifier.", Err: failure}
 		}
-		return dispatch.Step{Ref: ref, Started: true}, nil
+		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
-	step := dispatch.Step{Ref: ref, Started: true}
+	step := dispatch.SubmitResult{Ref: ref, Started: true}
 	err := failure
 	if err == nil {
 		step.Result, err = p.collection(ctx, t, a, resultName(ref, at))
@@ -124,7 +124,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 		step.Result, err = nil, tooLong(a)
 	}
 	if err != nil && ref.ID != "" { // the result can be read from the job instead
-		return dispatch.Step{Ref: ref, Started: true}, nil
+		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
 	return step, err
 }

@@ -54,7 +54,7 @@ func TestSubmit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string][]reply{"POST " + executionPath: {c.answer}})
-			want := dispatch.Step{Ref: dispatch.Ref{ID: c.id}, Started: true}
+			want := dispatch.SubmitResult{Ref: dispatch.Ref{ID: c.id}, Started: true}
 			if c.base != "" {
 				want.Ref.Base = s.URL + c.base
 			}

@@ -20,7 +20,7 @@ import (
 
 // Submit creates a job, or starts the one that s.Ref names. If a job was created but its identifier did not arrive, the error
 // is Uncertain: the listing shows the job with its tag.
-func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	if s.Ref != (dispatch.Ref{}) {
@@ -29,37 +29,37 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	return p.create(ctx, t, s)
 }
 
-func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	const op = "openeo.create"
 	f, err := p.known(ctx)
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	if !f.batch {
-		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform has no batch jobs, only synchronous processing."}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform has no batch jobs, only synchronous processing."}
 	}
 	bearer, err := p.bearer(ctx, t)
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	o, err := p.order(ctx, f, bearer, s.Request)
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	body, err := o.body(withTag(s.Title, s.Tag), s.PlatformOptions())
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	a, err := p.call(ctx, op, http.MethodPost, "/jobs", bearer, body)
 	if a == nil || a.Status >= 300 {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	// The job is created, even if the rest of the response is damaged.
 	id := created(a)
 	if id == "" {
-		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not return the job's identifier.", Err: err}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The platform did not return the job's identifier.", Err: err}
 	}
-	return dispatch.Step{Ref: dispatch.Ref{ID: id}}, nil
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: id}}, nil
 }
 
 var jobLocation = regexp.MustCompile(`/jobs/([^/]+)/?$`)
@@ -84,9 +84,9 @@ func created(a *upstream.Answer) string {
 	return ""
 }
 
-func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Step, error) {
+func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.SubmitResult, error) {
 	const op = "openeo.start"
-	step := dispatch.Step{Ref: ref}
+	step := dispatch.SubmitResult{Ref: ref}
 	path, err := jobPath(op, ref)
 	if err != nil {
 		return step, err

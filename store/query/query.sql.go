@@ -560,15 +560,15 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 	return items, nil
 }
 
-const countUnsure = `-- name: CountUnsure :one
+const countTimeDependent = `-- name: CountTimeDependent :one
 SELECT count(*) FROM jobs
 WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = CAST($2 AS BIGINT) AND task <> 0 AND looks = 0
 	AND (tries > 0 OR awaited AND due <= CAST($3 AS BIGINT))
 `
 
-// Of dispatch.Record.Unsure.
-func (q *Queries) CountUnsure(ctx context.Context, owner dispatch.UserID, task int64, late int64) (int64, error) {
-	row := q.db.QueryRowContext(ctx, countUnsure, owner, task, late)
+// Of dispatch.Record.TimeDependent.
+func (q *Queries) CountTimeDependent(ctx context.Context, owner dispatch.UserID, task int64, late int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countTimeDependent, owner, task, late)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -813,6 +813,93 @@ func (q *Queries) EraseWithdrawn(ctx context.Context, iD string, owner dispatch.
 	var issuer string
 	err := row.Scan(&issuer)
 	return issuer, err
+}
+
+const failWithoutSignIn = `-- name: FailWithoutSignIn :many
+UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = $1,
+	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
+WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
+	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes
+`
+
+type FailWithoutSignInParams struct {
+	Failure string
+	Now     int64
+	Account dispatch.Account
+	Before  int64
+}
+
+func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInParams) ([]Job, error) {
+	rows, err := q.db.QueryContext(ctx, failWithoutSignIn,
+		arg.Failure,
+		arg.Now,
+		arg.Account,
+		arg.Before,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Job
+	for rows.Next() {
+		var i Job
+		if err := rows.Scan(
+			&i.ID,
+			&i.Task,
+			&i.Number,
+			&i.Owner,
+			&i.Account,
+			&i.Base,
+			&i.Desired,
+			&i.Hidden,
+			&i.Phase,
+			&i.Turn,
+			&i.Attempt,
+			&i.SendBy,
+			&i.RefBase,
+			&i.RefID,
+			&i.Strays,
+			&i.Status,
+			&i.Seen,
+			&i.Progress,
+			&i.Costs,
+			&i.Attention,
+			&i.Notice,
+			&i.Failure,
+			&i.Due,
+			&i.Looks,
+			&i.Tries,
+			&i.Awaited,
+			&i.Created,
+			&i.Updated,
+			&i.Checked,
+			&i.Moved,
+			&i.Version,
+			&i.Line,
+			&i.Step,
+			&i.Past,
+			&i.Refused,
+			&i.MaxDuration,
+			&i.Deadline,
+			&i.Duration,
+			&i.IntentLease,
+			&i.Nonces,
+			&i.Unmoved,
+			&i.Begun,
+			&i.Bytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findToken = `-- name: FindToken :one
@@ -1237,93 +1324,6 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Changed,
 	)
 	return i, err
-}
-
-const giveUp = `-- name: GiveUp :many
-UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_required', notice = '', failure = $1,
-	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
-WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
-	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes
-`
-
-type GiveUpParams struct {
-	Failure string
-	Now     int64
-	Account dispatch.Account
-	Before  int64
-}
-
-func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) ([]Job, error) {
-	rows, err := q.db.QueryContext(ctx, giveUp,
-		arg.Failure,
-		arg.Now,
-		arg.Account,
-		arg.Before,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Job
-	for rows.Next() {
-		var i Job
-		if err := rows.Scan(
-			&i.ID,
-			&i.Task,
-			&i.Number,
-			&i.Owner,
-			&i.Account,
-			&i.Base,
-			&i.Desired,
-			&i.Hidden,
-			&i.Phase,
-			&i.Turn,
-			&i.Attempt,
-			&i.SendBy,
-			&i.RefBase,
-			&i.RefID,
-			&i.Strays,
-			&i.Status,
-			&i.Seen,
-			&i.Progress,
-			&i.Costs,
-			&i.Attention,
-			&i.Notice,
-			&i.Failure,
-			&i.Due,
-			&i.Looks,
-			&i.Tries,
-			&i.Awaited,
-			&i.Created,
-			&i.Updated,
-			&i.Checked,
-			&i.Moved,
-			&i.Version,
-			&i.Line,
-			&i.Step,
-			&i.Past,
-			&i.Refused,
-			&i.MaxDuration,
-			&i.Deadline,
-			&i.Duration,
-			&i.IntentLease,
-			&i.Nonces,
-			&i.Unmoved,
-			&i.Begun,
-			&i.Bytes,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const hasDocument = `-- name: HasDocument :one
@@ -3096,6 +3096,15 @@ func (q *Queries) NoteAnswer(ctx context.Context, name string, answered int64) e
 	return err
 }
 
+const noteServed = `-- name: NoteServed :exec
+INSERT INTO served (platform, seen) VALUES ($1, $2) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen
+`
+
+func (q *Queries) NoteServed(ctx context.Context, platform string, now int64) error {
+	_, err := q.db.ExecContext(ctx, noteServed, platform, now)
+	return err
+}
+
 const noteSilence = `-- name: NoteSilence :exec
 INSERT INTO platforms (name, answered, failed, failure) VALUES ($1, 0, $2, $3)
 ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.failure
@@ -3227,40 +3236,6 @@ func (q *Queries) RaiseIDs(ctx context.Context, last int64, name string) (int64,
 		return 0, err
 	}
 	return result.RowsAffected()
-}
-
-const redefine = `-- name: Redefine :many
-UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
-WHERE platform = $2 AND service = $3
-	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
-	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
-			AND NOT a.hidden AND a.status = 'created')
-		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
-			AND NOT b.hidden AND b.status = 'created'))
-RETURNING owner
-`
-
-func (q *Queries) Redefine(ctx context.Context, hash string, platform string, service string) ([]dispatch.UserID, error) {
-	rows, err := q.db.QueryContext(ctx, redefine, hash, platform, service)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []dispatch.UserID
-	for rows.Next() {
-		var owner dispatch.UserID
-		if err := rows.Scan(&owner); err != nil {
-			return nil, err
-		}
-		items = append(items, owner)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const release = `-- name: Release :execrows
@@ -3424,13 +3399,38 @@ func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner disp
 	return i, err
 }
 
-const serve = `-- name: Serve :exec
-INSERT INTO served (platform, seen) VALUES ($1, $2) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen
+const setDocumentHash = `-- name: SetDocumentHash :many
+UPDATE definitions SET told = CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+WHERE platform = $2 AND service = $3
+	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
+	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
+			AND NOT a.hidden AND a.status = 'created')
+		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
+			AND NOT b.hidden AND b.status = 'created'))
+RETURNING owner
 `
 
-func (q *Queries) Serve(ctx context.Context, platform string, now int64) error {
-	_, err := q.db.ExecContext(ctx, serve, platform, now)
-	return err
+func (q *Queries) SetDocumentHash(ctx context.Context, hash string, platform string, service string) ([]dispatch.UserID, error) {
+	rows, err := q.db.QueryContext(ctx, setDocumentHash, hash, platform, service)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.UserID
+	for rows.Next() {
+		var owner dispatch.UserID
+		if err := rows.Scan(&owner); err != nil {
+			return nil, err
+		}
+		items = append(items, owner)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const skipIDs = `-- name: SkipIDs :exec

@@ -94,7 +94,7 @@ func (p *pair) redefine(r *rapid.T) {
 		return
 	}
 	both(p, r, func(s dispatch.Store) ([]dispatch.UserID, error) {
-		owners, err := s.Redefine(p.Context(), now.Origin, now.Hash())
+		owners, err := s.SetDocumentHash(p.Context(), now.Origin, now.Hash())
 		slices.Sort(owners)
 		return owners, err
 	})
@@ -121,7 +121,7 @@ func (p *pair) accept(r *rapid.T) {
 	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
 	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
 	type kept struct {
-		Repeated dispatch.Repeated
+		Repeated dispatch.KeyTarget
 		Task     dispatch.Task
 		Jobs     []dispatch.Draft
 	}
@@ -176,13 +176,15 @@ func (p *pair) retryTask(r *rapid.T) {
 func (p *pair) await(r *rapid.T) {
 	u, fresh, gap := users.Draw(r, "owner"), spans.Draw(r, "fresh"), spans.Draw(r, "gap")
 	scope := rapid.SampledFrom([]dispatch.Scope{{}, {Job: p.id(r)}, {Task: p.task(r)}, {Alone: true}, {Tasks: true}, {Alone: true, Tasks: true}}).Draw(r, "scope")
-	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) { return s.Await(p.Context(), u, scope, fresh, gap) })
-	both(p, r, func(s dispatch.Store) (bool, error) { return s.Awaited(p.Context(), u, scope) })
+	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) {
+		return s.MarkAwaited(p.Context(), u, scope, fresh, gap)
+	})
+	both(p, r, func(s dispatch.Store) (bool, error) { return s.AnyAwaited(p.Context(), u, scope) })
 }
 
 func (p *pair) serve(r *rapid.T) {
 	names := rapid.SampledFrom([][]string{nil, {"p"}, {"q"}, {"q", "p"}}).Draw(r, "platforms")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Serve(p.Context(), names) })
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteServed(p.Context(), names) })
 }
 
 func (p *pair) dequeue(r *rapid.T) {
@@ -281,7 +283,7 @@ func (p *pair) take(r *rapid.T) {
 
 func (p *pair) answer(r *rapid.T) {
 	failure := rapid.SampledFrom([]string{"", "It does not answer."}).Draw(r, "failure")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Answered(p.Context(), "p", failure) })
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteResponse(p.Context(), "p", failure) })
 }
 
 func (p *pair) purge(r *rapid.T) {
@@ -330,8 +332,8 @@ func (p *pair) compare(r *rapid.T) {
 		}
 	}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
-		both(p, r, func(s dispatch.Store) ([]dispatch.Standing, error) {
-			return s.Standings(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
+		both(p, r, func(s dispatch.Store) ([]dispatch.AccountInfo, error) {
+			return s.AccountInfo(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
 		})
 	}
 	for id := range dispatch.JobID(min(p.jobs, 20)) {

@@ -20,11 +20,11 @@ func (t storeTest) clockBack() {
 	held := t.look().Hold
 	l := t.lease()
 	t.must(t.s.Release(ctx, l, t.look().Wakes, start.Add(time.Minute)))
-	t.must(t.s.Serve(ctx, []string{"p"}))
+	t.must(t.s.NoteServed(ctx, []string{"p"}))
 
 	t.db.Pass(-time.Hour)
 	for range 2 { // the second time there is nothing left to move
-		t.must(t.s.Serve(ctx, []string{"p"}))
+		t.must(t.s.NoteServed(ctx, []string{"p"}))
 		for _, j := range []dispatch.Job{soon, late} {
 			want := j
 			want.Due, want.SendBy = j.Due.Add(-time.Hour), j.SendBy.Add(-time.Hour)

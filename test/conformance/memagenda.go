@@ -19,7 +19,7 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	}
 	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts, Restored: acc.restored}
 	for _, j := range s.byDue(a) {
-		if j.Phase.Holds() && !j.FreesSlot(stalled, now) {
+		if j.Phase.HoldsSlot() && !j.FreesSlot(stalled, now) {
 			g.Held++
 		}
 		if j.Phase == dispatch.Started {
@@ -53,7 +53,7 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 	orphans, canceled := len(j.Orphans) > 0, j.Desired == dispatch.WantCancel
 	next, list := &g.NextPoll, &g.Poll
 	switch {
-	case orphans, canceled && j.Phase.Holds() && j.Phase != dispatch.Creating:
+	case orphans, canceled && j.Phase.HoldsSlot() && j.Phase != dispatch.Creating:
 		next, list = &g.Next, &g.Cancel
 	case j.Phase == dispatch.Waiting:
 		next, list = &g.NextWaiting, nil
@@ -80,7 +80,7 @@ func (s *MemStore) lines(a dispatch.Account, wanted func(dispatch.Job) bool) (li
 	byLine, byOwner, waiting := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line][]dispatch.Job{}
 	for _, j := range s.byDue(a) {
 		line := dispatch.Line{Owner: j.Owner, Task: j.Task}
-		if j.Phase.Holds() {
+		if j.Phase.HoldsSlot() {
 			byLine[line]++
 			byOwner[j.Owner]++
 		}

@@ -63,7 +63,7 @@ func (s *MemStore) Origins(context.Context) (origins []dispatch.Origin, err erro
 
 func sameOrigin(a, b dispatch.Origin) bool { return reflect.DeepEqual(a, b) }
 
-func (s *MemStore) Redefine(_ context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
+func (s *MemStore) SetDocumentHash(_ context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for _, d := range s.waiting() {

@@ -14,15 +14,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.Repeated, error) {
+func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.KeyTarget, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := acceptable(jobs); err != nil {
-		return dispatch.Repeated{}, err
+		return dispatch.KeyTarget{}, err
 	}
 	task, first := s.number(t, len(jobs))
 	owner := jobs[0].Owner
-	if r, err := s.used(k, owner, now); err != nil || r != (dispatch.Repeated{}) {
+	if r, err := s.used(k, owner, now); err != nil || r != (dispatch.KeyTarget{}) {
 		return r, err
 	}
 	var bytes int64
@@ -33,7 +33,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 		bytes += int64(len(j.Body))
 	}
 	if err := s.admit(owner, len(jobs), bytes, within, now); err != nil {
-		return dispatch.Repeated{}, err
+		return dispatch.KeyTarget{}, err
 	}
 	s.use(k, owner, task, first, now)
 	if t != nil {
@@ -53,7 +53,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 		}
 	}
 	s.wake(jobs[0].Account, now)
-	return dispatch.Repeated{}, nil
+	return dispatch.KeyTarget{}, nil
 }
 
 func acceptable(jobs []dispatch.Draft) error {
@@ -81,14 +81,14 @@ func (s *MemStore) number(t *dispatch.Task, jobs int) (task dispatch.TaskID, fir
 	return task, first
 }
 
-func (s *MemStore) Repeated(_ context.Context, u dispatch.UserID, k dispatch.Key) (dispatch.Repeated, error) {
+func (s *MemStore) FindKey(_ context.Context, u dispatch.UserID, k dispatch.Key) (dispatch.KeyTarget, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	return s.used(k, u, now)
 }
 
 // used returns what a key stands for.
-func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dispatch.Repeated, err error) {
+func (s *MemStore) used(k dispatch.Key, u dispatch.UserID, now time.Time) (r dispatch.KeyTarget, err error) {
 	switch used := s.keys[ownKey{u, k.Text}]; {
 	case used == nil || now.Sub(used.at) >= dispatch.KeyLife:
 		return r, nil
@@ -104,7 +104,7 @@ func (s *MemStore) use(k dispatch.Key, u dispatch.UserID, task dispatch.TaskID, 
 	if k == (dispatch.Key{}) {
 		return
 	}
-	first := dispatch.Repeated{Task: task}
+	first := dispatch.KeyTarget{Task: task}
 	if task == 0 {
 		first.Job = job
 	}
@@ -121,7 +121,7 @@ func (s *MemStore) Record(_ context.Context, u dispatch.UserID, id dispatch.JobI
 	return s.record(r, now)
 }
 
-func (s *MemStore) Refused(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	r, err := s.owned(u, id)
@@ -146,7 +146,7 @@ func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 
 func (s *MemStore) request(r *row) (q dispatch.Request, err error) {
 	if r.Task != 0 {
-		return s.tasks[r.Task].For(r.Number, r.body)
+		return s.tasks[r.Task].RequestFor(r.Number, r.body)
 	}
 	return q, json.Unmarshal(r.body, &q)
 }
@@ -181,11 +181,11 @@ func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) disp
 	case r.Task != 0:
 		t := s.tasks[r.Task]
 		t.Request = head(t.Request, p)
-		if record.Request = t.HeadFor(r.Number); !record.Cut {
+		if record.Request = t.RequestHeadFor(r.Number); !record.Cut {
 			record.Value = r.body
 		}
 	case record.Cut:
-		record.Request = dispatch.HeadOf(cut(string(r.body), p))
+		record.Request = dispatch.ParseRequestHead(cut(string(r.body), p))
 	}
 	return record
 }
@@ -194,7 +194,7 @@ func (s *MemStore) bounded(record dispatch.Record, r *row, p dispatch.Page) disp
 func head(r dispatch.Request, p dispatch.Page) dispatch.Request {
 	text, _ := dispatch.Encode(r) // cannot fail: it was decoded before
 	if body := string(text); p.Most != 0 && len(body) > p.Most {
-		return dispatch.HeadOf(cut(body, p))
+		return dispatch.ParseRequestHead(cut(body, p))
 	}
 	return r
 }
@@ -254,13 +254,13 @@ func (r *row) cancel(now time.Time) bool {
 		r.Due = over
 	}
 	if r.Phase == dispatch.Waiting {
-		r.Phase, r.Status, r.Turn, r.Moved, r.Updated = dispatch.Ended, dispatch.Canceled, r.Turn+1, now, now
+		r.Phase, r.Status, r.Epoch, r.Moved, r.Updated = dispatch.Ended, dispatch.Canceled, r.Epoch+1, now, now
 		r.Attention, r.Notice = dispatch.None, ""
 	}
 	return true
 }
 
-func (s *MemStore) Await(_ context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
+func (s *MemStore) MarkAwaited(_ context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	plan := map[dispatch.Account]time.Time{} // zero: now
@@ -309,10 +309,10 @@ func (a *account) comes(now time.Time) bool {
 
 // asked reports whether the scope of an owner's request includes a job.
 func (r *row) asked(u dispatch.UserID, scope dispatch.Scope) bool {
-	return scope.Holds(r.Job) && r.Owner == u && !r.Hidden && r.Phase == dispatch.Started
+	return scope.Contains(r.Job) && r.Owner == u && !r.Hidden && r.Phase == dispatch.Started
 }
 
-func (s *MemStore) Awaited(_ context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+func (s *MemStore) AnyAwaited(_ context.Context, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
 	_, unlock := s.lock()
 	defer unlock()
 	return slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Awaited && r.asked(u, scope) }), nil

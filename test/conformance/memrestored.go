@@ -31,7 +31,7 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 	return accounts, nil
 }
 
-func (s *MemStore) Compared(_ context.Context, a dispatch.Account, all []dispatch.Unrecognized) error {
+func (s *MemStore) ClearRestored(_ context.Context, a dispatch.Account, all []dispatch.Unrecognized) error {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, u := range all {
@@ -45,7 +45,7 @@ func (s *MemStore) Compared(_ context.Context, a dispatch.Account, all []dispatc
 		if j := &r.Job; j.Account == a && j.Phase == dispatch.Created {
 			j.Phase, j.Looks, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now, now, now, now
 			j.Attention, j.Notice = dispatch.InDoubt, ""
-			j.Turn++
+			j.Epoch++
 			j.Version++
 		}
 	}

@@ -30,7 +30,7 @@ func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatc
 		updated := j.Updated.UnixMicro()
 		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
 		if j.Phase == dispatch.Started && j.Looks == 0 && (j.Tries > 0 || j.Awaited && now.Sub(j.Due) >= late) {
-			r.Unsure++
+			r.TimeDependent++
 		}
 	}
 	return r, nil

@@ -24,8 +24,8 @@ type MemStore struct {
 	accounts map[dispatch.Account]*account
 	tables   map[string]*dispatch.Schedule // by platform
 	defined  map[owned]*definition
-	runs     []*syncRun                   // synchronous, by id
-	heard    map[string]dispatch.Standing // of platforms
+	runs     []*syncRun                      // synchronous, by id
+	heard    map[string]dispatch.AccountInfo // of platforms
 	found    map[found]dispatch.Unrecognized
 	served   map[string]time.Time // when a process last noted that it serves a platform
 }
@@ -48,7 +48,7 @@ type ownKey struct {
 
 type usedKey struct {
 	fingerprint string
-	first       dispatch.Repeated
+	first       dispatch.KeyTarget
 	at          time.Time
 }
 
@@ -75,7 +75,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 	return &MemStore{
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
-		defined: map[owned]*definition{}, heard: map[string]dispatch.Standing{}, served: map[string]time.Time{},
+		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 	}
 }
 
@@ -150,7 +150,7 @@ func (r *row) job() dispatch.Job {
 	return j
 }
 
-func (s *MemStore) Answered(_ context.Context, platform, failure string) error {
+func (s *MemStore) NoteResponse(_ context.Context, platform, failure string) error {
 	now, unlock := s.lock()
 	defer unlock()
 	heard := s.heard[platform]
@@ -176,12 +176,12 @@ func (s *MemStore) NoteStarts(_ context.Context, platform string, seen dispatch.
 	return nil
 }
 
-func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.Standing, err error) {
+func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.AccountInfo, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, a := range accounts {
 		heard := s.heard[a.Platform()]
-		is := dispatch.Standing{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure, Starts: heard.Starts}
+		is := dispatch.AccountInfo{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure, Starts: heard.Starts}
 		if acc := s.accounts[a]; acc != nil && acc.hold.After(now) {
 			is.Hold, is.Why, is.Notice = acc.hold, acc.why, acc.notice
 		}
@@ -199,12 +199,12 @@ func (s *MemStore) Standings(_ context.Context, u dispatch.UserID, accounts []di
 }
 
 // stands adds a job to a standing.
-func (s *MemStore) stands(is dispatch.Standing, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.Standing {
+func (s *MemStore) stands(is dispatch.AccountInfo, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.AccountInfo {
 	if j.Phase == dispatch.Waiting && j.Account.Platform() == is.Account.Platform() {
 		is.Queue++
 	}
 	here := j.Account == is.Account
-	if here && j.Phase.Holds() && !j.FreesSlot(stalled, now) {
+	if here && j.Phase.HoldsSlot() && !j.FreesSlot(stalled, now) {
 		is.Held++
 	}
 	if j.Owner != u || !here && is.Account != "" {
@@ -220,7 +220,7 @@ func (s *MemStore) stands(is dispatch.Standing, u dispatch.UserID, j dispatch.Jo
 	case !here:
 	case j.Phase == dispatch.Waiting:
 		is.Waiting++
-	case j.Phase.Holds():
+	case j.Phase.HoldsSlot():
 		is.Active++
 	}
 	return is

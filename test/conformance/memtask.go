@@ -72,7 +72,7 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 	if d := s.defined[owned{task: t.ID}]; d != nil && d.told != "" {
 		r.Attention = dispatch.ServiceChanged
 	}
-	r.Attention = dispatch.Foremost(append(attentions, r.Attention)...)
+	r.Attention = dispatch.TaskAttention(append(attentions, r.Attention)...)
 	return r
 }
 
@@ -157,7 +157,7 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 			}
 		}
 		running, begun := s.countRuns(u, q, now)
-		has := dispatch.Holding{Live: live + running, Lately: lately + begun, Bytes: s.bytes(u, now)}
+		has := dispatch.QuotaUse{Live: live + running, Lately: lately + begun, Bytes: s.bytes(u, now)}
 		if err := q.Admit(has, n, bytes); err != nil {
 			return err
 		}

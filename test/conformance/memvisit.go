@@ -76,7 +76,7 @@ func (s *MemStore) roomFor(room dispatch.Room, platform string, now time.Time) (
 	return room.Others, ""
 }
 
-func (s *MemStore) Serve(_ context.Context, platforms []string) error {
+func (s *MemStore) NoteServed(_ context.Context, platforms []string) error {
 	now, unlock := s.lock()
 	defer unlock()
 	s.follow(now)
@@ -285,7 +285,7 @@ func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, 
 	return nil
 }
 
-func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.Duration, failure string) (given []dispatch.Job, err error) {
+func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, patience time.Duration, failure string) (given []dispatch.Job, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if acc := s.of(a); acc.since.IsZero() || acc.since.After(now.Add(-patience)) {
@@ -298,7 +298,7 @@ func (s *MemStore) GiveUp(_ context.Context, a dispatch.Account, patience time.D
 		j := &r.Job
 		j.Phase, j.Status, j.Attention, j.Notice, j.Failure = dispatch.Ended, dispatch.Failed, dispatch.NeedsSignIn, "", failure
 		j.Awaited, j.Moved, j.Updated = false, now, now
-		j.Turn++
+		j.Epoch++
 		j.Version++
 		s.jobs[id] = r
 		given = append(given, *j)

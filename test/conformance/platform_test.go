@@ -118,7 +118,7 @@ func (p *plain) TwoStep() bool { return p.two }
 
 func (p *plain) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *plain) Submit(ctx context.Context, _ dispatch.Token, s dispatch.Submission) (step dispatch.Step, err error) {
+func (p *plain) Submit(ctx context.Context, _ dispatch.Token, s dispatch.Submission) (step dispatch.SubmitResult, err error) {
 	call := CallSubmit
 	if s.Ref != (dispatch.Ref{}) {
 		call = CallStart
@@ -135,13 +135,13 @@ func (p *plain) Submit(ctx context.Context, _ dispatch.Token, s dispatch.Submiss
 		err = &dispatch.Error{Kind: dispatch.Uncertain, Op: "plain.Submit", Text: "It gave no name."}
 	}
 	if err != nil || m.Nameless {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	return step, nil
 }
 
 // take is what the server does with a request.
-func (p *plain) take(s dispatch.Submission) dispatch.Step {
+func (p *plain) take(s dispatch.Submission) dispatch.SubmitResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	j, ref := p.jobs[s.Ref], s.Ref
@@ -149,14 +149,14 @@ func (p *plain) take(s dispatch.Submission) dispatch.Step {
 		ref, j = dispatch.Ref{ID: fmt.Sprint(len(p.jobs))}, &plainJob{parameters: s.Parameters}
 		p.jobs[ref] = j
 		if p.two {
-			return dispatch.Step{Ref: ref}
+			return dispatch.SubmitResult{Ref: ref}
 		}
 	}
 	if !j.started || !j.held || p.defect == "starts twice" {
 		p.started++
 	}
 	j.started, j.held = true, p.hold
-	return dispatch.Step{Ref: ref, Started: true}
+	return dispatch.SubmitResult{Ref: ref, Started: true}
 }
 
 func (p *plain) Status(ctx context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {

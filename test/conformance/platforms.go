@@ -54,8 +54,8 @@ func (l Tokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, er
 	return dispatch.Token{Secret: secret(a, l.tokens[a])}, nil
 }
 
-// Refused implements [dispatch.Tokens].
-func (l Tokens) Refused(a dispatch.Account, t dispatch.Token) {
+// Invalidate implements [dispatch.Tokens].
+func (l Tokens) Invalidate(a dispatch.Account, t dispatch.Token) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.Secret == secret(a, l.tokens[a]) {
@@ -137,7 +137,7 @@ func (l Link) cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) er
 }
 
 // told records what the process learned.
-func (l Link) told(ref dispatch.Ref, step dispatch.Step) (dispatch.Step, error) {
+func (l Link) told(ref dispatch.Ref, step dispatch.SubmitResult) (dispatch.SubmitResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.runs {
@@ -190,7 +190,7 @@ type TwoStep struct{ Link }
 
 func (TwoStep) TwoStep() bool { return true }
 
-func (p TwoStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p TwoStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	if s.Ref == (dispatch.Ref{}) {
 		return p.make(ctx, t, s)
 	}
@@ -201,19 +201,19 @@ func (p TwoStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submis
 		}
 		return p.start(run)
 	})
-	return dispatch.Step{Ref: s.Ref, Started: err == nil}, err
+	return dispatch.SubmitResult{Ref: s.Ref, Started: err == nil}, err
 }
 
-func (p TwoStep) make(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p TwoStep) make(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	var ref dispatch.Ref
 	err := p.send(ctx, t, "create "+s.Tag, p.openRequest(t), func() error {
 		ref = p.create(accountOf(t), baseOf(s), s.Tag).Ref
 		return nil
 	})
 	if err != nil { // the request may still take effect, so its result is not shown to the caller
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
-	return p.told(ref, dispatch.Step{Ref: ref})
+	return p.told(ref, dispatch.SubmitResult{Ref: ref})
 }
 
 func (p TwoStep) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
@@ -230,24 +230,24 @@ type OneStep struct{ Link }
 
 func (OneStep) TwoStep() bool { return false }
 
-func (p OneStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p OneStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	var ref dispatch.Ref
-	var step dispatch.Step
+	var step dispatch.SubmitResult
 	err := p.send(ctx, t, "execute "+s.Tag, p.openRequest(t), func() error {
 		a := accountOf(t)
 		if p.full(a) {
 			return &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "503 with Retry-After", RetryAfter: time.Minute}
 		}
 		run := p.create(a, baseOf(s), s.Tag)
-		ref, step = run.Ref, dispatch.Step{Ref: run.Ref, Started: true}
+		ref, step = run.Ref, dispatch.SubmitResult{Ref: run.Ref, Started: true}
 		if p.rand("sync "+s.Tag).IntN(8) == 0 {
 			run.Sync, run.queue, run.work, run.fails = true, 0, 0, false
-			step = dispatch.Step{Result: collection(ref)}
+			step = dispatch.SubmitResult{Result: collection(ref)}
 		}
 		return p.start(run)
 	})
 	if err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	return p.told(ref, step)
 }
@@ -268,6 +268,6 @@ type Stubborn struct{ Link }
 
 func (Stubborn) TwoStep() bool { return false }
 
-func (p Stubborn) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p Stubborn) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	return OneStep(p).Submit(ctx, t, s)
 }

@@ -39,7 +39,7 @@ func Task(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, id dispatc
 	for _, j := range jobs {
 		tally.Add(j.Job)
 	}
-	return tally.Of(t), jobs, err
+	return tally.CountsFor(t), jobs, err
 }
 
 // whole completes the requests of records, of which lists read only a part.

@@ -32,12 +32,12 @@ func (t storeTest) restored() {
 	}
 
 	found := []dispatch.Unrecognized{{Ref: dispatch.Ref{ID: "x"}, Tag: "i.9.1.aa", Status: dispatch.Running}, {Ref: dispatch.Ref{ID: "a"}, Tag: "i.8.1", Status: dispatch.Queued}}
-	t.must(t.s.Compared(ctx, shared, found))
+	t.must(t.s.ClearRestored(ctx, shared, found))
 	if g = t.look(); g.Restored != dispatch.NotRestored || len(g.Settle) != 1 {
 		t.Fatalf("compared: %+v", g)
 	}
 	is := g.Settle[0]
-	if is.ID != created.ID || is.Phase != dispatch.Starting || is.Turn != created.Turn+1 || is.Version != created.Version+1 || is.Looks != 0 || is.Seen != "" ||
+	if is.ID != created.ID || is.Phase != dispatch.Starting || is.Epoch != created.Epoch+1 || is.Version != created.Version+1 || is.Looks != 0 || is.Seen != "" ||
 		is.Attention != dispatch.InDoubt || is.Ref != created.Ref {
 		t.Errorf("what was created: %+v", is)
 	}
@@ -52,5 +52,5 @@ func (t storeTest) restored() {
 
 func (p *pair) compared(r *rapid.T) {
 	a := accounts.Draw(r, "account")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Compared(p.Context(), a, nil) })
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.ClearRestored(p.Context(), a, nil) })
 }

@@ -39,22 +39,22 @@ func (t storeTest) revisions() {
 		if now.Revision != was.Revision != c.shown {
 			t.Errorf("%s: %+v, before %+v", c.name, now, was)
 		}
-		if now.Unsure != 0 {
-			t.Errorf("%s: %d unsure", c.name, now.Unsure)
+		if now.TimeDependent != 0 {
+			t.Errorf("%s: %d unsure", c.name, now.TimeDependent)
 		}
 		was = now
 	}
 	t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Tries = 1 })
-	if r := revision(); r.Unsure != 1 {
-		t.Errorf("a request for a status failed: %d unsure", r.Unsure)
+	if r := revision(); r.TimeDependent != 1 {
+		t.Errorf("a request for a status failed: %d unsure", r.TimeDependent)
 	}
 	t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Tries, j.Awaited, j.Due = 0, true, t.look().Now })
-	if r := revision(); r.Unsure != 0 {
-		t.Errorf("a status is awaited: %d unsure", r.Unsure)
+	if r := revision(); r.TimeDependent != 0 {
+		t.Errorf("a status is awaited: %d unsure", r.TimeDependent)
 	}
 	t.db.Pass(time.Minute)
-	if r := revision(); r.Unsure != 1 {
-		t.Errorf("a status is late: %d unsure", r.Unsure)
+	if r := revision(); r.TimeDependent != 1 {
+		t.Errorf("a status is late: %d unsure", r.TimeDependent)
 	}
 	_, err := t.s.TaskRevision(ctx, bob, task.ID, time.Minute)
 	t.kind(err, dispatch.NotFound)

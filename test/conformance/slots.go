@@ -34,7 +34,7 @@ func (t storeTest) slots() {
 	held := func(stalled time.Duration) string {
 		g, err := t.s.Agenda(t.Context(), shared, 1, stalled)
 		t.must(err)
-		s, err := t.s.Standings(t.Context(), ann, []dispatch.Account{shared}, map[dispatch.Account]time.Duration{shared: stalled})
+		s, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{shared}, map[dispatch.Account]time.Duration{shared: stalled})
 		t.must(err)
 		return fmt.Sprint(g.Held, s[0].Held, s[0].Active)
 	}

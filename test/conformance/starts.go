@@ -17,7 +17,7 @@ func (t storeTest) starts() {
 		t.Helper()
 		want := dispatch.Promptness{Starts: starts, Lag: lag}
 		t.equal(t.look().Starts, want)
-		all, err := t.db.Open().Standings(ctx, ann, []dispatch.Account{shared, "r/shared"}, nil)
+		all, err := t.db.Open().AccountInfo(ctx, ann, []dispatch.Account{shared, "r/shared"}, nil)
 		t.must(err)
 		t.equal([]dispatch.Promptness{all[0].Starts, all[1].Starts}, []dispatch.Promptness{want, {}})
 	}
@@ -29,7 +29,7 @@ func (t storeTest) starts() {
 	is(1, 40*time.Second)
 	note(dispatch.StartsSeen{Lagged: true, Lag: 5 * time.Minute})
 	is(0, 5*time.Minute)
-	t.must(t.s.Answered(ctx, "p", ""))
+	t.must(t.s.NoteResponse(ctx, "p", ""))
 	note(dispatch.StartsSeen{Prompt: 26})
 	is(26, 5*time.Minute)
 	t.must(t.s.NoteStarts(ctx, "other", dispatch.StartsSeen{Lagged: true, Prompt: 1, Lag: time.Hour}))

@@ -76,7 +76,7 @@ func (t storeTest) requests() {
 	t.must(err)
 	t.equal(record, dispatch.Record{Job: single, Request: request(), Read: t.look().Now})
 	for i, j := range jobs {
-		want, err := task.For(i+1, j.Body)
+		want, err := task.RequestFor(i+1, j.Body)
 		t.must(err)
 		record, err := t.s.Record(t.Context(), ann, j.ID)
 		t.must(err)
@@ -101,7 +101,7 @@ func (t storeTest) owners() {
 	if list, err := t.s.Records(t.Context(), bob, dispatch.Page{}); err != nil || len(list) > 0 {
 		t.Errorf("bob has %v, %v", list, err)
 	}
-	_, err := t.s.Refused(t.Context(), bob, j.ID)
+	_, err := t.s.RecordIncludingHidden(t.Context(), bob, j.ID)
 	t.kind(err, dispatch.NotFound)
 
 	hidden, err := t.s.Cancel(t.Context(), ann, j.ID, true)
@@ -110,7 +110,7 @@ func (t storeTest) owners() {
 	if list, err := t.s.Records(t.Context(), ann, dispatch.Page{}); err != nil || len(list) > 0 {
 		t.Errorf("ann still sees %v, %v", list, err)
 	}
-	refused, err := t.s.Refused(t.Context(), ann, j.ID)
+	refused, err := t.s.RecordIncludingHidden(t.Context(), ann, j.ID)
 	t.must(err)
 	t.equal(refused.Job, hidden)
 	t.equal(t.load(j.ID), hidden)
@@ -130,7 +130,7 @@ func (t storeTest) foreign(u dispatch.UserID, id dispatch.JobID) {
 		_, err = t.s.Cancel(t.Context(), u, id, hide)
 		t.kind(err, dispatch.NotFound)
 	}
-	if as, err := t.s.Await(t.Context(), u, dispatch.Scope{Job: id}, 0, 0); err != nil || len(as) > 0 {
+	if as, err := t.s.MarkAwaited(t.Context(), u, dispatch.Scope{Job: id}, 0, 0); err != nil || len(as) > 0 {
 		t.Errorf("Await = %v, %v", as, err)
 	}
 }
@@ -156,7 +156,7 @@ func (t storeTest) allOrNone() {
 	jobs[777].Body = []byte(`1`)
 	repeated, err := t.s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, &task, jobs)
 	t.must(err)
-	if repeated != (dispatch.Repeated{}) {
+	if repeated != (dispatch.KeyTarget{}) {
 		t.Errorf("the key of a failed Accept stands for %v", repeated)
 	}
 	ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann, Task: task.ID}, 2000)
@@ -185,24 +185,24 @@ func (t storeTest) texts() {
 
 func (t storeTest) keys() {
 	ctx, k := t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}
-	accept := func(u dispatch.UserID, k dispatch.Key, task *dispatch.Task) (dispatch.Repeated, dispatch.JobID, error) {
+	accept := func(u dispatch.UserID, k dispatch.Key, task *dispatch.Task) (dispatch.KeyTarget, dispatch.JobID, error) {
 		jobs := []dispatch.Draft{draft(u, shared), draft(u, shared)}
 		r, err := t.s.Accept(ctx, k, task, jobs)
 		return r, jobs[0].ID, err
 	}
 	r, first, err := accept(ann, k, nil)
 	t.must(err)
-	t.equal(r, dispatch.Repeated{})
+	t.equal(r, dispatch.KeyTarget{})
 	wakes := t.look().Wakes
 	r, _, err = accept(ann, k, nil)
 	t.must(err)
-	t.equal(r, dispatch.Repeated{Job: first})
+	t.equal(r, dispatch.KeyTarget{Job: first})
 	_, _, err = accept(ann, dispatch.Key{Text: "k", Fingerprint: "g"}, nil)
 	t.kind(err, dispatch.Conflict)
-	t.repeated(ann, k, dispatch.Repeated{Job: first})
-	t.repeated(bob, k, dispatch.Repeated{})
-	t.repeated(ann, dispatch.Key{Text: "l", Fingerprint: "f"}, dispatch.Repeated{})
-	_, err = t.s.Repeated(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
+	t.repeated(ann, k, dispatch.KeyTarget{Job: first})
+	t.repeated(bob, k, dispatch.KeyTarget{})
+	t.repeated(ann, dispatch.Key{Text: "l", Fingerprint: "f"}, dispatch.KeyTarget{})
+	_, err = t.s.FindKey(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
 	t.kind(err, dispatch.Conflict)
 	if g := t.look(); g.Wakes != wakes {
 		t.Error("a failed Accept wakes the account")
@@ -212,7 +212,7 @@ func (t storeTest) keys() {
 	}
 	r, _, err = accept(bob, k, nil)
 	t.must(err)
-	t.equal(r, dispatch.Repeated{})
+	t.equal(r, dispatch.KeyTarget{})
 
 	task := &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
 	k = dispatch.Key{Text: "task", Fingerprint: "f"}
@@ -220,19 +220,19 @@ func (t storeTest) keys() {
 	t.must(err)
 	r, _, err = accept(ann, k, &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"})
 	t.must(err)
-	t.equal(r, dispatch.Repeated{Task: task.ID})
-	t.repeated(ann, k, dispatch.Repeated{Task: task.ID})
+	t.equal(r, dispatch.KeyTarget{Task: task.ID})
+	t.repeated(ann, k, dispatch.KeyTarget{Task: task.ID})
 
 	t.db.Pass(dispatch.KeyLife + time.Second)
-	t.repeated(ann, k, dispatch.Repeated{})
+	t.repeated(ann, k, dispatch.KeyTarget{})
 	r, _, err = accept(ann, dispatch.Key{Text: "k", Fingerprint: "g"}, nil)
 	t.must(err)
-	t.equal(r, dispatch.Repeated{})
+	t.equal(r, dispatch.KeyTarget{})
 }
 
-func (t storeTest) repeated(u dispatch.UserID, k dispatch.Key, want dispatch.Repeated) {
+func (t storeTest) repeated(u dispatch.UserID, k dispatch.Key, want dispatch.KeyTarget) {
 	t.Helper()
-	r, err := t.s.Repeated(t.Context(), u, k)
+	r, err := t.s.FindKey(t.Context(), u, k)
 	t.must(err)
 	t.equal(r, want)
 }

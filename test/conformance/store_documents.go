@@ -85,7 +85,7 @@ func (t storeTest) redefine() {
 	t.equal(all, []dispatch.Origin{was.Origin, other.Origin})
 	tell := func(d *dispatch.Document, want int) {
 		t.Helper()
-		owners, err := t.s.Redefine(ctx, d.Origin, d.Hash())
+		owners, err := t.s.SetDocumentHash(ctx, d.Origin, d.Hash())
 		t.must(err)
 		t.equal(owners, slices.Repeat([]dispatch.UserID{ann}, want))
 	}

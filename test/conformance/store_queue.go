@@ -67,9 +67,9 @@ func (t storeTest) room() {
 			t.acceptFor(ann, dispatch.Account(fmt.Sprintf("%s/%d", platform, i)))
 		}
 	}
-	t.must(t.s.Serve(t.Context(), []string{"new", "gone"}))
+	t.must(t.s.NoteServed(t.Context(), []string{"new", "gone"}))
 	t.db.Pass(5 * time.Minute)
-	t.must(t.s.Serve(t.Context(), []string{"new"}))
+	t.must(t.s.NoteServed(t.Context(), []string{"new"}))
 	given := func(r dispatch.Room) (map[string]int, time.Duration) {
 		leases, wait, err := t.s.Dequeue(t.Context(), r, time.Hour)
 		t.must(err)

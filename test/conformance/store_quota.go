@@ -91,7 +91,7 @@ func (t storeTest) parallelQuotas() {
 // refused.
 func (t storeTest) keysBeyondQuotas() {
 	ctx, one := t.Context(), dispatch.Quota{Live: 1}
-	accept := func(k dispatch.Key) (dispatch.Repeated, dispatch.JobID, error) {
+	accept := func(k dispatch.Key) (dispatch.KeyTarget, dispatch.JobID, error) {
 		jobs := []dispatch.Draft{draft(ann, shared)}
 		r, err := t.s.Accept(ctx, k, nil, jobs, one)
 		return r, jobs[0].ID, err
@@ -101,7 +101,7 @@ func (t storeTest) keysBeyondQuotas() {
 	t.must(err)
 	r, _, err := accept(first)
 	t.must(err)
-	t.equal(r, dispatch.Repeated{Job: id})
+	t.equal(r, dispatch.KeyTarget{Job: id})
 	_, _, err = accept(dispatch.Key{Text: "k", Fingerprint: "g"})
 	t.kind(err, dispatch.Conflict)
 	_, _, err = accept(second)
@@ -110,7 +110,7 @@ func (t storeTest) keysBeyondQuotas() {
 	t.must(err)
 	r, _, err = accept(second)
 	t.must(err)
-	t.equal(r, dispatch.Repeated{})
+	t.equal(r, dispatch.KeyTarget{})
 }
 
 // retryWithinQuota checks that a retried task counts as live again.

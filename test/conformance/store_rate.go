@@ -113,7 +113,7 @@ func (t storeTest) planned() {
 	t.save(j)
 	t.must(t.s.Release(ctx, l, g.Wakes, j.Due))
 	for range 2 {
-		as, err := t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, 10*time.Second, 4*time.Second)
+		as, err := t.s.MarkAwaited(ctx, ann, dispatch.Scope{Alone: true}, 10*time.Second, 4*time.Second)
 		t.must(err)
 		leases, wait, err := t.s.Dequeue(ctx, dispatch.Room{Others: 9}, time.Minute)
 		t.must(err)
@@ -132,7 +132,7 @@ func (t storeTest) turn() {
 	await := func(n int) {
 		t.Helper()
 		t.db.Pass(time.Second)
-		as, err := t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, 0, 0)
+		as, err := t.s.MarkAwaited(ctx, ann, dispatch.Scope{Alone: true}, 0, 0)
 		t.must(err)
 		if len(as) != n {
 			t.Errorf("woken: %v", as)

@@ -57,7 +57,7 @@ func (t storeTest) syncRuns() {
 			t.Errorf("%s: %+v", name, some)
 		}
 	}
-	standings, err := t.s.Standings(ctx, "bob", []dispatch.Account{"", shared}, nil)
+	standings, err := t.s.AccountInfo(ctx, "bob", []dispatch.Account{"", shared}, nil)
 	t.must(err)
 	for _, is := range standings { // the run lapsed, but began today
 		if is.Live != 0 || is.Lately != 1 || is.Waiting != 0 {

@@ -118,7 +118,7 @@ func (t storeTest) cancelTask() {
 		}
 		switch {
 		case i == 0:
-			want.Phase, want.Status, want.Turn, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now, now, now
+			want.Phase, want.Status, want.Epoch, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now, now, now
 		case p.InDoubt():
 			want.Due = want.SendBy.Add(dispatch.SettleMargin)
 		case p == dispatch.Created, p == dispatch.Started:
@@ -206,9 +206,9 @@ func (t storeTest) awaitTask() {
 			j.Phase, j.Awaited = dispatch.Started, false
 			t.save(j)
 		}
-		as, err := t.s.Await(ctx, ann, c.scope, time.Second, 0)
+		as, err := t.s.MarkAwaited(ctx, ann, c.scope, time.Second, 0)
 		t.must(err)
-		awaited, err := t.s.Awaited(ctx, ann, c.scope)
+		awaited, err := t.s.AnyAwaited(ctx, ann, c.scope)
 		t.must(err)
 		if len(as) > 0 != (len(c.want) > 0) || awaited != (len(c.want) > 0) {
 			t.Errorf("%+v: accounts %v, awaited %v", c.scope, as, awaited)
@@ -218,7 +218,7 @@ func (t storeTest) awaitTask() {
 				t.Errorf("%+v: job %d awaited: %v", c.scope, id, is)
 			}
 		}
-		if hers, err := t.s.Awaited(ctx, bob, c.scope); err != nil || hers {
+		if hers, err := t.s.AnyAwaited(ctx, bob, c.scope); err != nil || hers {
 			t.Errorf("%+v: awaited by another: %v, %v", c.scope, hers, err)
 		}
 	}

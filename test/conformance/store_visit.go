@@ -120,7 +120,7 @@ func (t storeTest) cancel() {
 	t.db.Pass(time.Second)
 	now := t.look().Now
 	want := j
-	want.Desired, want.Phase, want.Status, want.Turn, want.Version = dispatch.WantCancel, dispatch.Ended, dispatch.Canceled, 1, 3
+	want.Desired, want.Phase, want.Status, want.Epoch, want.Version = dispatch.WantCancel, dispatch.Ended, dispatch.Canceled, 1, 3
 	want.Attention, want.Notice = dispatch.None, ""
 	want.Due, want.Moved, want.Updated = now, now, now
 	got, err := t.s.Cancel(ctx, ann, j.ID, false)
@@ -229,11 +229,11 @@ func (t storeTest) await() {
 	waits := job(ann, "b/shared", dispatch.Waiting, -20*time.Second, time.Minute)
 	hers := job(bob, "c/shared", dispatch.Started, -20*time.Second, time.Minute)
 
-	as, err := t.s.Await(ctx, ann, dispatch.Scope{Job: told.ID}, fresh, gap)
+	as, err := t.s.MarkAwaited(ctx, ann, dispatch.Scope{Job: told.ID}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{})
 	wakes := t.look().Wakes
-	as, err = t.s.Await(ctx, ann, dispatch.Scope{Alone: true}, fresh, gap)
+	as, err = t.s.MarkAwaited(ctx, ann, dispatch.Scope{Alone: true}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{"a/shared", "e/shared", shared})
 	if t.look().Wakes == wakes {
@@ -250,13 +250,13 @@ func (t storeTest) await() {
 	}
 
 	soon := job(ann, shared, dispatch.Started, -time.Second, time.Minute)
-	_, err = t.s.Await(ctx, ann, dispatch.Scope{Job: soon.ID}, 0, gap)
+	_, err = t.s.MarkAwaited(ctx, ann, dispatch.Scope{Job: soon.ID}, 0, gap)
 	t.must(err)
 	if j := t.load(soon.ID); !j.Due.Equal(start.Add(3*time.Second)) || !j.Awaited {
 		t.Errorf("due %v after now, want the gap kept: 3s", j.Due.Sub(start))
 	}
 	near := job(ann, shared, dispatch.Started, -time.Second, time.Second)
-	_, err = t.s.Await(ctx, ann, dispatch.Scope{Job: near.ID}, 0, gap)
+	_, err = t.s.MarkAwaited(ctx, ann, dispatch.Scope{Job: near.ID}, 0, gap)
 	t.must(err)
 	if j := t.load(near.ID); !j.Due.Equal(near.Due) {
 		t.Errorf("due %v after now: it was put off", j.Due.Sub(start))
@@ -281,7 +281,7 @@ func (t storeTest) giveUp() {
 	hold := func(d time.Duration, why dispatch.Attention) { t.must(t.s.Hold(ctx, shared, d, why, "n")) }
 	gives := func(n int) {
 		t.Helper()
-		given, err := t.s.GiveUp(ctx, shared, time.Minute, "Nobody signed in.")
+		given, err := t.s.FailWithoutSignIn(ctx, shared, time.Minute, "Nobody signed in.")
 		t.must(err)
 		if len(given) != n {
 			t.Errorf("%d given up, not %d", len(given), n)
@@ -315,7 +315,7 @@ func (t storeTest) giveUp() {
 	r, err := t.s.Record(ctx, ann, waits.ID)
 	t.must(err)
 	if r.Phase != dispatch.Ended || r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Failure != "Nobody signed in." ||
-		r.Turn != waits.Turn+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) || !r.Updated.Equal(r.Moved) {
+		r.Epoch != waits.Epoch+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) || !r.Updated.Equal(r.Moved) {
 		t.Errorf("given up as %+v", r.Job)
 	}
 	if j := t.load(created.ID); j.Phase != dispatch.Ended || j.Status != dispatch.Failed || j.Ref != created.Ref || j.Failure != "Nobody signed in." {
@@ -338,26 +338,26 @@ func (t storeTest) standings() {
 	t.end(t.accept().ID, dispatch.Finished, nil)
 	t.acceptFor(ann, "p/"+dispatch.Account(bob))
 	t.acceptFor(ann, "q/shared")
-	look := func(u dispatch.UserID, stalled time.Duration) []dispatch.Standing {
+	look := func(u dispatch.UserID, stalled time.Duration) []dispatch.AccountInfo {
 		t.Helper()
-		all, err := t.s.Standings(ctx, u, []dispatch.Account{"", shared, "r/shared"}, map[dispatch.Account]time.Duration{shared: stalled})
+		all, err := t.s.AccountInfo(ctx, u, []dispatch.Account{"", shared, "r/shared"}, map[dispatch.Account]time.Duration{shared: stalled})
 		t.must(err)
 		return all
 	}
-	t.equal(look(ann, time.Hour), []dispatch.Standing{
+	t.equal(look(ann, time.Hour), []dispatch.AccountInfo{
 		{Live: 4, Lately: 5, Bytes: 4 * int64(len(body()))},
 		{Account: shared, Held: 2, Waiting: 1, Active: 1, Live: 2, Lately: 3, Queue: 4},
 		{Account: "r/shared"}})
-	t.must(t.s.Answered(ctx, "p", ""))
-	t.must(t.s.Answered(ctx, "r", "It is \x00 away."))
+	t.must(t.s.NoteResponse(ctx, "p", ""))
+	t.must(t.s.NoteResponse(ctx, "r", "It is \x00 away."))
 	t.must(t.s.Hold(ctx, shared, 48*time.Hour, dispatch.NotTaken, "Later."))
 	t.db.Pass(25 * time.Hour)
-	t.must(t.s.Answered(ctx, "p", "No connection."))
-	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.Standing{
+	t.must(t.s.NoteResponse(ctx, "p", "No connection."))
+	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.AccountInfo{
 		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2, Active: 1, Live: 3, Queue: 4,
 			Answered: start, Failed: start.Add(25 * time.Hour), Failure: "No connection."},
 		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
-	t.must(t.s.Answered(ctx, "p", ""))
+	t.must(t.s.NoteResponse(ctx, "p", ""))
 	t.db.Pass(24 * time.Hour)
 	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None || !is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.StateOK {
 		t.Errorf("when it answers again: %+v", is)

@@ -121,7 +121,7 @@ type noTokens struct{}
 func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (noTokens) Refused(dispatch.Account, dispatch.Token) {}
+func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 type anybody struct{}
 

@@ -21,7 +21,7 @@ type deadly struct {
 	name    string
 }
 
-func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	if strings.Contains(s.Request.Title, "bad") {
 		p.process(p.name).kill()
 	}
@@ -135,7 +135,7 @@ type lethal struct {
 	listings bool
 }
 
-func (p lethal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p lethal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	step, err := p.twoStep.Submit(ctx, t, s)
 	if step.Started && strings.Contains(s.Request.Title, "bad") {
 		p.first.Store(s.Ref, true)

@@ -12,8 +12,8 @@ import (
 // Checks run in a bubble of testing/synctest, where time costs nothing.
 
 // accepted records what was stored. A key stands for one request only.
-func (h *history) accepted(k dispatch.Key, r dispatch.Repeated, jobs []dispatch.Draft) {
-	if r != (dispatch.Repeated{}) {
+func (h *history) accepted(k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch.Draft) {
+	if r != (dispatch.KeyTarget{}) {
 		h.locked(func() {
 			if h.byKey[k.Text] != r.Job {
 				h.violated("key %s stands for job %d, and first stood for %d", k.Text, r.Job, h.byKey[k.Text])
@@ -116,7 +116,7 @@ func (h *history) intending(jobs []dispatch.Job) {
 	defer h.mu.Unlock()
 	held, served, last := map[dispatch.UserID]int{}, map[dispatch.UserID]int{}, 0
 	for _, j := range h.jobs {
-		if j.Account == jobs[0].Account && j.Phase.Holds() {
+		if j.Account == jobs[0].Account && j.Phase.HoldsSlot() {
 			held[j.Owner]++
 		}
 	}

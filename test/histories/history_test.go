@@ -354,7 +354,7 @@ func (h *history) read() {
 func (h *history) signIn() {
 	p := h.anyone()
 	u := users[h.rand.IntN(len(users))]
-	go p.SignedIn(context.Background(), u)
+	go p.HandleSignIn(context.Background(), u)
 }
 
 // crash kills a process and starts another after a while.

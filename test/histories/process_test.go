@@ -189,8 +189,8 @@ func (s *storeOf) beside() { s.p.passAfter(time.Nanosecond) }
 
 type ctxt = context.Context
 
-func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.Repeated, error) {
-	return through(s, func() (dispatch.Repeated, error) {
+func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.KeyTarget, error) {
+	return through(s, func() (dispatch.KeyTarget, error) {
 		r, err := s.Store.Accept(ctx, k, t, jobs, within...)
 		if err == nil {
 			s.h.accepted(k, r, jobs)
@@ -199,9 +199,9 @@ func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []disp
 	})
 }
 
-func (s *storeOf) Refused(ctx ctxt, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+func (s *storeOf) RecordIncludingHidden(ctx ctxt, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
 	s.beside()
-	return s.Store.Refused(ctx, u, id)
+	return s.Store.RecordIncludingHidden(ctx, u, id)
 }
 
 func (s *storeOf) Record(ctx ctxt, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
@@ -230,13 +230,13 @@ func (s *storeOf) Cancel(ctx ctxt, u dispatch.UserID, id dispatch.JobID, hide bo
 	})
 }
 
-func (s *storeOf) Await(ctx ctxt, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
-	return through(s, func() ([]dispatch.Account, error) { return s.Store.Await(ctx, u, scope, fresh, gap) })
+func (s *storeOf) MarkAwaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+	return through(s, func() ([]dispatch.Account, error) { return s.Store.MarkAwaited(ctx, u, scope, fresh, gap) })
 }
 
-func (s *storeOf) Awaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
+func (s *storeOf) AnyAwaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope) (bool, error) {
 	s.beside()
-	return s.Store.Awaited(ctx, u, scope)
+	return s.Store.AnyAwaited(ctx, u, scope)
 }
 
 func (s *storeOf) Task(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {

@@ -21,9 +21,9 @@ type losing struct {
 	creates *atomic.Int32
 }
 
-func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	if s.Ref == (dispatch.Ref{}) && l.creates.Add(-1) >= 0 {
-		return dispatch.Step{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "losing", Text: "no answer"}
+		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "losing", Text: "no answer"}
 	}
 	return l.twoStep.Submit(ctx, t, s)
 }
@@ -125,9 +125,9 @@ func (b barred) bars(t dispatch.Token) error {
 	return nil
 }
 
-func (b barred) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (b barred) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	if err := b.bars(t); err != nil {
-		return dispatch.Step{}, err
+		return dispatch.SubmitResult{}, err
 	}
 	return b.twoStep.Submit(ctx, t, s)
 }

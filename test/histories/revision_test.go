@@ -25,7 +25,7 @@ func shownOf(t *testing.T, p *process, u dispatch.UserID, id dispatch.TaskID) (t
 		if err != nil {
 			return "", false, err
 		}
-		unsure = unsure || j.Unsure()
+		unsure = unsure || j.TimeDependent()
 		progress, costs := -1.0, -1.0
 		if j.Progress != nil {
 			progress = *j.Progress
@@ -54,7 +54,7 @@ func TestRevisionsInRandomHistories(t *testing.T) {
 				before, err := p.TaskRevision(t.Context(), u, id)
 				text, unsure, failed := shownOf(t, p, u, id)
 				after, again := p.TaskRevision(t.Context(), u, id)
-				if err != nil || failed != nil || again != nil || unsure || before != after || after.Unsure > 0 {
+				if err != nil || failed != nil || again != nil || unsure || before != after || after.TimeDependent > 0 {
 					return
 				}
 				mu.Lock()

@@ -71,9 +71,9 @@ type startsAt struct {
 	at       time.Time
 }
 
-func (p startLoser) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.Step, error) {
+func (p startLoser) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	if s.Ref != (dispatch.Ref{}) && p.loses(s.Ref) {
-		return dispatch.Step{Ref: s.Ref}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "loser", Text: "HTTP 500", Answered: p.answered}
+		return dispatch.SubmitResult{Ref: s.Ref}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "loser", Text: "HTTP 500", Answered: p.answered}
 	}
 	return p.twoStep.Submit(ctx, t, s)
 }

@@ -43,7 +43,7 @@ func (ann) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
 func (ann) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	return dispatch.Token{}, nil
 }
-func (ann) Refused(dispatch.Account, dispatch.Token) {}
+func (ann) Invalidate(dispatch.Account, dispatch.Token) {}
 
 func newStack(t *testing.T) *stack {
 	t.Helper()

@@ -147,7 +147,7 @@ func TestRotation(t *testing.T) {
 			for _, replica := range replicas { // the platform takes it no more
 				got, err := replica.Token(t.Context(), "P/u")
 				must(t, err)
-				replica.Refused("P/u", got)
+				replica.Invalidate("P/u", got)
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func TestDeadTokenAgain(t *testing.T) {
 	dead, err := tokens.Token(t.Context(), "P/u")
 	must(t, err)
 	must(t, s.LogOut("platform", "carol-p"))
-	tokens.Refused("P/u", dead)
+	tokens.Invalidate("P/u", dead)
 	_, err = tokens.Token(t.Context(), "P/u")
 	wants(t, err, dispatch.Unavailable, "The platform refuses the token that the identity provider issues for you.")
 	err = until(t, func() error {
