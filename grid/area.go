@@ -126,11 +126,11 @@ func closed(r Ring) (Ring, error) {
 	}
 	switch r = slices.Compact(slices.Clone(r)); {
 	case len(r) == 0:
-		return nil, Fault{What: "ring without positions"}
+		return nil, Fault{What: "ring has no positions"}
 	case r[0] != r[len(r)-1]:
 		return nil, Fault{"ring is not closed: its last position must repeat the first", r[len(r)-1]}
 	case len(r) < 4:
-		return nil, Fault{"ring with less than four positions", r[0]}
+		return nil, Fault{"ring has fewer than four positions", r[0]}
 	}
 	return r, nil
 }
@@ -142,7 +142,7 @@ func unjump(r Ring) (out Ring, turn float64, err error) {
 	for i := 1; i < len(r); i++ {
 		step := r[i][0] - r[i-1][0]
 		if s := math.Abs(step); s > 360 {
-			return nil, 0, Fault{"edge longer than the globe", r[i-1]}
+			return nil, 0, Fault{"edge is longer than 360 degrees", r[i-1]}
 		} else if s > 180 && s < 360 {
 			turn -= math.Copysign(360, step)
 		}

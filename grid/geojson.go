@@ -51,10 +51,10 @@ const deepest = 3
 func parse(raw []byte, at string, depth int) (MultiPolygon, error) {
 	var g geoJSON
 	if err := json.Unmarshal(raw, &g); err != nil {
-		return nil, fmt.Errorf("%s: not a GeoJSON object", at)
+		return nil, fmt.Errorf("%s: it is not a GeoJSON object", at)
 	}
 	if depth >= deepest {
-		return nil, fmt.Errorf("%s: nested too deeply", at)
+		return nil, fmt.Errorf("%s: it is nested too deeply", at)
 	}
 	switch g.Type {
 	case "Polygon":
@@ -90,7 +90,7 @@ func collection(features []json.RawMessage, at string, depth int) (all MultiPoly
 
 func coordinates[T any](raw json.RawMessage, at string) (c T, err error) {
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return c, fmt.Errorf("%s.coordinates: not the nested arrays of numbers that this type has", at)
+		return c, fmt.Errorf("%s.coordinates: they are not the nested arrays of numbers that this type requires", at)
 	}
 	return c, nil
 }
@@ -99,14 +99,14 @@ func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
 	out := make(MultiPolygon, len(polygons))
 	for i, rings := range polygons {
 		if len(rings) == 0 {
-			return nil, fmt.Errorf("%s.coordinates: a polygon without rings", at)
+			return nil, fmt.Errorf("%s.coordinates: a polygon has no rings", at)
 		}
 		out[i] = make(Polygon, len(rings))
 		for k, positions := range rings {
 			r := make(Ring, len(positions))
 			for n, p := range positions {
 				if len(p) < 2 {
-					return nil, fmt.Errorf("%s.coordinates: position %d of ring %d has less than two numbers", at, n, k)
+					return nil, fmt.Errorf("%s.coordinates: position %d of ring %d has fewer than two numbers", at, n, k)
 				}
 				r[n] = Point{notTiny(p[0]), notTiny(p[1])}
 			}

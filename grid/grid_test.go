@@ -363,11 +363,11 @@ func TestSquareMetres(t *testing.T) {
 
 func TestParseArea_SaysWhatIsWrong(t *testing.T) {
 	for raw, want := range map[string]string{
-		`5`:                                          "aoi: not a GeoJSON object",
+		`5`:                                          "aoi: it is not a GeoJSON object",
 		`{"type":"Point","coordinates":[1,2]}`:       `aoi: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not "Point"`,
-		`{"type":"Polygon"}`:                         "aoi.coordinates: not the nested arrays of numbers that this type has",
-		`{"type":"Polygon","coordinates":[]}`:        "aoi.coordinates: a polygon without rings",
-		`{"type":"Polygon","coordinates":[[[1]]]}`:   "aoi.coordinates: position 0 of ring 0 has less than two numbers",
+		`{"type":"Polygon"}`:                         "aoi.coordinates: they are not the nested arrays of numbers that this type requires",
+		`{"type":"Polygon","coordinates":[]}`:        "aoi.coordinates: a polygon has no rings",
+		`{"type":"Polygon","coordinates":[[[1]]]}`:   "aoi.coordinates: position 0 of ring 0 has fewer than two numbers",
 		`{"type":"FeatureCollection","features":[]}`: "aoi: it contains no polygon",
 		`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":null}]}`: `aoi.features[0].geometry: a Polygon, MultiPolygon, Feature or FeatureCollection is needed, not ""`,
 	} {

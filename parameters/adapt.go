@@ -52,7 +52,7 @@ func (a *adapter) adapt(n *node) any {
 	case 't', 'f':
 		return n.kind() == 't'
 	}
-	a.fault("%s is no schema", short(string(n.raw)))
+	a.fault("%s is not a schema", short(string(n.raw)))
 	return true
 }
 
@@ -184,7 +184,7 @@ func (a *adapter) reference(ref string) any {
 	}
 	n := a.doc.target(ref)
 	if n == nil {
-		a.fault("the reference %q leads nowhere", short(ref))
+		a.fault("the reference %q has no target", short(ref))
 		return true
 	}
 	name, known := a.targets[n]

@@ -213,8 +213,8 @@ func TestCheck_LocalReferences(t *testing.T) {
 func TestWarning_OddSchemas(t *testing.T) {
 	for schema, warned := range map[string]string{
 		`{"type":"integer","required":1}`:                     `"required" is not a list of names`,
-		`{"type":"integer","allOf":[{"$ref":"#/nowhere"}]}`:   `the reference "#/nowhere" leads nowhere`,
-		`{"type":"integer","pattern":"("}`:                    `"pattern" is not a regular expression of ordinary size`,
+		`{"type":"integer","allOf":[{"$ref":"#/nowhere"}]}`:   `the reference "#/nowhere" has no target`,
+		`{"type":"integer","pattern":"("}`:                    `"pattern" is not a valid regular expression within the bound schema_pattern`,
 		`{"type":"integer","items":{"type":"nonsense"}}`:      `"type" is not a type, or a list of types`,
 		`{"type":"integer","title":5,"examples":[1],"x-a":1}`: ``,
 	} {

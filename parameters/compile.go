@@ -61,12 +61,12 @@ func (r *Reader) compileOnce(d *document) (*compiled, []string) {
 		return nil, append(a.faults, "it is too complex: "+err.Error())
 	}
 	if err := a.visitable(doc); err != nil {
-		return nil, append(a.faults, "its references lead in a circle, or to "+err.Error())
+		return nil, append(a.faults, "its references are circular, or it has "+err.Error())
 	}
 	c := &compiled{doc: doc}
 	v, err := c.validator()
 	if err != nil {
-		return nil, append(a.faults, "it is no valid JSON Schema")
+		return nil, append(a.faults, "it is not a valid JSON Schema")
 	}
 	c.own.Put(v)
 	return c, a.faults
@@ -349,10 +349,10 @@ func (p *pattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// tooMuch returns the error for a request that is too expensive to check, or whose time has ended.
-func tooMuch(err error) error {
+// unfinished returns the error for a check that the meter stopped: it was too expensive, or its request had ended.
+func unfinished(err error) error {
 	if _, over := err.(*budget.Exceeded); !over {
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check", Text: "Checking the parameters was stopped because the request had ended.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check", Text: "The request ended before its parameters were checked. Repeat it.", Err: err}
 	}
 	return dispatch.InvalidBody("parameters.Check", "The parameters cost too much to check: "+err.Error()+
 		". Send fewer or smaller values.", "parameters")

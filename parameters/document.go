@@ -88,7 +88,7 @@ func parse(raw json.RawMessage, m *budget.Meter) (*node, error) {
 	return n, nil
 }
 
-var errNoJSON = errors.New("it is not JSON")
+var errNoJSON = errors.New("it is not valid JSON")
 
 type parser struct {
 	text   []byte

@@ -25,7 +25,7 @@ func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimensi
 		faults = append(faults, s.dimension(m, *d)...)
 	}
 	if err := m.Err(); err != nil {
-		return tooMuch(err)
+		return unfinished(err)
 	}
 	return invalid(faults)
 }
@@ -53,7 +53,7 @@ func (s *Set) Shape(ctx context.Context, r dispatch.Request) (json.RawMessage, e
 		return shaped, nil
 	}
 	if err := m.Err(); err != nil {
-		return shaped, tooMuch(err)
+		return shaped, unfinished(err)
 	}
 	return shaped, invalid(faults)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Describe fills in what a parameter's schema tells: type, options, bounds, whether null is allowed, and the default if
+// Describe fills in what a parameter's schema states: type, options, bounds, whether null is allowed, and the default if
 // the parameter has none yet. It accepts every schema and reports what it does not understand in the parameter's
 // Warning.
 func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {

@@ -133,8 +133,8 @@ func (p parameter) take(m *budget.Meter, value json.RawMessage, loc []any) (json
 		}
 	}
 	if _, crosses, _ := extent(value); crosses && p.Type == dispatch.BoundingBox {
-		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q is a %s, which cannot describe an area "+
-			"across the antimeridian, or with a side longer than half the globe: cut it there, and submit each part.", p.Name, p.Type)}}
+		faults = []dispatch.Fault{{Loc: loc, Type: "value_error", Msg: fmt.Sprintf("The parameter %q takes a bounding box, which cannot describe an area "+
+			"across the antimeridian or with a side longer than half the globe. Cut the area there, and submit each part.", p.Name)}}
 	}
 	return value, faults
 }
@@ -155,14 +155,14 @@ func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (fau
 		return nil
 	}
 	if err := budget.Numbers(value); err != nil {
-		return []dispatch.Fault{{Loc: loc, Msg: "A number has " + err.Error() + ".", Type: "value_error"}}
+		return []dispatch.Fault{{Loc: loc, Msg: "The value has a number of " + err.Error() + ".", Type: "value_error"}}
 	}
 	if !m.Spend(1 + len(value)/bytesPerStep) {
 		return nil
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
-		return []dispatch.Fault{{Loc: loc, Msg: "This is not JSON.", Type: "json_invalid"}}
+		return []dispatch.Fault{{Loc: loc, Msg: "The value is not valid JSON.", Type: "json_invalid"}}
 	}
 	err = p.schema.validate(v, m)
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
@@ -172,7 +172,7 @@ func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (fau
 	for _, leaf := range innermost(invalid, mostFaults) {
 		faults = append(faults, dispatch.Fault{
 			Loc:  slices.Concat(loc, indexes(leaf.InstanceLocation)),
-			Msg:  fmt.Sprintf("The parameter %q is a %s: %s.", p.Name, p.Type, shorter(leaf.ErrorKind.LocalizedString(english))),
+			Msg:  fmt.Sprintf("The value of the parameter %q (%s) is not valid: %s.", p.Name, p.Type, shorter(leaf.ErrorKind.LocalizedString(english))),
 			Type: "value_error",
 		})
 	}

@@ -110,7 +110,7 @@ var (
 	schemaForm   = form{"a schema", isSchema, oneSchema}
 	listForm     = form{"a list of schemas", isSchemaList, inList}
 	membersForm  = form{"an object of schemas", isSchemaMap, inMembers}
-	patternsForm = form{"an object of schemas by regular expressions of ordinary size", isPatterns, inMembers}
+	patternsForm = form{"an object of schemas by valid regular expressions within the bound schema_pattern", isPatterns, inMembers}
 
 	anyForm      = form{what: "a value", valid: func(*node) bool { return true }}
 	valuesForm   = form{what: "a list of values", valid: func(n *node) bool { return len(n.list) > 0 }}
@@ -118,10 +118,10 @@ var (
 	numberForm   = form{what: "a number", valid: isNumber}
 	limitForm    = form{what: "a number, or true or false", valid: func(n *node) bool { return isNumber(n) || isFlag(n) }}
 	positiveForm = form{what: "a number above 0", valid: isPositive}
-	countForm    = form{what: "a natural number", valid: isCount}
+	countForm    = form{what: "a non-negative integer", valid: isCount}
 	flagForm     = form{what: "true or false", valid: isFlag}
-	textForm     = form{what: "a text", valid: func(n *node) bool { return n.kind() == '"' }}
-	patternForm  = form{what: "a regular expression of ordinary size", valid: isPattern}
+	textForm     = form{what: "a string", valid: func(n *node) bool { return n.kind() == '"' }}
+	patternForm  = form{what: "a valid regular expression within the bound schema_pattern", valid: isPattern}
 	typeForm     = form{what: "a type, or a list of types", valid: isType}
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Extent is the known spatial and temporal extent of something. The zero Extent knows nothing.
+// Extent is the spatial and temporal extent of results, as far as it is known. In the zero Extent nothing is known.
 type Extent struct {
 	box         []float64 // west, south, east, north in degrees; nil: not known; west > east crosses the antimeridian
 	first, last time.Time
@@ -20,7 +20,7 @@ func (e Extent) Box() []float64 { return e.box }
 // Times returns begin and end, each zero if it is not known.
 func (e Extent) Times() (first, last time.Time) { return e.first, e.last }
 
-// MarshalJSON writes the extent of a Collection. Without knowledge it is the whole Earth and an open interval.
+// MarshalJSON writes the extent of a Collection. What is not known becomes the whole Earth and an open interval.
 func (e Extent) MarshalJSON() ([]byte, error) {
 	box := e.box
 	if box == nil {
@@ -102,7 +102,7 @@ func global(b []float64) bool {
 	return b[0] <= -180 && b[1] <= -90 && b[n] >= 180 && b[n+1] >= 90
 }
 
-// positions calls f for each position of a geometry of any type.
+// positions widens e by each position of a geometry of any type.
 func (e *Extent) positions(v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -9,7 +9,7 @@ import (
 )
 
 // Anchor makes the links and assets of a STAC object absolute and removes those without an address. It adds a role to
-// assets, and a media type if their name tells it.
+// assets, and a media type if their name implies it.
 func Anchor(o Object, at *url.URL) {
 	if links, there := o["links"]; there {
 		o["links"] = marshal(anchored(links, at))
@@ -80,7 +80,7 @@ func Self(o Object) string {
 	return ""
 }
 
-// Describe adds to an asset its media type, if its name tells it, and the role "data" if it has no role.
+// Describe adds to an asset its media type, if its name implies it, and the role "data" if it has no role.
 func Describe(a Object) {
 	drop(a, is[string], "type", "title", "description")
 	if media := mediaType(Text(a["href"])); Text(a["type"]) == "" && media != "" {
@@ -91,7 +91,7 @@ func Describe(a Object) {
 	}
 }
 
-// mediaType returns the media type that an address tells: that of a data URI (RFC 2397), or by the ending of the name.
+// mediaType returns the media type that an address implies: that of a data URI (RFC 2397), or by the ending of the name.
 func mediaType(href string) string {
 	if data, ok := strings.CutPrefix(href, "data:"); ok {
 		media, _, _ := strings.Cut(data, ",")
@@ -129,7 +129,7 @@ func Resolve(at *url.URL, href string) string {
 	return u.String()
 }
 
-// IsAddress reports whether a text is the URL of something, and nothing else.
+// IsAddress reports whether a text is an absolute URL of a scheme that results use, and nothing else.
 func IsAddress(s string) bool {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || rest == "" || strings.ContainsAny(s, " \t\r\n<>\"") {

@@ -43,11 +43,11 @@ func unexpected(a *Answer, err error) string {
 	case isBound(err, ""):
 		return "it has " + err.Error() + "."
 	case shape:
-		return "it is JSON of another shape."
+		return "its JSON does not have the expected structure."
 	case media != "" && media != "application/json":
 		return fmt.Sprintf("it is %s instead of JSON.", Text(media))
 	}
-	return "it is not JSON."
+	return "it is not valid JSON."
 }
 
 // isBound reports whether the exceeded bound has a name with the prefix.

@@ -52,10 +52,10 @@ func TestJSON(t *testing.T) {
 	for _, c := range []struct{ media, body, says string }{
 		{"text/html; charset=utf-8", "<html><body>Bad Gateway</body></html>", "text/html"},
 		{"application/json", "", "empty"},
-		{"application/json", "{", "not JSON"},
-		{"application/json", `{"id":7}`, "shape"},
-		{"application/json", `[]`, "shape"},
-		{"", "oops", "not JSON"},
+		{"application/json", "{", "not valid JSON"},
+		{"application/json", `{"id":7}`, "structure"},
+		{"application/json", `[]`, "structure"},
+		{"", "oops", "not valid JSON"},
 	} {
 		a := &upstream.Answer{Status: 200, Header: http.Header{"Content-Type": {c.media}}, Body: []byte(c.body)}
 		var into struct{ ID string }

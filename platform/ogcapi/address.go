@@ -41,9 +41,9 @@ func (w wrong) Error() string { return string(w) }
 
 const (
 	errNotURL    wrong = "It is not an absolute URL."
-	errSpelling  wrong = "It has parts that an address of a platform cannot have."
-	errElsewhere wrong = "It contradicts what else the service says, which names another place."
-	errNoProcess wrong = "It is neither the identifier of a process nor an address that ends in /processes/ and one."
+	errSpelling  wrong = "It has parts that a platform's address must not have, such as a user name, a query, a fragment or \"..\"."
+	errElsewhere wrong = "It contradicts another member of the service, which names another process or path."
+	errNoProcess wrong = "It is neither the identifier of a process nor an address that ends in /processes/{id}."
 )
 
 // parseAddress parses an absolute URL. It refuses everything that could lead to another place than it seems to.

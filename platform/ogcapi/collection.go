@@ -93,11 +93,11 @@ func (g *gathering) document(d document) error {
 	case ok:
 		return g.whole(value{name: "result", raw: raw, at: d.at})
 	case d.html():
-		return badResults("The platform answered with a web page instead of results.")
+		return badResults("The platform returned a web page instead of results.")
 	case strings.Contains(media, "json") && d.bounded() != nil:
 		return badResults("The platform's results have " + d.bounded().Error() + ".")
 	case strings.Contains(media, "json"):
-		return badResults("The platform's results are not JSON, though they say so.")
+		return badResults("The platform declares its results as JSON, but they are not valid JSON.")
 	}
 	g.bytes("result", d.header.Get("Content-Type"), d.body)
 	return nil
@@ -155,11 +155,11 @@ func (g *gathering) parts(d document, boundary string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return badResults("The platform's results are in parts that cannot be read.")
+			return badResults("The platform's results are a multipart response that cannot be read.")
 		}
 		body, err := io.ReadAll(part)
 		if err != nil {
-			return badResults("The platform's results are in parts that cannot be read.")
+			return badResults("The platform's results are a multipart response that cannot be read.")
 		}
 		if err := g.part(part, document{at: d.at, header: map[string][]string(part.Header), body: body}); err != nil {
 			return err
@@ -526,7 +526,7 @@ func (g *gathering) empty() bool { return g.base == nil && len(g.assets) == 0 &&
 // collection encodes the gathered parts.
 func (g *gathering) collection() (json.RawMessage, error) {
 	if g.empty() {
-		return nil, badResults("The platform gave no results.")
+		return nil, badResults("The platform returned no results.")
 	}
 	c := g.base
 	if c == nil {

@@ -111,7 +111,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 			ref.ID = info.id()
 		}
 		if ref.ID == "" {
-			return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform accepted the job and did not return its identifier.", Err: failure}
+			return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSubmit, Text: "The platform accepted the job, but did not return its identifier.", Err: failure}
 		}
 		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
@@ -131,7 +131,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 
 func tooLong(a *upstream.Answer) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit,
-		Text: "The platform answered with the result itself, which is too large to be kept: " + a.Header.Get("Content-Length") + " bytes."}
+		Text: "The platform returned the result itself instead of a job, and the result is too large to store: " + a.Header.Get("Content-Length") + " bytes."}
 }
 
 func resultName(ref dispatch.Ref, at place) string {

@@ -61,7 +61,7 @@ func TestNoResults(t *testing.T) {
 		"no such job":         {pygeoapi(404, "NoSuchJob", "a"), reply{404, "", ""}, dispatch.NotFound, ""},
 		"finished, broken":    {reply{500, "", ""}, ok(`{"status":"successful"}`), dispatch.Unavailable, ""},
 		"status as results":   {ok(`{"jobID":"a","type":"process","status":"running"}`), reply{}, dispatch.Conflict, "not finished"},
-		"status of the end":   {ok(`{"jobID":"a","type":"process","status":"successful"}`), reply{}, dispatch.BadUpstream, "gives no results"},
+		"status of the end":   {ok(`{"jobID":"a","type":"process","status":"successful"}`), reply{}, dispatch.BadUpstream, "returned no results"},
 		"a page":              {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream, "web page"},
 		"nothing":             {reply{200, "", ""}, reply{}, dispatch.BadUpstream, "no results"},
 		"not signed in":       {reply{401, "", ""}, reply{}, dispatch.SignInRequired, ""},

@@ -27,7 +27,7 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 		next, seen := fmt.Sprintf("%s?limit=%d", p.at(base, "jobs"), pageSize), map[string]bool{}
 		for next != "" {
 			if seen[next] || len(seen) == maxPages {
-				yield(dispatch.Listed{}, incomplete("its pages have no end"))
+				yield(dispatch.Listed{}, incomplete("it has too many pages, or a page links back to an earlier one"))
 				return
 			}
 			if err := budget.PagesBytes.Check(int64(total)); err != nil {

@@ -16,7 +16,7 @@ import (
 func executeBody(ctx context.Context, r dispatch.Request, d *description, response string) (map[string]json.RawMessage, error) {
 	body := map[string]json.RawMessage{}
 	if options := r.PlatformOptions(); len(options) > 0 && json.Unmarshal(options, &body) != nil || body == nil {
-		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "options")
+		return nil, dispatch.InvalidBody(opSubmit, "The options must be a JSON object.", "options")
 	}
 	arguments, err := d.shape(ctx, r)
 	if err != nil {
@@ -24,7 +24,7 @@ func executeBody(ctx context.Context, r dispatch.Request, d *description, respon
 	}
 	var parameters map[string]json.RawMessage
 	if json.Unmarshal(arguments, &parameters) != nil || parameters == nil {
-		return nil, dispatch.InvalidBody(opSubmit, "It must be an object.", "parameters")
+		return nil, dispatch.InvalidBody(opSubmit, "The parameters must be a JSON object.", "parameters")
 	}
 	for name, value := range parameters {
 		parameters[name] = inputValue(value, d.inputs[name])

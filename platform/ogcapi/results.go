@@ -29,7 +29,7 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	}
 	switch info, _ := parseStatusInfo(a.Body); {
 	case info.isJob() && info.status() == dispatch.Finished:
-		return nil, badResults("The platform says that the job has finished, and gives no results.")
+		return nil, badResults("The platform reports the job as finished, but returned no results.")
 	case info.isJob():
 		return nil, noResultsYet(info.report(), nil)
 	}
@@ -89,9 +89,9 @@ func noResultsYet(r dispatch.Report, err error) error {
 // ended returns the text for a job that ended without results.
 func ended(r dispatch.Report) string {
 	if r.Message != "" {
-		return fmt.Sprintf("The job has ended as %s: %s", r.Status, r.Message)
+		return fmt.Sprintf("The job has ended with the status %s: %s", r.Status, r.Message)
 	}
-	return fmt.Sprintf("The job has ended as %s.", r.Status)
+	return fmt.Sprintf("The job has ended with the status %s.", r.Status)
 }
 
 // collection converts a response into a STAC Collection.

@@ -54,7 +54,7 @@ func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(r.Parameters, &given); err != nil {
-		return dispatch.InvalidBody("openeo.fits", "The parameters are not an object.", "parameters")
+		return dispatch.InvalidBody("openeo.fits", "The parameters must be a JSON object.", "parameters")
 	}
 	maps.Copy(values, given)
 	large := expanded(proc.size, proc.references, values, d)

@@ -87,7 +87,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 	}
 	best, ok := choose(here)
 	if !ok {
-		return p.endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform offers no version 1 of the openEO API."}
+		return p.endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform does not offer version 1 of the openEO API."}
 	}
 	return strings.TrimRight(best.URL, "/"), nil
 }
@@ -197,7 +197,7 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 		return facts{}, err
 	}
 	if v, ok := parseSemVer(doc.Version); !ok || v.core[0] != 1 {
-		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform does not speak version 1 of the openEO API."}
+		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform does not implement version 1 of the openEO API."}
 	}
 	f := facts{url: base, batch: len(doc.Endpoints) == 0}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
@@ -268,7 +268,7 @@ func providerFor(providers []provider, issuer string) (string, error) {
 		offered = append(offered, pr.Issuer)
 	}
 	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.bearer", Text: upstream.Text(fmt.Sprintf(
-		"The platform takes no tokens of %s, but of %s.", issuer, strings.Join(offered, ", ")))}
+		"The platform does not accept tokens of the issuer %s. It accepts those of: %s.", issuer, strings.Join(offered, ", ")))}
 }
 
 // formatNames maps users' names of formats to openEO's.
@@ -292,7 +292,7 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 		}
 	}
 	return "", dispatch.InvalidBody("openeo.format", upstream.Text(fmt.Sprintf(
-		"The platform does not write %q. It writes: %s.", asked, strings.Join(offered, ", "))), "format")
+		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(offered, ", "))), "format")
 }
 
 // askFormats lists the output formats, sorted; none if the back-end does not list them.

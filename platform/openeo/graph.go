@@ -136,7 +136,7 @@ func inline(data []byte, id string, arguments json.RawMessage) (order, string, e
 func bind(parameters []parameter, arguments json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(arguments, &given); err != nil {
-		return nil, dispatch.InvalidBody("openeo.bind", "The parameters are not an object.", "parameters")
+		return nil, dispatch.InvalidBody("openeo.bind", "The parameters must be a JSON object.", "parameters")
 	}
 	e := &dispatch.Error{Kind: dispatch.Invalid, Op: "openeo.bind", Text: "A parameter is missing."}
 	values := map[string]json.RawMessage{}
@@ -266,7 +266,7 @@ func expanded(size int, counts map[string]int64, values map[string]json.RawMessa
 		total += counts[d.Name] * int64(most)
 	}
 	if err := budget.GraphBytes.Check(total); err != nil {
-		return dispatch.InvalidBody("openeo.expand", fmt.Sprintf("With its parameters in every place that refers to them, the process graph has %v. "+
+		return dispatch.InvalidBody("openeo.expand", fmt.Sprintf("The process graph would have %v after the values of the parameters are substituted. "+
 			"Send smaller values.", err), "parameters")
 	}
 	return nil
@@ -287,7 +287,7 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 		proposed = nil // a fault of the definition, which only proposes these options
 	}
 	if options != nil && json.Unmarshal(options, &given) != nil {
-		return nil, dispatch.InvalidBody("openeo.order", "The options are not an object.", "options")
+		return nil, dispatch.InvalidBody("openeo.order", "The options must be a JSON object.", "options")
 	}
 	job := map[string]json.RawMessage{}
 	maps.Copy(job, proposed)
@@ -308,7 +308,7 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 func marshal(v any) ([]byte, error) {
 	text, err := dispatch.Encode(v)
 	if err != nil {
-		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not JSON. "+upstream.Text(err.Error()), "parameters")
+		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not valid JSON. "+upstream.Text(err.Error()), "parameters")
 	}
 	return text, nil
 }
@@ -318,7 +318,7 @@ func unmarshal(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	if err := dec.Decode(into); err != nil {
-		return errors.New("it is not JSON")
+		return errors.New("it is not valid JSON")
 	}
 	return nil
 }

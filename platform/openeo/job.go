@@ -306,7 +306,7 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 			missing = missing || len(page.Missing) > 0
 		}
 		if missing {
-			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op, Text: "A part of the platform's federation does not respond."})
+			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op, Text: "The platform's list of jobs is incomplete, because a member of its federation does not respond."})
 		}
 	}
 }
@@ -343,7 +343,7 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 		seen, total := map[string]bool{}, 0
 		for url := f.url + path; url != ""; {
 			if seen[url] || len(seen) == maxPages {
-				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages do not end."})
+				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's list has too many pages, or a page links back to an earlier one."})
 				return
 			}
 			if err := budget.PagesBytes.Check(int64(total)); err != nil {
@@ -378,7 +378,7 @@ func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, u
 		}
 	}
 	if next != "" && !upstream.SameOrigin(next, p.endpoint) {
-		return page, "", 0, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's next page is at another host."}
+		return page, "", 0, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's list continues on another host, which is not followed."}
 	}
 	return page, next, len(a.Body), nil
 }

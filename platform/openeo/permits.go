@@ -109,7 +109,7 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 		}
 	}
 	if err := json.Unmarshal(r.Parameters, &values); err != nil {
-		return nil, dispatch.InvalidBody(opPermits, "The parameters are not an object.", "parameters")
+		return nil, dispatch.InvalidBody(opPermits, "The parameters must be a JSON object.", "parameters")
 	}
 	if err := c.note(values, d); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (c *permission) note(values map[string]json.RawMessage, d *dispatch.Dimensi
 	add := func(name string, raw json.RawMessage, at ...any) error {
 		var v any
 		if err := unmarshal(raw, &v); err != nil {
-			return dispatch.InvalidBody(opPermits, "It is no JSON.", at...)
+			return dispatch.InvalidBody(opPermits, "The value is not valid JSON.", at...)
 		}
 		c.values[name] = append(c.values[name], placed{v, at})
 		return nil
@@ -211,7 +211,7 @@ func (c *permission) node(n map[string]any) error {
 // tooMuch returns the error of a check that exceeded its budget.
 func (c *permission) tooMuch() error {
 	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
-		return dispatch.InvalidBody(opPermits, "Checking what the process may do takes too long: it takes "+over.Error()+".", c.at...)
+		return dispatch.InvalidBody(opPermits, "The process graph is too large to check its permissions, which takes "+over.Error()+".", c.at...)
 	}
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits, Text: "The request ended before its process graph was checked. Repeat it.", Err: c.steps.Err()}
 }
@@ -221,7 +221,7 @@ func (c *permission) process(id placed, arguments any) error {
 	name, is := id.value.(string)
 	switch {
 	case !is:
-		return dispatch.InvalidBody(opPermits, "A process_id of the process graph is no text.", id.at...)
+		return dispatch.InvalidBody(opPermits, "A process_id in the process graph is not a string.", id.at...)
 	case storing.MatchString(name):
 		return c.refused(name, id.at)
 	case opening[name] != nil:
