@@ -261,6 +261,7 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	p := &snapshot{topic: t, task: &task}
 	part := &listPart{to: q.at, more: n < len(jobs)}
 	part.add(taskDigest(task))
+	part.add(uint64(task.Updated.UnixMicro())) // the page shows it, and need not contain the job that changed
 	for _, j := range jobs[:n] {
 		part.add(jobDigest(j))
 		part.to.Task.ID = int64(j.Number)

@@ -2,9 +2,9 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"hash/fnv"
 	"iter"
 	"sync"
 	"time"
@@ -121,12 +121,14 @@ func taskDigest(r dispatch.TaskRecord) uint64 {
 	return digestOf(int64(r.ID), int64(r.Progress*1e6), string(counts), string(r.Attention))
 }
 
+// digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last characters,
+// such as FNV, does not suffice: the same change of several jobs would often leave their sum as it was.
 func digestOf(id, n int64, texts ...string) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(id)), uint64(n)))
+	b := make([]byte, 0, 256)
+	b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, uint64(id)), uint64(n))
 	for _, t := range texts {
-		h.Write([]byte(t))
-		h.Write([]byte{0})
+		b = append(append(b, t...), 0)
 	}
-	return h.Sum64()
+	sum := sha256.Sum256(b)
+	return binary.LittleEndian.Uint64(sum[:])
 }

@@ -13,6 +13,10 @@ type Revision struct {
 	ServiceChanged bool
 	Why            Attention // of the account's hold; None if the account is not held
 	Notice         string
+
+	// Epochs is the sum of all Job.Epoch if ServiceChanged is set or the account is held, else 0. What these show of a job depends on its
+	// phase, which changes without Job.Updated.
+	Epochs int64
 }
 
 // SumUpdated adds the Job.Updated of one more job, in microseconds, to the sums of a [Revision].

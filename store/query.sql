@@ -198,6 +198,9 @@ SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST
 	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
 FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
 
+-- name: SumEpochs :one
+SELECT CAST(COALESCE(SUM(turn), 0) AS BIGINT) FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
+
 -- name: CountTimeDependent :one
 -- Of dispatch.Record.TimeDependent.
 SELECT count(*) FROM jobs

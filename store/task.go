@@ -111,6 +111,9 @@ func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 		if row.Hold > now {
 			r.Why, r.Notice = row.HoldAttention, row.HoldNotice
 		}
+		if err == nil && (row.Changed || row.Hold > now) {
+			r.Epochs, err = q.SumEpochs(ctx, int64(id))
+		}
 		return err
 	})
 	return r, err

@@ -3442,6 +3442,17 @@ func (q *Queries) SkipIDs(ctx context.Context, n int64) error {
 	return err
 }
 
+const sumEpochs = `-- name: SumEpochs :one
+SELECT CAST(COALESCE(SUM(turn), 0) AS BIGINT) FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden
+`
+
+func (q *Queries) SumEpochs(ctx context.Context, task int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, sumEpochs, task)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const sumTask = `-- name: SumTask :one
 SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
 	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second

@@ -27,6 +27,9 @@ func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatc
 		if j.Task != id || j.Hidden {
 			continue
 		}
+		if r.ServiceChanged || acc.hold.After(now) {
+			r.Epochs += int64(j.Epoch)
+		}
 		updated := j.Updated.UnixMicro()
 		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
 		if j.Phase == dispatch.Started && j.Looks == 0 && (j.Tries > 0 || j.Awaited && now.Sub(j.Due) >= late) {

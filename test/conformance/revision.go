@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -62,6 +63,56 @@ func (t storeTest) revisions() {
 	t.must(err)
 	_, err = t.s.TaskRevision(ctx, ann, task.ID, time.Minute)
 	t.kind(err, dispatch.NotFound)
+}
+
+// revisionsOfPhases checks that a revision changes with what a hold or a changed document shows of a job, which depends on the job's phase.
+// The phase changes without Job.Updated, both when a request is begun and when it was not sent after all.
+func (t storeTest) revisionsOfPhases() {
+	ctx := t.Context()
+	was, is := text("moving", "1"), text("moving", "2")
+	id, drafts := t.acceptTaskWith(was)
+	l, job := t.lease(), drafts[0].Job
+	seen := map[dispatch.Revision]string{}
+	step := func(name string, change func()) {
+		t.Helper()
+		change()
+		r, err := t.s.TaskRevision(ctx, ann, id, time.Minute)
+		t.must(err)
+		jobs, err := t.s.TaskJobs(ctx, ann, id, dispatch.Page{})
+		t.must(err)
+		var shown string
+		for _, j := range jobs {
+			shown += fmt.Sprintln(j.ID, j.Status, j.Attention, j.Notice)
+		}
+		if before, known := seen[r.Revision]; known && before != shown {
+			t.Errorf("%s: the revision %+v stands for\n%sand for\n%s", name, r.Revision, before, shown)
+		}
+		seen[r.Revision] = shown
+	}
+	begin := func() { job = t.intended(l, job)[0] }
+	unsent := func() {
+		job.Phase, job.Epoch = dispatch.Waiting, job.Epoch+1
+		job = t.save(job)
+	}
+	step("accepted", func() {})
+	step("begun", begin)
+	step("not sent", unsent)
+	step("a new document", func() {
+		_, err := t.s.SetDocumentHash(ctx, is.Origin, is.Hash())
+		t.must(err)
+	})
+	step("begun with it", begin)
+	step("held meanwhile", func() { t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.Full, "why")) })
+	step("not sent, and held", unsent)
+	step("created while held", func() {
+		job.Phase, job.Epoch = dispatch.Created, job.Epoch+1
+		job = t.save(job)
+	})
+	step("begun again while held", begin)
+	step("the end of the hold", func() { t.must(t.s.Hold(ctx, shared, 0, dispatch.None, "")) })
+	if len(seen) < 7 {
+		t.Errorf("%d revisions", len(seen))
+	}
 }
 
 // touchJob changes what is not shown of a job.

@@ -84,6 +84,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 		{"installation", storeTest.installation},
 		{"tasks and their counts", storeTest.tasks},
 		{"revisions of tasks", storeTest.revisions},
+		{"revisions of held tasks and changed documents", storeTest.revisionsOfPhases},
 		{"a task is deleted", storeTest.cancelTask},
 		{"a task is retried", storeTest.retryTask},
 		{"await a task", storeTest.awaitTask},
