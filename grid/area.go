@@ -106,7 +106,7 @@ func unwrap(r Ring, hole bool) (Ring, error) {
 	case turn != 0:
 		out, err = closePole(out, turn)
 	case !slices.Equal(out, r):
-		out, err = readable(r, out, hole)
+		out, err = chooseReading(r, out, hole)
 	}
 	if err != nil {
 		return nil, err
@@ -151,9 +151,9 @@ func unjump(r Ring) (out Ring, turn float64, err error) {
 	return out, turn, nil
 }
 
-// readable decides whether a ring with long edges is meant as written or as crossing the antimeridian. It crosses if
+// chooseReading decides whether a ring with long edges is meant as written or as crossing the antimeridian. It crosses if
 // that is both narrower and correctly oriented (RFC 7946); it is as written if neither; otherwise it is ambiguous.
-func readable(written, unjumped Ring, hole bool) (Ring, error) {
+func chooseReading(written, unjumped Ring, hole bool) (Ring, error) {
 	narrower := unjumped.width() < written.width()
 	oriented := (unjumped.area2() < 0) == hole
 	if narrower != oriented && unjumped.area2()*written.area2() < 0 {

@@ -268,7 +268,7 @@ func TestTiles_PiecesAreMended(t *testing.T) {
 		splitAll(t, g, a)
 		for row, strips := range g.strips(a) {
 			for _, piece := range g.pieces(row, strips, nil) {
-				if !whole(piece, nil) {
+				if !isValid(piece, nil) {
 					broken++
 				}
 			}

@@ -14,7 +14,7 @@ import (
 // billionth of a millimetre.
 func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
 	for range 4 {
-		if whole(piece, m) || m.Err() != nil {
+		if isValid(piece, m) || m.Err() != nil {
 			return piece
 		}
 		var rings []Ring
@@ -26,9 +26,9 @@ func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
 	return piece
 }
 
-// whole reports whether a piece is valid. Convex pieces always are, which saves the check for most: they are
+// isValid reports whether a piece is valid. Convex pieces always are, which saves the check for most: they are
 // rectangles.
-func whole(piece MultiPolygon, m *budget.Meter) bool {
+func isValid(piece MultiPolygon, m *budget.Meter) bool {
 	if len(piece) == 1 && len(piece[0]) == 1 && len(piece[0][0]) <= 5 && convex(piece[0][0]) {
 		return true
 	}

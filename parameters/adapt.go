@@ -32,7 +32,7 @@ func (a *adapter) fault(format string, args ...any) {
 	}
 }
 
-func (a *adapter) whole() any {
+func (a *adapter) adaptDocument() any {
 	root := a.adapt(a.doc.root)
 	return map[string]any{"allOf": []any{root}, "definitions": a.definitions}
 }

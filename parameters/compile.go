@@ -56,11 +56,11 @@ func (r *Reader) compileOnce(d *document) (*compiled, []string) {
 		return nil, []string{"it cannot be read: " + d.fault.Error()}
 	}
 	a := &adapter{doc: d, targets: map[*node]string{}, definitions: map[string]any{}}
-	doc := a.whole()
+	doc := a.adaptDocument()
 	if err := r.steps.Err(); err != nil {
 		return nil, append(a.faults, "it is too complex: "+err.Error())
 	}
-	if err := a.visitable(doc); err != nil {
+	if err := a.checkVisits(doc); err != nil {
 		return nil, append(a.faults, "its references are circular, or it has "+err.Error())
 	}
 	c := &compiled{doc: doc}
@@ -72,8 +72,8 @@ func (r *Reader) compileOnce(d *document) (*compiled, []string) {
 	return c, a.faults
 }
 
-// visitable checks every schema of an adapted document against [budget.SchemaVisits].
-func (a *adapter) visitable(doc any) error {
+// checkVisits checks every schema of an adapted document against [budget.SchemaVisits].
+func (a *adapter) checkVisits(doc any) error {
 	known := map[string]int64{}
 	if err := budget.SchemaVisits.Check(a.visits(doc, known)); err != nil {
 		return err
@@ -95,10 +95,10 @@ func (c *compiled) validator() (*validator, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft7)
 	compiler.AssertFormat()
-	compiler.UseLoader(nothing{})
+	compiler.UseLoader(noLoader{})
 	compiler.UseRegexpEngine(v.pattern)
 	v.registerPrepayFormats(compiler)
-	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: anything(), Compile: v.extend})
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: schemaURL + "/cost", Schema: vocabularySchema(), Compile: v.extend})
 	if err := compiler.AddResource(schemaURL, c.doc); err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (c *compiled) validator() (*validator, error) {
 	return v, err
 }
 
-// anything is the schema of the vocabulary, which only this package writes.
-var anything = sync.OnceValue(func() *jsonschema.Schema {
+// vocabularySchema is the schema of the vocabulary, which only this package writes.
+var vocabularySchema = sync.OnceValue(func() *jsonschema.Schema {
 	compiler := jsonschema.NewCompiler()
 	if compiler.AddResource(schemaURL, true) != nil {
 		return nil
@@ -116,10 +116,10 @@ var anything = sync.OnceValue(func() *jsonschema.Schema {
 	return compiler.MustCompile(schemaURL)
 })
 
-// nothing is a loader that fetches nothing.
-type nothing struct{}
+// noLoader is a loader that fetches nothing.
+type noLoader struct{}
 
-func (nothing) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
+func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
 
 // validate checks a value. Its error is an [*jsonschema.ValidationError] or the reason why the meter stopped. A panic
 // of the library does not count as a result.

@@ -106,7 +106,7 @@ func (s schema) alternatives(depth int) (all []schema) {
 	}
 	s = s.merged(depth)
 	alternatives := slices.Concat(s.list, s.AnyOf, s.OneOf)
-	if len(alternatives) == 0 || s.known() {
+	if len(alternatives) == 0 || s.hasOwnType() {
 		return s.byType()
 	}
 	for _, n := range alternatives {
@@ -120,8 +120,8 @@ func (s schema) alternatives(depth int) (all []schema) {
 	return all
 }
 
-// known reports whether a schema has a type of its own, so that its alternatives only refine it.
-func (s schema) known() bool {
+// hasOwnType reports whether a schema has a type of its own, so that its alternatives only refine it.
+func (s schema) hasOwnType() bool {
 	return s.Subtype != "" || s.isBoundingBox() || s.isGeoJSON() || len(s.Type) == 1 && s.Type[0] != "object" && s.Type[0] != "array"
 }
 

@@ -95,10 +95,10 @@ func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc 
 		if inner == nil {
 			return value, nil
 		}
-		_, faults := p.take(m, inner, loc)
+		_, faults := p.checkAndConvert(m, inner, loc)
 		return value, faults
 	}
-	return p.take(m, value, loc)
+	return p.checkAndConvert(m, value, loc)
 }
 
 // list returns the names of the parameters for a message, shortened if there are many.
@@ -118,7 +118,7 @@ func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
 	return s.Unwrap(value)
 }
 
-func (p parameter) take(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
+func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
 		return value, nil // the document's own values are accepted whatever its schema says
 	}

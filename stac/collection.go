@@ -59,8 +59,8 @@ func unknownLicense(c Object) string {
 var members = map[string]func(json.RawMessage) bool{
 	"title":     is[string],
 	"keywords":  each(is[string]),
-	"providers": each(provider),
-	"summaries": namedEach(summary),
+	"providers": each(isProvider),
+	"summaries": namedEach(isSummary),
 	"assets":    namedEach(func(v json.RawMessage) bool { return is[Object](v) }),
 	"created":   isTime,
 	"updated":   isTime,
@@ -110,7 +110,7 @@ func namedEach(fits func(json.RawMessage) bool) func(json.RawMessage) bool {
 	}
 }
 
-func provider(raw json.RawMessage) bool {
+func isProvider(raw json.RawMessage) bool {
 	var p struct {
 		Name        string   `json:"name"`
 		Description *string  `json:"description"`
@@ -121,8 +121,8 @@ func provider(raw json.RawMessage) bool {
 		!slices.ContainsFunc(p.Roles, func(r string) bool { return !slices.Contains([]string{"producer", "licensor", "processor", "host"}, r) })
 }
 
-// summary accepts a set of values, a range, or a non-empty JSON Schema.
-func summary(raw json.RawMessage) bool {
+// isSummary accepts a set of values, a range, or a non-empty JSON Schema.
+func isSummary(raw json.RawMessage) bool {
 	var set []json.RawMessage
 	var object Object
 	return json.Unmarshal(raw, &set) == nil && len(set) > 0 || json.Unmarshal(raw, &object) == nil && len(object) > 0

@@ -84,7 +84,7 @@ func (e *Extent) Collection(c Object) {
 		return
 	}
 	for i, b := range x.Spatial.Bbox {
-		if i == 0 && (len(b) == 4 || len(b) == 6) && !global(b) { // the first box contains all others
+		if i == 0 && (len(b) == 4 || len(b) == 6) && !isWholeEarth(b) { // the first box contains all others
 			e.AddBox(b)
 		}
 	}
@@ -97,7 +97,7 @@ func (e *Extent) Collection(c Object) {
 	}
 }
 
-func global(b []float64) bool {
+func isWholeEarth(b []float64) bool {
 	n := len(b) / 2
 	return b[0] <= -180 && b[1] <= -90 && b[n] >= 180 && b[n+1] >= 90
 }
@@ -136,24 +136,24 @@ func (e *Extent) AddBox(b []float64) {
 		return
 	}
 	e.box[1], e.box[3] = min(e.box[1], south), max(e.box[3], north)
-	e.box[0], e.box[2] = around(e.box[0], e.box[2], west, east)
+	e.box[0], e.box[2] = union(e.box[0], e.box[2], west, east)
 }
 
-// around returns the range of longitudes that contains both ranges; the narrower one if there are two.
-func around(west, east, w, e float64) (float64, float64) {
+// union returns the range of longitudes that contains both ranges; the narrower one if there are two.
+func union(west, east, w, e float64) (float64, float64) {
 	if west <= east && w <= e {
 		return min(west, w), max(east, e)
 	}
 	best := [2]float64{-180, 180}
 	for _, c := range [][2]float64{{west, east}, {w, e}, {west, e}, {w, east}} {
-		if holds(c, west, east) && holds(c, w, e) && width(c[0], c[1]) < width(best[0], best[1]) {
+		if contains(c, west, east) && contains(c, w, e) && width(c[0], c[1]) < width(best[0], best[1]) {
 			best = c
 		}
 	}
 	return best[0], best[1]
 }
 
-func holds(c [2]float64, west, east float64) bool {
+func contains(c [2]float64, west, east float64) bool {
 	return width(c[0], west)+width(west, east) <= width(c[0], c[1])
 }
 

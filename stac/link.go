@@ -12,7 +12,7 @@ import (
 // assets, and a media type if their name implies it.
 func Anchor(o Object, at *url.URL) {
 	if links, there := o["links"]; there {
-		o["links"] = marshal(anchored(links, at))
+		o["links"] = marshal(absoluteLinks(links, at))
 	}
 	var all Object
 	if _, there := o["assets"]; !there {
@@ -34,21 +34,21 @@ func Anchor(o Object, at *url.URL) {
 	o["assets"] = marshal(kept)
 }
 
-func anchored(raw json.RawMessage, at *url.URL) []Object {
+func absoluteLinks(raw json.RawMessage, at *url.URL) []Object {
 	kept := []Object{}
 	for _, l := range Links(Object{"links": raw}) {
 		if Text(l["rel"]) == "" || Text(l["href"]) == "" {
 			continue
 		}
 		l["href"] = marshal(Resolve(at, Text(l["href"])))
-		drop(l, is[string], "type", "title")
+		dropInvalid(l, is[string], "type", "title")
 		kept = append(kept, l)
 	}
 	return kept
 }
 
-// drop removes members that have the wrong form.
-func drop(o Object, fits func(json.RawMessage) bool, names ...string) {
+// dropInvalid removes members that have the wrong form.
+func dropInvalid(o Object, fits func(json.RawMessage) bool, names ...string) {
 	for _, name := range names {
 		if v, there := o[name]; there && !fits(v) {
 			delete(o, name)
@@ -82,7 +82,7 @@ func Self(o Object) string {
 
 // Describe adds to an asset its media type, if its name implies it, and the role "data" if it has no role.
 func Describe(a Object) {
-	drop(a, is[string], "type", "title", "description")
+	dropInvalid(a, is[string], "type", "title", "description")
 	if media := mediaType(Text(a["href"])); Text(a["type"]) == "" && media != "" {
 		a["type"] = marshal(media)
 	}

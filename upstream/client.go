@@ -166,7 +166,7 @@ func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Co
 // call sends the request and follows harmless redirects. A request with an effect uses a new connection, because an
 // idle one may just be closing and then it would be uncertain whether the request arrived.
 func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
-	u, err := c.rules.server(call.URL)
+	u, err := c.rules.parseConfigured(call.URL)
 	if err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: call.Op, Text: "This address is not permitted: " + err.Error() + "."}
 	}

@@ -32,9 +32,9 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	defer cancel()
 	next := f.URL
 	for range maxHops + 1 {
-		u, exempt, err := c.rules.stranger(next, f.AllowHosts)
+		u, exempt, err := c.rules.parseUntrusted(next, f.AllowHosts)
 		if err != nil {
-			return nil, refused(f.Op, err)
+			return nil, unusableURL(f.Op, err)
 		}
 		by := c.strange
 		if exempt {
@@ -42,7 +42,7 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 		}
 		resp, sent, err := c.send(ctx, by, f.request(u))
 		if err != nil {
-			return nil, unfetched(f.Op, err, sent)
+			return nil, fetchFailure(f.Op, err, sent)
 		}
 		to := redirect(resp, u)
 		if to == nil {
@@ -51,7 +51,7 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 		resp.Body.Close()
 		next = to.String()
 	}
-	return nil, refused(f.Op, errors.New("it redirects more than three times"))
+	return nil, unusableURL(f.Op, errors.New("it redirects more than three times"))
 }
 
 func (f Fetch) request(u *url.URL) *http.Request {
@@ -76,7 +76,7 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 	case a.Status >= 300:
 		return a, statusError(f.Op, a, false)
 	case errors.Is(err, errTooLong):
-		return a, refused(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
+		return a, unusableURL(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
 	case errors.Is(err, errNoPlace):
 		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op, Text: "Too many large documents are being read. Try again later.", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -87,12 +87,12 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 	return a, nil
 }
 
-// unfetched returns the error for a document whose server did not respond.
-func unfetched(op string, err error, sent bool) error {
+// fetchFailure returns the error for a document whose server did not respond.
+func fetchFailure(op string, err error, sent bool) error {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	switch {
 	case prohibited(err), ok && dns.IsNotFound: // one text for both, so that it does not disclose which internal names exist
-		return refused(op, errPrivate)
+		return unusableURL(op, errPrivate)
 	}
 	return failure(op, err, sent, false)
 }

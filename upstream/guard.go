@@ -51,8 +51,8 @@ func (r rules) trustsAddress(address string) bool {
 
 func nobody(string) bool { return false }
 
-// server checks the URL of a call: it must have a host, and https unless the operator configured it otherwise.
-func (r rules) server(raw string) (*url.URL, error) {
+// parseConfigured checks the URL of a call: it must have a host, and https unless the operator configured it otherwise.
+func (r rules) parseConfigured(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil, u.Hostname() == "":
@@ -70,9 +70,9 @@ func (r rules) server(raw string) (*url.URL, error) {
 // hostName matches names of letters, digits and hyphens whose last label is not a number.
 var hostName = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z](?:[a-z0-9-]*[a-z0-9])?$`)
 
-// stranger checks a URL that a user, or a user's result, named. allow lists hosts with or without a port; empty: any. A
+// parseUntrusted checks a URL that a user, or a user's result, named. allow lists hosts with or without a port; empty: any. A
 // host that the operator trusts and allows need not be public or use https.
-func (r rules) stranger(raw string, allow []string) (u *url.URL, exempt bool, err error) {
+func (r rules) parseUntrusted(raw string, allow []string) (u *url.URL, exempt bool, err error) {
 	u, err = url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" {
 		return nil, false, errors.New("it is not an absolute URL")
@@ -149,12 +149,12 @@ func transport(dial dialer) *http.Transport {
 
 // Allowed returns an error of kind Invalid if a user's URL must not be fetched. It sends no request.
 func (c *Client) Allowed(op, raw string, hosts []string) error {
-	if _, _, err := c.rules.stranger(raw, hosts); err != nil {
-		return refused(op, err)
+	if _, _, err := c.rules.parseUntrusted(raw, hosts); err != nil {
+		return unusableURL(op, err)
 	}
 	return nil
 }
 
-func refused(op string, why error) *dispatch.Error {
+func unusableURL(op string, why error) *dispatch.Error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: op, Text: "This URL cannot be used: " + why.Error() + "."}
 }

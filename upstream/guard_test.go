@@ -99,7 +99,7 @@ func TestGuard_PrivateAddressIsTheCallersFault(t *testing.T) {
 // names.
 func TestFetch_NamesTellNothing(t *testing.T) {
 	_, private := New(Config{}).Fetch(t.Context(), Fetch{Op: "o", URL: "https://localhost/"})
-	missing := unfetched("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
+	missing := fetchFailure("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
 	if !dispatch.Is(missing, dispatch.Invalid) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
 		t.Errorf("private %q, missing %q", private, missing)
 	}

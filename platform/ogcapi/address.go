@@ -142,7 +142,7 @@ func (p *Platform) locate(s dispatch.Service) (place, error) {
 		scheme, _, _ := strings.Cut(p.endpoint.origin, "://")
 		raw = scheme + "://" + raw
 	}
-	at, err := p.own(raw)
+	at, err := p.parseOwn(raw)
 	if err != nil {
 		return place{}, invalid(err, "endpoint")
 	}
@@ -163,8 +163,8 @@ func invalid(err error, member string) error {
 	return dispatch.InvalidBody("ogcapi.Base", err.Error(), "service", member)
 }
 
-// own parses the URL of a place on this platform.
-func (p *Platform) own(raw string) (place, error) {
+// parseOwn parses the URL of a place on this platform.
+func (p *Platform) parseOwn(raw string) (place, error) {
 	a, err := parseAddress(raw)
 	if err != nil {
 		return place{}, err
@@ -197,7 +197,7 @@ func (p *Platform) namespace(at place, raw string) ([]string, error) {
 
 func (p *Platform) namespacePath(at place, raw string) ([]string, error) {
 	if strings.Contains(raw, "://") {
-		named, err := p.own(raw)
+		named, err := p.parseOwn(raw)
 		return named.path, err
 	}
 	path, err := parsePath(raw)
@@ -233,7 +233,7 @@ func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	case raw == "" && at.process != "":
 		return []place{at}, nil
 	case strings.Contains(raw, "://"):
-		named, err := p.own(raw)
+		named, err := p.parseOwn(raw)
 		if err == nil && named.process == "" {
 			err = errNoProcess
 		}
@@ -253,7 +253,7 @@ func (p *Platform) candidates(at place, raw string) ([]place, error) {
 	all := []place{{at.path, process}}
 	if len(prefix) > 0 {
 		all = all[:0]
-		if named, err := p.own(p.endpoint.origin + "/" + strings.TrimLeft(raw, "/")); err == nil {
+		if named, err := p.parseOwn(p.endpoint.origin + "/" + strings.TrimLeft(raw, "/")); err == nil {
 			all = append(all, named)
 		}
 		for n := range len(at.path) + 1 { // both may contain the namespace

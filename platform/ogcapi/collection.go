@@ -32,15 +32,15 @@ const (
 // is never empty: a value that is not STAC becomes an asset, and no value at all is BadUpstream. Links are followed where they
 // may lead to STAC; a temporary failure to read one fails the whole conversion.
 func toCollection(id string, d document, read follow) (json.RawMessage, error) {
-	g := &gathering{id: id, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
-	if err := g.document(d); err != nil {
+	g := &collector{id: id, read: read, left: maxFollowed, size: int64(len(d.body)), seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}
+	if err := g.addDocument(d); err != nil {
 		return nil, err
 	}
 	return g.collection()
 }
 
-// gathering collects the parts of a Collection.
-type gathering struct {
+// collector collects the parts of a Collection.
+type collector struct {
 	id     string
 	read   follow
 	left   int
@@ -54,7 +54,7 @@ type gathering struct {
 	extent stac.Extent
 }
 
-// value is one value to be added to a gathering.
+// value is one value to be added to a collector.
 type value struct {
 	name  string
 	raw   json.RawMessage
@@ -70,8 +70,8 @@ func (v value) with(name string, raw json.RawMessage) value {
 	return value{name: name, raw: raw, at: v.at, depth: v.depth + 1}
 }
 
-// spend counts the entries of arrays and objects before they are decoded.
-func (g *gathering) spend(all ...json.RawMessage) error {
+// countEntries counts the entries of arrays and objects before they are decoded.
+func (g *collector) countEntries(all ...json.RawMessage) error {
 	for _, raw := range all {
 		g.count += budget.Entries(raw)
 	}
@@ -81,17 +81,17 @@ func (g *gathering) spend(all ...json.RawMessage) error {
 	return nil
 }
 
-func (g *gathering) document(d document) error {
+func (g *collector) addDocument(d document) error {
 	media, params, _ := mime.ParseMediaType(d.header.Get("Content-Type"))
 	if strings.HasPrefix(media, "multipart/") && params["boundary"] != "" {
-		return g.parts(d, params["boundary"])
+		return g.addParts(d, params["boundary"])
 	}
 	raw, ok := d.json()
 	switch {
 	case len(bytes.TrimSpace(d.body)) == 0:
-		return g.headerLinks(d)
+		return g.addHeaderLinks(d)
 	case ok:
-		return g.whole(value{name: "result", raw: raw, at: d.at})
+		return g.addResults(value{name: "result", raw: raw, at: d.at})
 	case d.html():
 		return badResults("The platform returned a web page instead of results.")
 	case strings.Contains(media, "json") && d.bounded() != nil:
@@ -99,7 +99,7 @@ func (g *gathering) document(d document) error {
 	case strings.Contains(media, "json"):
 		return badResults("The platform declares its results as JSON, but they are not valid JSON.")
 	}
-	g.bytes("result", d.header.Get("Content-Type"), d.body)
+	g.addBytes("result", d.header.Get("Content-Type"), d.body)
 	return nil
 }
 
@@ -107,8 +107,8 @@ func badResults(text string) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opResults, Text: text}
 }
 
-// headerLinks takes results by reference: a response without a body, whose Link headers lead to the results.
-func (g *gathering) headerLinks(d document) error {
+// addHeaderLinks takes results by reference: a response without a body, whose Link headers lead to the results.
+func (g *collector) addHeaderLinks(d document) error {
 	for _, l := range linkHeader(d.header) {
 		if !l.leadsToResult() {
 			continue
@@ -120,7 +120,7 @@ func (g *gathering) headerLinks(d document) error {
 		if l.title != "" {
 			link["title"] = marshal(l.title)
 		}
-		if err := g.link(link, value{name: l.name(), at: d.at}); err != nil {
+		if err := g.addLink(link, value{name: l.name(), at: d.at}); err != nil {
 			return err
 		}
 	}
@@ -146,8 +146,8 @@ func lastSegment(href string) string {
 	return "result"
 }
 
-// parts takes a multipart/related response: one part for each output.
-func (g *gathering) parts(d document, boundary string) error {
+// addParts takes a multipart/related response: one part for each output.
+func (g *collector) addParts(d document, boundary string) error {
 	r := multipart.NewReader(bytes.NewReader(d.body), boundary)
 	for {
 		part, err := r.NextPart()
@@ -161,13 +161,13 @@ func (g *gathering) parts(d document, boundary string) error {
 		if err != nil {
 			return badResults("The platform's results are a multipart response that cannot be read.")
 		}
-		if err := g.part(part, document{at: d.at, header: map[string][]string(part.Header), body: body}); err != nil {
+		if err := g.addPart(part, document{at: d.at, header: map[string][]string(part.Header), body: body}); err != nil {
 			return err
 		}
 	}
 }
 
-func (g *gathering) part(p *multipart.Part, d document) error {
+func (g *collector) addPart(p *multipart.Part, d document) error {
 	name := strings.Trim(p.Header.Get("Content-ID"), "<> ")
 	if name == "" {
 		name = p.FormName()
@@ -177,7 +177,7 @@ func (g *gathering) part(p *multipart.Part, d document) error {
 	}
 	if at := p.Header.Get("Content-Location"); at != "" && len(bytes.TrimSpace(d.body)) == 0 {
 		link := map[string]json.RawMessage{"href": marshal(at), "type": marshal(d.media())}
-		return g.link(link, value{name: name, at: d.at})
+		return g.addLink(link, value{name: name, at: d.at})
 	}
 	if strings.EqualFold(p.Header.Get("Content-Transfer-Encoding"), "base64") {
 		if plain, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(d.body))); err == nil {
@@ -187,26 +187,26 @@ func (g *gathering) part(p *multipart.Part, d document) error {
 	if raw, ok := d.json(); ok && len(d.body) > 0 {
 		return g.add(value{name: name, raw: raw, media: d.media(), at: d.at, depth: 1})
 	}
-	g.bytes(name, d.header.Get("Content-Type"), d.body)
+	g.addBytes(name, d.header.Get("Content-Type"), d.body)
 	return nil
 }
 
-// whole takes the results document: a single value, or the outputs by identifier.
-func (g *gathering) whole(v value) error {
+// addResults takes the results document: a single value, or the outputs by identifier.
+func (g *collector) addResults(v value) error {
 	var m map[string]json.RawMessage
 	if kindOf(v.raw) != '{' {
 		return g.add(v)
 	}
-	if err := g.spend(v.raw); err != nil {
+	if err := g.countEntries(v.raw); err != nil {
 		return err
 	}
 	if json.Unmarshal(v.raw, &m) != nil {
 		return g.add(v)
 	}
 	if outputs, ok := m["outputs"]; ok && (kindOf(outputs) == '{' || kindOf(outputs) == '[') && !isOneValue(m) {
-		return g.all(v, outputs)
+		return g.addOutputs(v, outputs)
 	}
-	return g.unnamed(v)
+	return g.addUnnamed(v)
 }
 
 // isOneValue reports whether an object is one value in a known form, and not several values by identifier.
@@ -229,15 +229,15 @@ func isSTAC(m map[string]json.RawMessage) bool {
 	return false
 }
 
-func (g *gathering) all(v value, outputs json.RawMessage) error {
-	if err := g.spend(outputs); err != nil {
+func (g *collector) addOutputs(v value, outputs json.RawMessage) error {
+	if err := g.countEntries(outputs); err != nil {
 		return err
 	}
 	list := namedValues(outputs)
 	for i, o := range list {
 		take := g.add
 		if o.id == "" {
-			o.id, take = numbered(v.name, i, len(list)), g.unnamed
+			o.id, take = numbered(v.name, i, len(list)), g.addUnnamed
 		}
 		if err := take(v.with(o.id, o.value)); err != nil {
 			return err
@@ -254,36 +254,36 @@ func numbered(name string, i, n int) string {
 	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
-// unnamed takes an item without identifier of a list of outputs. Pygeoapi puts all outputs of a process, by identifier, into
+// addUnnamed takes an item without identifier of a list of outputs. Pygeoapi puts all outputs of a process, by identifier, into
 // one such item.
-func (g *gathering) unnamed(v value) error {
+func (g *collector) addUnnamed(v value) error {
 	var m map[string]json.RawMessage
 	if budget.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) || v.depth > maxNested {
 		return g.add(v)
 	}
-	return g.all(v, v.raw)
+	return g.addOutputs(v, v.raw)
 }
 
 // add adds one value.
-func (g *gathering) add(v value) error {
+func (g *collector) add(v value) error {
 	switch kindOf(v.raw) {
 	case '{':
 		var m map[string]json.RawMessage
 		if v.depth <= maxNested && json.Unmarshal(v.raw, &m) == nil {
-			return g.object(m, v)
+			return g.addObject(m, v)
 		}
 	case '[':
 		if v.depth <= maxNested && holdsLinks(v.raw) {
-			return g.list(v)
+			return g.addList(v)
 		}
 	case '"':
-		return g.text(v)
+		return g.addText(v)
 	case 'n':
 		if v.depth == 0 {
 			return nil
 		}
 	}
-	g.bytes(v.name, orJSON(v.media), v.raw)
+	g.addBytes(v.name, orJSON(v.media), v.raw)
 	return nil
 }
 
@@ -294,24 +294,24 @@ func orJSON(media string) string {
 	return mediaJSON
 }
 
-func (g *gathering) object(m map[string]json.RawMessage, v value) error {
+func (g *collector) addObject(m map[string]json.RawMessage, v value) error {
 	known := isSTAC(m)
 	if known {
-		if err := g.spend(m["assets"], m["links"], m["features"]); err != nil {
+		if err := g.countEntries(m["assets"], m["links"], m["features"]); err != nil {
 			return err
 		}
 	}
 	switch kind := text(m["type"]); {
 	case known && kind == "Collection":
-		g.stacCollection(m, v)
+		g.addCollection(m, v)
 	case known && kind == "Catalog":
-		return g.catalog(m, v)
+		return g.addCatalog(m, v)
 	case known && kind == "Feature":
-		return g.feature(m, v, "")
+		return g.addFeature(m, v, "")
 	case known && kind == "FeatureCollection":
-		return g.features(m, v)
+		return g.addFeatures(m, v)
 	case isLink(m):
-		return g.link(m, v)
+		return g.addLink(m, v)
 	case m["value"] != nil && only(m, qualifiers...):
 		inner := v.with("", m["value"])
 		if id := identifier(m["id"]); v.depth == 0 && id != "" {
@@ -321,9 +321,9 @@ func (g *gathering) object(m map[string]json.RawMessage, v value) error {
 		return g.add(inner)
 	case isGeoJSON(kind):
 		g.extent.GeoJSON(v.raw)
-		g.bytes(v.name, mediaGeoJSON, v.raw)
+		g.addBytes(v.name, mediaGeoJSON, v.raw)
 	default:
-		g.bytes(v.name, orJSON(v.media), v.raw)
+		g.addBytes(v.name, orJSON(v.media), v.raw)
 	}
 	return nil
 }
@@ -362,13 +362,13 @@ func holdsLinks(raw json.RawMessage) bool {
 		default:
 			kind = is
 		}
-		holds = holds || leads(item)
+		holds = holds || isReference(item)
 	}
 	return holds
 }
 
-// leads reports whether to look into an item of an array.
-func leads(item json.RawMessage) bool {
+// isReference reports whether an item of an array is a link, STAC or a qualified value, and not data.
+func isReference(item json.RawMessage) bool {
 	var m map[string]json.RawMessage
 	if kindOf(item) == '"' {
 		return stac.IsAddress(text(item))
@@ -376,8 +376,8 @@ func leads(item json.RawMessage) bool {
 	return json.Unmarshal(item, &m) == nil && isOneValue(m)
 }
 
-func (g *gathering) list(v value) error {
-	if err := g.spend(v.raw); err != nil {
+func (g *collector) addList(v value) error {
+	if err := g.countEntries(v.raw); err != nil {
 		return err
 	}
 	items := namedValues(v.raw)
@@ -392,8 +392,8 @@ func (g *gathering) list(v value) error {
 	return nil
 }
 
-// text adds a string: a URL, base64 bytes if the media type says so, or a literal.
-func (g *gathering) text(v value) error {
+// addText adds a string: a URL, base64 bytes if the media type says so, or a literal.
+func (g *collector) addText(v value) error {
 	s := text(v.raw)
 	switch {
 	case stac.IsAddress(s):
@@ -401,15 +401,15 @@ func (g *gathering) text(v value) error {
 		if v.media != "" && !strings.HasPrefix(v.media, "text/") {
 			link["type"] = marshal(v.media)
 		}
-		return g.link(link, v)
+		return g.addLink(link, v)
 	case strings.HasPrefix(s, "data:"):
-		g.asset(v.name, map[string]string{"href": s})
+		g.addAsset(v.name, map[string]string{"href": s})
 		return nil
 	case strings.Contains(v.media, "json") && json.Valid([]byte(s)) && v.depth <= maxNested:
 		return g.add(v.with("", json.RawMessage(s)))
 	case v.media != "" && isBinary(v.media):
 		if plain, err := base64.StdEncoding.DecodeString(s); err == nil {
-			g.bytes(v.name, v.media, plain)
+			g.addBytes(v.name, v.media, plain)
 			return nil
 		}
 	}
@@ -417,15 +417,15 @@ func (g *gathering) text(v value) error {
 	if media == "" || strings.Contains(media, "json") {
 		media = "text/plain; charset=utf-8"
 	}
-	g.bytes(v.name, media, []byte(s))
+	g.addBytes(v.name, media, []byte(s))
 	return nil
 }
 
-// link adds a reference. Its target becomes part of the results if it is STAC, and an asset otherwise.
-func (g *gathering) link(m map[string]json.RawMessage, v value) error {
+// addLink adds a reference. Its target becomes part of the results if it is STAC, and an asset otherwise.
+func (g *collector) addLink(m map[string]json.RawMessage, v value) error {
 	href, media := stac.Resolve(v.at, text(m["href"])), text(m["type"])
 	if mayBeSTAC(href, media) && g.left > 0 && v.depth <= maxNested {
-		taken, err := g.followed(href, v)
+		taken, err := g.addTarget(href, v)
 		if taken || err != nil {
 			return err
 		}
@@ -437,7 +437,7 @@ func (g *gathering) link(m map[string]json.RawMessage, v value) error {
 	if title := text(m["title"]); title != "" {
 		asset["title"] = title
 	}
-	g.asset(v.name, asset)
+	g.addAsset(v.name, asset)
 	return nil
 }
 
@@ -453,17 +453,17 @@ func mayBeSTAC(href, media string) bool {
 		base == "" && (ext == ".json" || ext == ".geojson" || strings.Contains(u.Path, "/collections/"))
 }
 
-// followed reads the target of a link and adds it if it is STAC. A target that cannot be read, other than temporarily, is not
+// addTarget reads the target of a link and adds it if it is STAC. A target that cannot be read, other than temporarily, is not
 // added.
-func (g *gathering) followed(href string, v value) (taken bool, err error) {
+func (g *collector) addTarget(href string, v value) (taken bool, err error) {
 	if taken, before := g.seen[href]; before { // documents may link to themselves, and to each other
-		return taken && !g.empty(), nil
+		return taken && !g.isEmpty(), nil
 	}
 	g.left--
 	g.seen[href] = false
 	d, err := g.read(href)
 	switch {
-	case dispatch.Is(err, dispatch.SignInRequired), err != nil && passes(err) && !dispatch.Is(err, dispatch.NotFound):
+	case dispatch.Is(err, dispatch.SignInRequired), err != nil && isTemporary(err) && !dispatch.Is(err, dispatch.NotFound):
 		return false, err
 	case err != nil:
 		return false, nil
@@ -480,11 +480,11 @@ func (g *gathering) followed(href string, v value) (taken bool, err error) {
 	g.seen[href] = true
 	next := v.with("", raw)
 	next.at = d.at
-	return true, g.object(m, next)
+	return true, g.addObject(m, next)
 }
 
-// bytes adds data as an asset with a data URI (RFC 2397).
-func (g *gathering) bytes(name, media string, data []byte) {
+// addBytes adds data as an asset with a data URI (RFC 2397).
+func (g *collector) addBytes(name, media string, data []byte) {
 	if media == "" {
 		media = "application/octet-stream"
 	}
@@ -493,23 +493,23 @@ func (g *gathering) bytes(name, media string, data []byte) {
 		base, params = "application/octet-stream", nil
 	}
 	full := mime.FormatMediaType(base, params)
-	g.asset(name, map[string]string{
+	g.addAsset(name, map[string]string{
 		"href": "data:" + strings.ReplaceAll(full, " ", "") + ";base64," + base64.StdEncoding.EncodeToString(data),
 		"type": full,
 	})
 }
 
-func (g *gathering) asset(name string, asset map[string]string) {
+func (g *collector) addAsset(name string, asset map[string]string) {
 	described := stac.Object{}
 	for member, s := range asset {
 		described[member] = marshal(s)
 	}
 	stac.Describe(described)
-	g.keep(name, marshal(described))
+	g.storeAsset(name, marshal(described))
 }
 
-// keep adds an asset under a unique key.
-func (g *gathering) keep(name string, asset json.RawMessage) {
+// storeAsset adds an asset under a unique key.
+func (g *collector) storeAsset(name string, asset json.RawMessage) {
 	if name == "" {
 		name = "result"
 	}
@@ -521,11 +521,11 @@ func (g *gathering) keep(name string, asset json.RawMessage) {
 	g.assets[key] = asset
 }
 
-func (g *gathering) empty() bool { return g.base == nil && len(g.assets) == 0 && len(g.links) == 0 }
+func (g *collector) isEmpty() bool { return g.base == nil && len(g.assets) == 0 && len(g.links) == 0 }
 
 // collection encodes the gathered parts.
-func (g *gathering) collection() (json.RawMessage, error) {
-	if g.empty() {
+func (g *collector) collection() (json.RawMessage, error) {
+	if g.isEmpty() {
 		return nil, badResults("The platform returned no results.")
 	}
 	c := g.base

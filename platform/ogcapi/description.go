@@ -171,22 +171,22 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 		return last, nil
 	}
 	if err != nil {
-		return nil, undescribed(err)
+		return nil, descriptionError(err)
 	}
 	if err := upstream.JSON(a, opDescribe, &map[string]json.RawMessage{}); err != nil {
-		return nil, undescribed(err)
+		return nil, descriptionError(err)
 	}
 	d, err := parseDescription(a.Body)
 	if err != nil {
-		return nil, undescribed(&dispatch.Error{Kind: dispatch.BadUpstream, Op: opDescribe, Text: "The platform's description of the process has " + err.Error() + ".", Err: err})
+		return nil, descriptionError(&dispatch.Error{Kind: dispatch.BadUpstream, Op: opDescribe, Text: "The platform's description of the process has " + err.Error() + ".", Err: err})
 	}
 	d.etag, d.size = a.Header.Get("ETag"), len(a.Body)
 	return d, nil
 }
 
-// undescribed returns the error for a process without a description. Only a process that does not exist, or lies elsewhere, is
+// descriptionError returns the error for a process without a description. Only a process that does not exist, or lies elsewhere, is
 // final; every other failure may be temporary.
-func undescribed(err error) error {
+func descriptionError(err error) error {
 	switch dispatch.KindOf(err) {
 	case dispatch.NotFound:
 		return unknownProcess(err)

@@ -263,8 +263,8 @@ func newHeaderLink(href, params string) headerLink {
 	return l
 }
 
-// aside lists the relations of links that do not lead to results.
-var aside = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc", "service-doc",
+// notResults lists the relations of links that do not lead to results.
+var notResults = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc", "service-doc",
 	"next", "prev", "profile", "license", "canonical"}
 
-func (l headerLink) leadsToResult() bool { return !slices.Contains(aside, strings.ToLower(l.rel)) }
+func (l headerLink) leadsToResult() bool { return !slices.Contains(notResults, strings.ToLower(l.rel)) }

@@ -81,13 +81,13 @@ func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch
 func noResultsYet(r dispatch.Report, err error) error {
 	e := &dispatch.Error{Kind: dispatch.Conflict, Op: opResults, Text: "The job has not finished.", Err: err}
 	if r.Status.Final() {
-		e.Text = ended(r)
+		e.Text = endedText(r)
 	}
 	return e
 }
 
-// ended returns the text for a job that ended without results.
-func ended(r dispatch.Report) string {
+// endedText returns the text for a job that ended without results.
+func endedText(r dispatch.Report) string {
 	if r.Message != "" {
 		return fmt.Sprintf("The job has ended with the status %s: %s", r.Status, r.Message)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/stac"
 )
 
-// stacCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are added.
-func (g *gathering) stacCollection(m stac.Object, v value) {
+// addCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are added.
+func (g *collector) addCollection(m stac.Object, v value) {
 	at := selfOf(m, v.at)
 	stac.Anchor(m, at)
 	if g.base == nil {
@@ -17,16 +17,16 @@ func (g *gathering) stacCollection(m stac.Object, v value) {
 		return
 	}
 	for _, a := range namedValues(m["assets"]) {
-		g.keep(v.name+"_"+a.id, a.value)
+		g.storeAsset(v.name+"_"+a.id, a.value)
 	}
-	g.linkTo("child", stac.Self(m), mediaJSON)
+	g.addLinkTo("child", stac.Self(m), mediaJSON)
 	if stac.Self(m) == "" && len(namedValues(m["assets"])) == 0 {
-		g.bytes(v.name, mediaJSON, marshal(m))
+		g.addBytes(v.name, mediaJSON, marshal(m))
 	}
 }
 
-// catalog adds what a STAC Catalog links to. A Catalog without links is itself a result.
-func (g *gathering) catalog(m stac.Object, v value) error {
+// addCatalog adds what a STAC Catalog links to. A Catalog without links is itself a result.
+func (g *collector) addCatalog(m stac.Object, v value) error {
 	at, found := selfOf(m, v.at), false
 	for _, l := range stac.Links(m) {
 		if rel := text(l["rel"]); rel != "item" && rel != "child" || !isLink(l) {
@@ -36,12 +36,12 @@ func (g *gathering) catalog(m stac.Object, v value) error {
 		l["type"] = marshal(mediaJSON)
 		next := v.with(lastSegment(text(l["href"])), nil)
 		next.at = at
-		if err := g.link(l, next); err != nil {
+		if err := g.addLink(l, next); err != nil {
 			return err
 		}
 	}
 	if !found {
-		g.bytes(v.name, mediaJSON, v.raw)
+		g.addBytes(v.name, mediaJSON, v.raw)
 	}
 	return nil
 }
@@ -71,9 +71,9 @@ func isResultFeature(f stac.Object) bool {
 	return f["stac_version"] != nil || len(namedValues(f["assets"])) > 0 || len(collectionsOf(f, nil)) > 0
 }
 
-// features adds a FeatureCollection that represents data: its Items that have assets or, without those, the Collections that
+// addFeatures adds a FeatureCollection that represents data: its Items that have assets or, without those, the Collections that
 // they link to.
-func (g *gathering) features(m stac.Object, v value) error {
+func (g *collector) addFeatures(m stac.Object, v value) error {
 	all, seen := features(m), map[string]bool{}
 	for _, f := range all {
 		for _, href := range collectionsOf(f, v.at) {
@@ -82,7 +82,7 @@ func (g *gathering) features(m stac.Object, v value) error {
 			}
 			seen[href] = true
 			link := stac.Object{"href": marshal(href), "type": marshal(mediaJSON)}
-			if err := g.link(link, v.with("collection", nil)); err != nil {
+			if err := g.addLink(link, v.with("collection", nil)); err != nil {
 				return err
 			}
 		}
@@ -96,12 +96,12 @@ func (g *gathering) features(m stac.Object, v value) error {
 		if id := identifier(f["id"]); len(all) > 1 && id != "" {
 			prefix = id + "_"
 		}
-		if err := g.feature(f, v, prefix); err != nil {
+		if err := g.addFeature(f, v, prefix); err != nil {
 			return err
 		}
 	}
 	if len(all) == 0 {
-		g.bytes(v.name, mediaGeoJSON, v.raw)
+		g.addBytes(v.name, mediaGeoJSON, v.raw)
 	}
 	return nil
 }
@@ -117,27 +117,27 @@ func collectionsOf(f stac.Object, at *url.URL) []string {
 	return all
 }
 
-// feature adds a STAC Item, or a feature unchanged.
-func (g *gathering) feature(f stac.Object, v value, prefix string) error {
+// addFeature adds a STAC Item, or a feature unchanged.
+func (g *collector) addFeature(f stac.Object, v value, prefix string) error {
 	g.extent.Feature(f)
 	at := selfOf(f, v.at)
 	stac.Anchor(f, at)
 	assets := namedValues(f["assets"])
 	for _, a := range assets {
-		g.keep(prefix+a.id, a.value)
+		g.storeAsset(prefix+a.id, a.value)
 	}
 	if len(assets) == 0 {
 		name := identifier(f["id"])
 		if name == "" {
 			name = v.name
 		}
-		g.bytes(name, mediaGeoJSON, marshal(f))
+		g.addBytes(name, mediaGeoJSON, marshal(f))
 	}
-	g.linkTo("item", stac.Self(f), mediaGeoJSON)
+	g.addLinkTo("item", stac.Self(f), mediaGeoJSON)
 	return nil
 }
 
-func (g *gathering) linkTo(rel, href, media string) {
+func (g *collector) addLinkTo(rel, href, media string) {
 	if href != "" {
 		g.links = append(g.links, marshal(map[string]string{"rel": rel, "href": href, "type": media}))
 	}

@@ -15,9 +15,9 @@ import (
 const opSync = "ogcapi.RunSync"
 
 const (
-	firstLook  = time.Second
-	rarestLook = 10 * time.Second
-	cancelTime = 10 * time.Second
+	firstPause   = time.Second
+	longestPause = 10 * time.Second
+	cancelTime   = 10 * time.Second
 
 	maxStatusInfo = 1 << 20 // bytes
 )
@@ -96,15 +96,15 @@ func (p *Platform) await(ctx context.Context, t dispatch.Token, at place, a *ups
 
 // follow waits until a job has ended and streams its results.
 func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult, error) {
-	for pause := firstLook; ; pause = min(2*pause, rarestLook) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		report, err := p.Status(ctx, t, ref)
 		switch {
-		case err != nil && !passes(err):
+		case err != nil && !isTemporary(err):
 			return nil, err
 		case report.Status == dispatch.Finished:
 			return p.streamResults(ctx, t, ref)
 		case report.Status.Final():
-			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: ended(report)}
+			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: endedText(report)}
 		}
 		if err := waitFor(ctx, pause); err != nil {
 			p.abandon(ctx, t, ref)
@@ -113,8 +113,8 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	}
 }
 
-// passes reports whether a failure may be temporary. A new job may not be found at first.
-func passes(err error) bool {
+// isTemporary reports whether a failure may be temporary. A new job may not be found at first.
+func isTemporary(err error) bool {
 	switch dispatch.KindOf(err) {
 	case dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.NotFound:
 		return true

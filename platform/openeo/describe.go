@@ -18,7 +18,7 @@ var (
 func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]dispatch.Parameter, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	proc, err := p.described(ctx, t, s)
+	proc, err := p.describedProcess(ctx, t, s)
 	if err == nil && proc.set == nil {
 		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.Parameters", Text: "The platform does not describe this process."}
 	}
@@ -30,7 +30,7 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request, d *dispatch.Dimension) (warning string, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	proc, err := p.described(ctx, t, r.Service)
+	proc, err := p.describedProcess(ctx, t, r.Service)
 	if err != nil {
 		return "", err
 	}
@@ -40,11 +40,11 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	if err := proc.set.Check(ctx, r, d); err != nil {
 		return "", err
 	}
-	return proc.set.Unchecked(r, d), p.fits(ctx, proc, r, d)
+	return proc.set.Unchecked(r, d), p.checkGraphSize(ctx, proc, r, d)
 }
 
-// fits checks the size of a request's process graph if its parameters are substituted here, see order.
-func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
+// checkGraphSize checks the size of a request's process graph if its parameters are substituted here, see order.
+func (p *Platform) checkGraphSize(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
 	if proc.document == nil {
 		return nil
 	}
@@ -54,31 +54,31 @@ func (p *Platform) fits(ctx context.Context, proc process, r dispatch.Request, d
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(r.Parameters, &given); err != nil {
-		return dispatch.InvalidBody("openeo.fits", "The parameters must be a JSON object.", "parameters")
+		return dispatch.InvalidBody("openeo.Check", "The parameters must be a JSON object.", "parameters")
 	}
 	maps.Copy(values, given)
-	large := expanded(proc.size, proc.references, values, d)
+	large := checkExpandedSize(proc.size, proc.references, values, d)
 	if large == nil {
 		return nil
 	}
-	f, err := p.known(ctx)
-	if err != nil || p.reads(f) {
+	f, err := p.backendFacts(ctx)
+	if err != nil || p.readsDefinitions(f) {
 		return err
 	}
 	return large
 }
 
-// measure records the size of the process graph and where its parameters are substituted.
-func (proc *process) measure(graph json.RawMessage) {
+// measureGraph records the size of the process graph and where its parameters are substituted.
+func (proc *process) measureGraph(graph json.RawMessage) {
 	var v any
 	if unmarshal(graph, &v) == nil {
 		proc.size, proc.references = len(graph), references(v)
 	}
 }
 
-func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.Service) (process, error) {
+func (p *Platform) describedProcess(ctx context.Context, t dispatch.Token, s dispatch.Service) (process, error) {
 	if where, id := definedAt(s); isURL(where) {
-		return p.defined(ctx, where, id)
+		return p.definition(ctx, where, id)
 	}
 	bearer, err := p.bearer(ctx, t)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Platform) described(ctx context.Context, t dispatch.Token, s dispatch.S
 // predefined looks up a process in the back-end's public list.
 func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 	return p.processes.Get(ctx, "predefined "+id, func(ctx context.Context, _ process) (process, error) {
-		all, err := p.shown.Get(ctx, "", p.askShown)
+		all, err := p.shown.Get(ctx, "", p.fetchProcesses)
 		if d, ok := all[id]; ok {
 			return d.process(), nil
 		}
@@ -104,8 +104,8 @@ func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 
 const maxProcesses = 10_000 // of one back-end
 
-// askShown reads the public list of processes, once for all lookups.
-func (p *Platform) askShown(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
+// fetchProcesses reads the public list of processes, once for all lookups.
+func (p *Platform) fetchProcesses(ctx context.Context, _ map[string]definition) (map[string]definition, error) {
 	var list struct {
 		Processes []json.RawMessage `json:"processes"`
 	}
@@ -130,6 +130,6 @@ func (p *Platform) Document(ctx context.Context, s dispatch.Service) ([]byte, er
 	if !isURL(where) {
 		return nil, nil
 	}
-	proc, err := p.defined(ctx, where, id)
+	proc, err := p.definition(ctx, where, id)
 	return proc.document, err
 }

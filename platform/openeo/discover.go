@@ -31,21 +31,21 @@ type version struct {
 // maxFacts limits the documents that publish the facts, in bytes.
 const maxFacts = 1 << 20
 
-// known returns the back-end's facts.
-func (p *Platform) known(ctx context.Context) (facts, error) {
+// backendFacts returns the back-end's facts.
+func (p *Platform) backendFacts(ctx context.Context) (facts, error) {
 	return p.facts.Get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
 		base, doubt := p.discover(ctx)
 		f, err := p.capabilities(ctx, base)
 		if err != nil && doubt != nil {
 			err = doubt
 		}
-		return f, p.unusable(err)
+		return f, p.factsError(err)
 	})
 }
 
-// unusable converts an error of reading public facts for a job: the job waits until the platform responds or the operator has
+// factsError converts an error of reading public facts for a job: the job waits until the platform responds or the operator has
 // corrected the endpoint.
-func (p *Platform) unusable(err error) error {
+func (p *Platform) factsError(err error) error {
 	e, ok := err.(*dispatch.Error)
 	if !ok || upstream.Silent(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
@@ -223,14 +223,14 @@ func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secre
 	case p.prefix != "":
 		return prefixed(p.prefix, t.Secret), nil
 	}
-	f, err := p.known(ctx)
+	f, err := p.backendFacts(ctx)
 	if err != nil {
 		return "", err
 	}
 	if f.jwt && strings.Count(t.Secret.Reveal(), ".") == 2 {
 		return t.Secret, nil
 	}
-	providers, err := p.providers.Get(ctx, "", p.askProviders)
+	providers, err := p.providers.Get(ctx, "", p.fetchProviders)
 	if err != nil || len(providers) == 0 {
 		return t.Secret, err
 	}
@@ -246,7 +246,7 @@ func prefixed(prefix string, t dispatch.Secret) dispatch.Secret {
 	return dispatch.Secret(prefix + "/" + t.Reveal())
 }
 
-func (p *Platform) askProviders(ctx context.Context, _ []provider) ([]provider, error) {
+func (p *Platform) fetchProviders(ctx context.Context, _ []provider) ([]provider, error) {
 	var doc struct {
 		Providers []provider `json:"providers"`
 	}
@@ -254,7 +254,7 @@ func (p *Platform) askProviders(ctx context.Context, _ []provider) ([]provider, 
 	if absent(a) {
 		return nil, nil
 	}
-	return doc.Providers, p.unusable(err)
+	return doc.Providers, p.factsError(err)
 }
 
 // providerFor returns the back-end's id of an issuer. For an unknown issuer it is that of the first provider, which is the
@@ -282,7 +282,7 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 	if known, ok := formatNames[strings.ToLower(asked)]; ok {
 		name = known
 	}
-	offered, err := p.formats.Get(ctx, "", p.askFormats)
+	offered, err := p.formats.Get(ctx, "", p.fetchFormats)
 	if err != nil || len(offered) == 0 {
 		return name, err
 	}
@@ -295,8 +295,8 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(offered, ", "))), "format")
 }
 
-// askFormats lists the output formats, sorted; none if the back-end does not list them.
-func (p *Platform) askFormats(ctx context.Context, _ []string) ([]string, error) {
+// fetchFormats lists the output formats, sorted; none if the back-end does not list them.
+func (p *Platform) fetchFormats(ctx context.Context, _ []string) ([]string, error) {
 	var doc struct {
 		Output map[string]any `json:"output"`
 	}
@@ -309,5 +309,5 @@ func (p *Platform) askFormats(ctx context.Context, _ []string) ([]string, error)
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names, p.unusable(err)
+	return names, p.factsError(err)
 }

@@ -50,8 +50,8 @@ func (p *Platform) Prepare(ctx context.Context, s dispatch.Service) error {
 	return unreachable(where, err)
 }
 
-// defined returns the process at a user's URL. It must have the given id; "": any.
-func (p *Platform) defined(ctx context.Context, where, id string) (process, error) {
+// definition returns the process at a user's URL. It must have the given id; "": any.
+func (p *Platform) definition(ctx context.Context, where, id string) (process, error) {
 	proc, err := p.documents.Get(ctx, documentKey(where, id), p.fetch(where, id))
 	return proc, unreachable(where, err)
 }
@@ -78,7 +78,7 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 		}
 		found := d.process()
 		found.document, found.etag = a.Body, a.Header.Get("ETag")
-		found.measure(d.Graph)
+		found.measureGraph(d.Graph)
 		return found, nil
 	}
 }

@@ -106,7 +106,7 @@ func FuzzInline(f *testing.F) {
 		if err != nil {
 			return
 		}
-		o.save(last, "JSON")
+		o.appendSave(last, "JSON")
 		body, err := o.body("T", nil)
 		if most := int(budget.GraphBytes.Most) + 2*len(definition) + 1_000; len(body) > most {
 			t.Errorf("the request has %d bytes", len(body))

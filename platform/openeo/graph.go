@@ -46,7 +46,7 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	}
 	o := order{graph: map[string]any{"run": call(proc.id, where, arguments)}}
 	last := "run"
-	if proc.document != nil && !p.reads(f) {
+	if proc.document != nil && !p.readsDefinitions(f) {
 		if o, last, err = inline(proc.document, id, arguments); err != nil {
 			return order{}, err
 		}
@@ -58,12 +58,12 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, r
 	if err != nil {
 		return order{}, err
 	}
-	o.save(last, format)
+	o.appendSave(last, format)
 	return o, nil
 }
 
-// reads reports whether the back-end reads definitions by URL itself.
-func (p *Platform) reads(f facts) bool { return f.remote && p.permits == nil }
+// readsDefinitions reports whether the back-end reads definitions by URL itself.
+func (p *Platform) readsDefinitions(f facts) bool { return f.remote && p.permits == nil }
 
 // definedAt returns where a service's process is defined: at the URL where, where it must have the given id unless id is "", or
 // under a namespace of the back-end.
@@ -81,7 +81,7 @@ func definedAt(s dispatch.Service) (where, id string) {
 // process returns what is known about the process that a service names.
 func (p *Platform) process(ctx context.Context, bearer dispatch.Secret, s dispatch.Service) (process, error) {
 	if where, id := definedAt(s); isURL(where) {
-		return p.defined(ctx, where, id)
+		return p.definition(ctx, where, id)
 	}
 	return p.stored(ctx, bearer, s)
 }
@@ -95,8 +95,8 @@ func call(id, namespace string, arguments json.RawMessage) map[string]any {
 	return n
 }
 
-// save appends a save_result after the node last.
-func (o order) save(last, format string) {
+// appendSave appends a save_result after the node last.
+func (o order) appendSave(last, format string) {
 	switch n := o.graph[last].(type) {
 	case map[string]any:
 		delete(n, "result")
@@ -125,7 +125,7 @@ func inline(data []byte, id string, arguments json.RawMessage) (order, string, e
 	if err := unmarshal(d.Graph, &graph); err != nil {
 		return order{}, "", badDefinition(id, err)
 	}
-	if err := expanded(len(d.Graph), references(graph), values, nil); err != nil {
+	if err := checkExpandedSize(len(d.Graph), references(graph), values, nil); err != nil {
 		return order{}, "", err
 	}
 	_, last, _ := parseGraph(d.Graph)
@@ -166,8 +166,8 @@ var callbackNames = []string{"data", "context", "x", "y", "value", "index", "lab
 // scope tracks which parameters are visible during the walk through a process graph.
 type scope struct{ hidden map[string]int } // how many of the enclosing callbacks hide a name
 
-// inside calls visit for each member of a node. In the members of a callback, its own parameter names are hidden.
-func (s *scope) inside(v map[string]any, visit func(name string, member any)) {
+// visitMembers calls visit for each member of a node. In the members of a callback, its own parameter names are hidden.
+func (s *scope) visitMembers(v map[string]any, visit func(name string, member any)) {
 	if _, callback := v["process_graph"].(map[string]any); callback {
 		own := ownNames(v["parameters"])
 		s.hide(own, 1)
@@ -220,7 +220,7 @@ func references(graph any) map[string]int64 {
 			} else if is {
 				return
 			}
-			s.inside(v, func(_ string, member any) { count(member) })
+			s.visitMembers(v, func(_ string, member any) { count(member) })
 		}
 	}
 	count(graph)
@@ -246,14 +246,14 @@ func (s *scope) substitute(v any, values map[string]json.RawMessage) any {
 			}
 			return v
 		}
-		s.inside(v, func(name string, member any) { v[name] = s.substitute(member, values) })
+		s.visitMembers(v, func(name string, member any) { v[name] = s.substitute(member, values) })
 	}
 	return v
 }
 
-// expanded checks the size of a process graph with the values substituted, before it is built. d is the dimension of a task,
+// checkExpandedSize checks the size of a process graph with the values substituted, before it is built. d is the dimension of a task,
 // whose largest value counts, or nil.
-func expanded(size int, counts map[string]int64, values map[string]json.RawMessage, d *dispatch.Dimension) error {
+func checkExpandedSize(size int, counts map[string]int64, values map[string]json.RawMessage, d *dispatch.Dimension) error {
 	total := int64(size)
 	for name, n := range counts {
 		total += n * int64(len(values[name]))

@@ -11,7 +11,7 @@ import (
 func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	providers, err := p.providers.Get(ctx, "", p.askProviders)
+	providers, err := p.providers.Get(ctx, "", p.fetchProviders)
 	if err != nil {
 		return "", err
 	}

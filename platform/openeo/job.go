@@ -31,7 +31,7 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 
 func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	const op = "openeo.create"
-	f, err := p.known(ctx)
+	f, err := p.backendFacts(ctx)
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
@@ -335,7 +335,7 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 			yield(none, err)
 			return
 		}
-		f, err := p.known(ctx)
+		f, err := p.backendFacts(ctx)
 		if err != nil {
 			yield(none, err)
 			return

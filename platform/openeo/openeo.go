@@ -121,7 +121,7 @@ func namespaceOf(s dispatch.Service) string {
 
 // call sends one request to the back-end's API, at a path below the version in use.
 func (p *Platform) call(ctx context.Context, op, method, path string, bearer dispatch.Secret, body []byte) (*upstream.Answer, error) {
-	f, err := p.known(ctx)
+	f, err := p.backendFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func absolute(base *url.URL, href string) string {
 func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	if _, err := p.known(ctx); err != nil {
+	if _, err := p.backendFacts(ctx); err != nil {
 		return err
 	}
 	if t.Secret == "" {

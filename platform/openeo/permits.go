@@ -111,7 +111,7 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 	if err := json.Unmarshal(r.Parameters, &values); err != nil {
 		return nil, dispatch.InvalidBody(opPermits, "The parameters must be a JSON object.", "parameters")
 	}
-	if err := c.note(values, d); err != nil {
+	if err := c.recordValues(values, d); err != nil {
 		return nil, err
 	}
 	if proc.document == nil {
@@ -132,7 +132,7 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 	return graph, nil
 }
 
-func (c *permission) note(values map[string]json.RawMessage, d *dispatch.Dimension) error {
+func (c *permission) recordValues(values map[string]json.RawMessage, d *dispatch.Dimension) error {
 	c.values = map[string][]placed{}
 	add := func(name string, raw json.RawMessage, at ...any) error {
 		var v any
@@ -172,14 +172,14 @@ func (c *permission) walk(v any) (err error) {
 		}
 	case map[string]any:
 		if !c.steps.Spend(1) {
-			return c.tooMuch()
+			return c.unfinished()
 		}
 		if _, node := v["process_id"]; node {
-			if err := c.node(v); err != nil {
+			if err := c.checkNode(v); err != nil {
 				return err
 			}
 		}
-		c.scope.inside(v, func(_ string, member any) {
+		c.scope.visitMembers(v, func(_ string, member any) {
 			if err == nil {
 				err = c.walk(member)
 			}
@@ -188,70 +188,70 @@ func (c *permission) walk(v any) (err error) {
 	return err
 }
 
-// node checks one call of a process.
-func (c *permission) node(n map[string]any) error {
-	for _, namespace := range c.possible(n["namespace"]) {
+// checkNode checks one call of a process.
+func (c *permission) checkNode(n map[string]any) error {
+	for _, namespace := range c.possibleValues(n["namespace"]) {
 		if text, is := namespace.value.(string); namespace.value != nil && (!is || isURL(text)) {
-			if err := c.refused("namespace", namespace.at); err != nil { // the back-end reads a definition there that was not checked
+			if err := c.checkPermit("namespace", namespace.at); err != nil { // the back-end reads a definition there that was not checked
 				return err
 			}
 		}
 	}
-	for _, id := range c.possible(n["process_id"]) {
-		if err := c.process(id, n["arguments"]); err != nil {
+	for _, id := range c.possibleValues(n["process_id"]) {
+		if err := c.checkProcess(id, n["arguments"]); err != nil {
 			return err
 		}
 	}
 	if c.steps.Err() != nil {
-		return c.tooMuch()
+		return c.unfinished()
 	}
 	return nil
 }
 
-// tooMuch returns the error of a check that exceeded its budget.
-func (c *permission) tooMuch() error {
+// unfinished returns the error of a check that exceeded its budget or outlived its request.
+func (c *permission) unfinished() error {
 	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
 		return dispatch.InvalidBody(opPermits, "The process graph is too large to check its permissions, which takes "+over.Error()+".", c.at...)
 	}
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: opPermits, Text: "The request ended before its process graph was checked. Repeat it.", Err: c.steps.Err()}
 }
 
-// process checks one process that a node may call.
-func (c *permission) process(id placed, arguments any) error {
+// checkProcess checks one process that a node may call.
+func (c *permission) checkProcess(id placed, arguments any) error {
 	name, is := id.value.(string)
 	switch {
 	case !is:
 		return dispatch.InvalidBody(opPermits, "A process_id in the process graph is not a string.", id.at...)
 	case storing.MatchString(name):
-		return c.refused(name, id.at)
+		return c.checkPermit(name, id.at)
 	case opening[name] != nil:
-		return c.opens(name, arguments)
+		return c.checkOpened(name, arguments)
 	case addressing[name] == nil:
 		return nil
 	}
-	for _, given := range c.possible(arguments) {
-		public, at := c.public(given.value, addressing[name])
+	for _, given := range c.possibleValues(arguments) {
+		public, at := c.onlyPublic(given.value, addressing[name])
 		if public {
 			continue
 		}
 		if at == nil {
 			at = given.at
 		}
-		if err := c.refused(name, at); err != nil {
+		if err := c.checkPermit(name, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// opens checks the texts that a process opens. What another node computes is not known here.
-func (c *permission) opens(process string, arguments any) error {
-	for _, given := range c.possible(arguments) {
+// checkOpened checks the texts that a process opens. What another node computes is not known here.
+func (c *permission) checkOpened(process string, arguments any) error {
+	for _, given := range c.possibleValues(arguments) {
 		all, _ := given.value.(map[string]any)
 		for _, name := range opening[process] {
-			for _, v := range c.possible(all[name]) {
+			for _, v := range c.possibleValues(all[name]) {
 				if address, is := v.value.(string); is && !isPublic(address) {
-					if err := c.refused(process, v.at); err != nil {
+					if err := c.checkPermit(process, v.at); err != nil {
 						return err
 					}
 				}
@@ -261,9 +261,9 @@ func (c *permission) opens(process string, arguments any) error {
 	return nil
 }
 
-// public reports whether the arguments of a process name only public URLs, and at least one of the names is given; if not, at
+// onlyPublic reports whether the arguments of a process name only public URLs, and at least one of the names is given; if not, at
 // returns the offending value's location.
-func (c *permission) public(arguments any, names []string) (all bool, at []any) {
+func (c *permission) onlyPublic(arguments any, names []string) (all bool, at []any) {
 	given, _ := arguments.(map[string]any)
 	for _, name := range names {
 		value, set := given[name]
@@ -271,7 +271,7 @@ func (c *permission) public(arguments any, names []string) (all bool, at []any) 
 			continue
 		}
 		all = true
-		for _, v := range c.possible(value) {
+		for _, v := range c.possibleValues(value) {
 			if address, is := v.value.(string); !is || !isPublic(address) {
 				return false, v.at
 			}
@@ -293,9 +293,9 @@ func isPublic(address string) bool {
 	return !ofJob.MatchString(strings.TrimRight(u.Path, "/"))
 }
 
-// possible returns what v may stand for: itself, or the values of the parameter that it refers to. A reference that cannot be
+// possibleValues returns what v may stand for: itself, or the values of the parameter that it refers to. A reference that cannot be
 // resolved is returned as it is.
-func (c *permission) possible(v any) []placed {
+func (c *permission) possibleValues(v any) []placed {
 	m, is := v.(map[string]any)
 	if !is {
 		return []placed{{v, c.at}}
@@ -309,6 +309,6 @@ func (c *permission) possible(v any) []placed {
 	return []placed{{v, c.at}}
 }
 
-func (c *permission) refused(what string, at []any) error {
+func (c *permission) checkPermit(what string, at []any) error {
 	return c.permits.Check(opPermits, what, at...)
 }

@@ -113,7 +113,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.sync"
-	f, err := p.known(ctx)
+	f, err := p.backendFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
