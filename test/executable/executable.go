@@ -4,6 +4,7 @@ package executable
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -17,8 +18,8 @@ import (
 
 // Time limits of a program, for busy machines.
 const (
-	serveWithin = 2 * time.Minute
-	stopWithin  = time.Minute
+	serveWithin = 5 * time.Minute
+	stopWithin  = 2 * time.Minute
 )
 
 // Binary returns the path of a program, which it builds at the first call.
@@ -155,15 +156,19 @@ func (p *Program) EndsWithin(within time.Duration) bool {
 	}
 }
 
-// FreeAddress returns a loopback address on which nobody listens, for a program that must be found at the same one again.
+// FreeAddress returns a loopback address on which nobody listens, for a program that must be found at the same one again. Its port is
+// below those that systems assign by themselves (from 32768 on Linux), so that no connection takes it before the program listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // Log holds the output of a program. The zero value is ready to use.
@@ -179,7 +184,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	l.text.Write(p)
 	for text, seen := range l.wanted {
-		if bytes.Contains(l.text.Bytes(), []byte(text)) {
+		if l.has(text) {
 			close(seen)
 			delete(l.wanted, text)
 		}
@@ -194,7 +199,13 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Shows returns a channel that is closed when the text appears in the output.
+// has reports whether the text is in a line that is complete.
+func (l *Log) has(text string) bool {
+	lines := l.text.Bytes()
+	return bytes.Contains(lines[:bytes.LastIndexByte(lines, '\n')+1], []byte(text))
+}
+
+// Shows returns a channel that is closed when the text appears in the output and its line is complete.
 func (l *Log) Shows(text string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +213,7 @@ func (l *Log) Shows(text string) <-chan struct{} {
 		return seen
 	}
 	seen := make(chan struct{})
-	if bytes.Contains(l.text.Bytes(), []byte(text)) {
+	if l.has(text) {
 		close(seen)
 		return seen
 	}

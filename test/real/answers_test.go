@@ -115,7 +115,7 @@ func (w *stack) task(t *testing.T, label, endpoint, application, dimension strin
 	id := read[struct{ ID int64 }](t, w.ask(t, "POST", "/upscale_tasks", fmt.Sprintf(`{"title":"NDVI","label":%q,"format":"geojson",
 		"service":{"endpoint":%q,"namespace":null,"application":%q},"parameters":{},"dimension":{"name":%q,"values":%s}}`,
 		label, endpoint, application, dimension, list), 201)).ID
-	for end := time.Now().Add(time.Minute); ; { // each look waits for fresh statuses
+	for end := time.Now().Add(3 * time.Minute); ; { // each look waits for fresh statuses
 		task := read[struct{ Status string }](t, w.ask(t, "GET", fmt.Sprintf("/upscale_tasks/%d", id), "", 200))
 		if task.Status == "finished" {
 			return id

@@ -37,7 +37,7 @@ func end(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.R
 // follow asks for a job's status until it is as wanted.
 func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref, wanted func(dispatch.Report) bool) dispatch.Report {
 	t.Helper()
-	again, late := time.NewTicker(100*time.Millisecond), time.NewTimer(time.Minute)
+	again, late := time.NewTicker(100*time.Millisecond), time.NewTimer(3*time.Minute)
 	defer again.Stop()
 	defer late.Stop()
 	for {
@@ -51,7 +51,7 @@ func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatc
 		select {
 		case <-again.C:
 		case <-late.C:
-			t.Fatalf("still %+v after a minute", report)
+			t.Fatalf("still %+v after three minutes", report)
 		}
 	}
 }

@@ -13,15 +13,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 // ready bounds how long a server may take from its start to its first answer.
-const ready = 2 * time.Minute
+const ready = 5 * time.Minute
 
 // environment gives the folder of a Python environment, or of another thing that install.sh installs. Without it the test is skipped, in CI
 // it fails.
@@ -142,12 +143,11 @@ func tail(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
 // freePort gives a port that nothing listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(executable.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return port
 }
 
 // servers is the folder of the programs and configurations of our own.
