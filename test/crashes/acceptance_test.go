@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
@@ -43,10 +42,7 @@ func keepBook(t *testing.T, s *scene) *book {
 		r.SetURL(platform)
 		r.Out.Host = r.In.Host // the host that URLs in responses use
 	}}}
-	server := httptest.NewServer(b)
-	t.Cleanup(server.Close)
-	s.url = server.URL
-	s.job["service"].(map[string]any)["endpoint"] = server.URL
+	s.behind(t, b)
 	return b
 }
 
@@ -140,7 +136,7 @@ func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 			if !until(5*time.Minute, func() bool { return allAre(t, rowsOf(t, db), dispatch.Finished) }) {
 				t.Errorf("not all finish: %+v", rowsOf(t, db))
 			}
-			if peak := b.atOnce(); peak != limit {
+			if peak := b.atOnce(); peak > limit || peak == 0 {
 				t.Errorf("the platform had %d jobs at once, and the limit is %d", peak, limit)
 			}
 			if n := s.oracle.Sum(); n.Runs != jobs {
@@ -214,7 +210,7 @@ func (c crowd) places(users ...string) map[int]string {
 }
 
 // TestTurns_ManyUsersAreServedInTurn has users with backlogs wait for one slot. Each is served before anybody is served again, a
-// newcomer's job is served within one round, and queue_position tells the order exactly.
+// newcomer's job is served next, and queue_position tells the order exactly.
 func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	t.Parallel()
 	users, backlog, binary := 6, 2, mortal // which polls more often
@@ -227,7 +223,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		"access": "open", "limits": map[string]any{"jobs": 1, "min_poll": "100ms"}}}))}
 	submitted := func(n int) func() bool { return func() bool { return len(b.order()) >= n } }
 	c.submit("alice", 1).Wait()
-	if !until(10*time.Second, submitted(1)) {
+	if !until(time.Minute, submitted(1)) {
 		t.Fatal("the slot is not taken")
 	}
 	var names []string
@@ -236,7 +232,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		defer c.submit(member(n), backlog).Wait()
 	}
 	var told map[int]string
-	if !until(30*time.Second, func() bool { told = c.places(names...); return len(told) == users*backlog }) {
+	if !until(2*time.Minute, func() bool { told = c.places(names...); return len(told) == users*backlog }) {
 		t.Fatalf("%d of %d jobs have a place: %v", len(told), users*backlog, told)
 	}
 
@@ -247,8 +243,14 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	if !until(5*time.Minute, submitted(2+users)) {
 		t.Fatal("no round ends")
 	}
-	came := len(b.order())
+	db := database(t, dsn)
+	known := rowsOf(t, db)
+	last := known[len(known)-1].id
 	defer c.submit("newcomer", 1).Wait()
+	if !until(2*time.Minute, func() bool { all := rowsOf(t, db); return all[len(all)-1].id > last }) {
+		t.Fatal("the newcomer's job is not accepted")
+	}
+	came := len(b.order())
 	if !until(5*time.Minute, submitted(2+users*backlog)) {
 		t.Fatalf("%d of %d jobs were submitted", len(b.order()), 2+users*backlog)
 	}
@@ -258,7 +260,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		switch name, _, _ := strings.Cut(title, " "); {
 		case name != "newcomer":
 			served = append(served, name)
-		case i > came+users:
+		case i > came: // one may have been on its way
 			t.Errorf("the newcomer came after %d jobs and was served after %d", came, i)
 		}
 	}

@@ -52,7 +52,7 @@ func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var calls string
-	if !until(10*time.Second, func() bool {
+	if !until(time.Minute, func() bool {
 		calls = read(t, notes)[began:]
 		return strings.Contains(calls, "HTTP/1.1 201")
 	}) {

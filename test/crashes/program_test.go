@@ -134,7 +134,7 @@ func answer(r *http.Request, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// until looks ten times a second whether ok, and reports false when the time is over.
+// until looks ten times a second whether ok, and reports whether it is, at the latest when the time is over.
 func until(within time.Duration, ok func() bool) bool {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
@@ -143,7 +143,7 @@ func until(within time.Duration, ok func() bool) bool {
 			return true
 		}
 	}
-	return false
+	return ok()
 }
 
 // stopping reports whether the program has said that it heeds a signal.

@@ -69,7 +69,7 @@ func workPastABackup(t *testing.T, b backup) {
 	}
 	post(p, 2) // one runs, one waits
 	before := database(t, b.dsn)
-	if !until(30*time.Second, func() bool { return slices.ContainsFunc(rowsOf(t, before), started) }) {
+	if !until(2*time.Minute, func() bool { return slices.ContainsFunc(rowsOf(t, before), started) }) {
 		t.Fatal("nothing runs")
 	}
 	p.stop(t)
@@ -82,7 +82,7 @@ func workPastABackup(t *testing.T, b backup) {
 	}
 	p = launch(t, released, more)
 	post(p, 2)
-	if !until(30*time.Second, func() bool { return s.oracle.Sum().Runs == 4 }) {
+	if !until(3*time.Minute, func() bool { return s.oracle.Sum().Runs == 4 }) {
 		t.Fatalf("at the platform: %+v", s.oracle.Sum())
 	}
 	later := database(t, b.dsn)
@@ -97,10 +97,10 @@ func workPastABackup(t *testing.T, b backup) {
 	p = launch(t, released, more)
 	post(p, 1)
 	db := database(t, b.dsn)
-	if !until(time.Minute, func() bool { return s.oracle.Sum().Runs == 5 }) {
+	if !until(3*time.Minute, func() bool { return s.oracle.Sum().Runs == 5 }) {
 		t.Fatalf("what comes after the restore does not run: %+v", rowsOf(t, db))
 	}
-	if !until(2*time.Minute, func() bool {
+	if !until(5*time.Minute, func() bool {
 		return rowsOf(t, db)[0].phase == dispatch.Ended && rowsOf(t, db)[2].phase == dispatch.Ended
 	}) {
 		t.Errorf("not all end: %+v", rowsOf(t, db))

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -101,7 +103,7 @@ func newSoak(t *testing.T, size soaking) *soak {
 			protocol = "ogc-api-processes"
 		}
 		configured = append(configured, map[string]any{"name": p.name, "protocol": protocol, "access": "open", "endpoint": p.url,
-			"limits": map[string]any{"jobs": 1000, "requests": 8, "send": "1s"}})
+			"limits": map[string]any{"jobs": 1000, "requests": 8, "send": "5s"}})
 	}
 	s.environ = append(environment(t, postgres.Database(t), configured), "GODEBUG=gctrace=1")
 	return s
@@ -409,6 +411,9 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 // disturb kills a replica and starts another, and makes a platform unavailable for a while.
 func (s *soak) disturb(mortal *program) {
 	<-time.After(s.lasts / 4)
+	if !until(time.Minute, func() bool { return slices.ContainsFunc(s.watchers, func(w *watcher) bool { return w.isAt(mortal) }) }) {
+		s.t.Error("nobody watches at the replica that is to be killed")
+	}
 	s.kill(mortal)
 	<-time.After(s.lasts / 8)
 	s.launch()
@@ -436,7 +441,7 @@ func (s *soak) rest() {
 		})
 		return left == 0
 	}
-	if !until(4*time.Minute, resting) {
+	if !until(6*time.Minute, resting) {
 		s.t.Errorf("jobs of %d users have not ended", left)
 	}
 	s.t.Logf("all has ended %v after the last was submitted; in doubt and given up: %d", time.Since(begin).Round(time.Second), doubts)
@@ -448,14 +453,13 @@ func (s *soak) agree() {
 	begin := time.Now()
 	said := map[*user]map[string]shown{}
 	for _, u := range s.users {
-		all, err := u.all()
-		if err != nil {
+		var err error
+		if !until(time.Minute, func() bool { said[u], err = u.all(); return err == nil }) {
 			s.t.Fatal(err)
 		}
-		said[u] = all
 	}
 	var missing []string
-	ok := until(time.Minute, func() bool {
+	ok := until(3*time.Minute, func() bool {
 		missing = nil
 		for _, w := range s.watchers {
 			path := strings.Replace(strings.Replace(w.path, "/job_status", "/jobs_status", 1), "/ws/", "/", 1)
@@ -485,7 +489,7 @@ func (s *soak) audit() {
 	db := database(s.t, s.dsn())
 	var rows []row
 	moves := func(r row) bool { return !r.rests() }
-	if !until(time.Minute, func() bool { // also deleted jobs
+	if !until(3*time.Minute, func() bool { // also deleted jobs
 		rows = rowsOf(s.t, db)
 		return !slices.ContainsFunc(rows, moves)
 	}) {
@@ -576,6 +580,27 @@ const (
 	passing    = 2                                // goroutines that are about to end
 )
 
+// connections counts the connections of clients that a program has open, as Linux lists them.
+func connections(t *testing.T, p *program) (open int) {
+	t.Helper()
+	address, err := netip.ParseAddrPort(strings.TrimPrefix(p.Address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const listening, over = "0A", "0" // state, and the inode of a socket that no process has open
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", address.Port())) && fields[3] != listening && fields[9] != over {
+			open++
+		}
+	}
+	return open
+}
+
 // leavesNothing compares a program with one that has just started and received the same requests.
 func (s *soak) leavesNothing(p *program) {
 	s.t.Helper()
@@ -587,7 +612,10 @@ func (s *soak) leavesNothing(p *program) {
 		s.t.Error("memory is left behind")
 	}
 	http.DefaultClient.CloseIdleConnections()
-	<-time.After(time.Second) // for the programs to notice
+	if !until(time.Minute, func() bool { return connections(s.t, fresh)+connections(s.t, p) == 0 }) {
+		s.t.Error("the programs keep connections that their clients have closed")
+	}
+	<-time.After(time.Second) // for the goroutines of the last ones to end
 	idle, left := s.goroutines(fresh), s.goroutines(p)
 	s.t.Logf("goroutines: %v; in a program that just started %v", left, idle)
 	for by, n := range left {

@@ -145,7 +145,7 @@ func (c *cluster) bothWork(a, b replica) {
 		}
 		return by
 	}
-	if !until(time.Minute, func() bool { by := visits(); return by[0] > 0 && by[1] > 0 }) {
+	if !until(3*time.Minute, func() bool { by := visits(); return by[0] > 0 && by[1] > 0 }) {
 		c.t.Fatalf("accounts visited by the two: %v", visits())
 	}
 	c.t.Logf("accounts visited by the two: %v", visits())
@@ -222,14 +222,14 @@ func addPlatform(t *testing.T, binary func() (string, error)) {
 			}
 			return added.oracle.Sum().Runs == n && known.oracle.Sum().Runs == n
 		}
-		if !until(10*time.Second, noted) {
+		if !until(time.Minute, noted) {
 			t.Fatalf("job %d is not started after %v: %+v", n, time.Since(began), rowsOf(t, db))
 		}
 	}
 	ended := func() bool {
 		return !slices.ContainsFunc(rowsOf(t, db), func(r row) bool { return r.status != dispatch.Finished })
 	}
-	if !until(30*time.Second, ended) {
+	if !until(3*time.Minute, ended) {
 		t.Errorf("not all end: %+v", rowsOf(t, db))
 	}
 	before.stop(t)

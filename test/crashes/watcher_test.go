@@ -82,6 +82,7 @@ type watcher struct {
 	news     chan struct{} // signals a message; may be nil
 
 	mu      sync.Mutex
+	at      *program          // that has its stream; nil: none
 	whole   json.RawMessage   // the last complete state
 	since   []json.RawMessage // changes after it
 	streams int
@@ -123,6 +124,20 @@ func (w *watcher) count(what *int) {
 	*what++
 }
 
+// move notes which program has the watcher's stream.
+func (w *watcher) move(to *program) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = to
+}
+
+// isAt reports whether a program has the watcher's stream.
+func (w *watcher) isAt(p *program) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at == p
+}
+
 // stream reads one WebSocket until it ends.
 func (w *watcher) stream(ctx context.Context, p *program) error {
 	token, err := w.user.signIn()
@@ -136,6 +151,8 @@ func (w *watcher) stream(ctx context.Context, p *program) error {
 	defer c.CloseNow()
 	c.SetReadLimit(-1)
 	w.count(&w.streams)
+	w.move(p)
+	defer w.move(nil)
 	for {
 		_, text, err := c.Read(ctx)
 		if err != nil {
@@ -170,7 +187,7 @@ func (w *watcher) heed(kind string, data json.RawMessage) {
 // await reads until enough returns true.
 func (w *watcher) await(t *testing.T, enough func(shown) bool) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(3 * time.Minute)
 	for {
 		select {
 		case <-w.news:
