@@ -61,6 +61,7 @@ func TestEngineOnPostgreSQL(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		url := postgres.Database(t)
 		test(t, conformance.Cluster{
+			Slack: time.Minute,
 			Store: func() dispatch.Store { return open(t, url) },
 			Start: starting(func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }),
 		})

@@ -470,12 +470,12 @@ func (t *platformTest) deadline() {
 	ref := t.start("run.1.1")
 	within := func(call Call, what func(context.Context) error, kinds ...dispatch.Kind) {
 		t.r.Fail(call, Mishap{Latency: time.Hour})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough for the request to be sent
 		defer cancel()
 		begin := time.Now()
 		t.failed(string(call), what(ctx), kinds...)
-		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("%s: returned %v after its context was done", call, took)
+		if took := time.Since(begin); took > time.Minute {
+			t.Errorf("%s: returned after %v, long after its context was done", call, took)
 		}
 		t.r.Fail(call, Mishap{})
 	}

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Server is a server for one test, which the test may stop and freeze. It ends with the test.
@@ -49,16 +47,9 @@ func (s *Server) Stop(t testing.TB) {
 // Start starts the server again after Stop.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	was, err := s.cmd, error(nil)
-	for range 10 { // a process of the stopped server may hold the shared memory for a moment
-		s.cmd = exec.Command(was.Path, was.Args[1:]...)
-		s.cmd.SysProcAttr = was.SysProcAttr
-		if err = s.run(); err == nil {
-			return
-		}
-		time.Sleep(time.Second)
+	if err := s.again(); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
 }
 
 // Freeze stops all processes of the server by SIGSTOP. The kernel still accepts connections for it.

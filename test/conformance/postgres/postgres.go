@@ -21,6 +21,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -95,12 +96,23 @@ func Restart(t testing.TB, s os.Signal) {
 		t.Fatal(err)
 	}
 	<-ours.ended
-	was := ours.cmd
-	ours.cmd = exec.Command(was.Path, was.Args[1:]...)
-	ours.cmd.SysProcAttr = was.SysProcAttr
-	if err := ours.run(); err != nil {
+	if err := ours.again(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// again starts a server that has ended.
+func (s *server) again() (err error) {
+	was := s.cmd
+	for range 60 { // a process of the ended server may hold the shared memory for a moment
+		s.cmd = exec.Command(was.Path, was.Args[1:]...)
+		s.cmd.SysProcAttr = was.SysProcAttr
+		if err = s.run(); err == nil {
+			return nil
+		}
+		time.Sleep(time.Second)
+	}
+	return err
 }
 
 // server is a server started by this package.
