@@ -44,7 +44,7 @@ func TestDeadlines_SilentServer(t *testing.T) {
 		for range 6 {
 			all.Go(func() {
 				err := call(context.Background())
-				if took := time.Since(began); took > 13*time.Second || name == "Ping" && took > 5*time.Second {
+				if took := time.Since(began); took > 40*time.Second || name == "Ping" && took > 9*time.Second { // 10 s, and 3 s for Ping, on a quiet machine
 					t.Errorf("%s returned after %v", name, took)
 				}
 				if err != nil && !dispatch.Is(err, dispatch.Unavailable) && !dispatch.Is(err, dispatch.Uncertain) {
@@ -60,7 +60,7 @@ func TestDeadlines_SilentServer(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if time.Since(began) > 25*time.Second {
+			if time.Since(began) > 3*time.Minute {
 				t.Fatalf("%s after %v: %v", name, time.Since(began), err)
 			}
 		}
@@ -81,7 +81,7 @@ func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	err := store.InVisit(t.Context(), gone, "p/shared", func() {
 		proxy.Silence(true)
 		began := time.Now()
-		for time.Since(began) < 30*time.Second {
+		for time.Since(began) < 3*time.Minute {
 			leases, _, err := s.Dequeue(t.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Minute)
 			if err != nil {
 				t.Error(err)
@@ -102,8 +102,13 @@ func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 // TestDeadlines_ResumedProcessSeesItsTransactionEnded, with the error of a failed database.
 func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgres.Database(t), nil)
-	err := store.InVisit(t.Context(), s, "p/shared", func() { <-time.After(16 * time.Second) })
+	dsn := postgres.Database(t)
+	s := open(t, dsn, nil)
+	err := store.InVisit(t.Context(), s, "p/shared", func() {
+		postgres.Exec(t, dsn, `DO $$ BEGIN FOR tries IN 1..600 LOOP
+			EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%');
+			PERFORM pg_sleep(0.2); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$`)
+	})
 	if !dispatch.Is(err, dispatch.Unavailable) {
 		t.Errorf("the transaction ended with %v", err)
 	}
@@ -150,7 +155,7 @@ func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 	proxy.Silence(true)
 	began := time.Now()
 	_, err := store.Open(context.Background(), proxy.URL+"&connect_timeout=1", nil)
-	if !dispatch.Is(err, dispatch.Unavailable) || time.Since(began) > 10*time.Second {
+	if !dispatch.Is(err, dispatch.Unavailable) || time.Since(began) > time.Minute {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
@@ -183,7 +188,7 @@ func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 8*time.Second { // less than the 10 s for which the waiters wait
 		t.Errorf("the others took %v", took)
 	}
 	unlock()
@@ -209,6 +214,7 @@ func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 	}
 	go func() { accepting.Wait(); close(done) }()
 	var took []time.Duration
+	accepted := time.Now()
 	for working := true; working; {
 		began := time.Now()
 		if _, err := s.Agenda(t.Context(), "p/shared", 10, time.Hour); err != nil {
@@ -222,9 +228,9 @@ func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	// A busy machine delays a few; behind the clients nearly all would wait for seconds.
-	if most := took[len(took)*9/10]; most > time.Second {
-		t.Errorf("one of ten agendas took %v or longer, of %d", most, len(took))
+	// A busy machine delays some; behind the clients nearly all would wait for one or more of the tasks.
+	if median, task := took[len(took)/2], time.Since(accepted)/8; median > max(time.Second, task) {
+		t.Errorf("half of %d agendas took %v or longer, and a task %v", len(took), median, task)
 	}
 }
 
@@ -238,7 +244,7 @@ func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 	name, _, _ = strings.Cut(name, "?")
 	postgres.Exec(t, dsn, `ALTER DATABASE `+name+` SET default_transaction_read_only = on`)
 	proxy.Cut() // the next connections lead to a server that cannot write
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	var err error
 	for !strings.Contains(fmt.Sprint(err), "25006") && time.Now().Before(deadline) {
 		_, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1))
@@ -247,7 +253,7 @@ func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	postgres.Exec(t, strings.Replace(dsn, name, "postgres", 1), `ALTER DATABASE `+name+` SET default_transaction_read_only = off`)
-	for range 3 { // a connection that was in use meanwhile may fail once
+	for range 20 { // each connection that was in use meanwhile may fail once
 		if _, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err == nil {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
@@ -54,7 +55,7 @@ func (p *instant) reached(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.stop:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatalf("nothing comes after %d jobs", len(p.taken()))
 	}
 }
@@ -80,7 +81,8 @@ func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 // replica is a broker with one slot at a platform. It visits accounts once it runs.
 type replica struct {
 	*dispatch.Broker
-	stop func()
+	stopping context.Context // done when it takes up no other job
+	stop     func()
 }
 
 func newReplica(s dispatch.Store, p dispatch.Platform) *replica {
@@ -90,7 +92,13 @@ func newReplica(s dispatch.Store, p dispatch.Platform) *replica {
 }
 
 func (r *replica) run() *replica {
-	r.stop = conformance.RunBroker(r.Broker)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Engine.(*engine.Engine).Run(ctx)
+	}()
+	r.stopping, r.stop = ctx, func() { cancel(); <-ended }
 	return r
 }
 
@@ -180,8 +188,11 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 	two.submit(t, "newcomer", "newcomer", 1)
 	p.stop <- struct{}{}
 	p.reached(t)
-	time.AfterFunc(10*time.Millisecond, func() { p.stop <- struct{}{} })
-	two.stop()
+	twoEnded := make(chan struct{})
+	go func() { defer close(twoEnded); two.stop() }()
+	<-two.stopping.Done() // it takes up no other job
+	p.stop <- struct{}{}
+	<-twoEnded
 	<-oneEnded
 	three := newReplica(db.Restart(), p).run()
 	defer three.stop()

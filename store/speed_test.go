@@ -131,7 +131,7 @@ func look(t testing.TB, s dispatch.Store, n int) {
 	}
 	took := time.Since(began) / time.Duration(n)
 	t.Logf("an agenda in %v", took)
-	if took > 200*time.Millisecond {
+	if took > 3*time.Second { // 15 ms on a quiet machine
 		t.Errorf("an agenda took %v", took)
 	}
 }

@@ -63,8 +63,9 @@ func BenchmarkPerformanceOfVisits(b *testing.B) {
 // TestVisit_QueriesPerJob limits the database work of a started job, which grows when turns do more than necessary.
 func TestVisit_QueriesPerJob(t *testing.T) {
 	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
+	t.Logf("%.1f statements, %.2f transactions a job", queries, transactions)
 	if queries > 30 || transactions > 5 {
-		t.Errorf("%.1f statements, %.2f transactions a job", queries, transactions)
+		t.Error("that is too many")
 	}
 }
 
@@ -73,7 +74,7 @@ func perJob(t testing.TB, dsn string, requests, jobs int) (queries, transactions
 	s := open(t, dsn, conformance.WallClock{})
 	q, x := store.Count(s)
 	p := &prompt{jobs: int64(jobs), ending: make(chan struct{})}
-	limits := dispatch.Limits{Jobs: 10_000, Requests: requests, Send: 30 * time.Second}
+	limits := dispatch.Limits{Jobs: 10_000, Requests: requests, MinPoll: time.Hour, Send: 30 * time.Second}
 	b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
 	task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
 	kept := make([]dispatch.Draft, jobs)
