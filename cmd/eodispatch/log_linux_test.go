@@ -64,7 +64,7 @@ func TestServe_LogsAsTextOnATerminal(t *testing.T) {
 		}()
 		select {
 		case <-seen.shows(want):
-		case <-time.After(30 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Errorf("format %q: %s is not in:\n%s", format, want, strings.TrimSpace(seen.String()))
 		}
 		if err := p.Process.Signal(syscall.SIGTERM); err != nil {

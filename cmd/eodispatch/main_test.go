@@ -64,7 +64,7 @@ func (s *screen) await(t *testing.T, text string) {
 	t.Helper()
 	select {
 	case <-s.shows(text):
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatalf("%q does not appear in:\n%s", text, s)
 	}
 }

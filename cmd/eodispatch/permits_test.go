@@ -39,7 +39,7 @@ func TestPermits_SharedAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // a run that is not refused goes on for a day
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a run that is not refused goes on for a day
 		_, job := alice.submit(t.Context(), r)
 		_, task := alice.upscale(t.Context(), r, dispatch.Dimension{Name: "n", Values: []json.RawMessage{[]byte("1"), []byte("2")}})
 		for what, err := range map[string]error{"job": job, "task": task, "run": alice.call(ctx, http.MethodPost, "/sync_jobs", body, new(any))} {

@@ -59,7 +59,7 @@ func pasteInto(t *testing.T, lines string) string {
 			t.Fatalf("%v: install it, for example by apt-get install %s", err, program)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	shown, err := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+lines).CombinedOutput()
 	if err != nil {

@@ -23,7 +23,7 @@ func TestReplicas_ExchangeOnce(t *testing.T) {
 	tables, key := postgres.Database(t), named("k")
 	var clients []client
 	for range 2 {
-		p := startProgram(t, acting(t, w, executable.FreeAddress(t), tables, key)...)
+		p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_LIMITS_USER_REQUESTS=100")...)
 		t.Cleanup(func() { p.Stop(t) })
 		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.Odd{})})
 	}
@@ -88,7 +88,11 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 				request, at, route, from = ogcRequest(w), &w.OGC.Oracle, execute, tokens
 				w.OGC.Faults.Add(simulator.Fault{Route: execute, Status: row.status, Message: "Not you."})
 			}
-			made, err := as(w, p.Address, "alice", nil).submit(t.Context(), request)
+			alice := as(w, p.Address, "alice", nil)
+			made, err := alice.submit(t.Context(), request)
+			if err == nil {
+				made = alice.attended(t, made.ID)
+			}
 			switch {
 			case row.attention == "" && (err == nil || !strings.Contains(err.Error(), "FORBIDDEN")):
 				t.Errorf("%+v, %v", made, err)
@@ -99,6 +103,22 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 				t.Errorf("the platform was asked %d times, the provider %d times", asked, got)
 			}
 		})
+	}
+}
+
+// attended waits until a job shows an attention, which may be later than the response to its submission.
+func (c client) attended(t *testing.T, id int64) job {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(2 * time.Minute); ; <-again.C {
+		j, err := c.job(t.Context(), id)
+		if err != nil || j.Attention != nil || j.over() || time.Now().After(end) {
+			if err != nil {
+				t.Error(err)
+			}
+			return j
+		}
 	}
 }
 

@@ -150,7 +150,8 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	heard.add("a page", agree(t, alice, "alice"))
 	w.IdP.Unlink("carol")
 	waits, err := carol.submit(t.Context(), openEORequest(w))
-	if must(err); waits.Attention == nil {
+	must(err)
+	if waits = carol.attended(t, waits.ID); waits.Attention == nil {
 		t.Errorf("without a link: %+v", waits)
 	}
 	heard.add("a page", browse(t, p.Address+"/link/eo", "carol"))
@@ -162,7 +163,7 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 	job, err := json.Marshal(ogcRequest(w))
 	must(err)
 	must(alice.call(t.Context(), http.MethodPost, "/sync_jobs", job, new(any)))
-	w.OpenEO.SetLife(simulator.Life{Run: time.Minute})
+	w.OpenEO.SetLife(simulator.Life{Run: time.Hour})
 	running, err := alice.submit(t.Context(), openEORequest(w))
 	must(err)
 	path := fmt.Sprintf("/unit_jobs/%d", running.ID)
