@@ -352,12 +352,12 @@ func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 	})
 }
 
-// TestDescription_FailureIsRemembered: a thousand jobs of a process without a description cause one request per pause.
+// TestDescription_FailureIsRemembered: fifty jobs of a process without a description cause one request per pause.
 func TestDescription_FailureIsRemembered(t *testing.T) {
 	for name, bad := range map[string]reply{"missing": {404, "", `{"type":"no-such-process"}`}, "no JSON": ok("<html>"), "failing": {500, "", ""}} {
 		s := serve(t, map[string][]reply{"GET /processes/p": {bad}})
 		p := s.platform()
-		for range 1000 {
+		for range 50 { // many more than one, and few enough for the first pause of five seconds
 			if _, err := p.Submit(t.Context(), token, s.submission()); err == nil {
 				t.Fatal("it was submitted")
 			}
