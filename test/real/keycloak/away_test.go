@@ -175,7 +175,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 		stopped = now
 		return now.stopped(emil.broker + "/link/Q")
 	})
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		if len(told()) == 0 {
 			return errors.New("nobody is told")
 		}
@@ -185,12 +185,12 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	emil.opens(t, "/link/Q", "Your account at Q is linked")
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs) })
 	const underWay = 16 // jobs that one look at the agenda may submit, twice limits.requests; they may be told of later
-	if parts := told(); len(parts) != 1 || len(parts[0]) < len(stopped.waiting())-underWay {
-		t.Errorf("that %d jobs wait was told in %d messages, the first of %d jobs", len(stopped.waiting()), len(parts), len(append(parts, nil)[0]))
+	if parts := told(); len(parts[0]) < len(stopped.waiting())-underWay || len(slices.Concat(parts[1:]...)) > underWay {
+		t.Errorf("that %d jobs wait was told in %d messages, the first of %d jobs", len(stopped.waiting()), len(parts), len(parts[0]))
 	}
 
 	// Of hers as many run at once as there are slots: the last began when the others were known to have ended.
-	eventually(t, 2*time.Minute, func() error {
+	eventually(t, 8*time.Minute, func() error {
 		if runs := one.Oracle.Sum().Runs; runs < jobs {
 			return fmt.Errorf("%d of her jobs have run", runs)
 		}
@@ -207,7 +207,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	if len(refused) > 0 {
 		t.Errorf("the platform was shown %d tokens that were not good: %v", len(refused), refused[0])
 	}
-	if most := 2*int(worked/(brief/2)) + 4; turn.renewals > most || turn.top > 1 {
+	if most := 2*int(time.Since(began)/(brief/2)) + 4; turn.renewals > most || turn.top > 1 {
 		t.Errorf("%d renewals, more than %d, or %d at once", turn.renewals, most, turn.top)
 	}
 	for _, runs := range []int{one.Oracle.Sum().Runs, other.Oracle.Sum().Runs} {
@@ -259,7 +259,7 @@ func (now task) stopped(link string) error {
 // waits looks at a task until it is as wanted.
 func (p *person) waits(t *testing.T, id int64, wanted func(task) error) {
 	t.Helper()
-	eventually(t, 2*time.Minute, func() error {
+	eventually(t, 8*time.Minute, func() error {
 		var now task
 		a, err := ask(t.Context(), "GET", fmt.Sprint(p.broker, "/upscale_tasks/", id), p.token, nil)
 		if err := errors.Join(err, a.into(http.StatusOK, &now)); err != nil {

@@ -123,7 +123,7 @@ func (c *chromium) run(expression string) (value any, err error) {
 // comesTo waits until an expression is true of the page.
 func (c *chromium) comesTo(expression string) {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, func() error {
+	eventually(c.t, 3*time.Minute, func() error {
 		is, err := c.run(expression) // an error: the page is just being left
 		if is == true {
 			return nil

@@ -86,7 +86,7 @@ func eventually(t *testing.T, within time.Duration, look func() error) {
 }
 
 // onItsWay is how long a request with a token may be under way where the machine stalls. Who sends expired tokens sends later ones, too.
-const onItsWay = 5 * time.Second
+const onItsWay = 20 * time.Second
 
 // gatekeeper takes what the platform's realm signed, as a strict platform does: not a moment after its end. It keeps account of
 // what it was shown.

@@ -27,7 +27,7 @@ const (
 	Platform = URL + "/realms/platform"
 )
 
-const ready = 2 * time.Minute // from the start to the first response
+const ready = 5 * time.Minute // from the start to the first response
 
 // Run runs a package's tests. The first call of Start starts the server, and Run stops it after the last test.
 func Run(m *testing.M) int {
