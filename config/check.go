@@ -24,15 +24,19 @@ func (r *reader) finish(c *Config) {
 	r.finishDatabase(c)
 	r.checkTransport(c)
 	for i, network := range c.Proxies {
-		if _, err := netip.ParsePrefix(network); err != nil {
+		p, err := netip.ParsePrefix(network)
+		switch {
+		case err != nil || p.Addr().Is4In6():
 			r.failAt(fmt.Sprintf("trusted_proxies[%d]", i), "write a network such as 10.0.0.0/8 or fd00::/8")
+		case p.Bits() == 0:
+			c.Notes = append(c.Notes, "trusted_proxies: "+network+" trusts everybody: clients can choose the address that limits and audit lines use")
 		}
 	}
 	r.checkSecrets(c)
 	if m := c.Limits.Memory; m != 0 && m < leastMemory {
 		r.failAt("limits.memory", "write 128MiB or more: the program cannot work with less")
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+	if !listenable(c.Listen) {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
 	}
 	if c.PublicURL != "" {
@@ -49,7 +53,9 @@ func (r *reader) finish(c *Config) {
 		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
 	}
 	for i := range c.Platforms {
-		r.checkPlatform(c, &c.Platforms[i], fmt.Sprintf("platforms[%d]", i))
+		if key := fmt.Sprintf("platforms[%d]", i); !r.failed(key) {
+			r.checkPlatform(c, &c.Platforms[i], key)
+		}
 	}
 	r.checkUnique(c.Platforms)
 	r.checkVault(c)
@@ -75,6 +81,16 @@ func (r *reader) checkTransport(c *Config) {
 	if err == nil && u.Scheme == "postgres" && !loopback(u.Hostname()) && u.Hostname() != "" && u.Query().Get("sslmode") != "verify-full" && !c.Development {
 		c.Notes = append(c.Notes, "database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL server")
 	}
+}
+
+// listenable reports whether an address has a host, which may be empty, and a port. Port 0 stands for a free port.
+func listenable(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return false
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err == nil
 }
 
 func loopback(host string) bool {
@@ -145,7 +161,10 @@ func (r *reader) finishIdentity(c *Config) {
 	if len(id.Audience) == 0 && id.ClientID != "" {
 		id.Audience = []string{id.ClientID}
 	}
-	if slices.Contains(id.Clients, "") {
+	if slices.Contains(id.Audience, "") && !r.failedBelow("identity.audience") {
+		r.failAt("identity.audience", "must not contain an empty text")
+	}
+	if slices.Contains(id.Clients, "") && !r.failedBelow("identity.clients") {
 		r.failAt("identity.clients", "must not contain an empty text")
 	}
 	if len(id.Audience) == 0 {
@@ -156,8 +175,13 @@ func (r *reader) finishIdentity(c *Config) {
 func (r *reader) checkOrigins(c *Config) {
 	for i, origin := range c.CORS.AllowedOrigins {
 		u, err := url.Parse(origin)
-		if origin != "*" && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			r.failAt(fmt.Sprintf("cors.allowed_origins[%d]", i), "write SCHEME://HOST[:PORT] without a path, or *")
+		key := fmt.Sprintf("cors.allowed_origins[%d]", i)
+		switch {
+		case origin == "*":
+		case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin:
+			r.failAt(key, "write SCHEME://HOST[:PORT] without a path, or *")
+		case strings.Contains(u.Host, "*") || strings.ToLower(origin) != origin:
+			c.Notes = append(c.Notes, key+": "+origin+" matches no page: origins are compared exactly, without wildcards, and browsers send them in lower case")
 		}
 	}
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"reflect"
 	"slices"
@@ -13,6 +15,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Bounds of all values, so that calculations with them do not overflow.
+const (
+	largest    = 1_000_000_000
+	shortest   = time.Millisecond
+	longest    = 10 * 365 * 24 * time.Hour
+	mostSecret = 1 << 20 // bytes of a file that holds a secret
 )
 
 // reader converts a tree to a Config and collects faults.
@@ -133,8 +143,13 @@ func (r *reader) readList(n *yaml.Node, v reflect.Value, path string, f field) {
 		key := path + "[" + strconv.Itoa(i) + "]"
 		item = follow(item)
 		r.at[key] = item
+		if isNull(item) {
+			r.fail(item, key, "the element is empty: write a value or remove it")
+		}
 		element := reflect.New(v.Type().Elem()).Elem()
-		r.read(item, element, key, f)
+		if !isNull(item) {
+			r.read(item, element, key, f)
+		}
 		v.Set(reflect.Append(v, element))
 	}
 }
@@ -149,10 +164,14 @@ func (r *reader) readScalar(n *yaml.Node, v reflect.Value, path string, f field)
 		*to = dispatch.Secret(r.secret(n, path))
 	case *time.Duration:
 		d, err := time.ParseDuration(n.Value)
-		if err != nil || d <= 0 {
-			r.fail(n, path, "write a duration such as 500ms, 2s or 5m")
+		if err != nil || d < shortest || d > longest {
+			r.fail(n, path, "write a duration such as 500ms, 2s or 5m, from 1ms to 87600h")
 		}
 		*to = d
+	case *slog.Level:
+		if err := to.UnmarshalText([]byte(n.Value)); err != nil {
+			r.fail(n, path, "write debug, info, warn or error")
+		}
 	case encoding.TextUnmarshaler:
 		if err := to.UnmarshalText([]byte(n.Value)); err != nil {
 			r.fail(n, path, "%v", err)
@@ -165,8 +184,8 @@ func (r *reader) readScalar(n *yaml.Node, v reflect.Value, path string, f field)
 		*to = b
 	case *int:
 		i, err := strconv.Atoi(n.Value)
-		if err != nil || i < 1 {
-			r.fail(n, path, "write a whole number from 1")
+		if err != nil || i < 1 || i > largest {
+			r.fail(n, path, "write a whole number from 1 to %d", largest)
 		}
 		*to = i
 	default:
@@ -185,10 +204,12 @@ func (r *reader) secret(n *yaml.Node, path string) string {
 		return value
 	}
 	if file, ok := strings.CutPrefix(n.Value, "file:"); ok {
-		text, err := os.ReadFile(file)
+		text, err := readSecret(file)
 		switch {
 		case err != nil:
 			r.fail(n, path, "the secret cannot be read: %v", err)
+		case len(text) > mostSecret:
+			r.fail(n, path, "the file %s is larger than %d bytes: it is no secret", file, mostSecret)
 		case len(strings.TrimSpace(string(text))) == 0:
 			r.fail(n, path, "the file %s is empty", file)
 		}
@@ -198,6 +219,16 @@ func (r *reader) secret(n *yaml.Node, path string) string {
 		r.literals = append(r.literals, path)
 	}
 	return n.Value
+}
+
+// readSecret reads a file, but not much more than mostSecret bytes of it.
+func readSecret(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, mostSecret+1))
 }
 
 func join(path, key string) string {

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 // Size is a number of bytes, written as 512, 64KiB, 10MiB, 1GiB, or with KB, MB, GB in thousands.
 type Size int64
+
+const largestSize = 1 << 50 // bytes
 
 var units = []struct {
 	name  string
@@ -25,7 +26,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 			continue
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-		if err != nil || n <= 0 || n > math.MaxInt64/u.bytes {
+		if err != nil || n <= 0 || n > largestSize/u.bytes {
 			break
 		}
 		*s = Size(n * u.bytes)
@@ -91,7 +92,7 @@ func database(text string) (string, error) {
 		}
 		return "sqlite:" + path, nil
 	}
-	return "", fmt.Errorf("the database %s is not known: use sqlite:FILE or postgres://…", dialect)
+	return "", errors.New("this kind of database is not known: write sqlite:FILE or postgres://USER:PASSWORD@HOST/NAME") // text may be a secret
 }
 
 // carriesPassword reports whether the address of a database contains a password.
