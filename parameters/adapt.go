@@ -56,11 +56,11 @@ func (a *adapter) adapt(n *node) any {
 	return true
 }
 
-// Looking at one schema for one value costs two parts: what is paid before, by the schema that leads there, and what is paid after. A
-// value of the wrong type costs the first part alone, since the library leaves the schema early.
+// Checking one value against one schema costs failSteps, which the schema around it pays in advance, and visitSteps with the costs of the
+// schema's keywords, which follow. For a value of the wrong type only the first part is paid, since the library then skips the keywords.
 const (
-	failSteps  = 8 // before: the library makes an error for each value that does not fit
-	visitSteps = 1 // after
+	failSteps  = 8 // the library creates an error for each value that is not valid
+	visitSteps = 1
 )
 
 func cost(n int) json.Number { return json.Number(strconv.Itoa(visitSteps + n)) }
@@ -102,14 +102,14 @@ func weight(out map[string]any) (n int) {
 	return n
 }
 
-// prepay has a schema pay for the elements and members of a value before they are looked at. The library calls formats just before, and
-// makes an error for each element that does not fit, which all are kept for a "contains".
+// prepay charges for the elements and members of a value before the library checks them. It does so in a format, because the library checks
+// formats first.
 func prepay(out map[string]any) {
 	elements, members := prepaid(out)
 	if elements+members == 0 {
 		return
 	}
-	if own, set := out["format"]; set { // which says nothing of elements and members
+	if own, set := out["format"]; set { // the schema's own format, which moves to a schema of its own
 		all, _ := out["allOf"].([]any)
 		out["allOf"] = append(all, map[string]any{"format": own, costWord: cost(1)})
 	}

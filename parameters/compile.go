@@ -122,7 +122,7 @@ type noLoader struct{}
 func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
 
 // validate checks a value. Its error is an [*jsonschema.ValidationError] or the reason why the meter stopped. A panic
-// of the library does not count as a result.
+// of the library is not recovered, so that the value does not count as valid.
 func (c *compiled) validate(v any, m *budget.Meter) (err error) {
 	own, err := c.validator()
 	if err != nil {

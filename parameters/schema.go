@@ -1,8 +1,8 @@
 // Package parameters reads the schemas of a service's parameters. It derives the type of each parameter, checks values,
 // and converts values that mean the same in another form.
 //
-// Schemas are JSON Schema as the openEO API has it (draft-07 with subtypes, or an array of alternatives), or that of
-// OpenAPI 3.0 as OGC API - Processes has it (nullable, formats and references of its own).
+// Schemas are JSON Schema as the openEO API defines it (draft-07 with subtypes, or an array of alternatives), or that of
+// OpenAPI 3.0 as OGC API - Processes uses it (nullable, formats and references of its own).
 package parameters
 
 import (

@@ -118,9 +118,10 @@ func (s *Set) unwrap(value json.RawMessage) (json.RawMessage, bool) {
 	return s.Unwrap(value)
 }
 
+// checkAndConvert returns the first form of a value that is valid. If none is, it returns the value, and the faults of its most likely form.
 func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage, []dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
-		return value, nil // the document's own values are accepted whatever its schema says
+		return value, nil // a default, and null where the schema allows it, are accepted even if the rest of the schema does not allow them
 	}
 	var faults []dispatch.Fault
 	for _, candidate := range p.shapes(value) {

@@ -47,7 +47,7 @@ type Cache[T any] struct {
 
 type cached[T any] struct {
 	value    T
-	told     time.Time // when the source returned value; zero: never
+	fetched  time.Time // when the source returned value; zero: never
 	err      error
 	until    time.Time // the source is not asked before
 	failures int       // in a row
@@ -148,14 +148,14 @@ func (c *Cache[T]) item(key string) cached[T] {
 
 // usable reports whether there is a value that may be used although it is not fresh.
 func (c *Cache[T]) usable(item cached[T]) bool {
-	return !item.told.IsZero() && c.Now().Sub(item.told) < staleLife
+	return !item.fetched.IsZero() && c.Now().Sub(item.fetched) < staleLife
 }
 
 // extend prolongs the use of an older value while the request for a newer one runs.
 func (c *Cache[T]) extend(key string, was cached[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if item, known := c.items[key]; known && item.told.Equal(was.told) && item.until.Equal(was.until) {
+	if item, known := c.items[key]; known && item.fetched.Equal(was.fetched) && item.until.Equal(was.until) {
 		item.until = c.Now().Add(staleRetry)
 		c.items[key] = item
 	}
@@ -164,7 +164,7 @@ func (c *Cache[T]) extend(key string, was cached[T]) {
 // put stores a result. If the source did not respond, the last value remains in use.
 func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T] {
 	now := c.Now()
-	item := cached[T]{value: value, told: now, until: now.Add(c.Fresh)}
+	item := cached[T]{value: value, fetched: now, until: now.Add(c.Fresh)}
 	if err != nil {
 		item = cached[T]{err: err, failures: 1}
 		if now.Sub(last.until) < max(c.MaxPause, time.Minute) { // otherwise the failures are not consecutive
@@ -172,7 +172,7 @@ func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T]
 		}
 		pause := c.pause(item.failures, err)
 		if Silent(err) && c.usable(last) {
-			item.value, item.told, item.err = last.value, last.told, nil
+			item.value, item.fetched, item.err = last.value, last.fetched, nil
 			pause = max(pause, staleRetry)
 		}
 		item.until = now.Add(pause)
@@ -205,7 +205,7 @@ func (c *Cache[T]) pause(failures int, err error) time.Duration {
 
 func (c *Cache[T]) size(key string, item cached[T]) int {
 	n := entryBytes + len(key)
-	if c.Size != nil && !item.told.IsZero() {
+	if c.Size != nil && !item.fetched.IsZero() {
 		n += c.Size(item.value)
 	}
 	return n

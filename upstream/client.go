@@ -51,12 +51,12 @@ const (
 
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
-	agent   string
-	timeout time.Duration
-	rules   rules
-	known   http.RoundTripper // for servers that the operator configured; other connections are guarded
-	once    http.RoundTripper // the same, with a new connection for each request
-	strange http.RoundTripper // for servers that users name: it shares no connections with the others, so all are guarded
+	agent     string
+	timeout   time.Duration
+	rules     rules
+	trusted   http.RoundTripper // for servers that the operator configured; other connections are guarded
+	oneShot   http.RoundTripper // the same, with a new connection for each request
+	untrusted http.RoundTripper // for servers that users name: it shares no connections with the others, so all are guarded
 }
 
 // New returns a client.
@@ -64,17 +64,17 @@ func New(c Config) *Client {
 	r := newRules(c)
 	client := &Client{
 		agent: cmp.Or(c.UserAgent, "eodispatch"), timeout: cmp.Or(c.Timeout, defaultTimeout), rules: r,
-		known: c.Transport, once: c.Transport, strange: c.Transport,
+		trusted: c.Transport, oneShot: c.Transport, untrusted: c.Transport,
 	}
 	if c.Transport == nil {
-		known, strange := r.dialer(r.trustsAddress), r.dialer(nobody)
+		trusted, untrusted := r.dialer(r.trustsAddress), r.dialer(noExemption)
 		if c.Dial != nil {
-			known, strange = c.Dial, c.Dial
+			trusted, untrusted = c.Dial, c.Dial
 		}
-		client.known, client.strange = transport(known), transport(strange)
-		once := transport(known)
+		client.trusted, client.untrusted = transport(trusted), transport(untrusted)
+		once := transport(trusted)
 		once.DisableKeepAlives = true
-		client.once = once
+		client.oneShot = once
 	}
 	return client
 }
@@ -174,9 +174,9 @@ func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 	if !SameOrigin(call.URL, call.Origin) {
 		token = ""
 	}
-	by := c.known
+	by := c.trusted
 	if call.Effect {
-		by = c.once
+		by = c.oneShot
 	}
 	for hops := 0; ; hops++ {
 		resp, sent, err := c.send(ctx, by, call.request(u, token))

@@ -166,7 +166,7 @@ func TestDo_Failures(t *testing.T) {
 		asked, effect dispatch.Kind
 	}{
 		{"refused connection", refusing.URL, dispatch.Unavailable, dispatch.Unavailable},
-		{"certificate of nobody", untrusted.URL, dispatch.Unavailable, dispatch.Unavailable},
+		{"certificate of an unknown authority", untrusted.URL, dispatch.Unavailable, dispatch.Unavailable},
 		{"cut before the answer", cut.URL, dispatch.Unavailable, dispatch.Uncertain},
 		{"no answer in time", silent.URL, dispatch.Unavailable, dispatch.Uncertain},
 		{"cut within the answer", half.URL, dispatch.Unavailable, dispatch.Uncertain},

@@ -36,9 +36,9 @@ func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 		if err != nil {
 			return nil, unusableURL(f.Op, err)
 		}
-		by := c.strange
+		by := c.untrusted
 		if exempt {
-			by = c.known
+			by = c.trusted
 		}
 		resp, sent, err := c.send(ctx, by, f.request(u))
 		if err != nil {

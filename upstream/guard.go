@@ -49,7 +49,7 @@ func (r rules) trustsAddress(address string) bool {
 	})
 }
 
-func nobody(string) bool { return false }
+func noExemption(string) bool { return false }
 
 // parseConfigured checks the URL of a call: it must have a host, and https unless the operator configured it otherwise.
 func (r rules) parseConfigured(raw string) (*url.URL, error) {

@@ -67,7 +67,7 @@ func answerDNS(query []byte, ip netip.Addr) (reply []byte, matched bool) {
 func TestGuard_NamesOfPrivateAddresses(t *testing.T) {
 	r := newRules(Config{})
 	r.resolver = resolver(t, "127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1")
-	dial := r.dialer(nobody)
+	dial := r.dialer(noExemption)
 	for range 6 {
 		_, err := dial(t.Context(), "tcp", "rebound.example:443")
 		if !errors.Is(err, ssrf.ErrProhibitedIP) {
@@ -77,7 +77,7 @@ func TestGuard_NamesOfPrivateAddresses(t *testing.T) {
 }
 
 func TestGuard_ChecksPorts(t *testing.T) {
-	_, err := newRules(Config{}).dialer(nobody)(t.Context(), "tcp", "8.8.8.8:22")
+	_, err := newRules(Config{}).dialer(noExemption)(t.Context(), "tcp", "8.8.8.8:22")
 	if !errors.Is(err, ssrf.ErrProhibitedPort) {
 		t.Error(err)
 	}
@@ -108,12 +108,12 @@ func TestFetch_NamesTellNothing(t *testing.T) {
 // A proxy from the environment would connect to unchecked addresses.
 func TestClient_UsesNoProxy(t *testing.T) {
 	c := New(Config{})
-	for _, by := range []http.RoundTripper{c.known, c.once, c.strange} {
+	for _, by := range []http.RoundTripper{c.trusted, c.oneShot, c.untrusted} {
 		if by.(*http.Transport).Proxy != nil {
 			t.Error("the transport knows a proxy")
 		}
 	}
-	if c.known == c.strange {
+	if c.trusted == c.untrusted {
 		t.Error("the two share connections")
 	}
 }

@@ -57,8 +57,8 @@ func beforeSending(err error) bool {
 
 // statusError returns the error that a response's status means, with the server's message.
 func statusError(op string, a *Answer, effect bool) error {
-	pause, told := retryAfter(a.Header, time.Now())
-	e := &dispatch.Error{Kind: statusKind(a.Status, effect, told), Op: op, Text: Text(Said(a)), RetryAfter: pause, Err: fmt.Errorf("HTTP %d", a.Status)}
+	pause, asked := retryAfter(a.Header, time.Now())
+	e := &dispatch.Error{Kind: statusKind(a.Status, effect, asked), Op: op, Text: Text(Message(a)), RetryAfter: pause, Err: fmt.Errorf("HTTP %d", a.Status)}
 	e.Answered = a.Status == http.StatusInternalServerError // a proxy sends 500 for its own faults at most, not for those of the server behind it
 	if e.Text == "" {
 		e.Text = fmt.Sprintf("The server responded with HTTP status %d %s.", a.Status, http.StatusText(a.Status))
@@ -66,9 +66,9 @@ func statusError(op string, a *Answer, effect bool) error {
 	return e
 }
 
-// statusKind returns the kind that a status means. told reports whether the response has a Retry-After. Proxies send
+// statusKind returns the kind that a status means. asked reports whether the response has a Retry-After. Proxies send
 // 502, 504, and 503 without Retry-After, also for requests that the server behind them accepted.
-func statusKind(status int, effect, told bool) dispatch.Kind {
+func statusKind(status int, effect, asked bool) dispatch.Kind {
 	switch status {
 	case http.StatusUnauthorized:
 		return dispatch.SignInRequired
@@ -83,7 +83,7 @@ func statusKind(status int, effect, told bool) dispatch.Kind {
 	case http.StatusTooManyRequests:
 		return dispatch.Busy
 	case http.StatusServiceUnavailable:
-		return uncertainIf(effect && !told, dispatch.Busy)
+		return uncertainIf(effect && !asked, dispatch.Busy)
 	case http.StatusRequestTimeout:
 		return uncertainIf(effect, dispatch.Unavailable)
 	}
@@ -96,9 +96,9 @@ func statusKind(status int, effect, told bool) dispatch.Kind {
 	return dispatch.BadUpstream // a redirect that must not be followed
 }
 
-// retryAfter returns the pause that a response asks for, at most one hour. told is false if it asks for none. A date is
+// retryAfter returns the pause that a response asks for, at most one hour. asked is false if it asks for none. A date is
 // compared with the Date header of the response if there is one.
-func retryAfter(h http.Header, now time.Time) (pause time.Duration, told bool) {
+func retryAfter(h http.Header, now time.Time) (pause time.Duration, asked bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if s, err := strconv.ParseUint(v, 10, 64); err == nil {
 		return min(time.Duration(min(s, uint64(maxPause/time.Second)))*time.Second, maxPause), true
@@ -113,9 +113,9 @@ func retryAfter(h http.Header, now time.Time) (pause time.Duration, told bool) {
 	return min(max(at.Sub(now), 0), maxPause), true
 }
 
-// Said returns a server's message about an error: the message of an openEO error, the detail or title of a problem
+// Message returns a server's message about an error: the message of an openEO error, the detail or title of a problem
 // document (RFC 9457), or a plain text body. Call [Text] before showing it.
-func Said(a *Answer) string {
+func Message(a *Answer) string {
 	media, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if media == "text/plain" {
 		return string(a.Body)

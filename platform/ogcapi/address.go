@@ -34,16 +34,16 @@ func (a address) below(b address) ([]string, bool) {
 	return b.path[n:], true
 }
 
-// wrong describes a fault of an address to users.
-type wrong string
+// addressFault describes a fault of an address to users.
+type addressFault string
 
-func (w wrong) Error() string { return string(w) }
+func (w addressFault) Error() string { return string(w) }
 
 const (
-	errNotURL    wrong = "It is not an absolute URL."
-	errSpelling  wrong = "It has parts that a platform's address must not have, such as a user name, a query, a fragment or \"..\"."
-	errElsewhere wrong = "It contradicts another member of the service, which names another process or path."
-	errNoProcess wrong = "It is neither the identifier of a process nor an address that ends in /processes/{id}."
+	errNotURL    addressFault = "It is not an absolute URL."
+	errSpelling  addressFault = "It has parts that a platform's address must not have, such as a user name, a query, a fragment or \"..\"."
+	errElsewhere addressFault = "It contradicts another member of the service, which names another process or path."
+	errNoProcess addressFault = "It is neither the identifier of a process nor an address that ends in /processes/{id}."
 )
 
 // parseAddress parses an absolute URL. It refuses everything that could lead to another place than it seems to.
@@ -178,7 +178,7 @@ func (p *Platform) parseOwn(raw string) (place, error) {
 			return place{path, process}, nil
 		}
 	}
-	return place{}, wrong(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.name, p.endpoint))
+	return place{}, addressFault(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.name, p.endpoint))
 }
 
 // namespace returns the path of a namespace, which the endpoint may already contain.

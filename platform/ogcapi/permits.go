@@ -10,9 +10,9 @@ import (
 
 var _ dispatch.Permitter = (*Platform)(nil)
 
-// harmless lists the members of an execute request that options may set under any account. On a shared account all others need
+// permittedMembers lists the members of an execute request that options may set under any account. On a shared account all others need
 // a permission: subscriber makes the server call URLs of the user, and servers have members of their own.
-var harmless = []string{"inputs", "mode", "outputs", "response"}
+var permittedMembers = []string{"inputs", "mode", "outputs", "response"}
 
 // Permitted checks the options of a request against the permissions of the shared account.
 func (p *Platform) Permitted(r dispatch.Request) error {
@@ -22,7 +22,7 @@ func (p *Platform) Permitted(r dispatch.Request) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if slices.Contains(harmless, name) {
+		if slices.Contains(permittedMembers, name) {
 			continue
 		}
 		if err := p.permits.Check(opSubmit, name, "options", name); err != nil {

@@ -73,7 +73,7 @@ func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch
 	}
 	report := info.report()
 	if report.Status == dispatch.Failed && report.Message == "" {
-		report.Message = upstream.Text(upstream.Said(a))
+		report.Message = upstream.Text(upstream.Message(a))
 	}
 	return noResultsYet(report, err)
 }

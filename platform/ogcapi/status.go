@@ -161,7 +161,7 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 // errors in the log files that the job links to.
 func (p *Platform) failureCause(ctx context.Context, t dispatch.Token, ref dispatch.Ref, info statusInfo) string {
 	if a, err := p.get(ctx, opStatus, p.job(ref, "results"), t); err != nil && a != nil {
-		if said := upstream.Text(upstream.Said(a)); said != "" {
+		if said := upstream.Text(upstream.Message(a)); said != "" {
 			return said
 		}
 	}

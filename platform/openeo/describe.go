@@ -94,7 +94,7 @@ func (p *Platform) describedProcess(ctx context.Context, t dispatch.Token, s dis
 // predefined looks up a process in the back-end's public list.
 func (p *Platform) predefined(ctx context.Context, id string) (process, error) {
 	return p.processes.Get(ctx, "predefined "+id, func(ctx context.Context, _ process) (process, error) {
-		all, err := p.shown.Get(ctx, "", p.fetchProcesses)
+		all, err := p.predefinedList.Get(ctx, "", p.fetchProcesses)
 		if d, ok := all[id]; ok {
 			return d.process(), nil
 		}

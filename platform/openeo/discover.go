@@ -85,15 +85,15 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 		return p.endpoint, &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
 			Text: "The platform's API is at another address. Configure it as endpoint: " + upstream.Text(doc.Versions[0].URL)}
 	}
-	best, ok := choose(here)
+	best, ok := newestVersion(here)
 	if !ok {
 		return p.endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform does not offer version 1 of the openEO API."}
 	}
 	return strings.TrimRight(best.URL, "/"), nil
 }
 
-// choose returns the highest production version of major version 1; the highest of all if none is for production.
-func choose(versions []version) (version, bool) {
+// newestVersion returns the highest production version of major version 1; the highest of all if none is for production.
+func newestVersion(versions []version) (version, bool) {
 	usable := slices.DeleteFunc(slices.Clone(versions), func(v version) bool {
 		n, ok := parseSemVer(v.API)
 		return !ok || n.core[0] != 1

@@ -19,7 +19,7 @@ const (
 var _ dispatch.Preparer = (*Platform)(nil)
 
 // weight estimates the memory of a process in bytes: the document, and what was parsed from it.
-func (p process) weight() int { return 3 * (len(p.document) + p.told) }
+func (p process) weight() int { return 3 * (len(p.document) + p.responseSize) }
 
 // Needs returns the URL of the document that defines the service's process; "" if it is cached.
 func (p *Platform) Needs(s dispatch.Service) (string, error) {

@@ -31,7 +31,7 @@ func TestChoose(t *testing.T) {
 		{[]version{{"a", "1.99999999999999999999.0", true}}, ""},
 	}
 	for _, c := range cases {
-		got, ok := choose(c.versions)
+		got, ok := newestVersion(c.versions)
 		if got.URL != c.want || ok != (c.want != "") {
 			t.Errorf("%v: got %v", c.versions, got)
 		}

@@ -139,20 +139,20 @@ type job struct {
 	Usage    json.RawMessage `json:"usage"`
 }
 
-var words = map[string]dispatch.Status{
+var statusWords = map[string]dispatch.Status{
 	"created": dispatch.Accepted, "queued": dispatch.Queued, "running": dispatch.Running, "finished": dispatch.Finished,
 	"canceled": dispatch.Canceled, "error": dispatch.Failed,
 }
 
 func (j job) report() dispatch.Report {
 	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress, 0, 100), Duration: j.duration()}
-	if status, ok := words[strings.ToLower(text(j.Status))]; ok {
+	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
 		r.Status = status
 	}
 	return r
 }
 
-var units = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": time.Millisecond, "s": time.Second, "sec": time.Second,
+var timeUnits = map[string]time.Duration{"ms": time.Millisecond, "milliseconds": time.Millisecond, "s": time.Second, "sec": time.Second,
 	"second": time.Second, "seconds": time.Second, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
 	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour}
 
@@ -165,7 +165,7 @@ func (j job) duration() time.Duration {
 	if value == nil {
 		return 0
 	}
-	d := *value * float64(units[strings.ToLower(text(told["unit"]))])
+	d := *value * float64(timeUnits[strings.ToLower(text(told["unit"]))])
 	if d < 0 || d > math.MaxInt64/2 {
 		return 0
 	}
@@ -237,7 +237,7 @@ func (p *Platform) failureOfResults(ctx context.Context, path string, bearer dis
 	if err == nil || a == nil || a.Status != http.StatusFailedDependency {
 		return ""
 	}
-	return upstream.Text(upstream.Said(a))
+	return upstream.Text(upstream.Message(a))
 }
 
 // Cancel stops a queued or running job, and deletes one that is only created. It does nothing if the job has ended or does not

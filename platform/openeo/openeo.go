@@ -39,12 +39,12 @@ type Platform struct {
 
 	answers *upstream.Share // memory for large responses
 
-	facts     *upstream.Cache[facts]
-	providers *upstream.Cache[[]provider]
-	formats   *upstream.Cache[[]string]
-	documents *upstream.Cache[process]               // at users' URLs
-	processes *upstream.Cache[process]               // stored at the back-end, by id
-	shown     *upstream.Cache[map[string]definition] // predefined at the back-end
+	facts          *upstream.Cache[facts]
+	providers      *upstream.Cache[[]provider]
+	formats        *upstream.Cache[[]string]
+	documents      *upstream.Cache[process]               // at users' URLs
+	processes      *upstream.Cache[process]               // stored at the back-end, by id
+	predefinedList *upstream.Cache[map[string]definition] // predefined at the back-end
 }
 
 var (
@@ -66,12 +66,12 @@ func New(c Config) *Platform {
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
 		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(),
-		facts:     upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
-		providers: upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
-		formats:   upstream.NewCache(upstream.CacheConfig[[]string]{Now: c.Now, Fresh: factsLife}),
-		documents: upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, MaxPause: documentPause, Size: process.weight}),
-		processes: upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, Size: process.weight}),
-		shown:     upstream.NewCache(upstream.CacheConfig[map[string]definition]{Now: c.Now, Fresh: processLife}),
+		facts:          upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
+		providers:      upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
+		formats:        upstream.NewCache(upstream.CacheConfig[[]string]{Now: c.Now, Fresh: factsLife}),
+		documents:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, MaxPause: documentPause, Size: process.weight}),
+		processes:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, Size: process.weight}),
+		predefinedList: upstream.NewCache(upstream.CacheConfig[map[string]definition]{Now: c.Now, Fresh: processLife}),
 	}
 	return p
 }
@@ -193,9 +193,9 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	return err
 }
 
-// codes maps the openEO error codes whose kind differs from that of their HTTP status. See
+// errorKinds maps the openEO error codes whose kind differs from that of their HTTP status. See
 // https://api.openeo.org/draft/errors.json; back-ends send ConcurrentJobLimit and OidcSupportError unofficially.
-var codes = map[string]dispatch.Kind{
+var errorKinds = map[string]dispatch.Kind{
 	"AuthenticationRequired":      dispatch.SignInRequired,
 	"TokenInvalid":                dispatch.SignInRequired, // 403; also sent for a token that has just expired
 	"CredentialsInvalid":          dispatch.SignInRequired,
@@ -223,7 +223,7 @@ func refine(a *upstream.Answer, err error) error {
 	if !ok || a == nil {
 		return err
 	}
-	if kind, known := codes[codeOf(a)]; known {
+	if kind, known := errorKinds[codeOf(a)]; known {
 		e.Kind = kind
 	} else if a.Status == http.StatusPaymentRequired {
 		e.Kind = dispatch.Forbidden

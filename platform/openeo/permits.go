@@ -17,8 +17,8 @@ const opPermits = "openeo.permits"
 
 var _ dispatch.Permitter = (*Platform)(nil)
 
-// costly lists the options that need a permission under a shared account.
-var costly = []string{"plan", "budget"}
+// costlyOptions lists the options that need a permission under a shared account.
+var costlyOptions = []string{"plan", "budget"}
 
 // Permitted checks the options of a request.
 func (p *Platform) Permitted(r dispatch.Request) error {
@@ -26,7 +26,7 @@ func (p *Platform) Permitted(r dispatch.Request) error {
 	if p.permits == nil || r.Options == nil || json.Unmarshal(r.Options, &given) != nil {
 		return nil
 	}
-	for _, name := range costly {
+	for _, name := range costlyOptions {
 		if _, set := given[name]; !set {
 			continue
 		}
@@ -37,20 +37,20 @@ func (p *Platform) Permitted(r dispatch.Request) error {
 	return nil
 }
 
-// storing matches the processes that access what the account, or the back-end's machine, stores.
-var storing = regexp.MustCompile(`^(load_uploaded_files|load_disk_data|load_disk_collection|export_workspace|save_user_.*)$`)
+// storageProcesses matches the processes that access what the account, or the back-end's machine, stores.
+var storageProcesses = regexp.MustCompile(`^(load_uploaded_files|load_disk_data|load_disk_collection|export_workspace|save_user_.*)$`)
 
-// addressing lists the arguments of processes that load either from a public URL or, by an identifier, what the account stores.
-var addressing = map[string][]string{
+// addressArguments lists the arguments of processes that load either from a public URL or, by an identifier, what the account stores.
+var addressArguments = map[string][]string{
 	"load_result":   {"id"},
 	"load_ml_model": {"id", "uri"},
 	"load_stac":     {"url"},
 	"read_vector":   {"filename"},
 }
 
-// opening lists the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a path on its
+// openedArguments lists the arguments of processes that may hold data, or a text that the back-end opens: a URL, or a path on its
 // machine.
-var opening = map[string][]string{
+var openedArguments = map[string][]string{
 	"load_url":          {"url"},
 	"get_geometries":    {"filename"},
 	"vector_buffer":     {"geometry", "geometries"},
@@ -222,15 +222,15 @@ func (c *permission) checkProcess(id placed, arguments any) error {
 	switch {
 	case !is:
 		return dispatch.InvalidBody(opPermits, "A process_id in the process graph is not a string.", id.at...)
-	case storing.MatchString(name):
+	case storageProcesses.MatchString(name):
 		return c.checkPermit(name, id.at)
-	case opening[name] != nil:
+	case openedArguments[name] != nil:
 		return c.checkOpened(name, arguments)
-	case addressing[name] == nil:
+	case addressArguments[name] == nil:
 		return nil
 	}
 	for _, given := range c.possibleValues(arguments) {
-		public, at := c.onlyPublic(given.value, addressing[name])
+		public, at := c.onlyPublic(given.value, addressArguments[name])
 		if public {
 			continue
 		}
@@ -248,7 +248,7 @@ func (c *permission) checkProcess(id placed, arguments any) error {
 func (c *permission) checkOpened(process string, arguments any) error {
 	for _, given := range c.possibleValues(arguments) {
 		all, _ := given.value.(map[string]any)
-		for _, name := range opening[process] {
+		for _, name := range openedArguments[process] {
 			for _, v := range c.possibleValues(all[name]) {
 				if address, is := v.value.(string); is && !isPublic(address) {
 					if err := c.checkPermit(process, v.at); err != nil {
@@ -280,9 +280,9 @@ func (c *permission) onlyPublic(arguments any, names []string) (all bool, at []a
 	return all, nil
 }
 
-// ofJob matches the end of an unsigned URL of a job's results. Back-ends take such a URL for the account's own job, whatever
+// jobResultsPath matches the end of an unsigned URL of a job's results. Back-ends take such a URL for the account's own job, whatever
 // its host.
-var ofJob = regexp.MustCompile(`(^|/)jobs/[^/]*/results$`)
+var jobResultsPath = regexp.MustCompile(`(^|/)jobs/[^/]*/results$`)
 
 // isPublic reports whether an address is a URL, and not one of a job's results that only its account may read.
 func isPublic(address string) bool {
@@ -290,7 +290,7 @@ func isPublic(address string) bool {
 	if err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Host == "" {
 		return false
 	}
-	return !ofJob.MatchString(strings.TrimRight(u.Path, "/"))
+	return !jobResultsPath.MatchString(strings.TrimRight(u.Path, "/"))
 }
 
 // possibleValues returns what v may stand for: itself, or the values of the parameter that it refers to. A reference that cannot be

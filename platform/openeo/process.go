@@ -20,15 +20,15 @@ const maxDefinition = 2 << 20
 
 // process is what must be known about the process that a service names.
 type process struct {
-	id         string
-	saves      bool   // its own graph ends in save_result
-	document   []byte // the definition itself, if it is at a URL
-	etag       string
-	parameters []dispatch.Parameter
-	set        *parameters.Set  // nil: the definition does not list parameters
-	size       int              // of the process graph in bytes
-	told       int              // bytes of the back-end's response, if it is known by its id
-	references map[string]int64 // number of places in which each parameter is substituted
+	id           string
+	saves        bool   // its own graph ends in save_result
+	document     []byte // the definition itself, if it is at a URL
+	etag         string
+	parameters   []dispatch.Parameter
+	set          *parameters.Set  // nil: the definition does not list parameters
+	size         int              // of the process graph in bytes
+	responseSize int              // bytes of the back-end's response, if it is known by its id
+	references   map[string]int64 // number of places in which each parameter is substituted
 }
 
 // definition is a process as openEO documents define it.
@@ -165,7 +165,7 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 		}
 		d.ID = s.Application
 		proc := d.process()
-		proc.told = len(a.Body)
+		proc.responseSize = len(a.Body)
 		return proc, nil
 	})
 }
