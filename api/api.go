@@ -51,9 +51,10 @@ type Config struct {
 	SignIns SignIns
 	// OnAccessChanged is called with the user after a sign-in, a linked account or a permission changed. Optional.
 	OnAccessChanged func(context.Context, dispatch.UserID)
-	Grants          Grants   // lists and revokes permissions; nil: there are none
-	Away            bool     // users can permit the broker to act for them after they have signed out
-	AsUser          []string // names of the platforms for which that permission is used
+	DocsSignIn      *DocsSignIn // nil: on the documentation page users can only paste a token
+	Grants          Grants      // lists and revokes permissions; nil: there are none
+	Away            bool        // users can permit the broker to act for them after they have signed out
+	AsUser          []string    // names of the platforms for which that permission is used
 
 	Title, Description, Version string
 	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
@@ -145,6 +146,7 @@ type api struct {
 	ofUser    underWay[dispatch.UserID]
 	ofAddress underWay[netip.Prefix]
 	outage    outage
+	signIn    signInDocument
 	rendering *rendering
 	heavy     *heavyWork
 	heldNow   *atomic.Int64 // bytes of all held snapshots, bounded by heldTogether

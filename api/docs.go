@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
@@ -49,32 +50,65 @@ func (p *pageBuffer) WriteHeader(int) {}
 
 // serveDocs serves the OpenAPI document, and a page to read and try the operations.
 func (a *api) serveDocs() {
-	document, err := json.Marshal(a.huma.OpenAPI())
-	if err != nil {
-		panic(err) // the document is a constant of this program
-	}
+	document := encodeDocument(a.huma.OpenAPI())
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-cache")
+		if at := a.docsEndpoints(r.Context()); at.tokenURL != "" {
+			w.Write(a.signIn.encode(a.huma.OpenAPI(), at))
+			return
+		}
 		w.Write(document)
 	})
 	a.mux.HandleFunc("GET /{$}", a.serveRoot)
-	page := v5emb.NewHandlerWithConfig(swgui.Config{Title: a.Title, SwaggerJSON: "/openapi.json", BasePath: "/docs/",
-		SettingsUI: map[string]string{"defaultModelsExpandDepth": "0"}}) // lists the models at the end, collapsed
+	page := v5emb.NewHandlerWithConfig(a.docsPage())
 	policy := docsPolicy(rendered(page, "/docs"))
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", policy)
+	serveFile := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		page.ServeHTTP(w, r)
 	}
-	a.mux.HandleFunc("GET /docs", serve)
-	a.mux.HandleFunc("GET /docs/{$}", serve)
+	servePage := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy+connectTo(a.docsEndpoints(r.Context())))
+		serveFile(w, r)
+	}
+	a.mux.HandleFunc("GET /docs", servePage)
+	a.mux.HandleFunc("GET /docs/{$}", servePage)
+	a.serveDocsFiles(serveFile)
+}
+
+// encodeDocument returns the OpenAPI document in JSON.
+func encodeDocument(document *huma.OpenAPI) []byte {
+	text, err := json.Marshal(document)
+	if err != nil {
+		panic(err) // the document is made of texts and numbers
+	}
+	return text
+}
+
+// docsPage returns the settings of the documentation page.
+func (a *api) docsPage() swgui.Config {
+	c := swgui.Config{Title: a.Title, SwaggerJSON: "/openapi.json", BasePath: "/docs/",
+		SettingsUI: map[string]string{"defaultModelsExpandDepth": "0"}} // lists the models at the end, collapsed
+	if a.DocsSignIn != nil {
+		a.DocsSignIn.addTo(&c)
+	}
+	return c
+}
+
+// serveDocsFiles serves the files that the documentation page loads. The library's page for the end of a sign-in is not
+// among them, because it loads a script that the library does not have, and would accept a forged state.
+func (a *api) serveDocsFiles(serve http.HandlerFunc) {
 	files, err := static.FS.ReadDir(".")
 	if err != nil {
 		panic(err) // the files are embedded
 	}
 	for _, f := range files {
-		a.mux.HandleFunc("GET /docs/"+strings.TrimSuffix(f.Name(), ".gz"), serve)
+		if path := "/docs/" + strings.TrimSuffix(f.Name(), ".gz"); path != docsSignedInPath {
+			a.mux.HandleFunc("GET "+path, serve)
+		}
+	}
+	if a.DocsSignIn != nil {
+		a.mux.HandleFunc("GET "+docsSignedInPath, a.docsSignedInPage)
 	}
 }
 

@@ -161,7 +161,7 @@ func TestDocument_HasTheBrokersPlatformsInItsExamples(t *testing.T) {
 
 // The test generates a Go client from the document, compiles it, and submits a job with it.
 func TestGeneratedClient_SubmitsAJob(t *testing.T) {
-	h := New(newWorld().config())
+	h := New(withDocsSignIn("docs", &endpointSource{authorizationURL: signInAt, tokenURL: tokensAt}))
 	folder := t.TempDir()
 	document, client := filepath.Join(folder, "openapi.json"), filepath.Join(folder, "client.go")
 	_, text := whole(t, h)

@@ -36,10 +36,14 @@ var (
 	pageStyle    = mustRead("pages/page.css")
 )
 
-// pagePolicy returns a Content-Security-Policy that lets a page load nothing but the style with the nonce, and forbids
-// other pages to embed it.
+// pagePolicy returns a Content-Security-Policy that lets a page load nothing but the style with the nonce, and the script
+// with it if the page has one. It forbids other pages to embed the page.
 func pagePolicy(p page, nonce string) string {
-	return fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; frame-ancestors 'none'; form-action %s", nonce, formTargets(p))
+	policy := fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; frame-ancestors 'none'; form-action %s", nonce, formTargets(p))
+	if p.Script != "" {
+		policy += fmt.Sprintf("; script-src 'nonce-%s'", nonce)
+	}
+	return policy
 }
 
 func mustRead(name string) string {
@@ -57,6 +61,8 @@ type page struct {
 	Form  *pageForm
 	Link  *pageLink
 	Note  string
+
+	Script template.JS // "": the page has none
 }
 
 type pageForm struct{ Action, Text, Value string }

@@ -167,6 +167,9 @@ func (r *reader) finishIdentity(c *Config) {
 	if slices.Contains(id.Clients, "") && !r.failedBelow("identity.clients") {
 		r.failAt("identity.clients", "must not contain an empty text")
 	}
+	if id.DocsClient != "" && id.DocsClient == id.ClientID {
+		r.failAt("identity.docs_client", "must be a public client of its own: browsers must not need the secret of identity.client_id")
+	}
 	if len(id.Audience) == 0 {
 		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
 	}

@@ -29,6 +29,7 @@ identity:
   client_id: eodispatch-api
   client_secret: env:CLIENT
   clients: [portal, notebook]
+  docs_client: docs
   session_grants: false
   give_up_after: 48h
 vault: {keys: env:VAULT}
@@ -89,7 +90,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 	want := &Config{
 		Listen: "0.0.0.0:8080", Proxies: []string{"10.0.0.0/8"}, TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
-			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", GiveUpAfter: 48 * time.Hour},
+			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey},
 		Platforms: []Platform{{
 			Name: "cdse", Protocol: OpenEO, Endpoint: "https://openeo.example.org",
@@ -292,6 +293,7 @@ func TestLoad_Faults(t *testing.T) {
 		"secret's empty file":     {yaml: "=identity: {client_secret: file:/dev/null}", want: "the file /dev/null is empty"},
 		"no issuer":               {yaml: "=identity: {client_id: a}", want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set KEYCLOAK_HOST"},
 		"no audience":             {yaml: "=identity: {issuer: https://a.example.org}", want: "identity.audience: is missing"},
+		"docs_client":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a, docs_client: a}", want: "identity.docs_client: must be a public client of its own"},
 		"no platform":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a}", want: "platforms: no platform is configured"},
 		"origin":                  {yaml: "cors: {allowed_origins: [https://a.example.org/]}", want: "cors.allowed_origins[0]: write SCHEME://HOST"},
 		"allowed host":            {yaml: "applications: {allow_hosts: [https://a]}", want: "applications.allow_hosts[0]: write a host without scheme"},

@@ -50,6 +50,16 @@ func (p *provider) endpoints(ctx context.Context) (endpoints, error) {
 	return found, nil
 }
 
+// discovered returns the endpoints without a request. ok is false before the discovery and after [provider.forget].
+func (p *provider) discovered() (at endpoints, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil {
+		return endpoints{}, false
+	}
+	return *p.known, true
+}
+
 // forget discards the endpoints, because one may have moved.
 func (p *provider) forget() {
 	p.mu.Lock()

@@ -147,6 +147,23 @@ func (v *Verifier) Probe(ctx context.Context) error {
 	return err
 }
 
+// SignInEndpoints returns the issuer's authorization and token endpoints, for clients that sign users in. They are
+// discovered together with the issuer's keys, so that callers cause no other requests than [Verifier.Verify] does. The
+// error is Unavailable if the issuer does not respond, and Misconfigured if it has no such endpoints.
+func (v *Verifier) SignInEndpoints(ctx context.Context) (authorizationURL, tokenURL string, err error) {
+	if _, err := v.keys.fresh(ctx); err != nil {
+		return "", "", err
+	}
+	at, ok := v.keys.source.discovered()
+	switch {
+	case !ok:
+		return "", "", noProvider(errors.New("its keys could not be renewed"))
+	case at.Authorization == "" || at.Token == "":
+		return "", "", misconfigured(errors.New("the provider has no authorization endpoint or no token endpoint"))
+	}
+	return at.Authorization, at.Token, nil
+}
+
 // open verifies the signature and the claims that do not depend on time.
 func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header, key crypto.PublicKey) (claims, error) {
 	signed := oidc.NewVerifier(v.config.Issuer, staticKey(key), &oidc.Config{

@@ -446,3 +446,69 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+// withSignIn publishes a discovery document that has an authorization endpoint.
+func withSignIn(p *fakeProvider, changes fields) {
+	p.set(pathDiscovery, always(200, fields{"issuer": issuer, "jwks_uri": "https://sign-in.test" + pathKeys,
+		"token_endpoint": "https://sign-in.test" + pathToken, "authorization_endpoint": "https://sign-in.test/authorize"}.but(changes).json()))
+}
+
+// The endpoints are discovered once, together with the keys.
+func TestSignInEndpoints(t *testing.T) {
+	p := newFakeProvider()
+	withSignIn(p, nil)
+	v := verifierAt(t, p, noon, nil)
+	for range 3 {
+		authorization, token, err := v.SignInEndpoints(t.Context())
+		if err != nil || authorization != "https://sign-in.test/authorize" || token != "https://sign-in.test"+pathToken {
+			t.Errorf("%q %q %v", authorization, token, err)
+		}
+	}
+	if n := p.count(pathDiscovery); n != 1 {
+		t.Errorf("%d discoveries", n)
+	}
+}
+
+func TestSignInEndpoints_Missing(t *testing.T) {
+	for _, name := range []string{"authorization_endpoint", "token_endpoint"} {
+		p := newFakeProvider()
+		withSignIn(p, fields{name: nil})
+		if _, _, err := verifierAt(t, p, noon, nil).SignInEndpoints(t.Context()); !dispatch.Is(err, dispatch.Misconfigured) {
+			t.Errorf("no %s: %v", name, err)
+		}
+	}
+}
+
+// Requests for the documentation, which need no token, cause at most one request in 10 s to a provider that is down, and no
+// endpoints are named that were not confirmed since.
+func TestSignInEndpoints_WhileTheProviderIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProvider()
+		p.set(pathDiscovery, hang)
+		v := runningVerifier(t, p)
+		outage := func(of time.Duration) {
+			t.Helper()
+			before := p.count(pathDiscovery) + p.count(pathKeys)
+			for begin := time.Now(); time.Since(begin) < of; time.Sleep(100 * time.Millisecond) {
+				if _, _, err := v.SignInEndpoints(t.Context()); time.Since(begin) > 2*readTimeout && !dispatch.Is(err, dispatch.Unavailable) {
+					t.Fatalf("after %v: %v", time.Since(begin), err)
+				}
+			}
+			if n := p.count(pathDiscovery) + p.count(pathKeys) - before; n > int(of/minFetch)+1 {
+				t.Errorf("%d requests in %v", n, of)
+			}
+		}
+		outage(2 * time.Minute)
+		withSignIn(p, nil)
+		time.Sleep(minFetch)
+		if _, _, err := v.SignInEndpoints(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(renewKeys)
+		p.set(pathDiscovery, hang)
+		p.set(pathKeys, down)
+		outage(2 * time.Minute)
+		verifies1(t, v, tokenNow("ec")) // the keys are still good
+		time.Sleep(fetchTimeout)        // for the last fetch to end
+	})
+}

@@ -90,14 +90,22 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
 			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
-		Proxies: proxies(settings),
-		Compat:  api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
+		Proxies: proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
+		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
 	}
 	if err := access.serve(&served); err != nil {
 		kept.Close()
 		return nil, err
 	}
 	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
+}
+
+// docsSignIn returns the sign-in on the documentation page; nil without a client for it.
+func docsSignIn(settings *config.Config, verifier *identity.Verifier) *api.DocsSignIn {
+	if settings.Identity.DocsClient == "" {
+		return nil
+	}
+	return &api.DocsSignIn{ClientID: settings.Identity.DocsClient, Endpoints: verifier.SignInEndpoints}
 }
 
 // endpoints returns the endpoint of the first platform of each protocol.

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"slices"
@@ -11,7 +12,10 @@ import (
 
 // TestGeneratedPythonClient generates a Python client from the OpenAPI document, without a warning, and uses it.
 func TestGeneratedPythonClient(t *testing.T) {
-	server := httptest.NewServer(api.New(api.Config{Log: slog.New(slog.DiscardHandler)}))
+	signIn := &api.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string, err error) {
+		return "https://sign-in.example.org/authorize", "https://sign-in.example.org/token", nil
+	}}
+	server := httptest.NewServer(api.New(api.Config{Log: slog.New(slog.DiscardHandler), DocsSignIn: signIn}))
 	defer server.Close()
 	var found struct {
 		Grids     []string

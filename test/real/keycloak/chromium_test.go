@@ -106,14 +106,14 @@ func (c *chromium) call(method string, parameters Object, into any) {
 	}
 }
 
-// run evaluates an expression in the page, and gives its value, that of a promise once it is kept. An error is the page's.
+// run evaluates an expression in the page as if its user had caused it, and gives its value, that of a promise once it is kept. An error is the page's.
 func (c *chromium) run(expression string) (value any, err error) {
 	c.t.Helper()
 	var said struct {
 		Result           struct{ Value any }
 		ExceptionDetails *struct{ Text string }
 	}
-	c.call("Runtime.evaluate", Object{"expression": expression, "returnByValue": true, "awaitPromise": true}, &said)
+	c.call("Runtime.evaluate", Object{"expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true}, &said)
 	if said.ExceptionDetails != nil {
 		return nil, fmt.Errorf("%s: %s", expression, said.ExceptionDetails.Text)
 	}

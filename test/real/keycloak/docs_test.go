@@ -1,0 +1,146 @@
+package keycloak
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+// docsBroker starts a broker on whose documentation page users can sign in, as docs/identity.md describes it. It returns the
+// address of the broker.
+func docsBroker(t *testing.T, s *Server) string {
+	t.Helper()
+	address := executable.FreeAddress(t)
+	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "docs", "enabled": true, "publicClient": true, "directAccessGrantsEnabled": false,
+		"redirectUris": []string{"http://" + address + "/docs/oauth2-redirect.html"}, "webOrigins": []string{"+"},
+		"attributes": Object{"pkce.code.challenge.method": "S256"},
+		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
+			"config": Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
+	t.Cleanup(func() {
+		id, err := s.id("apex", "clients", "clientId", "docs")
+		must(t, errors.Join(err, s.Admin("DELETE", "apex/clients/"+id, nil, nil)))
+	})
+	platform := httptest.NewServer(&simulator.OpenEO{})
+	t.Cleanup(platform.Close)
+	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "EODISPATCH_IDENTITY_DOCS_CLIENT=docs")...)
+	return "http://" + address
+}
+
+// TestDocs_SignInInABrowser signs in on the documentation page at the real Keycloak, and sends a request from the page.
+// Nothing violates the policy of the page.
+func TestDocs_SignInInABrowser(t *testing.T) {
+	s, c := Start(t), openChromium(t)
+	broker := docsBroker(t, s)
+	c.call("Page.addScriptToEvaluateOnNewDocument", Object{"source": `addEventListener("securitypolicyviolation", e => (window.violations ??= []).push(e.violatedDirective + " " + e.blockedURI + " " + e.sample))`}, nil)
+	c.call("Page.enable", Object{}, nil)
+	c.open(broker + "/docs")
+	c.presses(".auth-wrapper .authorize")
+	c.comesTo(`document.querySelector("[aria-label='Apply given OAuth2 credentials']") !== null`)
+	c.comesTo(`document.querySelector("#client_secret_authorizationCode").checkVisibility() === false`)
+	c.saveScreenshot("docs-authorize.png")
+	c.presses("[aria-label='Apply given OAuth2 credentials']")
+	c.popup().signsIn("apex", "alice")
+	c.comesTo(`document.querySelector("[aria-label='Remove authorization']") !== null`)
+	c.hasNoPopup()
+	c.saveScreenshot("docs-authorized.png")
+
+	c.presses(".auth-container .btn-done")
+	c.presses("#operations-jobs-get_jobs_status .opblock-summary-control")
+	c.presses("#operations-jobs-get_jobs_status .try-out__btn")
+	c.presses("#operations-jobs-get_jobs_status .execute")
+	c.comesTo(`document.querySelector("#operations-jobs-get_jobs_status .live-responses-table .response-col_status")?.innerText.startsWith("200")`)
+	c.saveScreenshot("docs-answered.png")
+	if violations, err := c.run(`JSON.stringify(window.violations ?? [])`); err != nil || violations != "[]" {
+		t.Errorf("violations of the policy: %v %v", violations, err)
+	}
+}
+
+// TestDocs_SignInIsNotForged opens the page for the end of a sign-in with responses that the documentation page did not ask for,
+// and from another site. Only the first response with the right state is handed over.
+func TestDocs_SignInIsNotForged(t *testing.T) {
+	s, c := Start(t), openChromium(t)
+	broker := docsBroker(t, s)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<!doctype html><title>another site</title>"))
+	}))
+	t.Cleanup(other.Close)
+	pending := `window.said = ""; window.swaggerUIRedirectOauth2 = {state: "right", auth: {name: "oauth2"}, callback: p => said += "code " + p.auth.code, errCb: e => said += "error " + e.message};`
+	for _, row := range []struct{ from, before, query, said string }{
+		{broker + "/docs", pending, "code=x&state=wrong", ""},
+		{broker + "/docs", pending, "code=x", ""},
+		{broker + "/docs", pending, "code=x&state=wrong&state=right", ""},
+		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=undefined", ""},
+		{broker + "/docs", `window.said = "";`, "code=x&state=", ""},
+		{other.URL, pending, "code=x&state=right", ""},
+		{broker + "/docs", pending, "code=x&state=right", "code x"},
+		{broker + "/docs", pending, "error=access_denied&error_description=No%3Cb%3E&state=right", "error access_denied: No<b>"},
+		{broker + "/docs", pending, "state=right", "error The identity provider returned no code."},
+	} {
+		c.open(row.from)
+		c.comesTo(fmt.Sprintf(`location.href.startsWith(%q) && document.readyState === "complete"`, row.from))
+		_, err := c.run(row.before + fmt.Sprintf(`window.open(%q); 0`, broker+"/docs/oauth2-redirect.html?"+row.query))
+		must(t, err)
+		if row.said == "" {
+			tab := c.popup()
+			tab.comesTo(`document.readyState === "complete" && document.body.innerText.includes("the sign-in was not completed")`)
+			_, err = c.run(`window.said`)
+			must(t, err)
+			tab.call("Page.close", Object{}, nil)
+		}
+		c.hasNoPopup()
+		if said, err := c.run(`window.said`); err != nil || said != row.said {
+			t.Errorf("%s from %s: said %q %v", row.query, row.from, said, err)
+		}
+	}
+}
+
+// popups returns the windows that pages have opened.
+func (c *chromium) popups() (ids []string) {
+	c.t.Helper()
+	var targets struct {
+		TargetInfos []struct{ TargetID, Type, OpenerID string }
+	}
+	browser := chromium{t: c.t, socket: c.socket, last: c.last}
+	browser.call("Target.getTargets", Object{}, &targets)
+	for _, target := range targets.TargetInfos {
+		if target.Type == "page" && target.OpenerID != "" {
+			ids = append(ids, target.TargetID)
+		}
+	}
+	return ids
+}
+
+// popup waits for the window that the page has opened.
+func (c *chromium) popup() *chromium {
+	c.t.Helper()
+	var ids []string
+	eventually(c.t, 30*time.Second, func() error {
+		if ids = c.popups(); len(ids) != 1 {
+			return fmt.Errorf("%d windows were opened", len(ids))
+		}
+		return nil
+	})
+	tab := &chromium{t: c.t, socket: c.socket, last: c.last}
+	var is struct{ SessionID string }
+	tab.call("Target.attachToTarget", Object{"targetId": ids[0], "flatten": true}, &is)
+	tab.session = is.SessionID
+	return tab
+}
+
+// hasNoPopup waits until all windows that pages have opened are closed.
+func (c *chromium) hasNoPopup() {
+	c.t.Helper()
+	eventually(c.t, 30*time.Second, func() error {
+		if n := len(c.popups()); n > 0 {
+			return fmt.Errorf("%d windows are open", n)
+		}
+		return nil
+	})
+}
