@@ -33,7 +33,7 @@ var docsSignedInScript = mustRead("pages/oauth2-redirect.js")
 // are source code.
 func (s *DocsSignIn) addTo(c *swgui.Config) {
 	c.AppendHead = template.HTML(`<meta name="oauth2-client-id" content="` + html.EscapeString(s.ClientID) + `">
-    <style>.auth-container :has(> #client_secret_authorizationCode), .auth-container .wrapper:has(#client_secret_authorizationCode) { display: none; }</style>`) // a public client has no secret
+    <style>.auth-container :has(> [for=client_secret_authorizationCode]) { display: none; }</style>`) // a public client has no secret
 	c.SettingsUI["oauth2RedirectUrl"] = `location.origin + "` + docsSignedInPath + `"`
 	c.SettingsUI["onComplete"] = `function () {
                 var client = document.querySelector("meta[name=oauth2-client-id]").content;
