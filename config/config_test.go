@@ -259,15 +259,18 @@ func TestLoad_EachDriver(t *testing.T) {
 	}
 }
 
-// Each row adds to the minimal configuration, or replaces it if it begins with =, and names the expected report.
-func TestLoad_Faults(t *testing.T) {
+// faultyFile is a configuration and what is wrong with it.
+type faultyFile struct {
+	yaml string
+	env  []string
+	want string
+}
+
+// faultyFiles returns the cases of TestLoad_Faults.
+func faultyFiles() map[string]faultyFile {
 	const user = "identity: {issuer: https://auth.example.org, client_id: api, client_secret: env:S}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: user, "
 	const shared = "=identity: {issuer: https://auth.example.org, client_id: api}\nplatforms:\n- {name: a, protocol: openeo, endpoint: https://a.example.org, access: shared"
-	for name, row := range map[string]struct {
-		yaml string
-		env  []string
-		want string
-	}{
+	return map[string]faultyFile{
 		"not YAML":             {yaml: "={a: ", want: "x.yaml:1: this is not YAML: did not find expected node content"},
 		"a list":               {yaml: "=- a", want: "x.yaml: write a mapping of keys to values"},
 		"two documents":        {yaml: "---\n{}", want: "remove everything after"},
@@ -365,7 +368,12 @@ func TestLoad_Faults(t *testing.T) {
 		"BACKENDS, http":          {yaml: "=", env: []string{`BACKENDS={"http://a.example.org": {"auth_method": "USER_CREDENTIALS", "token_provider": "a"}}`}, want: "BACKENDS: platforms[0].endpoint: use https"},
 		"a variable":              {env: []string{"EODISPATCH_PLATFORMS_0_LIMITS_RATE=fast"}, want: "EODISPATCH_PLATFORMS_0_LIMITS_RATE: platforms[0].limits.rate: write a rate"},
 		"a variable's list":       {env: []string{"EODISPATCH_PLATFORMS=[canary"}, want: "EODISPATCH_PLATFORMS: platforms: write a list"},
-	} {
+	}
+}
+
+// Each row adds to the minimal configuration, or replaces it if it begins with =, and names the expected report.
+func TestLoad_Faults(t *testing.T) {
+	for name, row := range faultyFiles() {
 		t.Run(name, func(t *testing.T) {
 			text, replaced := strings.CutPrefix(row.yaml, "=")
 			switch {

@@ -30,7 +30,19 @@ func status1(s Status) Outcome {
 	return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report.Status = p, s })
 }
 
-func TestNext(t *testing.T) {
+// transition is a job, an outcome, and the job that they give.
+type transition struct {
+	name      string
+	j         Job
+	o         Outcome
+	phase     Phase
+	status    Status
+	attention Attention
+	due       time.Duration // from now; not looked at when ended
+}
+
+// transitions returns the cases of TestNext.
+func transitions() []transition {
 	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Epoch: 1, SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
 	created := with(creating, func(j *Job) { j.Phase, j.Status, j.Ref = Created, Submitted, p })
 	starting := with(created, func(j *Job) { j.Phase = Starting })
@@ -56,15 +68,7 @@ func TestNext(t *testing.T) {
 	named := submit1(func(o *Outcome) { o.Ref = p })
 	taken := submit1(func(o *Outcome) { o.Ref, o.Started = p, true })
 
-	for _, c := range []struct {
-		name      string
-		j         Job
-		o         Outcome
-		phase     Phase
-		status    Status
-		attention Attention
-		due       time.Duration // from now; not looked at when ended
-	}{
+	return []transition{
 		{"created", creating, named, Created, Submitted, None, 0},
 		{"one step: taken and started", creating, taken, Started, Submitted, None, firstPoll},
 		{"started", starting, taken, Started, Submitted, None, firstPoll},
@@ -156,7 +160,11 @@ func TestNext(t *testing.T) {
 		{"late: it has started", with(created, func(j *Job) { j.Epoch = 3 }), taken, Started, Submitted, None, 0},
 		{"ended stays ended", ended, status1(Running), Ended, Canceled, None, 0},
 		{"ended is not started", ended, taken, Ended, Canceled, None, 0},
-	} {
+	}
+}
+
+func TestNext(t *testing.T) {
+	for _, c := range transitions() {
 		t.Run(c.name, func(t *testing.T) {
 			c.j.Due = t0
 			got := next(c.j, c.o, t0)

@@ -204,8 +204,17 @@ func TestToken_OneExchangePerAlias(t *testing.T) {
 	})
 }
 
-// Every response of Keycloak 26.7.3 to the legacy exchange (case 92), and other possible responses.
-func TestToken_Responses(t *testing.T) {
+// tokenResponse is a provider's response, and the error that it gives.
+type tokenResponse struct {
+	name   string
+	answer func() (*http.Response, error)
+	kind   dispatch.Kind
+	text   string
+	link   string
+}
+
+// tokenResponses returns the cases of TestToken_Responses.
+func tokenResponses() []tokenResponse {
 	keycloak := func(status int, code, description string) func() (*http.Response, error) {
 		return func() (*http.Response, error) {
 			return reply(status, fields{"error": code, "error_description": description,
@@ -222,13 +231,7 @@ func TestToken_Responses(t *testing.T) {
 		setup = "The access to cdse is not configured correctly. The operator of this service must correct it."
 		later = "The identity provider for cdse issues no token at the moment. The broker keeps trying."
 	)
-	for _, test := range []struct {
-		name   string
-		answer func() (*http.Response, error)
-		kind   dispatch.Kind
-		text   string
-		link   string
-	}{
+	return []tokenResponse{
 		{"never linked", keycloak(400, "not_linked", "identity provider is not linked"), dispatch.SignInRequired, link, linkPage},
 		{"storeToken off", keycloak(400, "not_linked", "identity provider is not linked, can only link to current user session"),
 			dispatch.SignInRequired, link, linkPage},
@@ -260,7 +263,12 @@ func TestToken_Responses(t *testing.T) {
 		{"10 MB", text(200, `{"access_token":"a","x":"`+strings.Repeat("x", 10<<20)+`"}`), dispatch.Unavailable, later, ""},
 		{"61 another's token", text(200, fields{"access_token": sign(`{"alg":"none"}`,
 			`{"iss":"https://sign-in.test/realms/other"}`, nil) + "eA"}.json()), dispatch.Misconfigured, setup, ""},
-	} {
+	}
+}
+
+// Every response of Keycloak 26.7.3 to the legacy exchange (case 92), and other possible responses.
+func TestToken_Responses(t *testing.T) {
+	for _, test := range tokenResponses() {
 		t.Run(test.name, func(t *testing.T) {
 			p := newFakeProvider()
 			p.set(pathToken, func(*http.Request) (*http.Response, error) { return test.answer() })

@@ -114,8 +114,11 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// The test has the values that are accepted, and the form in which they are sent. An empty form: refused.
-func TestShape(t *testing.T) {
+// shape is a schema, a value, and the value in the schema's form.
+type shape struct{ schema, value, want string }
+
+// shapes returns the cases of TestShape.
+func shapes() []shape {
 	const (
 		corners  = `{"type":"object","subtype":"bounding-box"}`
 		ogc      = `{"allOf":[{"format":"ogc-bbox"},{"$ref":"https://schemas.example.org/bbox.yaml"}]}`
@@ -126,7 +129,7 @@ func TestShape(t *testing.T) {
 		interval = `{"type":"array","subtype":"temporal-interval","items":{"anyOf":[{"type":"string","format":"date-time"},{"type":"string","format":"date"},{"type":"null"}]}}`
 		withHole = `{"type":"Polygon","coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,50]],[[4.5,50.1],[4.6,50.1],[4.6,50.2],[4.5,50.1]]]}`
 	)
-	for _, c := range []struct{ schema, value, want string }{
+	return []shape{
 		{corners, box, box},
 		{corners, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`},
 		{corners, polygon, box},
@@ -172,7 +175,12 @@ func TestShape(t *testing.T) {
 		{`{"type":"array","items":{"type":"string","enum":["B02"]}}`, `["B02","B03"]`, ""},
 		{`{"type":"no-type"}`, `5`, `5`},
 		{`{"$ref":"https://elsewhere.example.org/schema.json"}`, `{"a":1}`, `{"a":1}`},
-	} {
+	}
+}
+
+// The test has the values that are accepted, and the form in which they are sent. An empty form: refused.
+func TestShape(t *testing.T) {
+	for _, c := range shapes() {
 		s := NewSet([]dispatch.Parameter{described(c.schema)})
 		got, faults := s.Argument(nil, "p", json.RawMessage(c.value), "body")
 		switch {

@@ -110,6 +110,53 @@ func (r results) read(href string) (document, error) {
 	return document{at: u, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}, nil
 }
 
+// shapesOfResults are the cases of TestShapesOfResults.
+var shapesOfResults = map[string]struct {
+	body   string
+	assets string
+	id     string // "job" unless it is theirs
+}{
+	"Collection":              {body: stacCollection, assets: "a s3", id: "theirs"},
+	"Collection, qualified":   {body: `{"out":{"value":` + stacCollection + `,"mediaType":"application/json"}}`, assets: "a s3", id: "theirs"},
+	"Collection, output":      {body: `{"out":` + stacCollection + `}`, assets: "a s3", id: "theirs"},
+	"Collection, nested":      {body: `{"outputs":{"out":` + stacCollection + `}}`, assets: "a s3", id: "theirs"},
+	"Collection, in a list":   {body: `{"outputs":[{"id":"out","value":` + stacCollection + `}]}`, assets: "a s3", id: "theirs"},
+	"Collection by link":      {body: `{"out":{"href":"https://x.example/c.json","type":"application/json"}}`, assets: "a s3", id: "theirs"},
+	"Collection by text":      {body: `{"StacCatalogUri":"https://x.example/c.json"}`, assets: "a s3", id: "theirs"},
+	"Collection as text":      {body: `{"out":{"value":` + string(marshal(stacCollection)) + `,"mediaType":"application/json"}}`, assets: "a s3", id: "theirs"},
+	"Collection and more":     {body: `{"out":` + stacCollection + `,"log":"fine"}`, assets: "a log s3", id: "theirs"},
+	"two Collections":         {body: `{"a":` + stacCollection + `,"b":` + stacCollection + `}`, assets: "a b_a b_s3 s3", id: "theirs"},
+	"link itself":             {body: `{"href":"https://x.example/c.json"}`, assets: "a s3", id: "theirs"},
+	"Item":                    {body: stacItem, assets: "a"},
+	"Item by link":            {body: `{"out":{"href":"https://x.example/item.json","type":"application/geo+json"}}`, assets: "a"},
+	"Items":                   {body: `{"type":"FeatureCollection","features":[` + stacItem + `,` + otherItem + `]}`, assets: "item_a other_a"},
+	"Item without assets":     {body: `{"type":"Feature","stac_version":"1.0.0","id":"bare","properties":{},"geometry":null}`, assets: "bare"},
+	"collection links":        {body: strings.ReplaceAll(gepFeatures, "LINK", "https://stac.example/c/1"), assets: "a s3", id: "theirs"},
+	"collection links, dead":  {body: strings.ReplaceAll(gepFeatures, "LINK", "https://stac.example/c/2"), assets: "collection"},
+	"GeoJSON":                 {body: `{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Point","coordinates":[4,51]},"properties":{}}]}`, assets: "result"},
+	"GeoJSON, empty":          {body: `{"type":"FeatureCollection","features":[]}`, assets: "result"},
+	"GeoJSON output":          {body: `{"stats":{"type":"Polygon","coordinates":[]}}`, assets: "stats"},
+	"Catalog by link":         {body: `{"out":{"href":"https://x.example/cat.json","type":"application/json"}}`, assets: "a collection.json"},
+	"Catalog without links":   {body: `{"type":"Catalog","stac_version":"1.0.0","id":"c","links":[]}`, assets: "result"},
+	"file by link":            {body: `{"out":{"href":"https://x.example/a.tif","type":"image/tiff"}}`, assets: "out"},
+	"files by link":           {body: `{"out":[{"href":"https://x.example/a.tif"},{"href":"b.tif"}]}`, assets: "out-1 out-2"},
+	"file by text":            {body: `{"out":"s3://bucket/a.tif"}`, assets: "out"},
+	"files by text":           {body: `{"out":["s3://bucket/a.tif","s3://bucket/b.tif"]}`, assets: "out-1 out-2"},
+	"JSON by link, no STAC":   {body: `{"out":{"href":"https://x.example/data.json"}}`, assets: "out"},
+	"JSON by link, dead":      {body: `{"out":{"href":"https://x.example/dead.json"}}`, assets: "out"},
+	"literals":                {body: `{"n":3,"s":"x","b":true,"l":[1,2],"z":null}`, assets: "b l n s z"},
+	"pygeoapi, raw":           {body: `{"id":"echo","value":"Hello A!"}`, assets: "echo"},
+	"pygeoapi, document":      {body: `{"outputs":[{"id":"echo","value":"Hello A!"}]}`, assets: "echo"},
+	"one output, no id":       {body: `{"outputs":[{"type":"FeatureCollection","features":[]}]}`, assets: "result"},
+	"outputs, no id":          {body: `{"outputs":[{"value":1},{"href":"https://x.example/a.tif"}]}`, assets: "result-1 result-2"},
+	"object":                  {body: `{"stats":{"mean":0.4}}`, assets: "stats"},
+	"bytes in base64":         {body: `{"img":{"value":"SUkq","mediaType":"image/tiff","encoding":"base64"}}`, assets: "img"},
+	"data URI":                {body: `{"img":"data:image/png;base64,AAAA"}`, assets: "img"},
+	"array":                   {body: `[1,2]`, assets: "result"},
+	"literal":                 {body: `42`, assets: "result"},
+	"Collection, only a name": {body: `{"type":"Collection","extent":7,"links":"x","id":"c"}`, id: "c"},
+}
+
 func TestShapesOfResults(t *testing.T) {
 	linked := results{
 		"https://x.example/c.json":    stacCollection,
@@ -119,51 +166,7 @@ func TestShapesOfResults(t *testing.T) {
 		"https://x.example/loop.json": `{"type":"Catalog","stac_version":"1.0.0","id":"c","links":[{"rel":"child","href":"loop.json"},{"rel":"child","href":"loop.json"}]}`,
 		"https://stac.example/c/1":    stacCollection,
 	}
-	for name, c := range map[string]struct {
-		body   string
-		assets string
-		id     string // "job" unless it is theirs
-	}{
-		"Collection":              {body: stacCollection, assets: "a s3", id: "theirs"},
-		"Collection, qualified":   {body: `{"out":{"value":` + stacCollection + `,"mediaType":"application/json"}}`, assets: "a s3", id: "theirs"},
-		"Collection, output":      {body: `{"out":` + stacCollection + `}`, assets: "a s3", id: "theirs"},
-		"Collection, nested":      {body: `{"outputs":{"out":` + stacCollection + `}}`, assets: "a s3", id: "theirs"},
-		"Collection, in a list":   {body: `{"outputs":[{"id":"out","value":` + stacCollection + `}]}`, assets: "a s3", id: "theirs"},
-		"Collection by link":      {body: `{"out":{"href":"https://x.example/c.json","type":"application/json"}}`, assets: "a s3", id: "theirs"},
-		"Collection by text":      {body: `{"StacCatalogUri":"https://x.example/c.json"}`, assets: "a s3", id: "theirs"},
-		"Collection as text":      {body: `{"out":{"value":` + string(marshal(stacCollection)) + `,"mediaType":"application/json"}}`, assets: "a s3", id: "theirs"},
-		"Collection and more":     {body: `{"out":` + stacCollection + `,"log":"fine"}`, assets: "a log s3", id: "theirs"},
-		"two Collections":         {body: `{"a":` + stacCollection + `,"b":` + stacCollection + `}`, assets: "a b_a b_s3 s3", id: "theirs"},
-		"link itself":             {body: `{"href":"https://x.example/c.json"}`, assets: "a s3", id: "theirs"},
-		"Item":                    {body: stacItem, assets: "a"},
-		"Item by link":            {body: `{"out":{"href":"https://x.example/item.json","type":"application/geo+json"}}`, assets: "a"},
-		"Items":                   {body: `{"type":"FeatureCollection","features":[` + stacItem + `,` + otherItem + `]}`, assets: "item_a other_a"},
-		"Item without assets":     {body: `{"type":"Feature","stac_version":"1.0.0","id":"bare","properties":{},"geometry":null}`, assets: "bare"},
-		"collection links":        {body: strings.ReplaceAll(gepFeatures, "LINK", "https://stac.example/c/1"), assets: "a s3", id: "theirs"},
-		"collection links, dead":  {body: strings.ReplaceAll(gepFeatures, "LINK", "https://stac.example/c/2"), assets: "collection"},
-		"GeoJSON":                 {body: `{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Point","coordinates":[4,51]},"properties":{}}]}`, assets: "result"},
-		"GeoJSON, empty":          {body: `{"type":"FeatureCollection","features":[]}`, assets: "result"},
-		"GeoJSON output":          {body: `{"stats":{"type":"Polygon","coordinates":[]}}`, assets: "stats"},
-		"Catalog by link":         {body: `{"out":{"href":"https://x.example/cat.json","type":"application/json"}}`, assets: "a collection.json"},
-		"Catalog without links":   {body: `{"type":"Catalog","stac_version":"1.0.0","id":"c","links":[]}`, assets: "result"},
-		"file by link":            {body: `{"out":{"href":"https://x.example/a.tif","type":"image/tiff"}}`, assets: "out"},
-		"files by link":           {body: `{"out":[{"href":"https://x.example/a.tif"},{"href":"b.tif"}]}`, assets: "out-1 out-2"},
-		"file by text":            {body: `{"out":"s3://bucket/a.tif"}`, assets: "out"},
-		"files by text":           {body: `{"out":["s3://bucket/a.tif","s3://bucket/b.tif"]}`, assets: "out-1 out-2"},
-		"JSON by link, no STAC":   {body: `{"out":{"href":"https://x.example/data.json"}}`, assets: "out"},
-		"JSON by link, dead":      {body: `{"out":{"href":"https://x.example/dead.json"}}`, assets: "out"},
-		"literals":                {body: `{"n":3,"s":"x","b":true,"l":[1,2],"z":null}`, assets: "b l n s z"},
-		"pygeoapi, raw":           {body: `{"id":"echo","value":"Hello A!"}`, assets: "echo"},
-		"pygeoapi, document":      {body: `{"outputs":[{"id":"echo","value":"Hello A!"}]}`, assets: "echo"},
-		"one output, no id":       {body: `{"outputs":[{"type":"FeatureCollection","features":[]}]}`, assets: "result"},
-		"outputs, no id":          {body: `{"outputs":[{"value":1},{"href":"https://x.example/a.tif"}]}`, assets: "result-1 result-2"},
-		"object":                  {body: `{"stats":{"mean":0.4}}`, assets: "stats"},
-		"bytes in base64":         {body: `{"img":{"value":"SUkq","mediaType":"image/tiff","encoding":"base64"}}`, assets: "img"},
-		"data URI":                {body: `{"img":"data:image/png;base64,AAAA"}`, assets: "img"},
-		"array":                   {body: `[1,2]`, assets: "result"},
-		"literal":                 {body: `42`, assets: "result"},
-		"Collection, only a name": {body: `{"type":"Collection","extent":7,"links":"x","id":"c"}`, id: "c"},
-	} {
+	for name, c := range shapesOfResults {
 		t.Run(name, func(t *testing.T) {
 			at, _ := url.Parse("https://x.example/jobs/job/results")
 			raw, err := toCollection("job", document{at: at, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(c.body)}, linked.read)

@@ -101,58 +101,61 @@ func TestCreatedIdentifier(t *testing.T) {
 	}
 }
 
+// errorCodes are the cases of TestErrorCodes.
+var errorCodes = []struct {
+	status int
+	code   string
+	want   dispatch.Kind
+}{
+	{401, "AuthenticationRequired", dispatch.SignInRequired},
+	{403, "AuthenticationSchemeInvalid", dispatch.Misconfigured},
+	{403, "TokenInvalid", dispatch.SignInRequired},
+	{403, "CredentialsInvalid", dispatch.SignInRequired},
+	{403, "PermissionsInsufficient", dispatch.Forbidden},
+	{403, "", dispatch.Forbidden},
+	{401, "InvalidRequest", dispatch.SignInRequired},
+	{402, "PaymentRequired", dispatch.Forbidden},
+	{402, "", dispatch.Forbidden},
+	{400, "BudgetInvalid", dispatch.Invalid},
+	{400, "BillingPlanInvalid", dispatch.Invalid},
+	{400, "BillingPlanMissing", dispatch.Invalid},
+	{400, "ProcessInvalid", dispatch.Invalid},
+	{400, "ProcessGraphMissing", dispatch.Invalid},
+	{400, "ProcessGraphInvalid", dispatch.Invalid},
+	{400, "ProcessGraphComplexity", dispatch.Invalid},
+	{400, "ProcessUnsupported", dispatch.Invalid},
+	{400, "ProcessParameterUnsupported", dispatch.Invalid},
+	{400, "ProcessParameterInvalid", dispatch.Invalid},
+	{400, "ProcessParameterRequired", dispatch.Invalid},
+	{400, "ProcessNamespaceInvalid", dispatch.Invalid},
+	{400, "ProcessIdMismatch", dispatch.Invalid},
+	{400, "JobLocked", dispatch.Conflict},
+	{400, "JobNotFinished", dispatch.Conflict},
+	{400, "JobNotStarted", dispatch.Conflict},
+	{400, "StorageQuotaExceeded", dispatch.Forbidden},
+	{400, "ConcurrentJobLimit", dispatch.Busy},
+	{400, "Internal", dispatch.Invalid},
+	{404, "JobNotFound", dispatch.NotFound},
+	{404, "NotFound", dispatch.NotFound},
+	{404, "ProcessGraphNotFound", dispatch.Invalid},
+	{404, "UnsupportedApiVersion", dispatch.Misconfigured},
+	{408, "RequestTimeout", dispatch.Uncertain},
+	{410, "ResultLinkExpired", dispatch.NotFound},
+	{429, "", dispatch.Busy},
+	{500, "Internal", dispatch.Uncertain},
+	{500, "StorageFailure", dispatch.Uncertain},
+	{500, "OidcSupportError", dispatch.Misconfigured},
+	{501, "FeatureUnsupported", dispatch.Unsupported},
+	{502, "", dispatch.Uncertain},
+	{503, "InfrastructureMaintenance", dispatch.Busy},
+	{503, "InfrastructureBusy", dispatch.Busy},
+	{503, "", dispatch.Uncertain},
+	{504, "", dispatch.Uncertain},
+}
+
 // codes of https://api.openeo.org/draft/errors.json, and unofficial ones, that matter to a broker.
 func TestErrorCodes(t *testing.T) {
-	cases := []struct {
-		status int
-		code   string
-		want   dispatch.Kind
-	}{
-		{401, "AuthenticationRequired", dispatch.SignInRequired},
-		{403, "AuthenticationSchemeInvalid", dispatch.Misconfigured},
-		{403, "TokenInvalid", dispatch.SignInRequired},
-		{403, "CredentialsInvalid", dispatch.SignInRequired},
-		{403, "PermissionsInsufficient", dispatch.Forbidden},
-		{403, "", dispatch.Forbidden},
-		{401, "InvalidRequest", dispatch.SignInRequired},
-		{402, "PaymentRequired", dispatch.Forbidden},
-		{402, "", dispatch.Forbidden},
-		{400, "BudgetInvalid", dispatch.Invalid},
-		{400, "BillingPlanInvalid", dispatch.Invalid},
-		{400, "BillingPlanMissing", dispatch.Invalid},
-		{400, "ProcessInvalid", dispatch.Invalid},
-		{400, "ProcessGraphMissing", dispatch.Invalid},
-		{400, "ProcessGraphInvalid", dispatch.Invalid},
-		{400, "ProcessGraphComplexity", dispatch.Invalid},
-		{400, "ProcessUnsupported", dispatch.Invalid},
-		{400, "ProcessParameterUnsupported", dispatch.Invalid},
-		{400, "ProcessParameterInvalid", dispatch.Invalid},
-		{400, "ProcessParameterRequired", dispatch.Invalid},
-		{400, "ProcessNamespaceInvalid", dispatch.Invalid},
-		{400, "ProcessIdMismatch", dispatch.Invalid},
-		{400, "JobLocked", dispatch.Conflict},
-		{400, "JobNotFinished", dispatch.Conflict},
-		{400, "JobNotStarted", dispatch.Conflict},
-		{400, "StorageQuotaExceeded", dispatch.Forbidden},
-		{400, "ConcurrentJobLimit", dispatch.Busy},
-		{400, "Internal", dispatch.Invalid},
-		{404, "JobNotFound", dispatch.NotFound},
-		{404, "NotFound", dispatch.NotFound},
-		{404, "ProcessGraphNotFound", dispatch.Invalid},
-		{404, "UnsupportedApiVersion", dispatch.Misconfigured},
-		{408, "RequestTimeout", dispatch.Uncertain},
-		{410, "ResultLinkExpired", dispatch.NotFound},
-		{429, "", dispatch.Busy},
-		{500, "Internal", dispatch.Uncertain},
-		{500, "StorageFailure", dispatch.Uncertain},
-		{500, "OidcSupportError", dispatch.Misconfigured},
-		{501, "FeatureUnsupported", dispatch.Unsupported},
-		{502, "", dispatch.Uncertain},
-		{503, "InfrastructureMaintenance", dispatch.Busy},
-		{503, "InfrastructureBusy", dispatch.Busy},
-		{503, "", dispatch.Uncertain},
-		{504, "", dispatch.Uncertain},
-	}
+	cases := errorCodes
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%d %s", c.status, c.code), func(t *testing.T) {
 			b := newBackend(t)
