@@ -66,36 +66,12 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	good := openEORequest(w)
 	good.Service.Application, good.Parameters = host.URL+"/good", []byte(`{}`)
 	alone := bob.lasts(t, good)
-	bad := func(n int, kinds ...string) (end func()) {
-		var all sync.WaitGroup
-		slots := make(chan struct{}, 16) // limits.user_requests: further requests may be refused with 429
-		for i := range n {
-			all.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				r := good
-				kind := kinds[i%len(kinds)]
-				r.Service.Application = fmt.Sprintf("%s/%s/%d", host.URL, kind, i)
-				if kind == "refused" {
-					r.Service.Application = fmt.Sprintf("%s/%d", refuses, i)
-				}
-				begin := time.Now()
-				_, err := alice.submit(t.Context(), r)
-				if waits := kind == "hangs" || kind == "refused"; waits && err != nil || !waits && err != nil && !strings.Contains(err.Error(), "APPLICATION_INVALID") {
-					t.Errorf("%s: %v", kind, err)
-				}
-				if took := time.Since(begin); took > 2*time.Minute {
-					t.Errorf("%s: submitted after %v", kind, took)
-				}
-			})
-		}
-		return all.Wait
-	}
+	bad := badDocuments{alice, good, host.URL, refuses}
 	for _, c := range []struct {
 		n     int
 		kinds []string
 	}{{12, []string{"hangs"}}, {200, []string{"hangs", "refused", "missing", "large", "page"}}} {
-		end := bad(c.n, c.kinds...)
+		end := bad.submit(t, c.n, c.kinds...)
 		least := time.Hour // of three; a busy machine only adds to it
 		for range 3 {
 			took := bob.lasts(t, good)
@@ -113,13 +89,54 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	if err := bob.call(t.Context(), http.MethodGet, "/platforms", nil, &stands); err != nil || len(stands.Platforms) != 1 || stands.Platforms[0].State != "ok" {
 		t.Errorf("the platform is said to be %+v, %v", stands, err)
 	}
+	bad.areTheirFault(t)
+	p.Stop(t)
+}
+
+// badDocuments is a user who submits jobs whose documents cannot be used.
+type badDocuments struct {
+	client
+	good          dispatch.Request
+	host, refuses string // addresses
+}
+
+// submit submits n jobs concurrently, with documents of these kinds. end waits until all were answered.
+func (d badDocuments) submit(t *testing.T, n int, kinds ...string) (end func()) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 16) // limits.user_requests: further requests may be refused with 429
+	for i := range n {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			r := d.good
+			kind := kinds[i%len(kinds)]
+			r.Service.Application = fmt.Sprintf("%s/%s/%d", d.host, kind, i)
+			if kind == "refused" {
+				r.Service.Application = fmt.Sprintf("%s/%d", d.refuses, i)
+			}
+			begin := time.Now()
+			_, err := d.client.submit(t.Context(), r)
+			if waits := kind == "hangs" || kind == "refused"; waits && err != nil || !waits && err != nil && !strings.Contains(err.Error(), "APPLICATION_INVALID") {
+				t.Errorf("%s: %v", kind, err)
+			}
+			if took := time.Since(begin); took > 2*time.Minute {
+				t.Errorf("%s: submitted after %v", kind, took)
+			}
+		})
+	}
+	return all.Wait
+}
+
+// areTheirFault checks that each of the user's jobs says that its document cannot be used, and none that the platform fails.
+func (d badDocuments) areTheirFault(t *testing.T) {
+	t.Helper()
 	var list struct {
 		Jobs []struct {
 			Status    string
 			Attention *struct{ Code, Message string }
 		} `json:"processing_jobs"`
 	}
-	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil {
+	if err := d.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range list.Jobs {
@@ -131,5 +148,4 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	if len(list.Jobs) < 12 {
 		t.Errorf("%d jobs are left", len(list.Jobs))
 	}
-	p.Stop(t)
 }

@@ -75,15 +75,7 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	evil := good
 	evil.Service.Endpoint = bad
 	const jobs = 30
-	var all sync.WaitGroup
-	for range jobs {
-		all.Go(func() {
-			if _, err := alice.submit(t.Context(), evil); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
+	alice.submitMany(t, jobs, evil)
 	least := time.Hour // of three or more, until all faults occurred; a busy machine only adds to it
 	for n := 0; n < 3 || n < 20 && !played(); n++ {
 		took := bob.lasts(t, good)
@@ -101,13 +93,36 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	} else {
 		t.Logf("%d MiB of memory were in use", most>>20)
 	}
+	alice.knowsWhatIsTheMatter(t, jobs)
+	if code := p.Stop(t); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// submitMany submits n jobs concurrently.
+func (c client) submitMany(t *testing.T, n int, r dispatch.Request) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if _, err := c.submit(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// knowsWhatIsTheMatter checks that the user's jobs at a hostile platform show why they make no progress, and that none has finished.
+func (c client) knowsWhatIsTheMatter(t *testing.T, jobs int) {
+	t.Helper()
 	var list struct {
 		Jobs []struct {
 			Status    string
 			Attention *struct{ Code, Message string }
 		} `json:"processing_jobs"`
 	}
-	if err := alice.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil {
+	if err := c.call(t.Context(), http.MethodGet, "/jobs_status", nil, &list); err != nil {
 		t.Fatal(err)
 	}
 	said := 0
@@ -119,12 +134,8 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 			t.Error("a job finished of which nothing was told")
 		}
 	}
-	t.Logf("%d of %d jobs say what is the matter, as %+v", said, len(list.Jobs), list.Jobs[0].Attention)
 	if len(list.Jobs) != jobs || said == 0 {
 		t.Errorf("%d of %d jobs say what is the matter", said, len(list.Jobs))
-	}
-	if code := p.Stop(t); code != exitDone {
-		t.Errorf("exit %d", code)
 	}
 }
 

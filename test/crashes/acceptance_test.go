@@ -255,8 +255,16 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		t.Fatalf("%d of %d jobs were submitted", len(b.order()), 2+users*backlog)
 	}
 
+	checkTurns(t, b.order()[1:], came, users, told)
+	c.p.stop(t)
+}
+
+// checkTurns checks the order in which users were served: that which queue_position told, each user once in a round, and the newcomer next
+// after the jobs that had come before.
+func checkTurns(t *testing.T, order []string, came, users int, told map[int]string) {
+	t.Helper()
 	var served []string
-	for i, title := range b.order()[1:] {
+	for i, title := range order {
 		switch name, _, _ := strings.Cut(title, " "); {
 		case name != "newcomer":
 			served = append(served, name)
@@ -274,5 +282,4 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 			t.Errorf("somebody is served twice before others: %v", round)
 		}
 	}
-	c.p.stop(t)
 }

@@ -185,15 +185,22 @@ func TestFullDisk_InTheMiddleOfWork(t *testing.T) {
 	})
 }
 
-func fillInMidWork(t *testing.T, d fillable) {
-	const many, answered = 12, 3 // jobs of each platform, of which the first are answered before the disk is full
-	openEO := crash{life: simulator.Life{Run: 2 * time.Second}}.scene(t)
-	ogc := crash{ogc: true, life: simulator.Life{Run: 2 * time.Second}}.scene(t)
+// heldScenes returns two platforms that hold back all but the first responses to creates and executes, and all to starts, until answer is
+// called.
+func heldScenes(t *testing.T, answered int) (openEO, ogc scene, answer func()) {
+	openEO = crash{life: simulator.Life{Run: 2 * time.Second}}.scene(t)
+	ogc = crash{ogc: true, life: simulator.Life{Run: 2 * time.Second}}.scene(t)
 	release := make(chan struct{})
-	answer := sync.OnceFunc(func() { close(release) })
+	answer = sync.OnceFunc(func() { close(release) })
 	openEO.behind(t, &holder{route: "/results", release: release, Handler: &holder{route: "/jobs", first: answered, release: release, Handler: openEO.handler}})
 	ogc.behind(t, &holder{route: "/execution", first: answered, release: release, Handler: ogc.handler})
 	t.Cleanup(answer) // before the servers are closed, which waits for requests
+	return openEO, ogc, answer
+}
+
+func fillInMidWork(t *testing.T, d fillable) {
+	const many, answered = 12, 3 // jobs of each platform, of which the first are answered before the disk is full
+	openEO, ogc, answer := heldScenes(t, answered)
 	limits := map[string]any{"jobs": 10, "requests": 6, "send": "15s"}
 	dsn := d.dsn()
 	p := launch(t, released, environment(t, dsn, []map[string]any{
@@ -242,25 +249,23 @@ func fillInMidWork(t *testing.T, d fillable) {
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); err != nil {
 		t.Errorf("after the disk was freed: %v", err)
 	}
-	settled := func() bool {
-		for _, r := range rowsOf(t, db) {
-			if r.status != dispatch.Finished {
-				return false
-			}
-		}
-		return true
-	}
-	if !until(5*time.Minute, settled) {
+	if !until(5*time.Minute, func() bool { return allAre(t, rowsOf(t, db), dispatch.Finished) }) {
 		t.Errorf("not all end well: %+v", rowsOf(t, db))
 	}
 	if n := len(rowsOf(t, db)); n != 2*many+1+more {
 		t.Errorf("%d jobs are kept of %d", n, 2*many+1+more)
 	}
 	p.stop(t)
-	if n := openEO.oracle.Sum(); n.Creates != many+1+more || n.Starts != many+1+more || n.Runs != many+1+more {
+	ranOnce(t, openEO, ogc, many+1+more, many)
+}
+
+// ranOnce checks that the two platforms created, started and ran so many jobs once each.
+func ranOnce(t *testing.T, openEO, ogc scene, creates, executes int) {
+	t.Helper()
+	if n := openEO.oracle.Sum(); n.Creates != creates || n.Starts != creates || n.Runs != creates {
 		t.Errorf("at the openEO platform: %+v", n)
 	}
-	if n, jobs := ogc.oracle.Sum(), len(ogc.oracle.Tally().Tags); n.Runs != many || jobs != many {
+	if n, jobs := ogc.oracle.Sum(), len(ogc.oracle.Tally().Tags); n.Runs != executes || jobs != executes {
 		t.Errorf("at the OGC platform, of %d jobs: %+v", jobs, n)
 	}
 }
