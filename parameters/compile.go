@@ -40,8 +40,8 @@ const (
 	valueWord  = "x-value"
 )
 
-// compile returns the compiled schema; nil if nothing can be checked. faults describes what of the schema is not
-// understood; the rest is checked.
+// compile returns the compiled schema; nil if nothing can be checked. faults describes the unsupported parts of the
+// schema; the rest is checked.
 func (r *Reader) compile(raw json.RawMessage) (*compiled, []string) {
 	d := r.document(raw)
 	if !d.compiled {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/budget"
-	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // Reader reads the schemas of one service, which share the bounds SchemaNodes and SchemaSteps. It is for one goroutine.
@@ -279,7 +278,7 @@ func (n *node) raws() (all []json.RawMessage) {
 	return all
 }
 
-// warning describes what of a schema is not understood; "": nothing.
+// warning describes the unsupported parts of a schema; "": there are none.
 func warning(name string, faults []string) string {
 	if len(faults) == 0 {
 		return ""
@@ -290,7 +289,7 @@ func warning(name string, faults []string) string {
 	if len(faults) > most {
 		text += "; and more"
 	}
-	return "The schema of the parameter " + strconv.Quote(short(name)) + " is not understood completely, so its values are not checked completely: " + text + "."
+	return "The schema of the parameter " + strconv.Quote(short(name)) + " is not fully supported, so its values are checked only in part: " + text + "."
 }
 
 // short limits the length of a name in a message.
@@ -304,14 +303,4 @@ func cut(s string, most int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
-// Describe is [Reader.Describe] with a reader of its own.
-func Describe(p dispatch.Parameter) dispatch.Parameter {
-	return NewReader(context.Background()).Describe(p)
-}
-
-// NewSet is [Reader.NewSet] with a reader of its own.
-func NewSet(described []dispatch.Parameter) *Set {
-	return NewReader(context.Background()).NewSet(described)
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // Describe fills in what a parameter's schema states: type, options, bounds, whether null is allowed, and the default if
-// the parameter has none yet. It accepts every schema and reports what it does not understand in the parameter's
-// Warning.
+// the parameter has none yet. It accepts every schema and reports the parts that it does not support in the
+// parameter's Warning.
 func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {
 	d := r.document(p.Schema)
 	alternatives := d.schema(d.root).alternatives(0)

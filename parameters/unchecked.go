@@ -11,11 +11,11 @@ import (
 // mostUnchecked bounds the list of names in a warning, in bytes.
 const mostUnchecked = 300
 
-// Warning returns what of a parameter's schema is not understood; "" if nothing, or if there is no such parameter.
+// Warning describes the unsupported parts of a parameter's schema; "" if there are none, or no such parameter.
 func (s *Set) Warning(name string) string { return s.parameters[name].Warning }
 
 // Unchecked returns a plain text of at most 500 bytes that names the parameters of a request, and of its dimension,
-// whose schemas are not understood completely; "" if there are none.
+// whose schemas are not fully supported; "" if there are none.
 func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 	var odd []string
 	for _, name := range s.names {
@@ -37,6 +37,6 @@ func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "Not checked completely, because the broker does not understand their schemas completely: " + cut(strings.Join(names, ", "), mostUnchecked) +
-		". POST /params says what is not understood."
+	return "Not checked in full, because the broker does not support their schemas in full: " + cut(strings.Join(names, ", "), mostUnchecked) +
+		". POST /params names the unsupported parts."
 }

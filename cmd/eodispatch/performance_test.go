@@ -95,7 +95,8 @@ func checking(b *testing.B) time.Duration {
 		d.Values = append(d.Values, fmt.Appendf(nil, `{"type":"Polygon","coordinates":[[[%[1]v,%[2]v],[%[3]v,%[2]v],[%[3]v,%[4]v],[%[1]v,%[4]v],[%[1]v,%[2]v]]]}`,
 			west, south, west+0.25, south+0.18))
 	}
-	set := parameters.NewSet([]dispatch.Parameter{parameters.Describe(dispatch.Parameter{Name: d.Name,
+	reader := parameters.NewReader(b.Context())
+	set := reader.NewSet([]dispatch.Parameter{reader.Describe(dispatch.Parameter{Name: d.Name,
 		Schema: json.RawMessage(`{"type":"object","subtype":"bounding-box"}`)})})
 	begin := time.Now()
 	if err := set.Check(b.Context(), dispatch.Request{Parameters: json.RawMessage("{}")}, &d); err != nil {

@@ -19,8 +19,8 @@ func TestCheckWarnsOfOddSchemas(t *testing.T) {
 	service := dispatch.Service{Endpoint: s.URL, Application: "p"}
 	for _, row := range []struct{ parameters, options, named string }{
 		{`{"whole":"a"}`, "", ""},
-		{`{"whole":"a","odd":"b"}`, "", `completely: "odd". `},
-		{`{"whole":"a","many":{"b":1},"odd":"b"}`, "", `completely: "odd", "many". `},
+		{`{"whole":"a","odd":"b"}`, "", `in full: "odd". `},
+		{`{"whole":"a","many":{"b":1},"odd":"b"}`, "", `in full: "odd", "many". `},
 		{`{"whole":"a","odd":"b"}`, `{"validate":false}`, ""},
 	} {
 		r := dispatch.Request{Service: service, Parameters: json.RawMessage(row.parameters), Options: json.RawMessage(row.options)}

@@ -21,9 +21,9 @@ func TestCheckWarnsOfOddSchemas(t *testing.T) {
 		named               string
 	}{
 		{`{"whole":"a"}`, "", nil, ""},
-		{`{"whole":"a","odd":"b"}`, "", nil, `completely: "odd". `},
-		{`{"whole":"a"}`, "", tile, `completely: "tile". `},
-		{`{"whole":"a","odd":"b"}`, "", tile, `completely: "odd", "tile". `},
+		{`{"whole":"a","odd":"b"}`, "", nil, `in full: "odd". `},
+		{`{"whole":"a"}`, "", tile, `in full: "tile". `},
+		{`{"whole":"a","odd":"b"}`, "", tile, `in full: "odd", "tile". `},
 		{`{"whole":"a","odd":"b"}`, `{"validate":false}`, nil, ""},
 	} {
 		r.Parameters, r.Options = json.RawMessage(row.parameters), json.RawMessage(row.options)
