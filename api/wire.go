@@ -59,7 +59,7 @@ type ProcessingJobSummary struct {
 	Parameters Object         `json:"parameters,omitzero" required:"false" doc:"Absent if the request has parameters=false"`
 
 	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job makes no progress, or what its owner should know"`
-	Warning       string        `json:"warning,omitempty" doc:"Parameters that were not checked completely when the job was accepted, because the broker does not understand their schemas completely or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
+	Warning       string        `json:"warning,omitempty" doc:"Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or why the broker canceled it"`
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last reported the status"`
@@ -108,7 +108,7 @@ type UpscalingTaskSummary struct {
 	Counts    map[string]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
-	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked completely when the task was accepted, because the broker does not understand their schemas completely or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
+	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service: plain text. Absent: none. POST /params says what is not understood"`
 }
 
 // UpscalingTask is one task with its jobs.
