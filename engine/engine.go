@@ -38,9 +38,9 @@ type Config struct {
 type Notifier interface {
 	// Notify sends n to the other processes soon. It does not block, and notifications may be lost.
 	Notify(Notification)
-	// Run sends and receives until ctx is done. It calls hear with each notification of another process, and with an empty one
+	// Run sends and receives until ctx is done. It calls receive with each notification of another process, and with an empty one
 	// when some may have been missed.
-	Run(ctx context.Context, hear func(Notification))
+	Run(ctx context.Context, receive func(Notification))
 }
 
 // Notification says what changed in one process that others want to know.
@@ -59,7 +59,7 @@ const (
 	answer = 10 * time.Second     // time limit of Dequeue
 )
 
-// Engine implements dispatch.Engine.
+// Engine implements dispatch.Engine: it leases due accounts and runs their visits in this process.
 type Engine struct {
 	Config
 	look chan struct{} // signals that there may be due accounts
@@ -68,8 +68,8 @@ type Engine struct {
 	running map[dispatch.Account]int
 	visits  sync.WaitGroup
 
-	since    time.Time // when the store began to answer without failure; used only by Run
-	dequeues trouble   // used only by Run
+	since    time.Time  // when the store began to answer without failure; used only by Run
+	dequeues failureLog // used only by Run
 }
 
 var _ dispatch.Engine = (*Engine)(nil)
@@ -82,19 +82,19 @@ func New(c Config) *Engine {
 	if c.Lease == 0 {
 		c.Lease = 45 * time.Second
 	}
-	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}, dequeues: trouble{log: c.Log, of: "dequeue"}}
+	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{}, dequeues: failureLog{log: c.Log, of: "dequeue"}}
 }
 
 // Run starts visits until ctx is done, and returns when the last has ended. Visits run under ctx.
 func (e *Engine) Run(ctx context.Context) {
 	var hints sync.WaitGroup
 	if e.Notifier != nil {
-		hints.Go(func() { e.Notifier.Run(ctx, e.hear) })
-		hints.Go(func() { e.serve(ctx) })
+		hints.Go(func() { e.Notifier.Run(ctx, e.receive) })
+		hints.Go(func() { e.noteServedRegularly(ctx) })
 	}
 	e.since = time.Now()
 	for ctx.Err() == nil {
-		e.wait(ctx, e.take(ctx))
+		e.wait(ctx, e.startDueVisits(ctx))
 	}
 	e.visits.Wait()
 	hints.Wait()
@@ -105,7 +105,7 @@ func (e *Engine) Wake(a dispatch.Account) {
 	if e.visiting(a) {
 		return // the engine dequeues again when the visit ends
 	}
-	e.nudge()
+	e.dequeueSoon()
 	if e.Notifier != nil {
 		e.Notifier.Notify(Notification{Woken: []dispatch.Account{a}})
 	}
@@ -118,8 +118,8 @@ func (e *Engine) Broadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 	}
 }
 
-// hear handles a notification of another process.
-func (e *Engine) hear(n Notification) {
+// receive handles a notification of another process.
+func (e *Engine) receive(n Notification) {
 	for _, a := range n.Woken {
 		if e.OnWake != nil && e.visiting(a) {
 			e.OnWake(a)
@@ -129,11 +129,11 @@ func (e *Engine) hear(n Notification) {
 		e.OnBroadcast(n.Saved, n.Shown)
 	}
 	if len(n.Woken) > 0 || n.empty() {
-		e.nudge()
+		e.dequeueSoon()
 	}
 }
 
-func (e *Engine) nudge() {
+func (e *Engine) dequeueSoon() {
 	select {
 	case e.look <- struct{}{}:
 	default: // already told
@@ -151,9 +151,9 @@ func (e *Engine) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take dequeues due accounts, as many as there is room for, and starts their visits. It returns the time until the next
+// startDueVisits dequeues due accounts, as many as there is room for, and starts their visits. It returns the time until the next
 // Dequeue.
-func (e *Engine) take(ctx context.Context) time.Duration {
+func (e *Engine) startDueVisits(ctx context.Context) time.Duration {
 	room, any := e.room()
 	if !any {
 		return sweep // the end of a visit nudges
@@ -162,33 +162,33 @@ func (e *Engine) take(ctx context.Context) time.Duration {
 	defer stop()
 	until := time.Now().Add(e.Lease)
 	leases, wait, err := e.dequeue(asking, room)
-	e.dequeues.heed(ctx, err)
+	e.dequeues.record(ctx, err)
 	if err != nil {
 		e.since = time.Now()
 		return repair
 	}
 	for _, l := range leases {
 		if ctx.Err() != nil {
-			e.giveBack(asking, l)
+			e.releaseUnused(asking, l)
 			continue
 		}
 		l.Until = until
-		e.begin(ctx, l)
+		e.startVisit(ctx, l)
 	}
 	return wait
 }
 
-// giveBack releases a lease that was obtained after ctx was done. The account is due again at once, since no wake counts as
+// releaseUnused releases a lease that was obtained after ctx was done. The account is due again at once, since no wake counts as
 // seen.
-func (e *Engine) giveBack(ctx context.Context, l dispatch.Lease) {
+func (e *Engine) releaseUnused(ctx context.Context, l dispatch.Lease) {
 	const none = -1
 	if err := e.Store.Release(ctx, l, none, time.Time{}); err != nil {
 		e.Log.WarnContext(ctx, "release failed; the account waits until its lease ends", "account", l.Account, "error", err)
 	}
 }
 
-func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
-	e.add(l.Account, 1)
+func (e *Engine) startVisit(ctx context.Context, l dispatch.Lease) {
+	e.countVisit(l.Account, 1)
 	e.visits.Go(func() {
 		err := e.visit(ctx, l)
 		switch {
@@ -198,8 +198,8 @@ func (e *Engine) begin(ctx context.Context, l dispatch.Lease) {
 		default:
 			e.Log.WarnContext(ctx, "visit failed", "account", l.Account, "error", err)
 		}
-		e.add(l.Account, -1)
-		e.nudge() // there is room again, and the account may be due again
+		e.countVisit(l.Account, -1)
+		e.dequeueSoon() // there is room again, and the account may be due again
 	})
 }
 
@@ -215,9 +215,9 @@ func (e *Engine) dequeue(ctx context.Context, r dispatch.Room) (leases []dispatc
 	return e.Store.Dequeue(ctx, r, e.Lease)
 }
 
-// add changes the number of visits of an account in this process. It is 2 for a moment when a visit has lost its lease and a
+// countVisit changes the number of visits of an account in this process. It is 2 for a moment when a visit has lost its lease and a
 // new one has begun.
-func (e *Engine) add(a dispatch.Account, n int) {
+func (e *Engine) countVisit(a dispatch.Account, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running[a] += n

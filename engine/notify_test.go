@@ -124,7 +124,7 @@ func TestPostgres_ReconnectsAfterACut(t *testing.T) {
 func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.Database(t))
-	proxy.Deafen(true)
+	proxy.DropNotifications(true)
 	var said lines
 	p := engine.NewPostgres(proxy.URL, slog.New(slog.NewTextHandler(&said, nil)))
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)

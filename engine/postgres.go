@@ -79,8 +79,8 @@ func (p *Postgres) Notify(n Notification) {
 	p.signal()
 }
 
-// lookAll makes the other processes look at everything.
-func (p *Postgres) lookAll() {
+// notifyLost makes the other processes look at everything.
+func (p *Postgres) notifyLost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = true
@@ -98,8 +98,8 @@ func (p *Postgres) clear() {
 	p.woken, p.saved, p.shown = map[dispatch.Account]bool{}, map[dispatch.JobID]bool{}, map[dispatch.UserID]bool{}
 }
 
-// pending takes the collected changes as notices that each fit into a payload.
-func (p *Postgres) pending() (notices []notice) {
+// takeNotices takes the collected changes as notices that each fit into a payload.
+func (p *Postgres) takeNotices() (notices []notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, size := notice{From: p.self}, 0
@@ -135,7 +135,7 @@ func (p *Postgres) pending() (notices []notice) {
 func (p *Postgres) putBack(notices []notice) {
 	for _, n := range notices {
 		if n.empty() {
-			p.lookAll()
+			p.notifyLost()
 			continue
 		}
 		p.Notify(n.Notification)
@@ -148,12 +148,12 @@ func encode(v any) string {
 }
 
 // Run implements Notifier.
-func (p *Postgres) Run(ctx context.Context, hear func(Notification)) {
+func (p *Postgres) Run(ctx context.Context, receive func(Notification)) {
 	var both sync.WaitGroup
 	both.Go(func() { p.keep(ctx, &link{of: "sending", use: p.send}) })
 	both.Go(func() {
-		p.keep(ctx, &link{of: "listening", use: func(ctx context.Context, c *pgx.Conn, works func()) error { return p.listen(ctx, c, hear, works) },
-			instead: func(ctx context.Context) { poll(ctx, hear) }})
+		p.keep(ctx, &link{of: "listening", use: func(ctx context.Context, c *pgx.Conn, works func()) error { return p.listen(ctx, c, receive, works) },
+			instead: func(ctx context.Context) { poll(ctx, receive) }})
 	})
 	both.Wait()
 }
@@ -174,7 +174,7 @@ type link struct {
 // keep uses a connection until ctx is done, and opens a new one when it breaks.
 func (p *Postgres) keep(ctx context.Context, l *link) {
 	for {
-		err := p.once(ctx, func(ctx context.Context, c *pgx.Conn) error { return l.use(ctx, c, func() { p.back(ctx, l) }) })
+		err := p.useConnection(ctx, func(ctx context.Context, c *pgx.Conn) error { return l.use(ctx, c, func() { p.back(ctx, l) }) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -208,9 +208,9 @@ func (p *Postgres) back(ctx context.Context, l *link) {
 }
 
 // poll makes its process look at everything every 2 s, until it is time to try notifications again.
-func poll(ctx context.Context, hear func(Notification)) {
+func poll(ctx context.Context, receive func(Notification)) {
 	for end := time.Now().Add(echoEvery); time.Now().Before(end) && ctx.Err() == nil; {
-		hear(Notification{})
+		receive(Notification{})
 		sleep(ctx, polling)
 	}
 }
@@ -224,7 +224,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (p *Postgres) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
+func (p *Postgres) useConnection(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
 	defer dispatch.RecoverAsError(ctx, p.log, "hints", &err) // a panic becomes an error, and the connection is opened again
 	pool, err := pgxpool.ParseConfig(p.address)              // pgxpool knows the pool settings, which pgx would send to the server
 	if err != nil {
@@ -237,11 +237,11 @@ func (p *Postgres) once(ctx context.Context, f func(context.Context, *pgx.Conn) 
 	if err != nil {
 		return err
 	}
-	defer leave(ctx, c)
+	defer closeConn(ctx, c)
 	return f(ctx, c)
 }
 
-func leave(ctx context.Context, c *pgx.Conn) {
+func closeConn(ctx context.Context, c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connecting)
 	defer cancel()
 	_ = c.Close(ctx) // the connection is not used any more
@@ -260,11 +260,11 @@ func (p *Postgres) send(ctx context.Context, c *pgx.Conn, works func()) error {
 		case <-ctx.Done():
 			return nil
 		}
-		notices := p.pending()
+		notices := p.takeNotices()
 		for i, n := range notices {
 			if err := notify(ctx, c, n); err != nil {
 				p.putBack(notices[i:])
-				p.lookAll()
+				p.notifyLost()
 				return err
 			}
 		}
@@ -279,16 +279,16 @@ func notify(ctx context.Context, c *pgx.Conn, n notice) error {
 }
 
 // listen receives notifications until the connection breaks or goes silent, which it finds out by notifying itself every 30 s.
-func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, hear func(Notification), works func()) error {
+func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, receive func(Notification), works func()) error {
 	if err := listenTo(ctx, c); err != nil {
 		return err
 	}
-	hear(Notification{}) // notifications sent before LISTEN were missed
+	receive(Notification{}) // notifications sent before LISTEN were missed
 	for ctx.Err() == nil {
 		if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil {
 			return err
 		}
-		echoed, err := p.hearFor(ctx, c, echoWithin, true, hear)
+		echoed, err := p.receiveFor(ctx, c, echoWithin, true, receive)
 		if err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, hear func(Notificati
 			return errSilent
 		}
 		works()
-		if _, err := p.hearFor(ctx, c, echoEvery, false, hear); err != nil {
+		if _, err := p.receiveFor(ctx, c, echoEvery, false, receive); err != nil {
 			return err
 		}
 	}
@@ -310,8 +310,8 @@ func listenTo(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// hearFor receives notifications for d or, with untilEcho, until the echo arrives.
-func (p *Postgres) hearFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool, hear func(Notification)) (echoed bool, err error) {
+// receiveFor receives notifications for d or, with untilEcho, until the echo arrives.
+func (p *Postgres) receiveFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool, receive func(Notification)) (echoed bool, err error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {
@@ -331,7 +331,7 @@ func (p *Postgres) hearFor(ctx context.Context, c *pgx.Conn, d time.Duration, un
 				return true, nil
 			}
 		case n.From != p.self:
-			hear(n.Notification)
+			receive(n.Notification)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 // room returns how many visits can start now; any is false if none can.
 func (e *Engine) room() (r dispatch.Room, any bool) {
-	running, total := e.byPlatform()
+	running, total := e.visitsByPlatform()
 	if len(e.Platforms) == 0 {
 		r.Others = e.Visits - total
 		return r, r.Others > 0
@@ -33,14 +33,14 @@ func (e *Engine) room() (r dispatch.Room, any bool) {
 		any = any || free > 0
 		total -= running[name]
 	}
-	r.Others, r.Unserved = e.unknown(total)
+	r.Others, r.Unserved = e.roomForUnknown(total)
 	return r, any || r.Others > 0
 }
 
-// unknown returns how many accounts of unknown platforms can be visited, and for how long no process must have served their
+// roomForUnknown returns how many accounts of unknown platforms can be visited, and for how long no process must have served their
 // platform. Where there are other processes, the store must have answered during that time: otherwise they could not have noted
 // what they serve.
-func (e *Engine) unknown(running int) (n int, unserved time.Duration) {
+func (e *Engine) roomForUnknown(running int) (n int, unserved time.Duration) {
 	switch {
 	case e.Notifier == nil:
 		return perUnknown - running, 0
@@ -50,14 +50,14 @@ func (e *Engine) unknown(running int) (n int, unserved time.Duration) {
 	return perUnknown - running, Unserved
 }
 
-// serve notes every minute which platforms this process serves.
-func (e *Engine) serve(ctx context.Context) {
-	noting := trouble{log: e.Log, of: "noting which platforms this process serves"}
+// noteServedRegularly notes every minute which platforms this process serves.
+func (e *Engine) noteServedRegularly(ctx context.Context) {
+	noting := failureLog{log: e.Log, of: "noting which platforms this process serves"}
 	for ctx.Err() == nil && len(e.Platforms) > 0 {
-		err := e.note(ctx)
+		err := e.noteServed(ctx)
 		next := beat
 		if ctx.Err() == nil {
-			noting.heed(ctx, err)
+			noting.record(ctx, err)
 		}
 		if err != nil {
 			next = repair
@@ -69,16 +69,16 @@ func (e *Engine) serve(ctx context.Context) {
 	}
 }
 
-// note stores which platforms this process serves.
-func (e *Engine) note(ctx context.Context) (err error) {
+// noteServed stores which platforms this process serves.
+func (e *Engine) noteServed(ctx context.Context) (err error) {
 	defer dispatch.RecoverAsError(ctx, e.Log, "serve", &err)
 	asking, stop := context.WithTimeout(ctx, answer)
 	defer stop()
 	return e.Store.NoteServed(asking, e.Platforms)
 }
 
-// byPlatform counts the visits of this process.
-func (e *Engine) byPlatform() (visits map[string]int, total int) {
+// visitsByPlatform counts the visits of this process.
+func (e *Engine) visitsByPlatform() (visits map[string]int, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	visits = map[string]int{}

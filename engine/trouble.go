@@ -9,9 +9,9 @@ import (
 // toldEvery is how often a continuing failure is logged.
 const toldEvery = time.Minute
 
-// trouble logs an operation that keeps failing: when the failures begin, once a minute while they last, and when they are over.
+// failureLog logs an operation that keeps failing: when the failures begin, once a minute while they last, and when they are over.
 // It must be used by one goroutine only.
-type trouble struct {
+type failureLog struct {
 	log *slog.Logger
 	of  string // the operation, at the beginning of each message
 
@@ -20,8 +20,8 @@ type trouble struct {
 	told     time.Time
 }
 
-// heed records the result of one attempt.
-func (t *trouble) heed(ctx context.Context, err error) {
+// record records the result of one attempt.
+func (t *failureLog) record(ctx context.Context, err error) {
 	switch {
 	case err == nil && t.failures > 0:
 		t.log.InfoContext(ctx, t.of+" works again", "failures", t.failures, "after", time.Since(t.since).Round(time.Second))
