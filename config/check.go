@@ -262,14 +262,14 @@ func (r *reader) checkExchange(c *Config, p *Platform, key string) {
 	if r.failed(key+".driver") || !r.require(key+".driver", e.Driver, "write "+KeycloakBroker+", or another driver") {
 		return
 	}
-	r.belongs(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at the broker's provider")
-	r.belongs(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at the broker's provider")
-	r.belongs(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
+	r.checkDriverKey(key+".alias", e.Alias, keycloak, true, "write the alias of the platform's identity provider at the broker's provider")
+	r.checkDriverKey(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant, "write the platform's client id at the broker's provider")
+	r.checkDriverKey(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
 	if grant {
 		r.checkClient(key, e.ClientSecret, e.ClientKey)
 	} else {
-		r.belongs(key+".client_secret", e.ClientSecret.Reveal(), false, false, "")
-		r.belongs(key+".client_key", e.ClientKey.Reveal(), false, false, "")
+		r.checkDriverKey(key+".client_secret", e.ClientSecret.Reveal(), false, false, "")
+		r.checkDriverKey(key+".client_key", e.ClientKey.Reveal(), false, false, "")
 	}
 	switch {
 	case grant && p.Issuer == "":
@@ -292,8 +292,8 @@ func (r *reader) checkClient(key string, secret, private dispatch.Secret) {
 	}
 }
 
-// belongs reports a key that the driver does not have, or that it needs and is missing.
-func (r *reader) belongs(key, value string, has, needed bool, what string) {
+// checkDriverKey reports a key that the driver does not have, or that it needs and is missing.
+func (r *reader) checkDriverKey(key, value string, has, needed bool, what string) {
 	switch {
 	case has && needed:
 		r.require(key, value, what)

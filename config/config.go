@@ -103,7 +103,7 @@ func (p Protocol) Label() dispatch.Label {
 	return dispatch.OpenEO
 }
 
-// Submit is the policy for a submission whose fate cannot be found out.
+// Submit is the policy for a submission whose outcome cannot be determined.
 type Submit string
 
 const (

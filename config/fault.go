@@ -31,8 +31,8 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// meant suggests the most similar known word; "" if none is similar.
-func meant(word string, known []string) string {
+// closestWord suggests the most similar known word; "" if none is similar.
+func closestWord(word string, known []string) string {
 	best, distance := "", 1+len(word)/3
 	for _, k := range known {
 		if d := edits(word, k); d <= distance {

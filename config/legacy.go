@@ -96,7 +96,7 @@ func (r *reader) backends(text string) *yaml.Node {
 	r.mark(list, "BACKENDS")
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	if err := decoder.Decode(&given); err != nil {
-		r.fail(list, "", `write JSON: {"URL": {"auth_method": "USER_CREDENTIALS", …}} (%s)`, jsonTrouble(err))
+		r.fail(list, "", `write JSON: {"URL": {"auth_method": "USER_CREDENTIALS", …}} (%s)`, jsonFault(err))
 		return list
 	}
 	for _, address := range slices.Sorted(maps.Keys(given)) {
@@ -110,8 +110,8 @@ func (r *reader) backends(text string) *yaml.Node {
 	return list
 }
 
-// jsonTrouble describes a JSON fault without quoting the text, which may contain secrets.
-func jsonTrouble(err error) string {
+// jsonFault describes a JSON fault without quoting the text, which may contain secrets.
+func jsonFault(err error) string {
 	switch e := err.(type) {
 	case *json.SyntaxError:
 		return fmt.Sprintf("not JSON at byte %d", e.Offset)

@@ -78,10 +78,10 @@ func (r *reader) notes(c *Config) []string {
 	known := keyNames(reflect.TypeFor[Config](), "")
 	for name := range r.env {
 		own, ours := strings.CutPrefix(name, prefix+"_")
-		if !ours || r.named[name] || slices.Contains(known, numberless(own)) {
+		if !ours || r.named[name] || slices.Contains(known, withoutIndexes(own)) {
 			continue
 		}
-		if hint := meant(own, known); hint != "" {
+		if hint := closestWord(own, known); hint != "" {
 			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name, hint, prefix))
 		}
 	}
@@ -107,8 +107,8 @@ func keyNames(schema reflect.Type, before string) []string {
 	return names
 }
 
-// numberless replaces the numbers in a variable's name by N.
-func numberless(name string) string {
+// withoutIndexes replaces the numbers in a variable's name by N.
+func withoutIndexes(name string) string {
 	parts := strings.Split(name, "_")
 	for i, part := range parts {
 		if part != "" && strings.Trim(part, "0123456789") == "" {

@@ -36,7 +36,7 @@ type reader struct {
 }
 
 func (r *reader) fail(n *yaml.Node, key, format string, args ...any) {
-	f := Fault{Where: r.where(n), Key: key, Text: fmt.Sprintf(format, args...)}
+	f := Fault{Where: r.placeOf(n), Key: key, Text: fmt.Sprintf(format, args...)}
 	if r.origin[n] == "" {
 		f.line = n.Line
 	}
@@ -112,7 +112,7 @@ func (r *reader) checkKeys(n *yaml.Node, known []field, path string) {
 		if line, twice := seen[key.Value]; twice {
 			r.fail(key, join(path, key.Value), "the key is duplicated: it is first set in line %d", line)
 		} else if !slices.Contains(names, key.Value) {
-			r.fail(key, join(path, key.Value), "the key is not known%s", meant(key.Value, names))
+			r.fail(key, join(path, key.Value), "the key is not known%s", closestWord(key.Value, names))
 		}
 		seen[key.Value] = key.Line
 	}
@@ -156,7 +156,7 @@ func (r *reader) readList(n *yaml.Node, v reflect.Value, path string, f field) {
 
 func (r *reader) readScalar(n *yaml.Node, v reflect.Value, path string, f field) {
 	if choice := strings.Fields(f.Tag.Get("oneof")); len(choice) > 0 && !slices.Contains(choice, n.Value) {
-		r.fail(n, path, "write one of %s%s", strings.Join(choice, ", "), meant(n.Value, choice))
+		r.fail(n, path, "write one of %s%s", strings.Join(choice, ", "), closestWord(n.Value, choice))
 		return
 	}
 	switch to := v.Addr().Interface().(type) {

@@ -94,8 +94,8 @@ func (t *tree) mark(n *yaml.Node, variable string) *yaml.Node {
 	return n
 }
 
-// where returns the place of a node: file:line, or a variable.
-func (t *tree) where(n *yaml.Node) string {
+// placeOf returns the place of a node: file:line, or a variable.
+func (t *tree) placeOf(n *yaml.Node) string {
 	switch {
 	case t.origin[n] != "":
 		return t.origin[n]
@@ -135,14 +135,14 @@ func (t *tree) overlayItems(node *yaml.Node, f field, name string, env variables
 			list = t.child(node, f.key, yaml.SequenceNode)
 			list.Content = append(list.Content, t.mark(newMapping(), numbered))
 		}
-		if own := t.own(list, i); own.Kind == yaml.MappingNode { // the reader reports elements of other kinds
+		if own := t.ownElement(list, i); own.Kind == yaml.MappingNode { // the reader reports elements of other kinds
 			t.overlay(own, item, numbered, env)
 		}
 	}
 }
 
-// own returns an element of a list as a node that no other place shares by an alias.
-func (t *tree) own(list *yaml.Node, i int) *yaml.Node {
+// ownElement returns an element of a list as a node that no other place shares by an alias.
+func (t *tree) ownElement(list *yaml.Node, i int) *yaml.Node {
 	if list.Content[i].Kind == yaml.AliasNode {
 		shared := *list.Content[i].Alias
 		shared.Content = slices.Clone(shared.Content)
