@@ -50,23 +50,23 @@ const (
 
 var openEOScenes = []scene{
 	{
-		does: "A job reads as created for a minute after its start.", seen: "openeo-web-editor#381, openeo-python-client 0.49",
+		does: "For a minute after its start, the status of a job is still created.", seen: "openeo-web-editor#381, openeo-python-client 0.49",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: time.Minute}),
 		tells: good,
 	},
 	{
-		does: "Statuses are a quarter of an hour late.", seen: "openeo-geopyspark-driver#902",
+		does: "Statuses lag by 15 minutes.", seen: "openeo-geopyspark-driver#902",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute}),
 		most:  50 * time.Minute,
 		tells: good,
 	},
 	{
-		does: "The start is answered with an error, and the job runs.", seen: "openeo-geopyspark-driver#1065",
+		does: "The response to the start is an error, but the job runs.", seen: "openeo-geopyspark-driver#1065",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal", Message: "Server error"}),
 		tells: good, // the request has ended, so its status is read at once
 	},
 	{
-		does: "The same, and statuses are a quarter of an hour late.", seen: "openeo-geopyspark-driver#1065, #902",
+		does: "The response to the start is an error, but the job runs, and statuses lag by 15 minutes.", seen: "openeo-geopyspark-driver#1065, #902",
 		acts: func(s *stage) {
 			fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute})(s)
 			fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal"})(s)
@@ -75,13 +75,13 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "The start fails, and the job stays created.", seen: "openeo-geopyspark-driver#505",
+		does: "The first start fails, and the job stays created until it is started again.", seen: "openeo-geopyspark-driver#505",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"}),
 		most:  50 * time.Minute,
 		tells: "submitted → submitted (submission_in_doubt) → submitted → queued → running → finished",
 	},
 	{
-		does: "Every start fails, and the job stays created for ever.", seen: "openeo-geopyspark-driver#505",
+		does: "Every start fails, so the job stays created.", seen: "openeo-geopyspark-driver#505",
 		acts: func(s *stage) {
 			s.giveUp = time.Hour
 			fault(simulator.Fault{Route: startJob, Status: 500, Code: "Internal"})(s)
@@ -90,12 +90,12 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → failed (given_up)", books: simulator.Counts{Creates: 1},
 	},
 	{
-		does: "The start is accepted, and the job stays created for ever.", seen: "openeo-geopyspark-driver#1696",
+		does: "The start is accepted, but the job stays created for ever.", seen: "openeo-geopyspark-driver#1696",
 		acts: fault(simulator.Fault{Route: startJob, Status: 202}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → submitted (stalled) → canceled", books: simulator.Counts{Creates: 1, Cancels: 1},
 	},
 	{
-		does: "The job is queued for ever.", seen: "openeo-geopyspark-driver#1696",
+		does: "The job stays queued for ever.", seen: "openeo-geopyspark-driver#1696",
 		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → queued → queued (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
@@ -105,12 +105,12 @@ var openEOScenes = []scene{
 		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
-		does: "A job that is well reads as one in error for some seconds.", seen: "openeo-geopyspark-driver#298",
+		does: "For some seconds, the status of a running job is error.", seen: "openeo-geopyspark-driver#298",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Flicker: 8 * time.Second}),
 		tells: good,
 	},
 	{
-		does: "The job is not found when it is to be started, and when it is read first.", seen: "openeo-python-client#802",
+		does: "At first, starts and status reads do not find the job.", seen: "openeo-python-client#802",
 		acts: func(s *stage) {
 			fault(simulator.Fault{Route: startJob, Times: 2, Status: 404, Code: "JobNotFound"})(s)
 			fault(simulator.Fault{Route: readJob, Times: 3, Status: 404, Code: "JobNotFound"})(s)
@@ -118,32 +118,32 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (platform_busy) → submitted → submitted (not_found_on_platform) → running → finished",
 	},
 	{
-		does: "The job is gone.", seen: "openeo-python-client#802",
+		does: "The platform loses the job.", seen: "openeo-python-client#802",
 		deeds: []deed{{3 * time.Minute, forgets}},
 		tells: "submitted → queued → running → running (not_found_on_platform) → failed (lost_on_platform)",
 	},
 	{
-		does: "The job is not found for three minutes, and then is there again.", seen: "openeo-python-client#802",
+		does: "The job is not found for three minutes, and then is found again.", seen: "openeo-python-client#802",
 		deeds: []deed{{3 * time.Minute, fault(gone("JobNotFound"))}, {6 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (not_found_on_platform) → running → finished",
 	},
 	{
-		does: "A proxy answers in the platform's place that there is no such page.", seen: "openeo-python-client#440",
+		does: "A proxy in front of the platform responds 404 with an HTML page.", seen: "openeo-python-client#440",
 		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Route: readJob, Status: 404, Form: simulator.HTML})}, {9 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
 	{
-		does: "The status is a word that nobody knows, for a while.", seen: "openeo-python-client 0.49 (queued_for_start)",
+		does: "For a while, the status is a word that the specification does not define.", seen: "openeo-python-client 0.49 (queued_for_start)",
 		deeds: []deed{{3 * time.Minute, says("queued_for_start")}, {6 * time.Minute, says("")}},
 		tells: good,
 	},
 	{
-		does: "The status is a word that nobody knows, for ever.", seen: "no report",
+		does: "The status is, for ever, a word that the specification does not define.", seen: "no report",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → queued → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
-		does: "The start fails, and then the status is a word that nobody knows.", seen: "openeo-geopyspark-driver#505",
+		does: "The start fails, and then the status is a word that the specification does not define.", seen: "openeo-geopyspark-driver#505",
 		acts: func(s *stage) { // it queues for longer than the pause between two looks of a client that waited for an hour
 			fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"})(s)
 			fares(simulator.Life{Queue: 10 * time.Minute, Run: 10 * time.Minute})(s)
@@ -152,17 +152,17 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "Its clock is five hours behind, and a create is in doubt.", seen: "no report",
+		does: "The platform's clock is five hours slow, and the response to a create is lost.", seen: "no report",
 		acts:  func(s *stage) { s.openEO.Now = behind(5 * time.Hour); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "Its clock is five hours ahead, and a create is in doubt.", seen: "no report",
+		does: "The platform's clock is five hours fast, and the response to a create is lost.", seen: "no report",
 		acts:  func(s *stage) { s.openEO.Now = behind(-5 * time.Hour); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "It is busy until a time that its wrong clock tells.", seen: "no report",
+		does: "The platform is busy, and its Retry-After is a date of its wrong clock.", seen: "no report",
 		acts: func(s *stage) {
 			now := time.Now().Add(5 * time.Hour)
 			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests", Header: map[string]string{
@@ -171,40 +171,40 @@ var openEOScenes = []scene{
 		tells: "created (platform_busy) → submitted → queued → running → finished",
 	},
 	{
-		does: "The listing gives all jobs at once, and a create is in doubt.", seen: "openeo-api#550",
+		does: "The listing is a single page whatever the limit, and the response to a create is lost.", seen: "openeo-api#550",
 		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(500); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 		books: simulator.Counts{Creates: 501, Starts: 1, Runs: 1},
 	},
 	{
-		does: "The listing comes in small pages, and a create is in doubt.", seen: "no report",
+		does: "The listing has small pages, and the response to a create is lost.", seen: "no report",
 		acts:  func(s *stage) { s.openEO.PageMax = 7; s.others(50); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 		books: simulator.Counts{Creates: 51, Starts: 1, Runs: 1},
 	},
 	{
-		does: "The answer to the create does not name the job.", seen: "no report",
+		does: "The response to the create does not name the job.", seen: "no report",
 		acts:  fault(simulator.Fault{Route: createJob, Times: 1, Header: map[string]string{"OpenEO-Identifier": "", "Location": ""}}),
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "It runs ten jobs at once, and has ten.", seen: "openeo-python-client#838",
+		does: "The platform runs ten jobs at once, and ten are running.", seen: "openeo-python-client#838",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 3, Status: 400, Code: "ConcurrentJobLimit", Message: "Job was not started because concurrent job limit (10) is reached."}),
 		tells: "submitted → submitted (platform_busy) → queued → running → finished",
 	},
 	{
-		does: "A canceled job is created again.", seen: "openEO API 1.2",
+		does: "The status of a canceled job is created.", seen: "openEO API 1.2",
 		deeds: []deed{{30 * time.Second, cancels}},
 		tells: "submitted → queued → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
-		does: "It has results of a job that runs: a Collection of the whole Earth.", seen: "openeo-geopyspark-driver (partial=true)",
+		does: "A running job already has results: a Collection of the whole Earth.", seen: "openeo-geopyspark-driver (partial=true)",
 		acts:  func(s *stage) { s.openEO.Stubs = true },
 		deeds: []deed{{3 * time.Minute, noResults}, {5 * time.Minute, saysFinishedTooSoon}},
 		tells: good, check: hasResultsLater,
 	},
 	{
-		does: "Links to results are signed, and end.", seen: "openEO API 1.2",
+		does: "Links to results are signed and expire.", seen: "openEO API 1.2",
 		acts:  func(s *stage) { s.openEO.LinkLife = 10 * time.Minute },
 		tells: good, check: (*stage).linksHold,
 	},
@@ -212,12 +212,12 @@ var openEOScenes = []scene{
 
 var ogcScenes = []scene{
 	{
-		does: "It says nothing of a new job but where it is.", seen: "pygeoapi#2105",
+		does: "The response to the execution contains only the job's address.", seen: "pygeoapi#2105",
 		acts:  fault(simulator.Fault{Route: execute, Times: 1, Body: "null"}),
 		tells: good,
 	},
 	{
-		does: "The job's address is not told, only its identifier.", seen: "no report",
+		does: "The response to the execution contains only the job's identifier.", seen: "no report",
 		acts:  fault(simulator.Fault{Route: execute, Times: 1, Header: map[string]string{"Location": ""}}),
 		tells: good,
 	},
@@ -232,53 +232,53 @@ var ogcScenes = []scene{
 		tells: "submitted → submitted (not_found_on_platform) → running → finished",
 	},
 	{
-		does: "Jobs are gone when the server was restarted.", seen: "pygeoapi",
+		does: "The server loses its jobs when it restarts.", seen: "pygeoapi",
 		deeds: []deed{{3 * time.Minute, forgets}},
 		tells: "submitted → queued → running → running (not_found_on_platform) → failed (lost_on_platform)",
 	},
 	{
-		does: "Statuses are in the words of WPS.", seen: "WPS-3 servers, old ADES",
+		does: "Status words are those of WPS.", seen: "WPS-3 servers, old ADES",
 		deeds: []deed{{3 * time.Minute, says("ProcessPaused")}, {5 * time.Minute, says("ProcessStarted")}, {11 * time.Minute, says("ProcessSucceeded")}},
 		tells: good,
 	},
 	{
-		does: "The status is a word that nobody knows, for a while.", seen: "no report",
+		does: "For a while, the status is a word that the specification does not define.", seen: "no report",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {6 * time.Minute, says("")}},
 		tells: good,
 	},
 	{
-		does: "A job that is well reads as failed for some seconds.", seen: "no report",
+		does: "For some seconds, the status of a running job is failed.", seen: "no report",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Flicker: 8 * time.Second}),
 		tells: good,
 	},
 	{
-		does: "Statuses are a quarter of an hour late.", seen: "no report",
+		does: "Statuses lag by 15 minutes.", seen: "no report",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute}),
 		most:  50 * time.Minute,
 		tells: good,
 	},
 	{
-		does: "It has run the process when it answers, though a job was asked for.", seen: "pygeoapi#2231, weaver#545",
+		does: "The platform runs the process synchronously, although a job was requested.", seen: "pygeoapi#2231, weaver#545",
 		acts:  func(s *stage) { s.ogc.Sync = true; fares(simulator.Life{Run: 5 * time.Second})(s) },
 		tells: "finished", check: hasResults,
 	},
 	{
-		does: "The answer to the execution is lost.", seen: "no report",
+		does: "The response to the execution is lost.", seen: "no report",
 		acts: fault(lostExecution), deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
-		does: "The execution is answered with an error, and the job runs.", seen: "no report",
+		does: "The response to the execution is an error, but the job runs.", seen: "no report",
 		acts: fault(simulator.Fault{Route: execute, Times: 1, After: true, Status: 500, Code: "InternalError"}), deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
-		does: "The answer to the execution is lost, and submit is at_least_once.", seen: "no report",
+		does: "The response to the execution is lost, and submit is at_least_once.", seen: "no report",
 		acts:  func(s *stage) { s.atLeastOnce = true; fault(lostExecution)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished", books: simulator.Counts{Creates: 2, Starts: 2, Runs: 2},
 	},
 	{
-		does: "The answer to the execution is lost, and the listing takes minutes or breaks off.", seen: "ZOO-Project#133, #111",
+		does: "The response to the execution is lost, and the listing takes minutes or breaks off.", seen: "ZOO-Project#133, #111",
 		acts: func(s *stage) {
 			fault(lostExecution)(s)
 			fault(simulator.Fault{Route: listJobs, Times: 3, Latency: 2 * time.Minute})(s)
@@ -289,7 +289,7 @@ var ogcScenes = []scene{
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
-		does: "It cannot stop jobs.", seen: "servers without the conformance class dismiss",
+		does: "The platform cannot cancel jobs.", seen: "servers without the conformance class dismiss",
 		acts: fault(simulator.Fault{Route: dismiss, Status: 405, Code: "not-supported"}), deeds: []deed{{3 * time.Minute, cancels}},
 		tells: "submitted → queued → running → running (cancel_unsupported) → finished",
 	},
@@ -299,17 +299,17 @@ var ogcScenes = []scene{
 		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
-		does: "Its clock is five hours behind.", seen: "no report",
+		does: "The platform's clock is five hours slow.", seen: "no report",
 		acts:  func(s *stage) { s.ogc.Now = behind(5 * time.Hour) },
 		tells: good, check: hasResults,
 	},
 	{
-		does: "Its clock is five hours ahead.", seen: "no report",
+		does: "The platform's clock is five hours fast.", seen: "no report",
 		acts:  func(s *stage) { s.ogc.Now = behind(-5 * time.Hour) },
 		tells: good, check: hasResults,
 	},
 	{
-		does: "It is down for ten minutes, behind a proxy.", seen: "openeo-python-client#440",
+		does: "The platform is down for six minutes, behind a proxy.", seen: "openeo-python-client#440",
 		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Status: 502, Form: simulator.HTML})}, {9 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
@@ -318,47 +318,47 @@ var ogcScenes = []scene{
 // taskScenes use a task of six jobs, whose statuses are read from listings.
 var taskScenes = []taskScene{
 	{
-		does: "A listing gives all jobs at once, also those of others.", seen: "openeo-api#550", at: "openeo",
+		does: "The listing is a single page, which also contains jobs of others.", seen: "openeo-api#550", at: "openeo",
 		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(300) },
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "A listing comes in pages of two.", seen: "no report", at: "openeo",
+		does: "The listing has pages of two jobs.", seen: "no report", at: "openeo",
 		acts:  func(s *stage) { s.openEO.PageMax = 2 },
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "A listing shows new jobs ten minutes late.", seen: "no report", at: "openeo",
+		does: "The listing shows new jobs ten minutes late.", seen: "no report", at: "openeo",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Unlisted: 10 * time.Minute}),
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "A listing does not show one job any more.", seen: "openeo-python-client#802", at: "openeo",
+		does: "The listing no longer shows one of the jobs.", seen: "openeo-python-client#802", at: "openeo",
 		deeds: []deed{{3 * time.Minute, forgets}},
 		tells: "5 finished, 1 failed",
 	},
 	{
-		does: "A listing gives words that nobody knows for all jobs, for a while.", seen: "no report", at: "openeo",
+		does: "For a while, all status words in the listing are undefined.", seen: "no report", at: "openeo",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {20 * time.Minute, says("")}},
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "A listing fails for good.", seen: "ZOO-Project#133", at: "openeo",
+		does: "The listing always fails.", seen: "ZOO-Project#133", at: "openeo",
 		acts:  fault(simulator.Fault{Route: listJobs, Status: 504, Form: simulator.HTML}),
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "A listing comes in pages of two, whatever is asked.", seen: "OGC API - Processes 1.0", at: "ogc",
+		does: "The listing has pages of two jobs, whatever limit is requested.", seen: "OGC API - Processes 1.0", at: "ogc",
 		acts:  func(s *stage) { s.ogc.PageMax = 2 },
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "There is no listing.", seen: "servers without the conformance class job-list", at: "ogc",
+		does: "The platform has no listing.", seen: "servers without the conformance class job-list", at: "ogc",
 		acts:  fault(simulator.Fault{Route: listJobs, Status: 404, Code: "NotFound"}),
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "A listing takes minutes.", seen: "ZOO-Project#133", at: "ogc",
+		does: "The listing takes minutes.", seen: "ZOO-Project#133", at: "ogc",
 		acts:  fault(simulator.Fault{Route: listJobs, Latency: 2 * time.Minute}),
 		tells: "6 finished, 0 failed",
 	},
