@@ -8,9 +8,9 @@ import (
 
 const (
 	callsAtOnce  = 8                // concurrent calls outside visits, for each platform
-	callsOfUser  = 4                // of these for each user, so that a user whose calls get no response cannot take all slots
+	callsOfUser  = 4                // of these for each user, so that calls of one user that get no response do not block others
 	callWithin   = time.Minute      // for a call; a synchronous run has runWithin
-	enterWithin  = 10 * time.Second // how long a call waits for a slot
+	enterWithin  = 10 * time.Second // how long a call waits for others to end, or for a send time
 	tokenWithin  = 10 * time.Second
 	comeBackSoon = 30 * time.Second
 )
@@ -133,7 +133,7 @@ func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Accoun
 		if err != nil {
 			return none, backend.tokenError(err)
 		}
-		if err := b.pace(ctx, backend, a); err != nil {
+		if err := b.awaitSendTime(ctx, backend, a); err != nil {
 			return none, err
 		}
 		got, err := ask(ctx, t)
@@ -163,17 +163,17 @@ func (b *Backend) tokenError(err error) error {
 	return &Error{Kind: Misconfigured, Op: "dispatch.token", Text: "The platform rejected the broker's service-account token. The operator must check its configuration.", Err: err}
 }
 
-// pace waits for the platform's next request slot.
-func (b *Broker) pace(ctx context.Context, backend *Backend, a Account) error {
+// awaitSendTime waits for the platform's next send time.
+func (b *Broker) awaitSendTime(ctx context.Context, backend *Backend, a Account) error {
 	if backend.Limits.Pace == 0 {
 		return nil
 	}
-	s, err := b.Store.Take(ctx, SlotRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling, Ahead: enterWithin})
+	s, err := b.Store.ReserveSendTime(ctx, SendTimeRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling, Ahead: enterWithin})
 	switch {
 	case err != nil:
 		return err
 	case !s.Given:
-		return &Error{Kind: Busy, Op: "dispatch.pace", Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
+		return &Error{Kind: Busy, Op: "dispatch.awaitSendTime", Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
 	}
 	return sleep(ctx, s.Wait)
 }
@@ -189,20 +189,20 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// callLimits limits how many calls with the same name are under way at once. The zero value is ready to use.
+// callLimits bounds how many calls with the same name are under way at once. The zero value is ready to use.
 type callLimits struct {
 	mu     sync.Mutex
-	places map[string]*callLimit
+	byName map[string]*callLimit
 }
 
-// callLimit holds the slots of a name while a call uses one or waits for one.
+// callLimit counts the calls with one name while any is under way or waits.
 type callLimit struct {
-	taken chan struct{}
-	uses  int // calls that have a slot or wait for one; at zero the place is removed
+	taken chan struct{} // holds one entry for each call under way
+	uses  int           // calls that are under way or wait; at zero the callLimit is removed
 }
 
-// acquire takes one of the n slots of a name, and returns the function that releases it, which may be called repeatedly. Busy if none
-// became free within enterWithin.
+// acquire waits until fewer than n calls with the name are under way and counts one more, until release is called, which may be called
+// repeatedly. Busy if it waited for enterWithin.
 func (s *callLimits) acquire(ctx context.Context, name string, n int) (release func(), err error) {
 	p := s.use(name, n)
 	ctx, cancel := context.WithTimeout(ctx, enterWithin)
@@ -219,17 +219,17 @@ func (s *callLimits) acquire(ctx context.Context, name string, n int) (release f
 func (s *callLimits) use(name string, n int) *callLimit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.places[name] == nil {
-		setInMap(&s.places, name, &callLimit{taken: make(chan struct{}, n)})
+	if s.byName[name] == nil {
+		setInMap(&s.byName, name, &callLimit{taken: make(chan struct{}, n)})
 	}
-	s.places[name].uses++
-	return s.places[name]
+	s.byName[name].uses++
+	return s.byName[name]
 }
 
 func (s *callLimits) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.places[name].uses--; s.places[name].uses == 0 {
-		delete(s.places, name)
+	if s.byName[name].uses--; s.byName[name].uses == 0 {
+		delete(s.byName, name)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	platformRuns = 16               // synchronous runs under way at each platform
-	userRuns     = 4                // of each user at each platform, so that one user cannot take all slots
+	userRuns     = 4                // of each user at each platform, so that runs of one user do not block others
 	runWithin    = 30 * time.Minute // for a run, including the time in which its result is read
 	runRenewed   = 30 * time.Second // how often a run under way is confirmed in the store
 	runLapses    = 2 * time.Minute  // after this time without confirmation the process of a run counts as lost
@@ -122,7 +122,7 @@ func (b *Broker) syncRunner(ctx context.Context, u UserID, r Request) (backend *
 	return backend, runner, warning, nil
 }
 
-// enterSync takes one of the user's slots for synchronous runs at a platform, and one of the platform's.
+// enterSync counts a synchronous run for its user and its platform, once both are below their limits.
 func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (release func(), err error) {
 	releaseOwn, err := b.ownSyncs.acquire(ctx, backend.Name+"/"+string(u), userRuns)
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *Broker) enterSync(ctx context.Context, backend *Backend, u UserID) (rel
 type syncRun struct {
 	SyncRun
 	broker *Broker
-	left   func() // releases its slots
+	left   func() // counts the run no longer
 	stop   context.CancelFunc
 	once   sync.Once
 }
@@ -180,7 +180,7 @@ func (r *syncRun) renew(ctx context.Context) (err error) {
 	return r.broker.Store.RenewSyncRun(ctx, r.ID, runLapses)
 }
 
-// end records how the run ended, once, and releases its slots.
+// end records how the run ended, once, and counts it no longer.
 func (r *syncRun) end(ctx context.Context, err error) {
 	r.once.Do(func() {
 		defer r.left()

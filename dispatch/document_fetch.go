@@ -43,7 +43,7 @@ type preparation struct {
 	host    string
 	prepare func(context.Context) error
 
-	asked, begun time.Time // begun is zero until a slot is free
+	asked, begun time.Time // begun is zero while the fetch is queued
 	over         chan struct{}
 	wakes        map[Account]bool // accounts whose visits wait for it
 }
@@ -79,7 +79,7 @@ func (p *preparations) queuedFor(u UserID) (n int) {
 	return n
 }
 
-// begin moves the preparations that now have a slot from the queue to the running ones, and returns them.
+// begin moves the preparations that the limits now allow from the queue to the running ones, and returns them.
 func (p *preparations) begin() (begun []*preparation) {
 	p.queue = slices.DeleteFunc(p.queue, func(prep *preparation) bool {
 		if !p.room(prep.user, prep.host) {
@@ -232,7 +232,7 @@ func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) (
 	if err != nil || len(good) == len(jobs) {
 		return good, err
 	}
-	more, err := v.broker.Store.Ready(ctx, v.account, l, perTurn)
+	more, err := v.broker.Store.Ready(ctx, v.account, l, agendaSize)
 	if err != nil || len(more) <= len(jobs) {
 		return good, err
 	}

@@ -21,15 +21,15 @@ func newPlatformAt(pace time.Duration) *platformAt {
 	return &platformAt{now: time.Unix(1e9, 0), pace: pace, booked: map[Account]*[2]time.Time{}}
 }
 
-func (p *platformAt) ask(a Account, purpose Purpose) Slot {
+func (p *platformAt) ask(a Account, purpose Purpose) SendTime {
 	if p.booked[a] == nil {
 		p.booked[a] = &[2]time.Time{}
 	}
 	booked, ahead := &time.Time{}, enterWithin
 	if purpose != Calling {
-		booked, ahead = &p.booked[a][purpose], slotAhead
+		booked, ahead = &p.booked[a][purpose], sendTimeAhead
 	}
-	s, _ := p.Reserve(SlotRequest{Account: a, Pace: p.pace, Purpose: purpose, Ahead: ahead}, booked, p.now)
+	s, _ := p.Reserve(SendTimeRequest{Account: a, Pace: p.pace, Purpose: purpose, Ahead: ahead}, booked, p.now)
 	if s.Given {
 		p.used = append(p.used, p.now.Add(s.Wait))
 	}
@@ -104,7 +104,7 @@ func TestSchedule_MissedSlotIsReplaced(t *testing.T) {
 		p.ask(Account(rune('a'+i)), Reading)
 	}
 	s := p.ask("late", Reading)
-	p.now = p.now.Add(s.Wait + slotAhead + 150*time.Millisecond)
+	p.now = p.now.Add(s.Wait + sendTimeAhead + 150*time.Millisecond)
 	for i := range 500 {
 		p.ask(Account(rune('a'+500+i)), Reading)
 	}

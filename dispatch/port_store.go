@@ -97,8 +97,8 @@ type Changes interface {
 	// of those jobs. LimitReached as in Accept.
 	RetryTask(ctx context.Context, u UserID, id TaskID, within ...Quota) (Account, int, error)
 	// MarkAwaited makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were read. The others become
-	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a request slot for their
-	// next status read: their visit is planned for that slot, within a minute at the latest. Statuses that are awaited already, and those
+	// due when they are that old. It wakes the accounts of those that are due, except accounts that have booked a send time for their
+	// next status read: their visit is planned for it, within a minute at the latest. Statuses that are awaited already, and those
 	// that could not be read twice in a row, do not change, so that a failing platform keeps its pauses. It returns the accounts that it
 	// woke, sorted.
 	MarkAwaited(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error)
@@ -136,8 +136,8 @@ type Queue interface {
 	// Hold stops the account's submissions for d, and stores the reason on all its jobs that wait or were not started. d 0 ends the hold and
 	// wakes the account.
 	Hold(ctx context.Context, a Account, d time.Duration, why Attention, notice string) error
-	// Take grants the next request slot of a platform, or books it, as [Schedule.Reserve] specifies.
-	Take(context.Context, SlotRequest) (Slot, error)
+	// ReserveSendTime grants or books the next send time of a platform, as [Schedule.Reserve] specifies.
+	ReserveSendTime(context.Context, SendTimeRequest) (SendTime, error)
 }
 
 // Agendas reads what a visit has to do.

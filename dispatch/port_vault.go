@@ -26,13 +26,14 @@ type Grant struct {
 	Sealed
 }
 
-// Sealed is a text that only the holder of a key can read.
+// Sealed is an encrypted text.
 type Sealed struct {
 	Key  string // name of the key
 	Text string
 }
 
-// Vault stores sealed texts. It cannot read them. Times are from the clock of the process that seals.
+// Vault stores users' grants and the tokens that processes share, as encrypted texts. It has no keys. Times are from the clock of the process
+// that encrypts.
 type Vault interface {
 	// Grant returns a user's grant at a provider; NotFound.
 	Grant(ctx context.Context, u UserID, issuer string) (Grant, error)

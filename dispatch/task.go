@@ -119,7 +119,7 @@ func (y *Tally) Add(j Job) {
 	}
 }
 
-// CountsFor returns the task with the counts.
+// CountsFor returns t with the counts of the jobs, and with the progress and the time of the last change that follow from them.
 func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	t.Counts = y.counts
 	if t.Counts == nil {

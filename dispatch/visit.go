@@ -12,7 +12,7 @@ const (
 	agendaFresh = 20 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
 	repair      = time.Second           // pause before a failed statement is repeated
 	renewed     = 10 * time.Second
-	perTurn     = 100 // due jobs of each kind in the agenda of an iteration
+	agendaSize  = 100 // due jobs of each kind in the agenda of an iteration
 )
 
 // visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only send their
@@ -39,7 +39,7 @@ type visit struct {
 	woken     bool                // the account was woken since the agenda was read
 	noToken   bool                // blockedBy is the error of a token that was not available
 	freed     bool                // a job has ended since the last resumeWhenFreed
-	queued    bool                // a status read had to wait for a request slot
+	queued    bool                // a status read had to wait for a send time
 	kept      bool                // a response was saved
 	refusals  int                 // tokens in a row that the platform refused
 
@@ -49,7 +49,7 @@ type visit struct {
 	read         time.Time    // the agenda
 	lease        time.Time    // earliest end of the lease
 	resume       time.Time    // no request is sent before
-	noSlotBefore [2]time.Time // no request slot is requested before, for each Purpose
+	noSendBefore [2]time.Time // no send time is requested before, for each Purpose
 	endsAt       time.Time    // no step is begun after
 
 	careful bool // visits of the account keep ending in crashes: see saveAsFailed
@@ -211,7 +211,7 @@ func (v *visit) renew(ctx context.Context) error {
 // reloadAgenda reads the agenda and queues the due jobs by class.
 func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	v.read, v.woken, v.suspectsAt = time.Now(), false, time.Time{}
-	if v.agenda, err = v.broker.agendaOf(ctx, v.account, perTurn); err != nil {
+	if v.agenda, err = v.broker.agendaOf(ctx, v.account, agendaSize); err != nil {
 		return err
 	}
 	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle}
@@ -268,7 +268,7 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
-	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSlotBefore[Acting]), v.after(v.agenda.NextPoll, v.noSlotBefore[Reading]))
+	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSendBefore[Acting]), v.after(v.agenda.NextPoll, v.noSendBefore[Reading]))
 	return v.after(due, v.resume)
 }
 
@@ -280,11 +280,11 @@ func (v *visit) after(due, t time.Time) time.Time {
 	return later(due, v.now().Add(time.Until(t)))
 }
 
-// bookAhead books a request slot for the next status read, no earlier than that read is due, if a status read of this visit had to wait for
-// a slot. So accounts get their status reads in turn, and no visit is needed only to book a slot.
+// bookAhead books a send time for the next status read, no earlier than that read is due, if a status read of this visit had to wait for
+// one. So accounts get their status reads in turn, and no visit is needed only to book a send time.
 func (v *visit) bookAhead(ctx context.Context) {
 	if due := v.agenda.NextPoll; v.queued && due.After(v.now()) {
-		_, _ = v.take(ctx, Reading, due)
+		_, _ = v.reserveSendTime(ctx, Reading, due)
 	}
 }
 
@@ -324,7 +324,7 @@ func (v *visit) waitTime(err error) time.Duration {
 		return v.suspectsWaitTime()
 	}
 	if v.pending > 0 { // until the next status read, if a further request may be sent
-		if next := time.Until(v.noSlotBefore[Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
+		if next := time.Until(v.noSendBefore[Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
 			return min(repair, next)
 		}
 		return repair
@@ -334,7 +334,7 @@ func (v *visit) waitTime(err error) time.Duration {
 
 // timeToNextRead returns how long until a status may be read, at least 20 ms.
 func (v *visit) timeToNextRead() time.Duration {
-	next := v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])
+	next := v.after(v.agenda.NextPoll, v.noSendBefore[Reading])
 	if next.IsZero() {
 		return repair
 	}
@@ -362,7 +362,7 @@ func (b *Broker) visitWithoutPlatform(ctx context.Context, l Lease) error {
 		return err
 	}
 	for {
-		g, err := b.agendaOf(ctx, l.Account, perTurn)
+		g, err := b.agendaOf(ctx, l.Account, agendaSize)
 		if err != nil {
 			return err
 		}

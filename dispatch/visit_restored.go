@@ -102,7 +102,7 @@ func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []List
 }
 
 func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base string) (all []Listed, err error) {
-	if err := v.broker.pace(ctx, v.backend, v.account); err != nil {
+	if err := v.broker.awaitSendTime(ctx, v.backend, v.account); err != nil {
 		return nil, err
 	}
 	if err := v.renew(ctx); err != nil {

@@ -21,12 +21,12 @@ type platformResponse struct {
 	outcomes []jobOutcome
 }
 
-// slotAhead is how far in the future the request slot that a visit takes may lie. A visit for a booked slot has this long to prepare.
-const slotAhead = 2 * time.Second
+// sendTimeAhead is how far in the future a send time that a visit gets may lie. A visit for a booked one has this long to prepare.
+const sendTimeAhead = 2 * time.Second
 
-// inTurn is how long before the slot of a status read the visit requests its next slot. It does not request that slot at once, so that
-// accounts get slots one after the other. It requests it before the present slot, so that a single account misses none.
-const inTurn = 250 * time.Millisecond
+// nextSendTimeBefore is how long before the send time of a status read the visit requests the next one. It does not request that at once, so
+// that accounts get send times one after the other. It requests it before the present one has come, so that a single account misses none.
+const nextSendTimeBefore = 250 * time.Millisecond
 
 // steps takes the most urgent steps, as many as Limits.Requests and the platform's rate allow.
 func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
@@ -42,8 +42,8 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 		if v.busy[j.ID] || c == classSubmit && !v.maySubmit(j) {
 			continue
 		}
-		slot, err := v.take(ctx, c.purpose(), time.Time{})
-		if err == nil && !slot.Given {
+		send, err := v.reserveSendTime(ctx, c.purpose(), time.Time{})
+		if err == nil && !send.Given {
 			v.releaseGate(j.ID)
 			continue
 		}
@@ -56,30 +56,30 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 			return steps, err
 		}
 		v.setBusy(s.jobs, true)
-		steps = append(steps, platformRequest{step: s, token: t, refusals: v.refusals, at: time.Now().Add(slot.Wait)})
+		steps = append(steps, platformRequest{step: s, token: t, refusals: v.refusals, at: time.Now().Add(send.Wait)})
 	}
 	return steps, nil
 }
 
-// take requests the platform's next request slot if it has a rate limit. If no slot is given, it records when to try again.
-func (v *visit) take(ctx context.Context, p Purpose, due time.Time) (Slot, error) {
+// reserveSendTime requests the platform's next send time if it has a rate limit. If none is given, it records when to try again.
+func (v *visit) reserveSendTime(ctx context.Context, p Purpose, due time.Time) (SendTime, error) {
 	if v.backend.Limits.Pace == 0 {
-		return Slot{Given: true}, nil
+		return SendTime{Given: true}, nil
 	}
-	s, err := v.broker.Store.Take(ctx, SlotRequest{Account: v.account, Pace: v.backend.Limits.Pace, Purpose: p, Ahead: min(slotAhead, v.backend.Limits.Send/8), Due: due})
+	s, err := v.broker.Store.ReserveSendTime(ctx, SendTimeRequest{Account: v.account, Pace: v.backend.Limits.Pace, Purpose: p, Ahead: min(sendTimeAhead, v.backend.Limits.Send/8), Due: due})
 	switch {
 	case err != nil:
 	case !s.Given:
-		v.noSlotBefore[p] = time.Now().Add(s.Wait)
+		v.noSendBefore[p] = time.Now().Add(s.Wait)
 	case p == Reading:
-		v.noSlotBefore[p] = time.Now().Add(s.Wait - inTurn)
+		v.noSendBefore[p] = time.Now().Add(s.Wait - nextSendTimeBefore)
 	}
 	v.queued = v.queued || p == Reading && (s.Wait > 0 || !s.Given)
 	return s, err
 }
 
-// maySend reports whether a request slot may be available for a class of steps.
-func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSlotBefore[c.purpose()]) }
+// maySend reports whether a send time may be available for a class of steps.
+func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore[c.purpose()]) }
 
 // begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease was lost.
 func (v *visit) begin(ctx context.Context, requests []platformRequest) error {

@@ -33,7 +33,7 @@ type gate struct {
 }
 
 // turnFor is how long a place stays reserved for the account whose turn it is.
-const turnFor = time.Second
+const reservedFor = time.Second
 
 // acquire reports whether the account's visit may submit a suspect now, if at most most may be under way. If not, the account is queued.
 func (s *gate) acquire(a Account, most int) bool {
@@ -58,7 +58,7 @@ func (s *gate) release() (next Account) {
 	s.taken--
 	if len(s.queue) > 0 {
 		next, s.queue = s.queue[0], s.queue[1:]
-		s.next, s.until = next, time.Now().Add(turnFor)
+		s.next, s.until = next, time.Now().Add(reservedFor)
 	}
 	return next
 }
@@ -102,7 +102,7 @@ func (v *visit) maySubmit(j Job) bool {
 // suspectsWaitTime returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something else is due.
 func (v *visit) suspectsWaitTime() time.Duration {
 	d := time.Until(v.suspectsAt)
-	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSlotBefore[Reading])); !next.IsZero() {
+	if next := earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSendBefore[Reading])); !next.IsZero() {
 		d = min(d, max(next.Sub(v.now()), agendaFresh))
 	}
 	return d

@@ -12,7 +12,7 @@ const (
 	classCount
 )
 
-// purpose returns the purpose of the request slot that a step of the class needs.
+// purpose returns the purpose of the send time that a step of the class needs.
 func (c class) purpose() Purpose {
 	if c == classAwaited || c == classPoll {
 		return Reading

@@ -22,12 +22,12 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	if err := a.measure(); err != nil {
 		return r, fail("Accept", err)
 	}
-	end, err := s.counting(ctx, "Accept", jobs[0].Owner, within)
+	end, err := s.lockCount(ctx, "Accept", jobs[0].Owner, within)
 	if err != nil {
 		return r, err
 	}
 	defer end()
-	if r, err = s.accept(ctx, a, within); taken(err) {
+	if r, err = s.accept(ctx, a, within); isDuplicateID(err) {
 		if err := s.SkipIDs(ctx); err != nil {
 			return r, err
 		}
@@ -164,7 +164,7 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 			return err
 		}
 	}
-	if err := a.define(ctx, q); err != nil {
+	if err := a.storeDocuments(ctx, q); err != nil {
 		return err
 	}
 	if err := a.insertJobs(ctx, q); err != nil {

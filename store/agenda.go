@@ -16,7 +16,7 @@ import (
 // counted as an unseen wake.
 func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
 	err = s.in(ctx, s.look, "Agenda", func(q tx, now int64) error {
-		l := look{q: q, account: a, now: now, stalled: before(now, stalled)}
+		l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled)}
 		g = dispatch.Agenda{Now: at(now)}
 		if err := l.row(ctx, &g); err != nil {
 			return err
@@ -32,8 +32,8 @@ func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled t
 	return g, err
 }
 
-// look reads the state of one account.
-type look struct {
+// accountReader reads the state of one account.
+type accountReader struct {
 	q       tx
 	account dispatch.Account
 	now     int64
@@ -48,14 +48,14 @@ func before(now int64, span time.Duration) int64 {
 	return now - span.Microseconds()
 }
 
-func (l look) row(ctx context.Context, g *dispatch.Agenda) error {
+func (l accountReader) row(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)
 	g.Starts, g.Restored = promptness(row.PromptStarts, row.StartLag), dispatch.Restored(row.Restored)
 	g.Wakes, g.Hold, g.Why = row.Wakes, at(row.Hold), row.HoldAttention
 	return err
 }
 
-func (l look) nextDue(ctx context.Context, g *dispatch.Agenda) error {
+func (l accountReader) nextDue(ctx context.Context, g *dispatch.Agenda) error {
 	row, err := l.q.NextDue(ctx, l.account)
 	g.NextWaiting, g.NextStart, g.NextPoll = at(row.Waiting), at(row.Start), at(row.Learn)
 	g.Next, g.NextUnprepared = at(row.Cancel), at(row.Unprepared)
@@ -65,7 +65,7 @@ func (l look) nextDue(ctx context.Context, g *dispatch.Agenda) error {
 	return err
 }
 
-func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) {
+func (l accountReader) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) {
 	for step, jobs := range map[string]*[]dispatch.Job{"cancel": &g.Cancel, "settle": &g.Settle, "start": &g.Start, "learn": &g.Poll} {
 		p := query.ListDueParams{Account: l.account, Step: step, Now: l.now, N: int64(n)}
 		if *jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
@@ -76,7 +76,7 @@ func (l look) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) 
 }
 
 // lines reads the lines that have due waiting jobs, and counts the slots in use.
-func (l look) lines(ctx context.Context, g *dispatch.Agenda) error {
+func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
 	rows, err := l.q.CountHeld(ctx, l.stalled, l.account)
 	if err != nil {
 		return err

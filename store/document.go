@@ -10,22 +10,22 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// define stores the documents of accepted jobs: one for the task, or one for each job.
-func (a *acceptance) define(ctx context.Context, q tx) error {
+// storeDocuments stores the documents of accepted jobs: one for the task, or one for each job.
+func (a *acceptance) storeDocuments(ctx context.Context, q tx) error {
 	if a.task != nil {
-		return define(ctx, q, query.DefineParams{Task: a.id, Owner: a.task.Owner}, a.task.Document)
+		return storeDocument(ctx, q, query.DefineParams{Task: a.id, Owner: a.task.Owner}, a.task.Document)
 	}
 	for i, j := range a.jobs {
-		if err := define(ctx, q, query.DefineParams{Job: a.first + dispatch.JobID(i), Owner: j.Owner}, j.Document); err != nil {
+		if err := storeDocument(ctx, q, query.DefineParams{Job: a.first + dispatch.JobID(i), Owner: j.Owner}, j.Document); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// define stores a document unless it is already stored. An unused document may be purged meanwhile; then the reference to it
+// storeDocument stores a document unless it is already stored. An unused document may be purged meanwhile; then the reference to it
 // fails, and the transaction is run again.
-func define(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Document) error {
+func storeDocument(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Document) error {
 	if d == nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func define(ctx context.Context, q tx, of query.DefineParams, d *dispatch.Docume
 	of.Platform, of.Document = d.Platform, d.Hash()
 	kept, err := q.HasDocument(ctx, of.Document)
 	if err == nil && !kept { // large bodies are sent only if they are missing
-		err = q.KeepDocument(ctx, of.Document, clean(string(d.Body)))
+		err = q.KeepDocument(ctx, of.Document, storableText(string(d.Body)))
 	}
 	if err != nil {
 		return err

@@ -96,8 +96,8 @@ func retryable(err error) bool {
 	return ok && (deadlock(e.Code) || e.Code == "23503")
 }
 
-// taken reports whether the error says that the id of a job or task is already in use.
-func taken(err error) bool {
+// isDuplicateID reports whether the error says that the id of a job or task is already in use.
+func isDuplicateID(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "23505" && (e.ConstraintName == "jobs_pkey" || e.ConstraintName == "tasks_pkey")
 	}
@@ -126,8 +126,8 @@ func committed(err error) error {
 		Text: "The database did not confirm the change, which may have been saved."}
 }
 
-// misspelt reports an address that cannot be parsed. It drops the parser's error, which may contain the password.
-func misspelt(error) error {
+// isInvalidAddress reports an address that cannot be parsed. It drops the parser's error, which may contain the password.
+func isInvalidAddress(error) error {
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
 		Text: "The address of the database cannot be parsed. It has the form postgres://USER:PASSWORD@HOST:PORT/NAME."}
 }

@@ -72,8 +72,8 @@ func encode(v any) (string, error) {
 	return string(text), err
 }
 
-// clean replaces the characters that PostgreSQL cannot store in a text, so that no response is lost because of them.
-func clean(s string) string {
+// storableText replaces the characters that PostgreSQL cannot store in a text, so that no response is lost because of them.
+func storableText(s string) string {
 	if storable(s) {
 		return s
 	}

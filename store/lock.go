@@ -10,8 +10,8 @@ const (
 	holdLock = `SELECT set_config('idle_in_transaction_session_timeout', $2, true), pg_advisory_xact_lock(hashtextextended($1, 0))`
 )
 
-// queue serializes the transactions that use the same name. On SQLite all writers are serialized anyway.
-func (s *Store) queue(ctx context.Context, q tx, name string) error {
+// lockInTransaction serializes the transactions that use the same name. On SQLite all writers are serialized anyway.
+func (s *Store) lockInTransaction(ctx context.Context, q tx, name string) error {
 	if s.locks == nil {
 		return nil
 	}

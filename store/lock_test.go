@@ -81,7 +81,7 @@ func TestLock_UnderLoad(t *testing.T) {
 	dsn := postgres.Database(t)
 	stores := []interface {
 		Lock(context.Context, string) (func(), error)
-		Take(context.Context, dispatch.SlotRequest) (dispatch.Slot, error)
+		ReserveSendTime(context.Context, dispatch.SendTimeRequest) (dispatch.SendTime, error)
 	}{open(t, dsn, nil), open(t, dsn, nil)}
 	var holders, most atomic.Int32
 	var all sync.WaitGroup
@@ -94,7 +94,7 @@ func TestLock_UnderLoad(t *testing.T) {
 			}
 			defer unlock()
 			most.Store(max(most.Load(), holders.Add(1)))
-			if _, err := stores[i%2].Take(t.Context(), dispatch.SlotRequest{Account: "p/shared", Pace: time.Nanosecond}); err != nil {
+			if _, err := stores[i%2].ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/shared", Pace: time.Nanosecond}); err != nil {
 				t.Error(err)
 			}
 			holders.Add(-1)

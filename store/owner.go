@@ -43,12 +43,12 @@ func recordOf(row query.GetRecordRow, now int64) (dispatch.Record, error) {
 		return dispatch.Record{}, err
 	}
 	request, err := requestOf(j, row.Body, row.Shared, row.Dimension)
-	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
+	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
 	return dispatch.Record{Job: j, Request: request, Read: at(now)}, err
 }
 
-// held sets the attention of the account on a job that was not started, if the account currently submits nothing.
-func held(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
+// showHold sets the attention of the account on a job that was not started, if the account currently submits nothing.
+func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
 	if j.Phase.Inert() && hold > now {
 		j.Attention, j.Notice = why, notice
 	}
@@ -60,7 +60,7 @@ func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page)
 	created, before := from(p.After)
 	ctx = allow(ctx, listWithin)
 	rows, err := s.queries(s.read).ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before,
-		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+		Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 	if err != nil {
 		return nil, fail("Records", err)
 	}
@@ -88,7 +88,7 @@ func listedOf(row query.ListRecordsRow, most int, now int64) (dispatch.Record, e
 		return r, err
 	}
 	j, err := jobOf(row.Job)
-	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
+	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), row.Changed)
 	return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(row.Body), Read: at(now), Size: int(row.Size), Cut: true}, err
 }
 
@@ -108,8 +108,8 @@ func most(limit int) int64 {
 	return int64(limit)
 }
 
-// barred joins texts in the form in which queries take a list.
-func barred[T ~string](texts []T) string {
+// joinList joins texts in the form in which queries take a list.
+func joinList[T ~string](texts []T) string {
 	var b strings.Builder
 	for _, t := range texts {
 		b.WriteString("|" + string(t) + "|")
@@ -175,7 +175,7 @@ func awaited(ctx context.Context, q tx, id dispatch.JobID, p query.AwaitAllParam
 	return rows, err
 }
 
-// turnSoon: an account whose request slot comes within this time is not woken.
+// turnSoon: an account whose booked send time comes within this time is not woken.
 const turnSoon = time.Minute
 
 // wakeToRead wakes the accounts of awaited jobs, plans visits for those that become due later, and returns the accounts that it

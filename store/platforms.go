@@ -15,7 +15,7 @@ func (s *Store) NoteResponse(ctx context.Context, platform, failure string) erro
 		if failure == "" {
 			return q.NoteAnswer(ctx, platform, now)
 		}
-		return q.NoteSilence(ctx, platform, now, clean(failure))
+		return q.NoteSilence(ctx, platform, now, storableText(failure))
 	})
 }
 
@@ -43,7 +43,7 @@ func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []d
 		}
 		all = make([]dispatch.AccountInfo, len(accounts))
 		for i, a := range accounts {
-			l := look{q: q, account: a, now: now, stalled: before(now, stalled[a])}
+			l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled[a])}
 			if all[i], err = l.standing(ctx, u); err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []d
 }
 
 // standing returns the state of an account, without what concerns its whole platform.
-func (l look) standing(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
+func (l accountReader) standing(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
 	s := dispatch.AccountInfo{Account: l.account}
 	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,
 		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})

@@ -55,7 +55,7 @@ type pools []*pgxpool.Pool
 func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, misspelt(err)
+		return nil, isInvalidAddress(err)
 	}
 	if n > 0 {
 		c.MaxConns = n
@@ -68,7 +68,7 @@ func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, e
 		c.PingTimeout = pingWithin
 	}
 	c.ConnConfig.DialFunc = dialer(c.ConnConfig.ConnectTimeout)
-	c.AfterConnect = leaveNothingLocked
+	c.AfterConnect = setServerTimeouts
 	c.ConnConfig.Tracer = deadlines{demoted: p.reset}
 	opened, err := pgxpool.NewWithConfig(ctx, c)
 	if err == nil {
@@ -77,10 +77,10 @@ func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, e
 	return opened, err
 }
 
-// leaveNothingLocked makes the server end the transaction of a process that sends no further statement, and detect a process
+// setServerTimeouts makes the server end the transaction of a process that sends no further statement, and detect a process
 // whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. It is a statement
 // because poolers refuse most settings in the startup message.
-func leaveNothingLocked(ctx context.Context, c *pgx.Conn) error {
+func setServerTimeouts(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d;
 		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3`, nextWithin.Milliseconds()))
 	return err

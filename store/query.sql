@@ -466,20 +466,20 @@ WHERE account = sqlc.arg(account) AND (phase = 'waiting' OR phase = 'created' AN
 RETURNING *;
 
 -- name: LockTimetable :one
--- Locks the platform's schedule: other requests for a slot come before or after.
+-- Locks the platform's schedule: other requests for a send time come before or after.
 INSERT INTO timetables (platform) VALUES ($1) ON CONFLICT (platform) DO UPDATE SET platform = excluded.platform
 RETURNING free, kept, seen;
 
 -- name: WriteTimetable :exec
 UPDATE timetables SET free = sqlc.arg(free), kept = sqlc.arg(kept), seen = sqlc.arg(seen) WHERE platform = sqlc.arg(platform);
 
--- name: GetSlots :one
+-- name: GetBookings :one
 SELECT reading_slot, acting_slot FROM accounts WHERE id = $1;
 
--- name: WriteSlots :exec
+-- name: WriteBookings :exec
 UPDATE accounts SET reading_slot = sqlc.arg(reading_slot), acting_slot = sqlc.arg(acting_slot) WHERE id = sqlc.arg(id);
 
--- name: VoidSlots :exec
+-- name: VoidBookings :exec
 UPDATE accounts SET reading_slot = 0, acting_slot = 0
 WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST(sqlc.arg(prefix) AS TEXT))) = CAST(sqlc.arg(prefix) AS TEXT);
 

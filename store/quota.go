@@ -10,15 +10,15 @@ import (
 // quotaLock is the name of the lock under which a user's jobs are counted.
 func quotaLock(u dispatch.UserID) string { return "jobs of " + string(u) }
 
-// counting serializes, within this process, the callers that count a user's jobs, before they take a connection. admit does so
+// lockCount serializes, within this process, the callers that count a user's jobs, before they take a connection. admit does so
 // between processes, which needs a connection. It returns the function that ends the turn.
-func (s *Store) counting(ctx context.Context, op string, u dispatch.UserID, within []dispatch.Quota) (end func(), err error) {
+func (s *Store) lockCount(ctx context.Context, op string, u dispatch.UserID, within []dispatch.Quota) (end func(), err error) {
 	if s.locks == nil || len(within) == 0 {
 		return func() {}, nil
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	end, err = s.turns.take(ctx, quotaLock(u))
+	end, err = s.turns.acquire(ctx, quotaLock(u))
 	return end, fail(op, err)
 }
 
@@ -28,7 +28,7 @@ func (s *Store) admit(ctx context.Context, q tx, u dispatch.UserID, n int, bytes
 	if len(within) == 0 {
 		return nil
 	}
-	if err := s.queue(ctx, q, quotaLock(u)); err != nil {
+	if err := s.lockInTransaction(ctx, q, quotaLock(u)); err != nil {
 		return err
 	}
 	for _, quota := range within {

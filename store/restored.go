@@ -39,7 +39,7 @@ func (b *block) forget() {
 func (s *Store) ClearRestored(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error {
 	return s.in(ctx, s.visit, "ClearRestored", func(q tx, now int64) error {
 		for _, u := range found {
-			if err := q.KeepUnrecognized(ctx, query.KeepUnrecognizedParams{Account: a, RefBase: clean(u.Ref.Base), RefID: clean(u.Ref.ID), Tag: clean(u.Tag),
+			if err := q.KeepUnrecognized(ctx, query.KeepUnrecognizedParams{Account: a, RefBase: storableText(u.Ref.Base), RefID: storableText(u.Ref.ID), Tag: storableText(u.Tag),
 				Status: u.Status, Found: now}); err != nil {
 				return err
 			}

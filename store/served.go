@@ -15,9 +15,9 @@ import (
 // ownerOf is the name of an owner's lines together in the table turns. SQL derives it from a line's name by removing the task.
 func ownerOf(u dispatch.UserID) string { return string(u) + "/" }
 
-// serve renews the lease like renew, and records that the given jobs, whose creates are intended, got slots one after the
+// renewAndCount renews the lease like renew, and records that the given jobs, whose creates are intended, got slots one after the
 // other.
-func serve(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job) error {
+func renewAndCount(ctx context.Context, q tx, l dispatch.Lease, now int64, ttl time.Duration, jobs []dispatch.Job) error {
 	if len(jobs) == 0 {
 		return renew(ctx, q, l, now, ttl)
 	}

@@ -33,7 +33,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 		return nil, err
 	}
 	if err := ownerOnly(file); err != nil {
-		return nil, errors.Join(naming(file, fail("Open", err)), lock.Close())
+		return nil, errors.Join(withFileName(file, fail("Open", err)), lock.Close())
 	}
 	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
 	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
@@ -53,7 +53,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 		err = s.prepare(ctx, goose.DialectSQLite3)
 	}
 	if err != nil {
-		return nil, errors.Join(naming(file, fail("Open", err)), s.close())
+		return nil, errors.Join(withFileName(file, fail("Open", err)), s.close())
 	}
 	return s, nil
 }
@@ -119,8 +119,8 @@ func ownerOnly(file string) error {
 	return nil
 }
 
-// naming adds the file name to an error.
-func naming(file string, err error) error {
+// withFileName adds the file name to an error.
+func withFileName(file string, err error) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Text == "" {
 		return err

@@ -31,7 +31,7 @@ type Store struct {
 	close func() error
 
 	remote bool // the database is a server, which may not respond
-	turns  turns
+	turns  lockQueues
 
 	parameter func(n int) string // see tx
 

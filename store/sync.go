@@ -42,8 +42,8 @@ func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.
 // EndSyncRun stores how a run ended.
 func (s *Store) EndSyncRun(ctx context.Context, r dispatch.SyncRun) error {
 	return s.in(ctx, s.write, "EndSyncRun", func(q tx, now int64) error {
-		return q.EndSyncRun(ctx, query.EndSyncRunParams{ID: r.ID, Status: r.Status, RefBase: clean(r.Ref.Base), RefID: clean(r.Ref.ID),
-			Failure: clean(r.Failure), Now: now})
+		return q.EndSyncRun(ctx, query.EndSyncRunParams{ID: r.ID, Status: r.Status, RefBase: storableText(r.Ref.Base), RefID: storableText(r.Ref.ID),
+			Failure: storableText(r.Failure), Now: now})
 	})
 }
 
@@ -55,7 +55,7 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	}
 	created, before := from(p.After)
 	rows, err := s.queries(s.read).ListSyncRuns(ctx, query.ListSyncRunsParams{Now: now, Owner: u, Created: created, Before: before,
-		Since: micros(p.Since), Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), N: most(p.Limit)})
+		Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), N: most(p.Limit)})
 	runs := make([]dispatch.SyncRun, len(rows))
 	for i, row := range rows {
 		runs[i] = dispatch.SyncRun{ID: row.ID, Owner: row.Owner, Account: row.Account, Status: dispatch.Status(row.Status),

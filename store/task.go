@@ -36,7 +36,7 @@ func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) (
 // someTasks returns a page of tasks of any status.
 func someTasks(ctx context.Context, q *query.Queries, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	created, before := from(p.After)
-	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: barred(p.Accounts),
+	rows, err := q.ListTasks(ctx, query.ListTasksParams{Owner: u, Created: created, Before: before, OfAccounts: joinList(p.Accounts),
 		Since: micros(p.Since), Most: int64(p.Most), N: most(p.Limit)})
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 			return err
 		}
 		rows, err := q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: int64(id), After: p.After.ID, Since: micros(p.Since),
-			Statuses: barred(p.Statuses), OfAccounts: barred(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
+			Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now i
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	j = redefined(held(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
+	j = redefined(showHold(j, row.Hold, row.HoldAttention, row.HoldNotice, now), t.Attention == dispatch.ServiceChanged)
 	if most != 0 {
 		r := dispatch.Record{Job: j, Request: t.RequestHeadFor(j.Number), Read: at(now), Size: int(row.Size), Cut: row.Size > int64(most)}
 		if !r.Cut {
@@ -206,7 +206,7 @@ func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 // RetryTask resets the failed jobs of a task to waiting.
 func (s *Store) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	ctx = allow(ctx, listWithin)
-	end, err := s.counting(ctx, "RetryTask", u, within)
+	end, err := s.lockCount(ctx, "RetryTask", u, within)
 	if err != nil {
 		return "", 0, err
 	}

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// turns serializes, without a connection, the callers of this process that want the same lock of the database: only one at a
+// lockQueues serializes, without a connection, the callers of this process that want the same lock of the database: only one at a
 // time waits for the lock itself. The zero value is ready to use.
-type turns struct {
+type lockQueues struct {
 	mu   sync.Mutex
-	held map[string]*turn
+	held map[string]*lockQueue
 }
 
-type turn struct {
+type lockQueue struct {
 	free    chan struct{} // holds one value while nobody has the turn
 	callers int
 }
 
-// take waits for the turn of a name and returns the function that ends the turn.
-func (t *turns) take(ctx context.Context, name string) (pass func(), err error) {
+// acquire waits for the turn of a name and returns the function that ends the turn.
+func (t *lockQueues) acquire(ctx context.Context, name string) (pass func(), err error) {
 	w := t.join(name)
 	select {
 	case <-w.free:
@@ -29,15 +29,15 @@ func (t *turns) take(ctx context.Context, name string) (pass func(), err error) 
 	}
 }
 
-func (t *turns) join(name string) *turn {
+func (t *lockQueues) join(name string) *lockQueue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held == nil {
-		t.held = map[string]*turn{}
+		t.held = map[string]*lockQueue{}
 	}
 	w := t.held[name]
 	if w == nil {
-		w = &turn{free: make(chan struct{}, 1)}
+		w = &lockQueue{free: make(chan struct{}, 1)}
 		w.free <- struct{}{}
 		t.held[name] = w
 	}
@@ -45,7 +45,7 @@ func (t *turns) join(name string) *turn {
 	return w
 }
 
-func (t *turns) leave(name string, w *turn) {
+func (t *lockQueues) leave(name string, w *lockQueue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.callers--; w.callers == 0 {

@@ -124,7 +124,7 @@ func (s *Store) LastServed(ctx context.Context) (last time.Time, ago time.Durati
 // NoteServed stores that a process serves the platforms.
 func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
 	return s.in(ctx, s.visit, "NoteServed", func(q tx, now int64) error {
-		if err := s.follow(ctx, q, now); err != nil {
+		if err := s.followClock(ctx, q, now); err != nil {
 			return err
 		}
 		for _, platform := range slices.Sorted(slices.Values(platforms)) { // in one order, so that two processes do not deadlock
@@ -200,7 +200,7 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 		if kept, err = write(ctx, q, intended, true); err != nil {
 			return err
 		}
-		return serve(ctx, q, l, now, limits.Lease(), served(jobs, kept))
+		return renewAndCount(ctx, q, l, now, limits.Lease(), served(jobs, kept))
 	})
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, w
 		if d <= 0 {
 			return errors.Join(q.Hold(ctx, query.HoldParams{ID: a, Now: now}), q.Wake(ctx, a, now))
 		}
-		return q.Hold(ctx, query.HoldParams{ID: a, Now: now, Hold: now + d.Microseconds(), HoldAttention: why, HoldNotice: clean(notice)})
+		return q.Hold(ctx, query.HoldParams{ID: a, Now: now, Hold: now + d.Microseconds(), HoldAttention: why, HoldNotice: storableText(notice)})
 	})
 }
 
@@ -260,31 +260,31 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 	return jobs, err
 }
 
-// Take books the next request slot of a platform. It locks the schedule first and the account's row last.
-func (s *Store) Take(ctx context.Context, a dispatch.SlotRequest) (served dispatch.Slot, err error) {
+// ReserveSendTime books the next send time of a platform. It locks the schedule first and the account's row last.
+func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest) (served dispatch.SendTime, err error) {
 	platform := a.Account.Platform()
 	err = s.in(ctx, s.visit, "Take", func(q tx, now int64) error {
 		row, err := q.LockTimetable(ctx, platform)
 		if err != nil {
 			return err
 		}
-		slots, err := q.GetSlots(ctx, a.Account)
+		bookings, err := q.GetBookings(ctx, a.Account)
 		if err = missing(err); err != nil {
 			return err
 		}
 		t := dispatch.Schedule{Next: at(row.Free), Kept: at(row.Kept), Seen: at(row.Seen)}
-		booked := map[dispatch.Purpose]time.Time{dispatch.Reading: at(slots.ReadingSlot), dispatch.Acting: at(slots.ActingSlot)}
-		slot, anew := booked[a.Purpose], false
-		was, had := t, slot
-		if served, anew = t.Reserve(a, &slot, at(now)); anew {
+		booked := map[dispatch.Purpose]time.Time{dispatch.Reading: at(bookings.ReadingSlot), dispatch.Acting: at(bookings.ActingSlot)}
+		sendAt, anew := booked[a.Purpose], false
+		was, had := t, sendAt
+		if served, anew = t.Reserve(a, &sendAt, at(now)); anew {
 			booked = map[dispatch.Purpose]time.Time{}
-			err = q.VoidSlots(ctx, platform+"/")
+			err = q.VoidBookings(ctx, platform+"/")
 		}
 		if err == nil && t != was {
 			err = q.WriteTimetable(ctx, query.WriteTimetableParams{Free: micros(t.Next), Kept: micros(t.Kept), Seen: micros(t.Seen), Platform: platform})
 		}
-		if booked[a.Purpose] = slot; err == nil && !slot.Equal(had) {
-			err = q.WriteSlots(ctx, micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
+		if booked[a.Purpose] = sendAt; err == nil && !sendAt.Equal(had) {
+			err = q.WriteBookings(ctx, micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
 		}
 		return err
 	})

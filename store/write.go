@@ -65,7 +65,7 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 		if j.Result == nil {
 			continue
 		}
-		if err := q.KeepResult(ctx, j.ID, clean(string(j.Result))); err != nil {
+		if err := q.KeepResult(ctx, j.ID, storableText(string(j.Result))); err != nil {
 			return nil, err
 		}
 		kept[i].Result = nil
@@ -127,7 +127,7 @@ func storedAs(j dispatch.Job) dispatch.Job {
 		*t = at(micros(*t))
 	}
 	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure} {
-		*text = clean(*text)
+		*text = storableText(*text)
 	}
 	j.Duration, j.Unmoved = j.Duration.Truncate(time.Microsecond), j.Unmoved.Truncate(time.Microsecond)
 	return j

@@ -44,7 +44,7 @@ type remote struct {
 	sim       *simulator.OGC
 	url       string
 	namespace *string
-	mishaps   map[conformance.Call]conformance.Mishap
+	mishaps   map[conformance.Call]conformance.Failure
 }
 
 func (*remote) Token() dispatch.Token { return dispatch.Token{Secret: secret} }
@@ -77,14 +77,14 @@ func (r *remote) Sent(ref dispatch.Ref) map[string]json.RawMessage {
 	return body.Inputs
 }
 
-func (r *remote) Happened() (created, started, canceled int) {
+func (r *remote) Counts() (created, started, canceled int) {
 	sum := r.sim.Oracle.Sum()
 	return sum.Creates, sum.Runs, sum.Cancels
 }
 
-func (r *remote) Hold() { r.sim.SetLife(simulator.Life{Run: time.Hour}) }
+func (r *remote) RunForAnHour() { r.sim.SetLife(simulator.Life{Run: time.Hour}) }
 
-func (r *remote) Tell(ref dispatch.Ref, word string) { r.sim.SetStatus(ref.ID, word) }
+func (r *remote) SetStatus(ref dispatch.Ref, word string) { r.sim.SetStatus(ref.ID, word) }
 
 // routes has no start, since there is only one step. A synchronous run is the same request as a submit.
 var routes = map[conformance.Call]string{
@@ -98,9 +98,9 @@ var routes = map[conformance.Call]string{
 }
 
 // Fail adds one fault for each kind of call that fails.
-func (r *remote) Fail(call conformance.Call, m conformance.Mishap) {
+func (r *remote) Fail(call conformance.Call, m conformance.Failure) {
 	if r.mishaps == nil {
-		r.mishaps = map[conformance.Call]conformance.Mishap{}
+		r.mishaps = map[conformance.Call]conformance.Failure{}
 	}
 	r.mishaps[call] = m
 	var faults []simulator.Fault
@@ -110,7 +110,7 @@ func (r *remote) Fail(call conformance.Call, m conformance.Mishap) {
 	r.sim.Faults.Set(faults...)
 }
 
-func fault(route string, m conformance.Mishap) simulator.Fault {
+func fault(route string, m conformance.Failure) simulator.Fault {
 	f := simulator.Fault{Route: route, Status: m.Status, RetryAfter: m.RetryAfter, Cut: m.Cut, After: m.After, Latency: m.Latency}
 	if m.Redirect != "" || m.Nameless {
 		f.Header = map[string]string{"Location": m.Redirect}

@@ -969,6 +969,22 @@ func (q *Queries) GetAccount(ctx context.Context, platform string, iD dispatch.A
 	return i, err
 }
 
+const getBookings = `-- name: GetBookings :one
+SELECT reading_slot, acting_slot FROM accounts WHERE id = $1
+`
+
+type GetBookingsRow struct {
+	ReadingSlot int64
+	ActingSlot  int64
+}
+
+func (q *Queries) GetBookings(ctx context.Context, id dispatch.Account) (GetBookingsRow, error) {
+	row := q.db.QueryRowContext(ctx, getBookings, id)
+	var i GetBookingsRow
+	err := row.Scan(&i.ReadingSlot, &i.ActingSlot)
+	return i, err
+}
+
 const getDocument = `-- name: GetDocument :one
 SELECT documents.body FROM jobs
 	JOIN definitions ON definitions.task = jobs.task AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
@@ -1270,22 +1286,6 @@ func (q *Queries) GetSetting(ctx context.Context, name string) (string, error) {
 	var value string
 	err := row.Scan(&value)
 	return value, err
-}
-
-const getSlots = `-- name: GetSlots :one
-SELECT reading_slot, acting_slot FROM accounts WHERE id = $1
-`
-
-type GetSlotsRow struct {
-	ReadingSlot int64
-	ActingSlot  int64
-}
-
-func (q *Queries) GetSlots(ctx context.Context, id dispatch.Account) (GetSlotsRow, error) {
-	row := q.db.QueryRowContext(ctx, getSlots, id)
-	var i GetSlotsRow
-	err := row.Scan(&i.ReadingSlot, &i.ActingSlot)
-	return i, err
 }
 
 const getTask = `-- name: GetTask :one
@@ -2956,7 +2956,7 @@ type LockTimetableRow struct {
 	Seen int64
 }
 
-// Locks the platform's schedule: other requests for a slot come before or after.
+// Locks the platform's schedule: other requests for a send time come before or after.
 func (q *Queries) LockTimetable(ctx context.Context, platform string) (LockTimetableRow, error) {
 	row := q.db.QueryRowContext(ctx, lockTimetable, platform)
 	var i LockTimetableRow
@@ -3526,13 +3526,13 @@ func (q *Queries) UseOnce(ctx context.Context, name string, expires int64) (int6
 	return result.RowsAffected()
 }
 
-const voidSlots = `-- name: VoidSlots :exec
+const voidBookings = `-- name: VoidBookings :exec
 UPDATE accounts SET reading_slot = 0, acting_slot = 0
 WHERE reading_slot + acting_slot > 0 AND substr(id, 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT)
 `
 
-func (q *Queries) VoidSlots(ctx context.Context, prefix string) error {
-	_, err := q.db.ExecContext(ctx, voidSlots, prefix)
+func (q *Queries) VoidBookings(ctx context.Context, prefix string) error {
+	_, err := q.db.ExecContext(ctx, voidBookings, prefix)
 	return err
 }
 
@@ -3564,21 +3564,21 @@ func (q *Queries) WakeToRead(ctx context.Context, now int64, iD dispatch.Account
 	return result.RowsAffected()
 }
 
+const writeBookings = `-- name: WriteBookings :exec
+UPDATE accounts SET reading_slot = $1, acting_slot = $2 WHERE id = $3
+`
+
+func (q *Queries) WriteBookings(ctx context.Context, readingSlot int64, actingSlot int64, iD dispatch.Account) error {
+	_, err := q.db.ExecContext(ctx, writeBookings, readingSlot, actingSlot, iD)
+	return err
+}
+
 const writeSetting = `-- name: WriteSetting :exec
 INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 `
 
 func (q *Queries) WriteSetting(ctx context.Context, name string, value string) error {
 	_, err := q.db.ExecContext(ctx, writeSetting, name, value)
-	return err
-}
-
-const writeSlots = `-- name: WriteSlots :exec
-UPDATE accounts SET reading_slot = $1, acting_slot = $2 WHERE id = $3
-`
-
-func (q *Queries) WriteSlots(ctx context.Context, readingSlot int64, actingSlot int64, iD dispatch.Account) error {
-	_, err := q.db.ExecContext(ctx, writeSlots, readingSlot, actingSlot, iD)
 	return err
 }
 

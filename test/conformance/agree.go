@@ -275,10 +275,10 @@ func (p *pair) hold(r *rapid.T) {
 }
 
 func (p *pair) take(r *rapid.T) {
-	a := dispatch.SlotRequest{Account: accounts.Draw(r, "account"),
+	a := dispatch.SendTimeRequest{Account: accounts.Draw(r, "account"),
 		Pace:    rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace"),
 		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r, "purpose"), Ahead: time.Second}
-	both(p, r, func(s dispatch.Store) (dispatch.Slot, error) { return s.Take(p.Context(), a) })
+	both(p, r, func(s dispatch.Store) (dispatch.SendTime, error) { return s.ReserveSendTime(p.Context(), a) })
 }
 
 func (p *pair) answer(r *rapid.T) {

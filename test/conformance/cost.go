@@ -28,8 +28,8 @@ func CPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// WantTold fails the test unless err explains what happened without showing the secret. With tolerated, nil is accepted too.
-func WantTold(t *testing.T, err error, tolerated bool, secret string) {
+// WantErrorText fails the test unless err explains what happened without showing the secret. With tolerated, nil is accepted too.
+func WantErrorText(t *testing.T, err error, tolerated bool, secret string) {
 	t.Helper()
 	if err == nil && tolerated {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// MemStore is a [dispatch.Store] in memory: fast, and the model against which the SQL stores are compared.
+// MemStore is a [dispatch.Store] in memory: fast, and the model against which the SQL stores are compared. Its methods implement those of
+// [dispatch.Store], which documents them.
 type MemStore struct {
 	clock dispatch.Clock
 

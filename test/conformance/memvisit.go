@@ -306,7 +306,7 @@ func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, pati
 	return given, nil
 }
 
-func (s *MemStore) Take(_ context.Context, a dispatch.SlotRequest) (dispatch.Slot, error) {
+func (s *MemStore) ReserveSendTime(_ context.Context, a dispatch.SendTimeRequest) (dispatch.SendTime, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	platform := a.Account.Platform()

@@ -33,15 +33,15 @@ type Remote interface {
 
 	// Sent returns the parameters with which a job was created.
 	Sent(dispatch.Ref) map[string]json.RawMessage
-	// Happened counts what really happened to all jobs together.
-	Happened() (created, started, canceled int)
+	// Counts counts what really happened to all jobs together.
+	Counts() (created, started, canceled int)
 
-	// Hold makes jobs that are started from now on run for an hour.
-	Hold()
-	// Tell makes a job report a status word, whatever its true status.
-	Tell(r dispatch.Ref, word string)
+	// RunForAnHour makes jobs that are started from now on run for an hour.
+	RunForAnHour()
+	// SetStatus makes a job report a status word, whatever its true status.
+	SetStatus(r dispatch.Ref, word string)
 	// Fail makes every request of a kind go wrong from now on. The zero Mishap ends that.
-	Fail(Call, Mishap)
+	Fail(Call, Failure)
 }
 
 // Call is a kind of request to a platform.
@@ -58,8 +58,8 @@ const (
 	CallSync    Call = "sync"
 )
 
-// Mishap is a way in which a request goes wrong.
-type Mishap struct {
+// Failure is a way in which a request goes wrong.
+type Failure struct {
 	Status     int           // in place of the platform's response
 	RetryAfter time.Duration // whole seconds
 	Redirect   string        // with a Status of 3xx
@@ -152,7 +152,7 @@ func (t *platformTest) start(tag string) dispatch.Ref {
 
 func (t *platformTest) happened(created, started int) {
 	t.Helper()
-	if c, s, _ := t.r.Happened(); c != created || s != started {
+	if c, s, _ := t.r.Counts(); c != created || s != started {
 		t.Errorf("%d jobs were created and %d runs started, want %d and %d", c, s, created, started)
 	}
 }
@@ -265,7 +265,7 @@ func (t *platformTest) words() {
 	words := t.r.Words()
 	words["perplexed"] = dispatch.Unknown
 	for word, want := range words {
-		t.r.Tell(ref, word)
+		t.r.SetStatus(ref, word)
 		if got, err := t.p.Status(t.Context(), t.r.Token(), ref); got.Status != want || err != nil {
 			t.Errorf("%q is %q, %v, want %q", word, got.Status, err, want)
 		}
@@ -274,7 +274,7 @@ func (t *platformTest) words() {
 
 type mishap struct {
 	name string
-	Mishap
+	Failure
 	want dispatch.Kind
 }
 
@@ -288,30 +288,30 @@ func (m mishap) onSubmit() []dispatch.Kind {
 
 // mishaps are those after which the outcome of the request is known.
 var mishaps = []mishap{
-	{"400", Mishap{Status: 400}, dispatch.Invalid},
-	{"401", Mishap{Status: 401}, dispatch.SignInRequired},
-	{"403", Mishap{Status: 403}, dispatch.Forbidden},
-	{"404", Mishap{Status: 404}, dispatch.NotFound},
-	{"429", Mishap{Status: 429, RetryAfter: 7 * time.Second}, dispatch.Busy},
-	{"503 with Retry-After", Mishap{Status: 503, RetryAfter: 7 * time.Second}, dispatch.Busy},
+	{"400", Failure{Status: 400}, dispatch.Invalid},
+	{"401", Failure{Status: 401}, dispatch.SignInRequired},
+	{"403", Failure{Status: 403}, dispatch.Forbidden},
+	{"404", Failure{Status: 404}, dispatch.NotFound},
+	{"429", Failure{Status: 429, RetryAfter: 7 * time.Second}, dispatch.Busy},
+	{"503 with Retry-After", Failure{Status: 503, RetryAfter: 7 * time.Second}, dispatch.Busy},
 }
 
 // doubts are those after which the request may have had an effect.
 var doubts = []struct {
 	name string
-	Mishap
+	Failure
 }{
-	{"500", Mishap{Status: 500}},
-	{"502 with a page", Mishap{Status: 502, Page: true}},
-	{"503", Mishap{Status: 503}},
-	{"504", Mishap{Status: 504, After: true}},
-	{"cut before", Mishap{Cut: true}},
-	{"cut after", Mishap{Cut: true, After: true}},
+	{"500", Failure{Status: 500}},
+	{"502 with a page", Failure{Status: 502, Page: true}},
+	{"503", Failure{Status: 503}},
+	{"504", Failure{Status: 504, After: true}},
+	{"cut before", Failure{Cut: true}},
+	{"cut after", Failure{Cut: true, After: true}},
 }
 
 func (t *platformTest) failedSubmits() {
 	for _, m := range mishaps {
-		t.r.Fail(CallSubmit, m.Mishap)
+		t.r.Fail(CallSubmit, m.Failure)
 		step, err := t.p.Submit(t.Context(), t.r.Token(), t.submission("run.1.1"))
 		t.failed(m.name, err, m.onSubmit()...)
 		t.pause(m.name, err, m.RetryAfter)
@@ -326,7 +326,7 @@ func (t *platformTest) failedSubmits() {
 		doubtful = append(doubtful, dispatch.Unavailable, dispatch.Busy)
 	}
 	for _, m := range doubts {
-		t.r.Fail(CallSubmit, m.Mishap)
+		t.r.Fail(CallSubmit, m.Failure)
 		_, err := t.p.Submit(t.Context(), t.r.Token(), t.submission("run.1.1"))
 		t.failed(m.name, err, doubtful...)
 	}
@@ -343,7 +343,7 @@ func (t *platformTest) failedStarts() {
 	}
 	s.Ref = step.Ref
 	for _, m := range mishaps {
-		t.r.Fail(CallStart, m.Mishap)
+		t.r.Fail(CallStart, m.Failure)
 		step, err := t.p.Submit(t.Context(), t.r.Token(), s)
 		t.failed(m.name, err, m.want)
 		t.pause(m.name, err, m.RetryAfter)
@@ -353,7 +353,7 @@ func (t *platformTest) failedStarts() {
 	}
 	t.happened(1, 0)
 	for _, m := range doubts {
-		t.r.Fail(CallStart, m.Mishap)
+		t.r.Fail(CallStart, m.Failure)
 		_, err := t.p.Submit(t.Context(), t.r.Token(), s)
 		t.failed(m.name, err, dispatch.Uncertain)
 	}
@@ -376,32 +376,32 @@ func (t *platformTest) failedReads() {
 			if call == CallResults && m.Status == 404 {
 				continue // also how a platform says that there are none yet
 			}
-			t.r.Fail(call, m.Mishap)
+			t.r.Fail(call, m.Failure)
 			err := read()
 			t.failed(string(call)+": "+m.name, err, m.want)
 			t.pause(string(call)+": "+m.name, err, m.RetryAfter)
 		}
 		for _, m := range doubts {
-			t.r.Fail(call, m.Mishap)
+			t.r.Fail(call, m.Failure)
 			t.failed(string(call)+": "+m.name, read(), dispatch.Unavailable, dispatch.Busy)
 		}
-		t.r.Fail(call, Mishap{Endless: true})
+		t.r.Fail(call, Failure{Endless: true})
 		if err := read(); err != nil || call == CallStatus { // an endless result may become a link
 			t.failed(string(call)+": endless", err, dispatch.BadUpstream)
 		}
-		t.r.Fail(call, Mishap{})
+		t.r.Fail(call, Failure{})
 		if err := read(); err != nil {
 			t.Errorf("%s: when all is well: %v", call, err)
 		}
 	}
-	t.r.Fail(CallStatus, Mishap{Page: true, After: true})
+	t.r.Fail(CallStatus, Failure{Page: true, After: true})
 	t.failed("status: a page", reads[CallStatus](), dispatch.BadUpstream)
 	t.happened(1, 1)
 }
 
 // nameless checks a response that accepts a job without naming it: neither a success, nor reported as without effect.
 func (t *platformTest) nameless() {
-	t.r.Fail(CallSubmit, Mishap{Nameless: true, Page: true, After: true})
+	t.r.Fail(CallSubmit, Failure{Nameless: true, Page: true, After: true})
 	step, err := t.p.Submit(t.Context(), t.r.Token(), t.submission("run.1.1"))
 	t.failed("without a name", err, dispatch.Uncertain, dispatch.BadUpstream)
 	if step.Ref != (dispatch.Ref{}) || step.Started && t.p.TwoStep() {
@@ -411,12 +411,12 @@ func (t *platformTest) nameless() {
 
 func (t *platformTest) cut() {
 	for _, after := range []bool{false, true} {
-		before, _, _ := t.r.Happened()
-		t.r.Fail(CallSubmit, Mishap{Cut: true, After: after})
+		before, _, _ := t.r.Counts()
+		t.r.Fail(CallSubmit, Failure{Cut: true, After: after})
 		if _, err := t.p.Submit(t.Context(), t.r.Token(), t.submission("run.1.1")); err == nil {
 			t.Error("no error")
 		}
-		created, _, _ := t.r.Happened()
+		created, _, _ := t.r.Counts()
 		if want := map[bool]int{false: 0, true: 1}[after]; created-before != want {
 			t.Errorf("after the effect %v: %d jobs were created, want %d: a POST was repeated", after, created-before, want)
 		}
@@ -427,18 +427,18 @@ func (t *platformTest) known() {
 	if !t.p.TwoStep() {
 		return // everything known has started
 	}
-	t.r.Hold()
+	t.r.RunForAnHour()
 	s := t.submission("run.1.1")
 	step, err := t.p.Submit(t.Context(), t.r.Token(), s)
 	if err != nil || step.Started {
 		t.Fatalf("%+v, %v", step, err)
 	}
 	s.Ref = step.Ref
-	t.r.Fail(CallStart, Mishap{Status: 503, RetryAfter: time.Second})
+	t.r.Fail(CallStart, Failure{Status: 503, RetryAfter: time.Second})
 	if _, err := t.p.Submit(t.Context(), t.r.Token(), s); err == nil {
 		t.Error("no error")
 	}
-	t.r.Fail(CallStart, Mishap{})
+	t.r.Fail(CallStart, Failure{})
 	for range 2 { // a running job must not be started a second time
 		if step, err := t.p.Submit(t.Context(), t.r.Token(), s); err != nil || !step.Started || step.Ref != s.Ref {
 			t.Errorf("%+v, %v", step, err)
@@ -448,7 +448,7 @@ func (t *platformTest) known() {
 }
 
 func (t *platformTest) early() {
-	t.r.Hold()
+	t.r.RunForAnHour()
 	_, err := t.p.Results(t.Context(), t.r.Token(), t.start("run.1.1"))
 	t.failed("results", err, dispatch.Conflict)
 }
@@ -469,7 +469,7 @@ func (t *platformTest) done() {
 func (t *platformTest) deadline() {
 	ref := t.start("run.1.1")
 	within := func(call Call, what func(context.Context) error, kinds ...dispatch.Kind) {
-		t.r.Fail(call, Mishap{Latency: time.Hour})
+		t.r.Fail(call, Failure{Latency: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough for the request to be sent
 		defer cancel()
 		begin := time.Now()
@@ -477,7 +477,7 @@ func (t *platformTest) deadline() {
 		if took := time.Since(begin); took > time.Minute {
 			t.Errorf("%s: returned after %v, long after its context was done", call, took)
 		}
-		t.r.Fail(call, Mishap{})
+		t.r.Fail(call, Failure{})
 	}
 	within(CallStatus, func(ctx context.Context) error {
 		_, err := t.p.Status(ctx, t.r.Token(), ref)
@@ -529,7 +529,7 @@ func (t *platformTest) many() {
 // redirect redirects every call: the token must not reach the target.
 func (t *platformTest) redirect() {
 	ref := t.start("run.1.1")
-	t.r.Hold()
+	t.r.RunForAnHour()
 	running := t.start("run.2.1")
 	var arrived atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -554,11 +554,11 @@ func (t *platformTest) redirect() {
 	}
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for call, do := range calls {
-			t.r.Fail(call, Mishap{Status: status, Redirect: elsewhere.URL + "/elsewhere"})
+			t.r.Fail(call, Failure{Status: status, Redirect: elsewhere.URL + "/elsewhere"})
 			if do() == nil && call != CallResults { // results may lie elsewhere, and are fetched there without a token
 				t.Errorf("%s: a redirect by %d counts as success", call, status)
 			}
-			t.r.Fail(call, Mishap{})
+			t.r.Fail(call, Failure{})
 		}
 	}
 	if n := arrived.Load(); n > 0 {
@@ -612,7 +612,7 @@ func (t *platformTest) listing() {
 		t.Errorf("a listing whose reader stops early: %d, %v", len(few), err)
 	}
 	for _, m := range mishaps {
-		t.r.Fail(CallList, m.Mishap)
+		t.r.Fail(CallList, m.Failure)
 		_, err := t.collect(l, n)
 		if m.Status != 400 && m.Status != 404 { // an adapter may take those for "no listing"
 			t.failed("list: "+m.name, err, m.want)
@@ -620,7 +620,7 @@ func (t *platformTest) listing() {
 			t.Errorf("list: %s: no error", m.name)
 		}
 	}
-	t.r.Fail(CallList, Mishap{Page: true, After: true})
+	t.r.Fail(CallList, Failure{Page: true, After: true})
 	_, err = t.collect(l, n)
 	t.failed("list: a page", err, dispatch.BadUpstream)
 }
@@ -630,7 +630,7 @@ func (t *platformTest) cancel() {
 	if !ok {
 		return
 	}
-	t.r.Hold()
+	t.r.RunForAnHour()
 	ref := t.start("run.1.1")
 	for range 2 {
 		if err := c.Cancel(t.Context(), t.r.Token(), ref); err != nil && !dispatch.Is(err, dispatch.NotFound) {
@@ -642,10 +642,10 @@ func (t *platformTest) cancel() {
 	if err != nil && !dispatch.Is(err, dispatch.NotFound) || err == nil && !stopped {
 		t.Errorf("after Cancel: %+v, %v", report, err)
 	}
-	if _, _, canceled := t.r.Happened(); canceled == 0 {
+	if _, _, canceled := t.r.Counts(); canceled == 0 {
 		t.Error("nothing was canceled")
 	}
-	t.r.Fail(CallCancel, Mishap{Status: 401})
+	t.r.Fail(CallCancel, Failure{Status: 401})
 	t.failed("cancel", c.Cancel(t.Context(), t.r.Token(), t.start("run.2.1")), dispatch.SignInRequired)
 }
 
@@ -666,7 +666,7 @@ func (t *platformTest) sync() {
 		t.Errorf("%d bytes of %q, %v", len(data), result.ContentType, err)
 	}
 	for _, m := range mishaps {
-		t.r.Fail(CallSync, m.Mishap)
+		t.r.Fail(CallSync, m.Failure)
 		result, err := s.RunSync(t.Context(), t.r.Token(), t.submission("run.1.1"))
 		t.failed("sync: "+m.name, err, m.onSubmit()...)
 		if err == nil {
@@ -702,6 +702,6 @@ func (t *platformTest) probe() {
 	if err := p.Probe(t.Context(), t.r.Token()); err != nil {
 		t.Errorf("a healthy platform: %v", err)
 	}
-	t.r.Fail(CallAny, Mishap{Status: 500})
+	t.r.Fail(CallAny, Failure{Status: 500})
 	t.failed("probe", p.Probe(t.Context(), t.r.Token()), dispatch.Unavailable)
 }

@@ -22,7 +22,7 @@ func TestPlainPlatform(t *testing.T) {
 	for name, two := range map[string]bool{"one step": false, "two steps": true} {
 		t.Run(name, func(t *testing.T) {
 			TestPlatform(t, func(*testing.T) (dispatch.Platform, Remote) {
-				p := &plain{two: two, defect: os.Getenv(defectVariable), mishaps: map[Call]Mishap{}, jobs: map[dispatch.Ref]*plainJob{}}
+				p := &plain{two: two, defect: os.Getenv(defectVariable), mishaps: map[Call]Failure{}, jobs: map[dispatch.Ref]*plainJob{}}
 				return p, p
 			})
 		})
@@ -62,7 +62,7 @@ type plain struct {
 
 	mu      sync.Mutex
 	hold    bool
-	mishaps map[Call]Mishap
+	mishaps map[Call]Failure
 	jobs    map[dispatch.Ref]*plainJob
 	started int
 }
@@ -102,17 +102,17 @@ func (p *plain) Sent(r dispatch.Ref) map[string]json.RawMessage {
 	return sent
 }
 
-func (p *plain) Happened() (created, started, canceled int) {
+func (p *plain) Counts() (created, started, canceled int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.jobs), p.started, 0
 }
 
-func (p *plain) Hold() { p.hold = true }
+func (p *plain) RunForAnHour() { p.hold = true }
 
-func (p *plain) Tell(r dispatch.Ref, word string) { p.jobs[r].word = word }
+func (p *plain) SetStatus(r dispatch.Ref, word string) { p.jobs[r].word = word }
 
-func (p *plain) Fail(c Call, m Mishap) { p.mishaps[c] = m }
+func (p *plain) Fail(c Call, m Failure) { p.mishaps[c] = m }
 
 func (p *plain) TwoStep() bool { return p.two }
 
@@ -192,7 +192,7 @@ func (p *plain) Results(ctx context.Context, _ dispatch.Token, r dispatch.Ref) (
 }
 
 // meet is the error that a mishap means to a client; effect: the request has one.
-func (p *plain) meet(ctx context.Context, m Mishap, effect bool) error {
+func (p *plain) meet(ctx context.Context, m Failure, effect bool) error {
 	fail := func(k dispatch.Kind) error {
 		e := &dispatch.Error{Kind: k, Op: "plain", Text: "It went wrong.", RetryAfter: m.RetryAfter}
 		if p.defect == "shows the token" {

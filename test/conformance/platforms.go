@@ -136,8 +136,8 @@ func (l Link) cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) er
 	})
 }
 
-// told records what the process learned.
-func (l Link) told(ref dispatch.Ref, step dispatch.SubmitResult) (dispatch.SubmitResult, error) {
+// recordLearned records what the process learned.
+func (l Link) recordLearned(ref dispatch.Ref, step dispatch.SubmitResult) (dispatch.SubmitResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.runs {
@@ -213,7 +213,7 @@ func (p TwoStep) make(ctx context.Context, t dispatch.Token, s dispatch.Submissi
 	if err != nil { // the request may still take effect, so its result is not shown to the caller
 		return dispatch.SubmitResult{}, err
 	}
-	return p.told(ref, dispatch.SubmitResult{Ref: ref})
+	return p.recordLearned(ref, dispatch.SubmitResult{Ref: ref})
 }
 
 func (p TwoStep) List(ctx context.Context, t dispatch.Token, base string) iter.Seq2[dispatch.Listed, error] {
@@ -249,7 +249,7 @@ func (p OneStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submis
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
-	return p.told(ref, step)
+	return p.recordLearned(ref, step)
 }
 
 func (p OneStep) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref) error {
@@ -263,11 +263,11 @@ func (p Echoing) List(ctx context.Context, t dispatch.Token, base string) iter.S
 	return p.list(ctx, t, base)
 }
 
-// Stubborn is a one-step platform that can neither list nor cancel.
-type Stubborn struct{ Link }
+// Minimal is a one-step platform that can neither list nor cancel.
+type Minimal struct{ Link }
 
-func (Stubborn) TwoStep() bool { return false }
+func (Minimal) TwoStep() bool { return false }
 
-func (p Stubborn) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+func (p Minimal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	return OneStep(p).Submit(ctx, t, s)
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// take requests a slot as visits and calls do.
-func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.Slot {
+// take requests a send time as visits and calls do.
+func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.SendTime {
 	t.Helper()
 	ahead := time.Second
 	if p == dispatch.Calling {
 		ahead = 10 * time.Second
 	}
-	served, err := t.s.Take(t.Context(), dispatch.SlotRequest{Account: a, Pace: limits.Pace, Purpose: p, Ahead: ahead})
+	served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: a, Pace: limits.Pace, Purpose: p, Ahead: ahead})
 	t.must(err)
 	return served
 }
 
-// rate checks that each slot is given or booked once, however many request slots concurrently, and that bookings are served in
+// rate checks that each send time is given or booked once, however many ask concurrently, and that bookings are served in
 // order.
 func (t storeTest) rate() {
 	const accounts = 48
@@ -29,40 +29,40 @@ func (t storeTest) rate() {
 	for i := range accounts {
 		t.acceptFor(ann, name(i))
 	}
-	slots := make([]time.Duration, accounts)
+	sendTimes := make([]time.Duration, accounts)
 	var all sync.WaitGroup
 	for n, h := range t.handles(16) {
 		all.Go(func() {
 			for i := n; i < accounts; i += 16 {
-				served, err := h.Take(t.Context(), dispatch.SlotRequest{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
+				served, err := h.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
 				if err != nil {
 					t.Error(err)
 				}
-				if slots[i] = served.Wait; !served.Given {
-					slots[i] += time.Second // a visit begins this long before its slot
+				if sendTimes[i] = served.Wait; !served.Given {
+					sendTimes[i] += time.Second // a visit begins this long before its send time
 				}
 			}
 		})
 	}
 	all.Wait()
 	var want []time.Duration
-	for slot := 0; len(want) < accounts; slot++ {
-		if slot%10 != 9 {
-			want = append(want, time.Duration(slot)*limits.Pace)
+	for sendTime := 0; len(want) < accounts; sendTime++ {
+		if sendTime%10 != 9 {
+			want = append(want, time.Duration(sendTime)*limits.Pace)
 		}
 	}
-	t.equal(slices.Sorted(slices.Values(slots)), want)
+	t.equal(slices.Sorted(slices.Values(sendTimes)), want)
 
-	booked := slices.IndexFunc(slots, func(d time.Duration) bool { return d > 3*time.Second })
-	again := func(want dispatch.Slot) {
+	booked := slices.IndexFunc(sendTimes, func(d time.Duration) bool { return d > 3*time.Second })
+	again := func(want dispatch.SendTime) {
 		t.Helper()
 		t.equal(t.take(name(booked), dispatch.Reading), want)
 	}
-	again(dispatch.Slot{Wait: slots[booked] - time.Second})
-	t.db.Pass(slots[booked] - time.Second)
-	again(dispatch.Slot{Given: true, Wait: time.Second})
-	again(dispatch.Slot{Wait: max(0, want[accounts-1]+limits.Pace-slots[booked])}) // the next turn comes after all others
-	t.equal(t.take("q/shared", dispatch.Reading), dispatch.Slot{Given: true})      // another platform
+	again(dispatch.SendTime{Wait: sendTimes[booked] - time.Second})
+	t.db.Pass(sendTimes[booked] - time.Second)
+	again(dispatch.SendTime{Given: true, Wait: time.Second})
+	again(dispatch.SendTime{Wait: max(0, want[accounts-1]+limits.Pace-sendTimes[booked])}) // the next turn comes after all others
+	t.equal(t.take("q/shared", dispatch.Reading), dispatch.SendTime{Given: true})          // another platform
 }
 
 // kept checks that calls that people wait for do not queue behind status reads.
@@ -72,34 +72,34 @@ func (t storeTest) kept() {
 		t.acceptFor(ann, a)
 		t.take(a, dispatch.Reading)
 	}
-	given := func(wait time.Duration) dispatch.Slot { return dispatch.Slot{Given: true, Wait: wait} }
+	given := func(wait time.Duration) dispatch.SendTime { return dispatch.SendTime{Given: true, Wait: wait} }
 	t.equal(t.take("p/0", dispatch.Acting), given(9*limits.Pace))
-	t.equal(t.take("p/1", dispatch.Acting), dispatch.Slot{Wait: 19*limits.Pace - time.Second})
-	t.equal(t.take("p/1", dispatch.Acting), dispatch.Slot{Wait: 19*limits.Pace - time.Second}) // it has booked
+	t.equal(t.take("p/1", dispatch.Acting), dispatch.SendTime{Wait: 19*limits.Pace - time.Second})
+	t.equal(t.take("p/1", dispatch.Acting), dispatch.SendTime{Wait: 19*limits.Pace - time.Second}) // it has booked
 	t.equal(t.take("nobody's", dispatch.Calling), given(0))
 	t.equal(t.take("p/nobody's", dispatch.Calling), given(29*limits.Pace))
 }
 
-// ahead checks that a read that is not due yet books no earlier slot.
+// ahead checks that a read that is not due yet books no earlier send time.
 func (t storeTest) ahead() {
 	t.accept()
 	now := t.look().Now
-	ask := func(due time.Duration) dispatch.Slot {
+	ask := func(due time.Duration) dispatch.SendTime {
 		t.Helper()
-		served, err := t.s.Take(t.Context(), dispatch.SlotRequest{Account: shared, Pace: time.Second, Ahead: time.Second, Due: now.Add(due)})
+		served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second, Ahead: time.Second, Due: now.Add(due)})
 		t.must(err)
 		return served
 	}
 	for range 3 {
-		if served, err := t.s.Take(t.Context(), dispatch.SlotRequest{Account: "p/other", Pace: time.Second, Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
+		if served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/other", Pace: time.Second, Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
 			t.Errorf("%v, %v", served, err)
 		}
 	}
-	t.equal(ask(4*time.Second), dispatch.Slot{Wait: 4 * time.Second})
-	t.equal(ask(2500*time.Millisecond), dispatch.Slot{Wait: 2 * time.Second})
-	t.equal(ask(9*time.Second), dispatch.Slot{Wait: 2 * time.Second}) // it is booked
+	t.equal(ask(4*time.Second), dispatch.SendTime{Wait: 4 * time.Second})
+	t.equal(ask(2500*time.Millisecond), dispatch.SendTime{Wait: 2 * time.Second})
+	t.equal(ask(9*time.Second), dispatch.SendTime{Wait: 2 * time.Second}) // it is booked
 	t.db.Pass(2 * time.Second)
-	t.equal(ask(0), dispatch.Slot{Given: true, Wait: time.Second})
+	t.equal(ask(0), dispatch.SendTime{Given: true, Wait: time.Second})
 }
 
 // planned checks that a status that is polled repeatedly becomes due when it is no longer fresh.
@@ -157,7 +157,7 @@ func (t storeTest) turn() {
 	t.must(t.s.Release(ctx, l, g.Wakes, g.Now.Add(served.Wait-time.Second)))
 	await(0)
 	t.db.Pass(served.Wait + time.Second)
-	await(1) // its slot has passed
+	await(1) // its send time has passed
 }
 
 func (t storeTest) rateJumps() {
@@ -170,7 +170,7 @@ func (t storeTest) rateJumps() {
 		}
 		t.db.Pass(jump)
 		for i, p := range []dispatch.Purpose{dispatch.Calling, dispatch.Acting, dispatch.Reading} {
-			t.equal(t.take(shared, p), dispatch.Slot{Given: true, Wait: time.Duration(i) * limits.Pace})
+			t.equal(t.take(shared, p), dispatch.SendTime{Given: true, Wait: time.Duration(i) * limits.Pace})
 		}
 	}
 }

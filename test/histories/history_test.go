@@ -149,7 +149,7 @@ func (h *history) choose(kind int) {
 			return conformance.Echoing{OneStep: conformance.OneStep{Link: l}}
 		}
 	case 2:
-		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.Stubborn{Link: l} }
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.Minimal{Link: l} }
 	default:
 		h.twoStep, h.world.Limit = true, h.limits.Jobs
 		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} }

@@ -342,6 +342,6 @@ func (s *storeOf) Hold(ctx ctxt, a dispatch.Account, d time.Duration, why dispat
 	return only(s, func() error { return s.Store.Hold(ctx, a, d, why, notice) })
 }
 
-func (s *storeOf) Take(ctx ctxt, a dispatch.SlotRequest) (dispatch.Slot, error) {
-	return through(s, func() (dispatch.Slot, error) { return s.Store.Take(ctx, a) })
+func (s *storeOf) ReserveSendTime(ctx ctxt, a dispatch.SendTimeRequest) (dispatch.SendTime, error) {
+	return through(s, func() (dispatch.SendTime, error) { return s.Store.ReserveSendTime(ctx, a) })
 }

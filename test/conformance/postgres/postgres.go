@@ -134,7 +134,7 @@ func (s *server) start() {
 	if s.folder, s.err = os.MkdirTemp("", "postgres"); s.err != nil {
 		return
 	}
-	who, err := whom(s.folder)
+	who, err := giveFolderTo(s.folder)
 	if err != nil {
 		s.err = err
 		return
@@ -168,8 +168,8 @@ func version(path string) int {
 	return n
 }
 
-// whom gives the folder to a user as whom the server may run, because it refuses to run as root.
-func whom(folder string) (*syscall.SysProcAttr, error) {
+// giveFolderTo gives the folder to a user as whom the server may run, because it refuses to run as root.
+func giveFolderTo(folder string) (*syscall.SysProcAttr, error) {
 	attr := dyingWithUs()
 	if os.Geteuid() != 0 {
 		return attr, nil

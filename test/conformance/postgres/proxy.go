@@ -67,9 +67,9 @@ func (p *Proxy) Resume() {
 	p.silent = false
 }
 
-// Deafen drops the notifications that servers send, as a pooler does that gives a connection to another client after each
+// DropNotifications drops the notifications that servers send, as a pooler does that gives a connection to another client after each
 // transaction.
-func (p *Proxy) Deafen(deaf bool) {
+func (p *Proxy) DropNotifications(deaf bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deaf = deaf
