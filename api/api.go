@@ -128,8 +128,8 @@ type api struct {
 	huma      huma.API
 	mux       *http.ServeMux
 	handler   http.Handler
-	tiling    turnstile // /tiles requests and responses that are in memory
-	splitting turnstile // areas that are being split
+	tiling    concurrency // /tiles requests and responses that are in memory
+	splitting concurrency // areas that are being split
 
 	cursorKey []byte
 	ticketKey []byte
@@ -143,8 +143,8 @@ type api struct {
 	byTicket  rates[dispatch.UserID] // ticket requests of each user
 	byAddress rates[netip.Prefix]
 	bySignIn  rates[netip.Prefix] // requests of each address to the sign-in pages
-	ofUser    underWay[dispatch.UserID]
-	ofAddress underWay[netip.Prefix]
+	ofUser    requestsAtOnce[dispatch.UserID]
+	ofAddress requestsAtOnce[netip.Prefix]
 	outage    outage
 	signIn    signInDocument
 	rendering *rendering
@@ -202,7 +202,7 @@ type API interface {
 
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(turnstile, tilingAtOnce), splitting: newTurnstile(), readers: newReaders(),
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce), splitting: newSplitConcurrency(), readers: newReaders(),
 		heldNow: new(atomic.Int64)}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
@@ -220,7 +220,7 @@ func New(c Config) API {
 	a.servePages()
 	nameModels(a.huma.OpenAPI())
 	a.serveDocs()
-	a.handler = a.track(a.allowOrigins(a.rated(a.countAddress(http.HandlerFunc(a.route)))))
+	a.handler = a.track(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route)))))
 	return a
 }
 
@@ -236,7 +236,7 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 		}
 		if err != nil {
 			cancel()
-			return nil, a.answerTo(ctx, err)
+			return nil, a.answerFor(ctx, err)
 		}
 		a.databaseAnswered(ctx, a.Health)
 		return out, nil

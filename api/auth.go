@@ -29,7 +29,7 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	caller, err := a.caller(r)
+	caller, err := a.callerOf(r)
 	if err != nil {
 		a.refuse(w, r, err)
 		return
@@ -48,8 +48,8 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 // open reports whether an operation needs no sign-in. It says so by an empty, non-nil list of security requirements.
 func open(op *huma.Operation) bool { return op.Security != nil && len(op.Security) == 0 }
 
-// caller verifies the token of r. Only the Authorization header may carry it (RFC 6750, section 2.1).
-func (a *api) caller(r *http.Request) (identity.Caller, error) {
+// callerOf verifies the token of r. Only the Authorization header may carry it (RFC 6750, section 2.1).
+func (a *api) callerOf(r *http.Request) (identity.Caller, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
 		return identity.Caller{}, errNoToken
@@ -58,10 +58,10 @@ func (a *api) caller(r *http.Request) (identity.Caller, error) {
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return identity.Caller{}, errNoToken
 	}
-	return a.verified(r.Context(), token)
+	return a.verifyToken(r.Context(), token)
 }
 
-func (a *api) verified(ctx context.Context, token string) (identity.Caller, error) {
+func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, error) {
 	caller, err := a.Verifier.Verify(ctx, dispatch.Secret(token))
 	switch {
 	case dispatch.Is(err, dispatch.Unavailable):

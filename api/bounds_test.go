@@ -94,7 +94,7 @@ func TestTiles_ReadsBodiesInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
 		for range tilingAtOnce {
-			if _, err := a.tiling.enter(t.Context()); err != nil {
+			if _, err := a.tiling.acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

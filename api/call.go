@@ -91,7 +91,7 @@ func (a *api) track(next http.Handler) http.Handler {
 		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before this process, so only the configured URL tells
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		r = r.WithContext(dispatch.WithIdle(context.WithValue(r.Context(), callKey{}, c), c.idle))
+		r = r.WithContext(dispatch.WithIdle(context.WithValue(r.Context(), callKey{}, c), c.pauseTurn))
 		if r.ContentLength != 0 { // the server reads a body to its end even if no handler wants it
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}
@@ -179,7 +179,7 @@ func unambiguous(p string) bool {
 
 // unrouted answers a request that no pattern matches. The mux knows whether the path or only the method is wrong.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	said := &verdict{header: http.Header{}}
+	said := &discardBody{header: http.Header{}}
 	mux.ServeHTTP(said, r)
 	allow := said.header.Get("Allow")
 	if said.status != http.StatusMethodNotAllowed {
@@ -195,15 +195,15 @@ func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler)
 		message: "Method not allowed. Use " + strings.ReplaceAll(allow, ", ", " or ") + "."})
 }
 
-// verdict records the status and headers of a response and drops its body.
-type verdict struct {
+// discardBody records the status and headers of a response and drops its body.
+type discardBody struct {
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header         { return v.header }
-func (v *verdict) Write(b []byte) (int, error) { return len(b), nil }
-func (v *verdict) WriteHeader(status int)      { v.status = status }
+func (v *discardBody) Header() http.Header         { return v.header }
+func (v *discardBody) Write(b []byte) (int, error) { return len(b), nil }
+func (v *discardBody) WriteHeader(status int)      { v.status = status }
 
 // LogHandler returns h with the correlation id of the request added to each line that is logged with a request's
 // context, and the client's address added to audit lines.

@@ -157,15 +157,15 @@ func (r refusal) body(requestID string) any {
 	return HTTPValidationError{b, detail}
 }
 
-// answer is a refusal as an error that huma writes.
-type answer struct {
+// errorAnswer is a refusal as an error that huma writes.
+type errorAnswer struct {
 	refusal
 	requestID string
 }
 
-func (a answer) GetStatus() int               { return a.status }
-func (a answer) MarshalJSON() ([]byte, error) { return json.Marshal(a.body(a.requestID)) }
-func (a answer) GetHeaders() http.Header {
+func (a errorAnswer) GetStatus() int               { return a.status }
+func (a errorAnswer) MarshalJSON() ([]byte, error) { return json.Marshal(a.body(a.requestID)) }
+func (a errorAnswer) GetHeaders() http.Header {
 	h := http.Header{}
 	for name, value := range a.header {
 		h.Set(name, value)
@@ -173,22 +173,22 @@ func (a answer) GetHeaders() http.Header {
 	return h
 }
 
-// answerTo returns the response for err and logs what the client is not told.
-func (a *api) answerTo(ctx context.Context, err error) answer {
+// answerFor returns the response for err and logs what the client is not told.
+func (a *api) answerFor(ctx context.Context, err error) errorAnswer {
 	r := refusalFor(err)
 	switch {
 	case ctx.Err() != nil:
-	case ofDatabase(err):
+	case isDatabaseFailure(err):
 		a.databaseFailed(ctx, err)
 	case r.status >= 500:
 		a.Log.ErrorContext(ctx, "request failed", "error", err)
 	}
-	return answer{r, callIn(ctx).id}
+	return errorAnswer{r, callIn(ctx).id}
 }
 
 // refuse writes the response for err outside an operation, such as in a middleware.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	answer := a.answerTo(r.Context(), err)
+	answer := a.answerFor(r.Context(), err)
 	for name, value := range answer.header {
 		w.Header().Set(name, value)
 	}

@@ -22,8 +22,8 @@ func newHeavyWork(cores int) *heavyWork {
 	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: shares[dispatch.UserID]{most: 1}}
 }
 
-// enter waits for a turn, first among those of the user: a user who waits for their own holds no common turn.
-func (h *heavyWork) enter(ctx context.Context, u dispatch.UserID) (release func(), err error) {
+// acquire waits for a turn, first among those of the user: a user who waits for their own holds no common turn.
+func (h *heavyWork) acquire(ctx context.Context, u dispatch.UserID) (release func(), err error) {
 	own, err := h.own.acquire(ctx, u, 1)
 	if err != nil {
 		return nil, err
@@ -47,16 +47,16 @@ type heavyTurn struct {
 	release func() // nil: not held
 }
 
-// begin takes the turn unless it is held already.
-func (t *heavyTurn) begin(ctx context.Context) (err error) {
+// acquire takes the turn unless it is held already.
+func (t *heavyTurn) acquire(ctx context.Context) (err error) {
 	if t.release == nil {
-		t.release, err = t.work.enter(ctx, t.user)
+		t.release, err = t.work.acquire(ctx, t.user)
 	}
 	return err
 }
 
-// pause releases the turn. It may be called more than once.
-func (t *heavyTurn) pause() {
+// releaseTurn releases the turn. It may be called more than once.
+func (t *heavyTurn) releaseTurn() {
 	if t.release != nil {
 		t.release()
 		t.release = nil
@@ -65,9 +65,9 @@ func (t *heavyTurn) pause() {
 
 // count adds n bytes, and releases the turn for a moment so that other lists get one. A short list has no turn.
 func (t *heavyTurn) count(ctx context.Context, n int) error {
-	t.pause()
+	t.releaseTurn()
 	if t.done += n; t.done <= heavyAfter {
 		return nil
 	}
-	return t.begin(ctx)
+	return t.acquire(ctx)
 }

@@ -62,7 +62,7 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 	}
 	r, err := a.Broker.Accept(ctx, user(ctx), req, key)
 	if err != nil {
-		return nil, aboutRequest(err)
+		return nil, requestError(err)
 	}
 	return &accepted{fmt.Sprintf("/unit_jobs/%d", r.ID), a.summary(r)}, nil
 }
@@ -158,7 +158,7 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	case want.sync:
 		return a.listSyncRuns(ctx, in, query, q)
 	case !paged:
-		return a.shared(ctx, in, t)
+		return a.wholeTopic(ctx, in, t)
 	}
 	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
 		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
@@ -199,8 +199,8 @@ type encodedStatus struct {
 	Body         func(huma.Context)
 }
 
-// shared returns a whole topic. All clients that ask for the topic share one encoded snapshot.
-func (a *api) shared(ctx context.Context, in *request, t topic) (*encodedStatus, error) {
+// wholeTopic returns a whole topic. All clients that ask for the topic share one encoded snapshot.
+func (a *api) wholeTopic(ctx context.Context, in *request, t topic) (*encodedStatus, error) {
 	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.user) })
 	if err != nil {
 		return nil, err
@@ -263,9 +263,9 @@ func (a *api) health(ctx context.Context, _ *request) (*struct{}, error) {
 	return nil, nil
 }
 
-// aboutRequest turns NotFound into Invalid for requests that create something: the platform does not know what the
+// requestError turns NotFound into Invalid for requests that create something: the platform does not know what the
 // request names, and no job is concerned.
-func aboutRequest(err error) error {
+func requestError(err error) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Kind != dispatch.NotFound {
 		return err

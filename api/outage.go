@@ -19,8 +19,8 @@ type unhealthy struct{ error }
 
 func (u unhealthy) Unwrap() error { return u.error }
 
-// ofDatabase reports whether a request failed because the database did not respond or refused to write.
-func ofDatabase(err error) bool {
+// isDatabaseFailure reports whether a request failed because the database did not respond or refused to write.
+func isDatabaseFailure(err error) bool {
 	if _, ok := errors.AsType[unhealthy](err); ok {
 		return true
 	}

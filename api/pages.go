@@ -81,7 +81,7 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 		q.limit = min(n, longestPage)
 	}
 	for i, word := range query["status"] {
-		if q.statuses = append(q.statuses, a.meant(word)...); !slices.Contains(statuses, dispatch.Status(word)) {
+		if q.statuses = append(q.statuses, a.statusesFor(word)...); !slices.Contains(statuses, dispatch.Status(word)) {
 			fault("enum", "Input should be one of the statuses", "status", i)
 		}
 	}
@@ -93,7 +93,7 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 	}
 	if query.Has("cursor") {
 		var ok bool
-		if q.at, ok = a.parseCursor(u, about(path, query), query.Get("cursor")); !ok {
+		if q.at, ok = a.parseCursor(u, listKey(path, query), query.Get("cursor")); !ok {
 			fault("value_error", "Input should be a cursor that this list returned to you", "cursor")
 		}
 	}
@@ -103,16 +103,16 @@ func (a *api) pageOf(u dispatch.UserID, path string, query url.Values) (q pageQu
 	return q, paged, faults
 }
 
-// meant returns the statuses that a client's word stands for.
-func (a *api) meant(word string) []dispatch.Status {
+// statusesFor returns the statuses that a client's word stands for.
+func (a *api) statusesFor(word string) []dispatch.Status {
 	if s := dispatch.Status(word); s != dispatch.Accepted || !a.Compat.SubmittedAsCreated {
 		return []dispatch.Status{s}
 	}
 	return []dispatch.Status{dispatch.Accepted, dispatch.Submitted}
 }
 
-// about identifies the list that a cursor belongs to: the path and the filters of the query.
-func about(path string, query url.Values) string {
+// listKey identifies the list that a cursor belongs to: the path and the filters of the query.
+func listKey(path string, query url.Values) string {
 	of := url.Values{}
 	for _, name := range []string{"filter", "status", "platform", "since"} {
 		if query.Has(name) {
@@ -127,7 +127,7 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 	if !more {
 		return ""
 	}
-	link := url.Values{"cursor": {a.cursor(u, about(path, query), p)}}
+	link := url.Values{"cursor": {a.cursor(u, listKey(path, query), p)}}
 	for _, name := range []string{"limit", "filter", "status", "platform", "since", "parameters"} {
 		if query.Has(name) {
 			link[name] = query[name]
@@ -170,7 +170,7 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
-		defer r.turn.pause()
+		defer r.turn.releaseTurn()
 		return a.writePart(r, t, tasks[:nt], nj, q, part.to.Job)
 	}
 	return part, nil
@@ -247,7 +247,7 @@ func upTo(jobs iter.Seq2[dispatch.Record, error], past func(dispatch.Record) boo
 func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
 	task, err := a.Broker.Task(ctx, t.user, t.task)
 	if err != nil {
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	}
 	shared := len(task.Request.Parameters)
 	task.Request.Parameters, task.Request.Options = nil, nil
@@ -255,7 +255,7 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	outline.Most = -1
 	jobs, err := collect(a.Broker.TaskJobs(ctx, t.user, t.task, outline))
 	if err != nil {
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	}
 	n := min(q.limit, len(jobs))
 	p := &snapshot{topic: t, task: &task}
@@ -274,7 +274,7 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
-		defer r.turn.pause()
+		defer r.turn.releaseTurn()
 		return a.writeTaskPart(r, p, n, q, part.to.Task.ID)
 	}
 	return part, nil

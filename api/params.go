@@ -65,7 +65,7 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 	}
 	parameters, err := a.Broker.Parameters(ctx, user(ctx), service, label)
 	if err != nil {
-		return nil, aboutRequest(err)
+		return nil, requestError(err)
 	}
 	all := make([]Parameter, len(parameters))
 	for i, p := range parameters {
@@ -75,7 +75,7 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 }
 
 func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {
-	f, faults := a.open(body)
+	f, faults := a.openObject(body)
 	if f == nil {
 		return dispatch.Service{}, "", faults
 	}

@@ -64,8 +64,8 @@ func errTooFast(whose string, wait time.Duration) refusal {
 		header: retryAfter(wait)}
 }
 
-// rated refuses requests of addresses that send too many, with or without a valid token. /health is not limited.
-func (a *api) rated(next http.Handler) http.Handler {
+// limitRate refuses requests of addresses that send too many, with or without a valid token. /health is not limited.
+func (a *api) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {
 			if wait := a.byAddress.wait(network(callIn(r.Context()).address)); wait > 0 {
@@ -93,7 +93,7 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address := from.Addr().Unmap().WithZone("")
 	said := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(said) - 1; i >= 0 && belongs(address, trusted); i-- {
+	for i := len(said) - 1; i >= 0 && inNetworks(address, trusted); i-- {
 		before, err := netip.ParseAddr(strings.TrimSpace(said[i]))
 		if err != nil {
 			break
@@ -103,7 +103,7 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return address
 }
 
-func belongs(address netip.Addr, networks []netip.Prefix) bool {
+func inNetworks(address netip.Addr, networks []netip.Prefix) bool {
 	for _, n := range networks {
 		if n.Contains(address) {
 			return true

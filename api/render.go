@@ -27,9 +27,9 @@ const (
 var errManyLarge = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
 	message: "The memory for large requests is in use. Repeat the request in a few seconds, or list jobs with parameters=false."}
 
-// weigh waits until memory for requests of that many bytes is free. It takes three times the size, because a request is
+// awaitMemory waits until memory for requests of that many bytes is free. It takes three times the size, because a request is
 // in memory as read from the database, decoded, and encoded. It returns errManyLarge after weighWithin.
-func (a *api) weigh(ctx context.Context, u dispatch.UserID, bytes int) (release func(), err error) {
+func (a *api) awaitMemory(ctx context.Context, u dispatch.UserID, bytes int) (release func(), err error) {
 	within, cancel := context.WithTimeout(ctx, weighWithin)
 	defer cancel()
 	if release, err = a.rendering.acquire(within, u, 3*int64(bytes)); err != nil {
@@ -57,7 +57,7 @@ func (a *api) newRenderer(ctx context.Context, w io.Writer, u dispatch.UserID, b
 
 // write sends a piece of the list. It gives up the turn meanwhile, because the client may be slow.
 func (r *renderer) write(b []byte) error {
-	r.turn.pause()
+	r.turn.releaseTurn()
 	if _, err := r.w.Write(b); err != nil {
 		return err
 	}
@@ -68,12 +68,12 @@ func (r *renderer) write(b []byte) error {
 func (r *renderer) reserve(u dispatch.UserID, bytes int) (release func(), err error) {
 	release = func() {}
 	if !r.weighed {
-		r.turn.pause()
-		if release, err = r.weigh(r.ctx, u, bytes); err != nil {
+		r.turn.releaseTurn()
+		if release, err = r.awaitMemory(r.ctx, u, bytes); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.turn.begin(r.ctx); err != nil {
+	if err := r.turn.acquire(r.ctx); err != nil {
 		release()
 		return nil, err
 	}
@@ -109,14 +109,14 @@ func (r *renderer) separated(texts ...[]byte) error {
 
 // job writes a job. It writes nothing for a job that was purged after the list was read.
 func (r *renderer) job(j dispatch.Record) error {
-	if r.loads(j) {
+	if r.mustLoadRequest(j) {
 		release, err := r.reserve(j.Owner, j.Size)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	j, err := r.whole(j)
+	j, err := r.withWholeRequest(j)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return nil
@@ -126,15 +126,15 @@ func (r *renderer) job(j dispatch.Record) error {
 	return r.summarized(r.summary(j))
 }
 
-// loads reports whether the job was read with only part of its request and more of it must be written.
-func (r *renderer) loads(j dispatch.Record) bool {
+// mustLoadRequest reports whether the job was read with only part of its request and more of it must be written.
+func (r *renderer) mustLoadRequest(j dispatch.Record) bool {
 	return j.Cut && (!r.bare || r.task == nil && j.Request.Service.Endpoint == "")
 }
 
-// whole returns the job with all of its request that must be written.
-func (r *renderer) whole(j dispatch.Record) (_ dispatch.Record, err error) {
+// withWholeRequest returns the job with all of its request that must be written.
+func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err error) {
 	switch {
-	case r.loads(j):
+	case r.mustLoadRequest(j):
 		j.Request, err = r.Broker.Request(r.ctx, j)
 	case r.task != nil && r.bare:
 		j.Request = r.task.RequestHeadFor(j.Number)

@@ -33,7 +33,7 @@ func (a *api) readBody(in *request) ([]byte, error) { return a.readUpTo(in, a.Li
 // readUpTo is readBody with a limit in bytes. The error text contains the limit, followed by reason.
 func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	r, w := humago.Unwrap(in.http)
-	if err := plainJSON(r.Header); err != nil {
+	if err := isPlainJSON(r.Header); err != nil {
 		return nil, err
 	}
 	if r.ContentLength > most {
@@ -41,13 +41,13 @@ func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
-		return nil, unread(err, reason) // the read deadline stays, because the server still reads the rest
+		return nil, unreadable(err, reason) // the read deadline stays, because the server still reads the rest
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-func plainJSON(h http.Header) error {
+func isPlainJSON(h http.Header) error {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
 			message: "The request body must not be compressed. Send it without Content-Encoding.", header: map[string]string{"Accept-Encoding": "identity"}}
@@ -71,7 +71,7 @@ func tooLarge(most int64, reason string) refusal {
 		message: fmt.Sprintf("The request body is larger than the limit of %d bytes%s.", most, reason), header: map[string]string{"Connection": "close"}}
 }
 
-func unread(err error, reason string) error {
+func unreadable(err error, reason string) error {
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge(over.Limit, reason)
 	}
@@ -111,7 +111,7 @@ func printable(s string) bool {
 // parse reads a BaseJobRequest and returns all its faults. Unknown members are ignored; member names are
 // case-sensitive.
 func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
-	f, faults := a.open(body)
+	f, faults := a.openObject(body)
 	if f == nil {
 		return dispatch.Request{}, faults
 	}
@@ -144,8 +144,8 @@ func (a *api) service(f *form) dispatch.Service {
 	}
 }
 
-// open returns the members of the object in body; nil if it cannot be read.
-func (a *api) open(body []byte) (*form, []dispatch.Fault) {
+// openObject returns the members of the object in body; nil if it cannot be read.
+func (a *api) openObject(body []byte) (*form, []dispatch.Fault) {
 	if len(body) == 0 {
 		return nil, []dispatch.Fault{{Loc: []any{"body"}, Type: "missing", Msg: "Field required"}}
 	}

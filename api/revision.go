@@ -29,8 +29,8 @@ type revised struct {
 	digest uint64
 }
 
-// want records that clients poll a topic.
-func (r *revisions) want(t topic) {
+// notePolled records that clients poll a topic.
+func (r *revisions) notePolled(t topic) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, wanted := r.of[t]; wanted {
@@ -42,7 +42,7 @@ func (r *revisions) want(t topic) {
 	r.of[t] = revised{}
 }
 
-func (r *revisions) wanted(t topic) bool {
+func (r *revisions) polledLately(t topic) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, wanted := r.of[t]
@@ -68,7 +68,7 @@ func (r *revisions) digest(t topic, at dispatch.Revision) (digest uint64, known 
 // buildRevised builds a snapshot. It keeps the revision if that was the same before and after, and if nothing in the
 // snapshot depends on the time.
 func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
-	if !a.revisions.wanted(t) {
+	if !a.revisions.polledLately(t) {
 		return a.buildSnapshot(ctx, t)
 	}
 	before, failed := a.Broker.TaskRevision(ctx, t.user, t.task)
@@ -88,7 +88,7 @@ func (a *api) readIfChanged(ctx context.Context, t topic) (*snapshot, error) {
 	asked := t
 	asked.same = true
 	return a.snapshots.get(ctx, asked, func(ctx context.Context) (*snapshot, error) {
-		a.revisions.want(t)
+		a.revisions.notePolled(t)
 		saved, stop := a.Broker.WatchSaves(t.user)
 		digest, same, err := a.unchanged(ctx, t)
 		if err != nil || !same {

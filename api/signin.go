@@ -76,15 +76,15 @@ func (a *api) servePages() {
 	if a.SignIns == nil {
 		return
 	}
-	for route, serve := range map[string]http.HandlerFunc{"GET /link/{platform}": a.linkPage, "POST /link/{platform}": a.link,
-		"GET /away": a.awayPage, "POST /away": a.agree, "GET " + SignedInPath: a.signedInPage} {
-		a.mux.HandleFunc(route, a.ratedPage(serve))
+	for route, serve := range map[string]http.HandlerFunc{"GET /link/{platform}": a.linkPage, "POST /link/{platform}": a.startLink,
+		"GET /away": a.awayPage, "POST /away": a.sendToConsent, "GET " + SignedInPath: a.signedInPage} {
+		a.mux.HandleFunc(route, a.limitPageRate(serve))
 	}
 }
 
-// ratedPage limits the pages by address, because no user is known and each completed sign-in costs the identity
+// limitPageRate limits the pages by address, because no user is known and each completed sign-in costs the identity
 // provider a request.
-func (a *api) ratedPage(serve http.HandlerFunc) http.HandlerFunc {
+func (a *api) limitPageRate(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		wait := a.bySignIn.wait(network(callIn(r.Context()).address))
 		if wait == 0 {
@@ -103,7 +103,7 @@ func (a *api) ratedPage(serve http.HandlerFunc) http.HandlerFunc {
 // asks first.
 func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "none" || site == "same-origin" {
-		a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
+		a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform")})
 		return
 	}
 	name := r.PathValue("platform")
@@ -113,13 +113,13 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 		Form: &pageForm{Action: "/link/" + url.PathEscape(name), Text: "Link my account"}})
 }
 
-// link sends the browser to the identity provider to link an account.
-func (a *api) link(w http.ResponseWriter, r *http.Request) {
-	if err := a.fromOwnPage(r); err != nil {
+// startLink sends the browser to the identity provider to link an account.
+func (a *api) startLink(w http.ResponseWriter, r *http.Request) {
+	if err := a.checkOwnPage(r); err != nil {
 		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{r.URL.Path, "Try again"}}, err)
 		return
 	}
-	a.send(w, r, identity.Purpose{Platform: r.PathValue("platform")})
+	a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform")})
 }
 
 // awayPage asks the user for permission to run jobs after they have signed out.
@@ -136,17 +136,17 @@ func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign in again."})
 }
 
-// agree sends the browser to the identity provider, which asks the user once more for the permission.
-func (a *api) agree(w http.ResponseWriter, r *http.Request) {
+// sendToConsent sends the browser to the identity provider, which asks the user once more for the permission.
+func (a *api) sendToConsent(w http.ResponseWriter, r *http.Request) {
 	invitation, user, err := a.invited(r)
 	if err == nil {
-		err = a.fromOwnPage(r)
+		err = a.checkOwnPage(r)
 	}
 	if err != nil {
 		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{"/away" + invitation, "Try again"}}, err)
 		return
 	}
-	a.send(w, r, identity.Purpose{Away: true, User: user})
+	a.redirectToProvider(w, r, identity.Purpose{Away: true, User: user})
 }
 
 const (
@@ -163,16 +163,16 @@ func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
 	a.show(w, r, http.StatusOK, p)
 }
 
-// fromOwnPage returns nil if the form was sent by a page that was shown to this browser. It checks where the request
+// checkOwnPage returns nil if the form was sent by a page that was shown to this browser. It checks where the request
 // comes from (Sec-Fetch-Site, or the older Origin) and the cookie, which no other site can read or set.
-func (a *api) fromOwnPage(r *http.Request) error {
+func (a *api) checkOwnPage(r *http.Request) error {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	own, err := url.Parse(a.PublicURL)
 	sameOrigin := site == "same-origin" || site == "" && err == nil && origin == own.Scheme+"://"+own.Host
 	r.Body = http.MaxBytesReader(nil, r.Body, 4<<10)
 	c, err := r.Cookie(a.cookie(formCookie, "", 0).Name)
 	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostFormValue("token"))) != 1 {
-		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "api.fromOwnPage",
+		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "api.checkOwnPage",
 			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. Nothing was changed. Open the page again, and allow its cookies."}
 	}
 	return nil
@@ -188,8 +188,8 @@ func (a *api) invited(r *http.Request) (query string, u dispatch.UserID, err err
 	return "?for=" + url.QueryEscape(invitation), u, err
 }
 
-// send redirects the browser to the identity provider. A cookie carries the state that it must bring back.
-func (a *api) send(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
+// redirectToProvider redirects the browser to the identity provider. A cookie carries the state that it must bring back.
+func (a *api) redirectToProvider(w http.ResponseWriter, r *http.Request, p identity.Purpose) {
 	address, remember, err := a.SignIns.Begin(r.Context(), p)
 	if err != nil {
 		a.showError(w, r, page{Title: "Sign-in failed"}, err)
@@ -263,7 +263,7 @@ func tryAgain(arrived identity.Arrival, err error) *pageLink {
 func (a *api) showError(w http.ResponseWriter, r *http.Request, p page, err error) {
 	status := refusalFor(err).status
 	switch {
-	case ofDatabase(err):
+	case isDatabaseFailure(err):
 		a.databaseFailed(r.Context(), err)
 	case status >= 500:
 		a.Log.ErrorContext(r.Context(), "sign-in failed", "error", err)

@@ -34,7 +34,7 @@ type snapshotBuilder struct {
 }
 
 func (c *snapshotBuilder) close() {
-	c.turn.pause()
+	c.turn.releaseTurn()
 	if c.release != nil {
 		c.release()
 	}
@@ -70,11 +70,11 @@ func (c *snapshotBuilder) read() error {
 func (c *snapshotBuilder) readTask(t topic) error {
 	task, err := c.Broker.Task(c.ctx, t.user, t.task)
 	if err != nil {
-		return aboutTask(err)
+		return taskError(err)
 	}
 	c.task, c.shared = &task, len(task.Request.Parameters)
 	if err := c.jobs(c.Broker.TaskJobs(c.ctx, t.user, t.task, dispatch.Page{})); err != nil {
-		return aboutTask(err)
+		return taskError(err)
 	}
 	counted := c.tally.CountsFor(task)
 	c.snapshot.digest += taskDigest(counted)

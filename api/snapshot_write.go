@@ -27,7 +27,7 @@ func (a *api) writeSnapshot(ctx context.Context, w io.Writer, p *snapshot) error
 		return err
 	}
 	r := a.newRenderer(ctx, w, p.topic.user, p.topic.bare)
-	defer r.turn.pause()
+	defer r.turn.releaseTurn()
 	if err := r.text(before); err != nil {
 		return err
 	}

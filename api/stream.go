@@ -81,7 +81,7 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		_ = s.socket.Close(websocket.StatusGoingAway, "the service is stopping")
 		return
 	}
-	go s.hear(cancel)
+	go s.discardMessages(cancel)
 }
 
 // newStream verifies the caller and the parameters. It finds all faults before the upgrade, because then the response
@@ -112,7 +112,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 	switch {
 	case len(faults) > 0:
 		return nil, invalid(faults)
-	case !a.fromOurs(r):
+	case !a.originAllowed(r):
 		return nil, errOrigin
 	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		return nil, errNoUpgrade
@@ -157,11 +157,11 @@ func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
 	case len(tickets) > 0:
 		return identity.Caller{}, errNoToken
 	case len(given) == 0:
-		return a.caller(r)
+		return a.callerOf(r)
 	case len(given) > 1 || r.Header.Get("Authorization") != "":
 		return identity.Caller{}, errNoToken
 	}
-	return a.verified(r.Context(), given[0])
+	return a.verifyToken(r.Context(), given[0])
 }
 
 // offered returns the sub-protocols that the client offers.
@@ -185,8 +185,8 @@ func protocols(r *http.Request) []string {
 	return all
 }
 
-// fromOurs reports whether a page of this origin may open a stream. Clients that are not browsers send no Origin.
-func (a *api) fromOurs(r *http.Request) bool {
+// originAllowed reports whether a page of this origin may open a stream. Clients that are not browsers send no Origin.
+func (a *api) originAllowed(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	ours := a.origins()
 	if origin == "" || slices.Contains(ours, origin) || slices.Contains(ours, "*") {
@@ -272,9 +272,9 @@ type stream struct {
 	unread int // cycles since the last that read the topic
 }
 
-// hear receives and discards the client's messages, within limits. Reading also handles pongs and the client's close.
-func (s *stream) hear(cancel context.CancelCauseFunc) {
-	defer s.caught(context.Background())
+// discardMessages receives and discards the client's messages, within limits. Reading also handles pongs and the client's close.
+func (s *stream) discardMessages(cancel context.CancelCauseFunc) {
+	defer s.closeOnPanic(context.Background())
 	for since, n := time.Now(), 0; ; n++ {
 		_, r, err := s.socket.Reader(context.Background())
 		if err == nil {
@@ -302,8 +302,8 @@ var (
 
 // run sends the topic until the client disconnects, the token expires, the task is deleted or the service stops.
 func (s *stream) run(ctx context.Context) {
-	defer s.caught(ctx)
-	err := s.tell(ctx)
+	defer s.closeOnPanic(ctx)
+	err := s.sendMessages(ctx)
 	if errors.Is(err, errSilent) { // it would not receive a last message either
 		s.socket.CloseNow()
 		s.Log.DebugContext(ctx, "stream closed", "error", err)
@@ -311,7 +311,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 	code, reason := s.closing(ctx, err)
 	if !errors.Is(context.Cause(ctx), errGone) && code != websocket.StatusGoingAway {
-		s.say(context.WithoutCancel(ctx), message("error", s.topic.task, nil, reason))
+		s.send(context.WithoutCancel(ctx), message("error", s.topic.task, nil, reason))
 	}
 	s.socket.Close(code, reason)
 	s.Log.DebugContext(ctx, "stream closed", "code", int(code), "error", err)
@@ -336,12 +336,12 @@ func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, 
 	return websocket.StatusInternalError, internalText
 }
 
-// tell sends messages until an error occurs.
-func (s *stream) tell(ctx context.Context) (err error) {
+// sendMessages sends messages until an error occurs.
+func (s *stream) sendMessages(ctx context.Context) (err error) {
 	defer dispatch.RecoverAsError(ctx, s.Log, "api.stream", &err)
 	changed, stop := s.Broker.Watch(s.topic.user)
 	defer stop()
-	if err := s.say(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
+	if err := s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
 		return err
 	}
 	next, ping, pending := time.Now(), time.Now().Add(pingEvery), true
@@ -351,8 +351,8 @@ func (s *stream) tell(ctx context.Context) (err error) {
 		case !s.expires.IsZero() && !now.Before(s.expires):
 			return errExpired
 		case !now.Before(next):
-			err, pending, next = s.cycle(ctx, pending), false, now.Add(s.interval)
-		case pending && !now.Before(s.mayTell()):
+			err, pending, next = s.refresh(ctx, pending), false, now.Add(s.interval)
+		case pending && !now.Before(s.nextChangeAt()):
 			err, pending = s.update(ctx), false
 		case !now.Before(ping):
 			err, ping = s.ping(ctx), time.Now().Add(pingEvery)
@@ -368,8 +368,8 @@ func (s *stream) tell(ctx context.Context) (err error) {
 	}
 }
 
-// mayTell returns when a change may be sent: 1 s after the last message, later after a long one.
-func (s *stream) mayTell() time.Time {
+// nextChangeAt returns when a change may be sent: 1 s after the last message, later after a long one.
+func (s *stream) nextChangeAt() time.Time {
 	gap := shortestInterval
 	if !s.changes && s.last != nil {
 		gap = min(max(gap, time.Duration(s.last.size)*time.Second/fullRate), s.interval)
@@ -380,7 +380,7 @@ func (s *stream) mayTell() time.Time {
 // wait returns when the stream has something to do. It reports whether that is a change.
 func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pending bool, until time.Time) bool {
 	if pending {
-		until = earliest(until, s.mayTell())
+		until = earliest(until, s.nextChangeAt())
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -402,12 +402,12 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 	return first
 }
 
-// cycle has the platforms asked and sends the result: a stream of whole lists always, a stream of changes only if there
+// refresh has the platforms asked and sends the result: a stream of whole lists always, a stream of changes only if there
 // are any. A topic in which all has ended is not read again without a signal; after readAnew cycles it is, because a
 // signal may be lost.
-func (s *stream) cycle(ctx context.Context, pending bool) error {
+func (s *stream) refresh(ctx context.Context, pending bool) error {
 	if !s.changes {
-		if err := s.say(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
+		if err := s.send(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
 			return err
 		}
 	}
@@ -439,8 +439,8 @@ func (s *stream) freshenSafely(ctx context.Context) (err error) {
 	return s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness)
 }
 
-// caught ends a stream whose goroutine panics, instead of the process. Call it deferred.
-func (s *stream) caught(ctx context.Context) {
+// closeOnPanic ends a stream whose goroutine panics, instead of the process. Call it deferred.
+func (s *stream) closeOnPanic(ctx context.Context) {
 	if r := recover(); r != nil {
 		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
 		s.socket.CloseNow()
@@ -469,9 +469,9 @@ func (s *stream) show(ctx context.Context, p *snapshot, always bool) error {
 	}
 	s.sent = time.Now()
 	if p.message != nil {
-		return s.say(ctx, p.message)
+		return s.send(ctx, p.message)
 	}
-	return s.sayInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error { return s.writeSnapshot(ctx, w, p) })
+	return s.sendInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error { return s.writeSnapshot(ctx, w, p) })
 }
 
 func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
@@ -481,21 +481,21 @@ func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
 	}
 	s.sent = time.Now()
 	if d.message != nil {
-		return s.say(ctx, d.message)
+		return s.send(ctx, d.message)
 	}
-	return s.sayInPieces(ctx, "changes", func(ctx context.Context, w io.Writer) error {
+	return s.sendInPieces(ctx, "changes", func(ctx context.Context, w io.Writer) error {
 		r := s.newRenderer(ctx, w, p.topic.user, p.topic.bare)
-		defer r.turn.pause()
+		defer r.turn.releaseTurn()
 		return r.changes(p, d)
 	})
 }
 
-func (s *stream) say(ctx context.Context, text []byte) error {
-	return within(ctx, writeWithin, func(ctx context.Context) error { return s.socket.Write(ctx, websocket.MessageText, text) })
+func (s *stream) send(ctx context.Context, text []byte) error {
+	return withTimeout(ctx, writeWithin, func(ctx context.Context) error { return s.socket.Write(ctx, websocket.MessageText, text) })
 }
 
-// within calls ask with a time limit. It returns errSilent if the client did not respond in time.
-func within(ctx context.Context, d time.Duration, ask func(context.Context) error) error {
+// withTimeout calls ask with a time limit. It returns errSilent if the client did not respond in time.
+func withTimeout(ctx context.Context, d time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	err := ask(limited)
@@ -505,9 +505,9 @@ func within(ctx context.Context, d time.Duration, ask func(context.Context) erro
 	return err
 }
 
-// sayInPieces sends a message whose data is written while it is sent. The client must receive each piece in time. If
+// sendInPieces sends a message whose data is written while it is sent. The client must receive each piece in time. If
 // the message cannot be completed, the stream ends.
-func (s *stream) sayInPieces(ctx context.Context, kind string, write func(context.Context, io.Writer) error) error {
+func (s *stream) sendInPieces(ctx context.Context, kind string, write func(context.Context, io.Writer) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	message, err := s.socket.Writer(ctx, websocket.MessageText)
@@ -550,7 +550,7 @@ func (f *frames) Write(b []byte) (n int, err error) {
 
 // ping checks that the client responds.
 func (s *stream) ping(ctx context.Context) error {
-	return within(ctx, pongWithin, s.socket.Ping)
+	return withTimeout(ctx, pongWithin, s.socket.Ping)
 }
 
 // Close implements [API].

@@ -54,7 +54,7 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime)) // the run may have lasted longer than the server's write deadline
 	if err != nil {
 		release()
-		return nil, aboutRequest(err)
+		return nil, requestError(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		defer release()

@@ -34,7 +34,7 @@ func (a *api) listSyncRuns(ctx context.Context, in *request, query url.Values, q
 
 func (a *api) writeSyncRuns(ctx context.Context, w io.Writer, runs []dispatch.Record) error {
 	r := a.newRenderer(ctx, w, user(ctx), true)
-	defer r.turn.pause()
+	defer r.turn.releaseTurn()
 	if err := r.text(`{"upscaling_tasks":[],"processing_jobs":[`); err != nil {
 		return err
 	}

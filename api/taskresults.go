@@ -127,7 +127,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	}
 	f, err := a.Broker.TaskOutline(ctx, user(ctx), id)
 	if err != nil {
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	}
 	var extent stac.Extent
 	for _, p := range f.Jobs {
@@ -177,7 +177,7 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	}
 	f, err := a.Broker.TaskResults(ctx, user(ctx), id, after, limit)
 	if err != nil {
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	}
 	at := a.resultsAt(in, id)
 	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Jobs)), Matched: f.Total, Returned: len(f.Jobs), Links: []Link{
@@ -203,7 +203,7 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	f, err := a.Broker.TaskResult(ctx, user(ctx), id, job)
 	switch {
 	case err != nil && f.Task.ID == 0:
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	case err != nil:
 		return nil, err
 	}
@@ -263,12 +263,12 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 	}
 	t, err := a.Broker.Task(ctx, u, id)
 	if err != nil {
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	}
 	dimension := dispatch.Task{Dimension: t.Dimension}
 	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, u, false)
-		defer r.turn.pause()
+		defer r.turn.releaseTurn()
 		if err := r.text(`{"type":"FeatureCollection","features":[`); err != nil {
 			return err
 		}

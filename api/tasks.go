@@ -40,7 +40,7 @@ func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error
 	}
 	t, err := a.Broker.AcceptTask(ctx, user(ctx), req, dimension, key)
 	if err != nil {
-		return nil, aboutRequest(err)
+		return nil, requestError(err)
 	}
 	return &acceptedTask{fmt.Sprintf("/upscale_tasks/%d", t.ID), a.taskSummary(t)}, nil
 }
@@ -58,7 +58,7 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 	case len(faults) > 0:
 		return nil, invalid(faults)
 	case !paged:
-		return a.shared(ctx, in, t)
+		return a.wholeTopic(ctx, in, t)
 	}
 	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
 		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
@@ -77,7 +77,7 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &nothing{}, aboutTask(a.Broker.DeleteTask(ctx, user(ctx), id))
+	return &nothing{}, taskError(a.Broker.DeleteTask(ctx, user(ctx), id))
 }
 
 func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
@@ -87,15 +87,15 @@ func (a *api) retryTask(ctx context.Context, in *request) (*status[UpscalingTask
 	}
 	t, err := a.Broker.RetryTask(ctx, user(ctx), id)
 	if err != nil {
-		return nil, aboutTask(err)
+		return nil, taskError(err)
 	}
 	return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 }
 
 var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}
 
-// aboutTask turns NotFound into the response for a missing task.
-func aboutTask(err error) error {
+// taskError turns NotFound into the response for a missing task.
+func taskError(err error) error {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.NotFound {
 		return errNoTask
 	}
@@ -104,7 +104,7 @@ func aboutTask(err error) error {
 
 // parseTask reads an UpscalingTaskRequest and returns all its faults.
 func (a *api) parseTask(body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
-	f, faults := a.open(body)
+	f, faults := a.openObject(body)
 	if f == nil {
 		return dispatch.Request{}, dispatch.Dimension{}, faults
 	}

@@ -83,7 +83,7 @@ const tilesWithin = 20 * time.Second
 // createTiles splits an area. It needs no sign-in, so everything is bounded: the number of requests and responses in
 // memory, and the number of areas that are split at once, which is less than the number of cores.
 func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamResponse, error) {
-	release, err := a.tiling.enter(ctx)
+	release, err := a.tiling.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := a.splitting.enter(ctx)
+	release, err := a.splitting.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	g, area, clip, faults := a.parseTiles(m, body)
 	switch {
 	case ctx.Err() != nil:
-		return nil, gaveUp(ctx.Err())
+		return nil, splitTimedOut(ctx.Err())
 	case len(faults) > 0:
 		return nil, invalid(faults)
 	}
@@ -133,12 +133,12 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	return a.tiles(m, g, area, clip)
 }
 
-func gaveUp(err error) error {
+func splitTimedOut(err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "api.tiles", Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
 }
 
 func (a *api) parseTiles(m *budget.Meter, body []byte) (g *grid.Grid, area *grid.Area, clip bool, faults []dispatch.Fault) {
-	f, faults := a.open(body)
+	f, faults := a.openObject(body)
 	if f == nil {
 		return nil, nil, false, faults
 	}
@@ -147,7 +147,7 @@ func (a *api) parseTiles(m *budget.Meter, body []byte) (g *grid.Grid, area *grid
 	if raw := f.required("aoi"); raw != nil {
 		var err error
 		if area, err = grid.ParseWithin(m, raw); err != nil {
-			f.fault("aoi", "value_error", sayArea(err))
+			f.fault("aoi", "value_error", areaFaultText(err))
 		}
 	}
 	return g, area, clip, append(faults, *f.faults...)
@@ -184,8 +184,8 @@ func (a *api) tiles(m *budget.Meter, g *grid.Grid, area *grid.Area, clip bool) (
 	return append(append(out, ids...), `]}`...), nil
 }
 
-// sayArea returns the text for a fault of an area.
-func sayArea(err error) string {
+// areaFaultText returns the text for a fault of an area.
+func areaFaultText(err error) string {
 	if over, ok := errors.AsType[*budget.Exceeded](err); ok && over.Bound.Name == budget.TilesSteps.Name {
 		return "The area costs too much to check: " + err.Error() + ". Simplify it, or take a part of it."
 	}
@@ -195,7 +195,7 @@ func sayArea(err error) string {
 // tooCostly returns the error for an area that exceeds a bound or the time limit.
 func tooCostly(err error) error {
 	if _, over := errors.AsType[*budget.Exceeded](err); !over {
-		return gaveUp(err)
+		return splitTimedOut(err)
 	}
 	return dispatch.InvalidBody("api.tiles", "Splitting the area costs too much: "+err.Error()+
 		". Simplify it, take a smaller area, or a coarser grid.", "aoi")
@@ -206,18 +206,18 @@ func (a *api) tooManyTiles(n string) error {
 		"The area has %s tiles; at most %d are allowed. Take a smaller area or a coarser grid.", n, a.Limits.Tiles), "aoi")
 }
 
-// turnstile bounds how many may be inside at once.
-type turnstile chan struct{}
+// concurrency bounds how many may be inside at once.
+type concurrency chan struct{}
 
 // tilingAtOnce bounds the requests and responses of /tiles that are in memory at once, each about 33 MiB.
 const tilingAtOnce = 8
 
-// newTurnstile returns the turnstile for areas that are split at once. It leaves one core for other work.
-func newTurnstile() turnstile { return make(turnstile, max(1, runtime.GOMAXPROCS(0)-1)) }
+// newSplitConcurrency returns the limit on areas that are split at once. It leaves one core for other work.
+func newSplitConcurrency() concurrency { return make(concurrency, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 const turnWithin = 5 * time.Second
 
-func (t turnstile) enter(ctx context.Context) (release func(), err error) {
+func (t concurrency) acquire(ctx context.Context) (release func(), err error) {
 	timer := time.NewTimer(turnWithin)
 	defer timer.Stop()
 	select {

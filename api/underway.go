@@ -11,12 +11,12 @@ import (
 // turnOfRequest bounds how long a request waits for earlier requests of its user or address.
 const turnOfRequest = 10 * time.Second
 
-// underWay bounds how many requests of each client are served at once. Further ones wait in the order of their arrival.
-type underWay[K comparable] struct{ shares[K] }
+// requestsAtOnce bounds how many requests of each client are served at once. Further ones wait in the order of their arrival.
+type requestsAtOnce[K comparable] struct{ shares[K] }
 
-// enter waits for a turn of the client, for turnOfRequest at most. It returns the error of ctx or
+// acquireInTime waits for a turn of the client, for turnOfRequest at most. It returns the error of ctx or
 // [context.DeadlineExceeded].
-func (u *underWay[K]) enter(ctx context.Context, client K) (release func(), err error) {
+func (u *requestsAtOnce[K]) acquireInTime(ctx context.Context, client K) (release func(), err error) {
 	if release = u.tryAcquire(client, 1); release != nil {
 		return release, nil
 	}
@@ -36,9 +36,9 @@ type turn struct {
 	ended   bool
 }
 
-// take waits for a turn.
-func take[K comparable](ctx context.Context, u *underWay[K], client K) (*turn, error) {
-	t := &turn{enter: func(ctx context.Context) (func(), error) { return u.enter(ctx, client) }}
+// newTurn waits for a turn.
+func newTurn[K comparable](ctx context.Context, u *requestsAtOnce[K], client K) (*turn, error) {
+	t := &turn{enter: func(ctx context.Context) (func(), error) { return u.acquireInTime(ctx, client) }}
 	var err error
 	t.release, err = t.enter(ctx)
 	return t, err
@@ -52,14 +52,14 @@ func (t *turn) pause() {
 	}
 	t.mu.Lock()
 	t.waits++
-	t.giveBack()
+	t.releaseLocked()
 	t.mu.Unlock()
 }
 
 // resume waits for the turn again. A request that gets no turn within turnOfRequest continues without one: its effects
 // may already be stored, so it must be answered.
 func (t *turn) resume(ctx context.Context) {
-	if t == nil || !t.lacks(-1) {
+	if t == nil || !t.addWaits(-1) {
 		return
 	}
 	release, err := t.enter(ctx)
@@ -75,8 +75,8 @@ func (t *turn) resume(ctx context.Context) {
 	t.release = release
 }
 
-// lacks adds to the number of waits and reports whether the turn must be taken again.
-func (t *turn) lacks(more int) bool {
+// addWaits adds to the number of waits and reports whether the turn must be taken again.
+func (t *turn) addWaits(more int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waits += more
@@ -90,19 +90,19 @@ func (t *turn) end() {
 	}
 	t.mu.Lock()
 	t.ended = true
-	t.giveBack()
+	t.releaseLocked()
 	t.mu.Unlock()
 }
 
-func (t *turn) giveBack() {
+func (t *turn) releaseLocked() {
 	if t.release != nil {
 		t.release()
 		t.release = nil
 	}
 }
 
-// idle releases the turn of a call until resume is called.
-func (c *call) idle() (resume func(context.Context)) {
+// pauseTurn releases the turn of a call until resume is called.
+func (c *call) pauseTurn() (resume func(context.Context)) {
 	t := c.turn
 	t.pause()
 	return t.resume
@@ -114,9 +114,9 @@ func (a *api) countAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := callIn(r.Context())
 		if r.URL.Path != "/health" {
-			t, err := take(r.Context(), &a.ofAddress, network(c.address))
+			t, err := newTurn(r.Context(), &a.ofAddress, network(c.address))
 			if err != nil {
-				a.refuse(w, r, errUnderWay("your address", "limits.address_requests", a.ofAddress.most))
+				a.refuse(w, r, errTooManyAtOnce("your address", "limits.address_requests", a.ofAddress.most))
 				return
 			}
 			c.turn = t
@@ -130,15 +130,15 @@ func (a *api) countAddress(next http.Handler) http.Handler {
 func (a *api) countUser(ctx context.Context) error {
 	c := callIn(ctx)
 	c.turn.end()
-	t, err := take(ctx, &a.ofUser, c.caller.User)
+	t, err := newTurn(ctx, &a.ofUser, c.caller.User)
 	if err != nil {
-		return errUnderWay("yours", "limits.user_requests", a.ofUser.most)
+		return errTooManyAtOnce("yours", "limits.user_requests", a.ofUser.most)
 	}
 	c.turn = t
 	return nil
 }
 
-func errUnderWay(whose, bound string, most int64) refusal {
+func errTooManyAtOnce(whose, bound string, most int64) refusal {
 	return refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(turnOfRequest),
 		message: fmt.Sprintf("Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. Repeat the request later.", whose, bound, most, turnOfRequest.Seconds())}
 }

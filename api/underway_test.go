@@ -39,7 +39,7 @@ func (b *busy) Usage(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage, 
 
 // idling simulates the domain when it waits for a platform.
 func idling(ctx context.Context, d time.Duration) {
-	resume := callIn(ctx).idle()
+	resume := callIn(ctx).pauseTurn()
 	time.Sleep(d)
 	resume(ctx)
 }
@@ -112,8 +112,8 @@ func TestUnderWay_OfAUser(t *testing.T) {
 // Requests are served in the order of arrival, and canceled ones stop waiting.
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := underWay[int]{shares[int]{most: 1}}
-		release, err := u.enter(t.Context(), 1)
+		u := requestsAtOnce[int]{shares[int]{most: 1}}
+		release, err := u.acquireInTime(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestUnderWay_InTheirOrder(t *testing.T) {
 		order := make(chan int, 3)
 		for i, ctx := range []context.Context{t.Context(), left, t.Context()} {
 			go func() {
-				release, err := u.enter(ctx, 1)
+				release, err := u.acquireInTime(ctx, 1)
 				if err == nil {
 					order <- i
 					release()

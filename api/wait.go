@@ -139,7 +139,7 @@ func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, tim
 // afterChange waits for a possible change. It returns the freshness to read with: as known after a signal, else with
 // the platform asked.
 func (a *api) afterChange(ctx context.Context, changed <-chan struct{}, left time.Duration) time.Duration {
-	resume := callIn(ctx).idle()
+	resume := callIn(ctx).pauseTurn()
 	defer resume(ctx)
 	timer := time.NewTimer(min(left, a.Freshness))
 	defer timer.Stop()

@@ -46,7 +46,7 @@ const (
 	Created  Phase = "created"  // the platform assigned a Ref; nothing runs
 	Starting Phase = "starting" // likewise for a start request
 	Started  Phase = "started"  // the job is known to have started; it is never started again
-	Ended    Phase = "ended" // finished, failed or canceled: no more requests about it, except for orphans
+	Ended    Phase = "ended"    // finished, failed or canceled: no more requests about it, except for orphans
 )
 
 // InDoubt reports whether a request was begun whose outcome is not known.

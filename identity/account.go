@@ -56,7 +56,7 @@ func (s *serviceAccount) token(ctx context.Context) (issued, error) {
 		return issued{}, err
 	}
 	form := url.Values{"grant_type": {"client_credentials"}}
-	if err := s.auth.prove(form, cmp.Or(issuer, address), s.client.now()); err != nil {
+	if err := s.auth.authenticate(form, cmp.Or(issuer, address), s.client.now()); err != nil {
 		return issued{}, misconfigured(err)
 	}
 	if s.Scope != "" {

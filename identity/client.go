@@ -68,14 +68,14 @@ func (c *client) do(ctx context.Context, call upstream.Call) (answer, error) {
 	call.Limit = maxAnswer
 	a, err := c.http.Do(ctx, call)
 	if err != nil && (a == nil || a.Status < http.StatusMultipleChoices) {
-		return answer{}, bare(err)
+		return answer{}, innermostCause(err)
 	}
 	return answer{a.Status, a.Header, a.Body}, nil
 }
 
-// bare returns the cause of an error of upstream or net/http without its texts and addresses. This package has its own
+// innermostCause returns the cause of an error of upstream or net/http without its texts and addresses. This package has its own
 // texts for failures of providers.
-func bare(err error) error {
+func innermostCause(err error) error {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		if err = e.Err; err == nil {
 			return errors.New(e.Text)
@@ -114,12 +114,12 @@ func (a answer) refusal(secrets ...dispatch.Secret) refusal {
 		return refusal{}
 	}
 	for _, s := range secrets {
-		r.Code, r.Description = strike(r.Code, s), strike(r.Description, s)
+		r.Code, r.Description = redact(r.Code, s), redact(r.Description, s)
 	}
 	return refusal{printable(r.Code, 64), printable(r.Description, 200)}
 }
 
-func strike(text string, s dispatch.Secret) string {
+func redact(text string, s dispatch.Secret) string {
 	if s == "" {
 		return text
 	}

@@ -39,25 +39,25 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 	}
 	defer release()
 	if x.locker != nil {
-		unlock, err := x.locker.Lock(ctx, x.lane(w.id))
+		unlock, err := x.locker.Lock(ctx, x.lockName(w.id))
 		if err != nil {
 			return issued{}, unavailable(err)
 		}
 		defer unlock()
 	}
-	if got, err := x.found(ctx, w); err != nil || got.token != "" {
+	if got, err := x.obtainedElsewhere(ctx, w); err != nil || got.token != "" {
 		return got, err
 	}
-	if err := x.heed(ctx); err != nil {
+	if err := x.closeGateOnAlarm(ctx); err != nil {
 		return issued{}, err
 	}
-	got, err := x.gate.through(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
+	got, err := x.gate.run(ctx, func() (issued, error) { return x.exchange(ctx, w.subject) })
 	switch {
 	case err == nil:
-		x.tell(ctx, x.name+" "+string(w.id), got.token, got.expires)
+		x.share(ctx, x.name+" "+string(w.id), got.token, got.expires)
 	case errors.Is(err, errLinkEnded):
-		at := x.gate.lost()
-		x.tell(ctx, x.name+alarm, dispatch.Secret(at.Format(time.RFC3339Nano)), at.Add(lastLoss))
+		at := x.gate.lossTime()
+		x.share(ctx, x.name+alarm, dispatch.Secret(at.Format(time.RFC3339Nano)), at.Add(lastLoss))
 	}
 	return got, err
 }
@@ -65,8 +65,8 @@ func (x *exchange) obtain(ctx context.Context, w wanted) (issued, error) {
 // alarm is the suffix of the name under which processes share the time when a link last ended.
 const alarm = " alarm"
 
-// tell shares a text with the other processes. If that fails, they exchange tokens themselves.
-func (x *exchange) tell(ctx context.Context, name string, text dispatch.Secret, until time.Time) {
+// share shares a text with the other processes. If that fails, they exchange tokens themselves.
+func (x *exchange) share(ctx context.Context, name string, text dispatch.Secret, until time.Time) {
 	if x.tokens == nil {
 		return
 	}
@@ -75,8 +75,8 @@ func (x *exchange) tell(ctx context.Context, name string, text dispatch.Secret, 
 	}
 }
 
-// heed closes the gate if another process has seen a link end.
-func (x *exchange) heed(ctx context.Context) error {
+// closeGateOnAlarm closes the gate if another process has seen a link end.
+func (x *exchange) closeGateOnAlarm(ctx context.Context) error {
 	if x.tokens == nil || cap(x.gate.lanes) > 1 {
 		return nil
 	}
@@ -85,22 +85,22 @@ func (x *exchange) heed(ctx context.Context) error {
 		return err
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text.Reveal()); err == nil { // another version may store something else
-		x.gate.hear(at)
+		x.gate.recordLossElsewhere(at)
 	}
 	return nil
 }
 
-// lane returns the name of the lock for an exchange: one for each user, or one for the whole platform if links can be
+// lockName returns the name of the lock for an exchange: one for each user, or one for the whole platform if links can be
 // lost, so that an outage costs at most one link.
-func (x *exchange) lane(id dispatch.UserID) string {
+func (x *exchange) lockName(id dispatch.UserID) string {
 	if cap(x.gate.lanes) == 1 {
 		return "exchange " + x.name
 	}
 	return "exchange " + x.name + " " + string(id)
 }
 
-// found returns a token that another process obtained meanwhile; zero if there is no new one.
-func (x *exchange) found(ctx context.Context, w wanted) (issued, error) {
+// obtainedElsewhere returns a token that another process obtained meanwhile; zero if there is no new one.
+func (x *exchange) obtainedElsewhere(ctx context.Context, w wanted) (issued, error) {
 	if x.tokens == nil {
 		return issued{}, nil
 	}

@@ -85,7 +85,7 @@ type exchangeClient struct {
 
 // post sends a form with the client's authentication.
 func (c exchangeClient) post(ctx context.Context, address string, form url.Values) (answer, error) {
-	if err := c.prove(form, c.provider.issuer, c.provider.client.now()); err != nil {
+	if err := c.authenticate(form, c.provider.issuer, c.provider.client.now()); err != nil {
 		return answer{}, err
 	}
 	return c.provider.client.post(ctx, address, form)
@@ -107,9 +107,9 @@ func (c exchangeClient) ask(ctx context.Context, address string, form url.Values
 // nobody is a token that no provider accepts.
 const nobody = dispatch.Secret("nobody")
 
-// refusesNobody returns nil if the provider refuses the token nobody only because of that token: then all that it
+// checkClientAccepted returns nil if the provider refuses the token nobody only because of that token: then all that it
 // checks before is correct.
-func refusesNobody(ctx context.Context, exchange func(context.Context, dispatch.Secret) (issued, error)) error {
+func checkClientAccepted(ctx context.Context, exchange func(context.Context, dispatch.Secret) (issued, error)) error {
 	_, err := exchange(ctx, nobody)
 	switch {
 	case err == nil:
@@ -123,7 +123,7 @@ func refusesNobody(ctx context.Context, exchange func(context.Context, dispatch.
 // tryOwn exchanges the client's own token, for providers that check the token before they check whether the client may
 // exchange it. A client has such a token if its provider lets it act for itself.
 func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven string, err error) {
-	if err := refusesNobody(ctx, e.exchange); err != nil {
+	if err := checkClientAccepted(ctx, e.exchange); err != nil {
 		return "", err
 	}
 	own, err := c.ownToken(ctx)

@@ -42,7 +42,7 @@ type gate struct {
 
 // enter waits for a lane, which release frees. If the gate is closed it fails at once.
 func (g *gate) enter(ctx context.Context) (release func(), err error) {
-	if err := g.open(); err != nil {
+	if err := g.checkOpen(); err != nil {
 		return nil, err
 	}
 	select {
@@ -53,9 +53,9 @@ func (g *gate) enter(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// through runs an exchange, unless it is known or likely to fail. The caller must be in a lane.
-func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (issued, error) {
-	risk, err := g.mayTry()
+// run runs an exchange, unless it is known or likely to fail. The caller must be in a lane.
+func (g *gate) run(ctx context.Context, exchange func() (issued, error)) (issued, error) {
+	risk, err := g.beginTry()
 	if err != nil {
 		return issued{}, err
 	}
@@ -65,37 +65,37 @@ func (g *gate) through(ctx context.Context, exchange func() (issued, error)) (is
 		}
 	}
 	got, err := exchange()
-	g.learn(err, risk)
+	g.recordOutcome(err, risk)
 	return got, err
 }
 
-// mayTry reports whether this exchange is the one that shows whether exchanges work again. It fails if the gate is
+// beginTry reports whether this exchange is the one that shows whether exchanges work again. It fails if the gate is
 // closed.
-func (g *gate) mayTry() (risk bool, err error) {
+func (g *gate) beginTry() (risk bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut() {
-		return false, g.closed()
+	if g.isClosed() {
+		return false, g.closedError()
 	}
 	g.trying = g.why != nil
 	return g.trying, nil
 }
 
-// open returns nil if an exchange may be made now.
-func (g *gate) open() error {
+// checkOpen returns nil if an exchange may be made now.
+func (g *gate) checkOpen() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut() {
-		return g.closed()
+	if g.isClosed() {
+		return g.closedError()
 	}
 	return nil
 }
 
-// shut reports whether the gate is closed. g.mu is held.
-func (g *gate) shut() bool { return g.why != nil && (g.trying || g.now().Before(g.until)) }
+// isClosed reports whether the gate is closed. g.mu is held.
+func (g *gate) isClosed() bool { return g.why != nil && (g.trying || g.now().Before(g.until)) }
 
-// closed returns the error of a closed gate. It does not wrap the cause, which belongs to another user. g.mu is held.
-func (g *gate) closed() error {
+// closedError returns the error of a closed gate. It does not wrap the cause, which belongs to another user. g.mu is held.
+func (g *gate) closedError() error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Exchange",
 		RetryAfter: max(g.until.Sub(g.now()), time.Second), Err: fmt.Errorf("no exchange is tried for now: %v", g.why)}
 }
@@ -105,12 +105,12 @@ func (g *gate) postpone() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying, g.until = false, g.now().Add(probePause)
-	return g.closed()
+	return g.closedError()
 }
 
-// learn opens or closes the gate after an exchange. A user without a link and a fault that the operator must resolve
+// recordOutcome opens or closes the gate after an exchange. A user without a link and a fault that the operator must resolve
 // change nothing; neither does the failure of an exchange that began before the gate was closed.
-func (g *gate) learn(err error, risk bool) {
+func (g *gate) recordOutcome(err error, risk bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying = g.trying && !risk
@@ -119,10 +119,10 @@ func (g *gate) learn(err error, risk bool) {
 	case err == nil:
 		g.why, g.failures, g.losses, g.well = nil, 0, 0, g.now()
 	case errors.Is(err, errLinkEnded):
-		g.lose(err, g.now())
+		g.recordLoss(err, g.now())
 	case dispatch.Is(err, dispatch.Unavailable) && (risk || was == nil):
 		g.failures++
-		g.close(err, max(doubling(firstPause, g.failures, lastPause), pauseIn(err)))
+		g.close(err, max(doubling(firstPause, g.failures, lastPause), retryAfter(err)))
 	}
 	switch {
 	case was == nil && g.why != nil:
@@ -134,24 +134,24 @@ func (g *gate) learn(err error, risk bool) {
 
 var errElsewhere = errors.New("a link ended in another process")
 
-// hear closes the gate for a link that ended in another process, unless that is known already or an exchange has
+// recordLossElsewhere closes the gate for a link that ended in another process, unless that is known already or an exchange has
 // succeeded since.
-func (g *gate) hear(at time.Time) {
+func (g *gate) recordLossElsewhere(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if at.After(g.well) && at.After(g.loss) {
-		g.lose(errElsewhere, at)
+		g.recordLoss(errElsewhere, at)
 	}
 }
 
-// lost returns the time when a link last ended.
-func (g *gate) lost() time.Time {
+// lossTime returns the time when a link last ended.
+func (g *gate) lossTime() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.loss
 }
 
-func (g *gate) lose(why error, at time.Time) {
+func (g *gate) recordLoss(why error, at time.Time) {
 	g.losses++
 	g.loss = at
 	g.close(why, g.pauseAfterLoss())
@@ -179,7 +179,7 @@ func doubling(first time.Duration, n int, last time.Duration) time.Duration {
 	return min(first, last)
 }
 
-func pauseIn(err error) time.Duration {
+func retryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		return e.RetryAfter
 	}

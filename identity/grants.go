@@ -67,7 +67,7 @@ func (g *grants) obtain(ctx context.Context, u dispatch.UserID, known *subjects)
 	if err != nil {
 		return "", err
 	}
-	known.offer(u, got)
+	known.store(u, got)
 	return got.token, nil
 }
 
@@ -101,7 +101,7 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 // refresh asks the provider for an access token. While the provider does not respond, it is only asked from time to
 // time, for one user.
 func (g *grants) refresh(ctx context.Context, l permission) (a answer, err error) {
-	_, err = g.gate.through(ctx, func() (issued, error) {
+	_, err = g.gate.run(ctx, func() (issued, error) {
 		var err error
 		a, err = g.client.form(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.Refresh}})
 		if err != nil {
@@ -156,7 +156,7 @@ func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPe
 	if json.Unmarshal(a.body, &m) != nil || len(m.Refresh) > maxToken || m.Refresh != "" && !sendable(m.Refresh) {
 		return issued{}, expiringPermission{}, unavailable(errors.New("the refresh token cannot be read"))
 	}
-	issuer, who, session := whose(got.token)
+	issuer, who, session := subjectOf(got.token)
 	if dispatch.UserID(issuer+" "+who) != u {
 		return issued{}, expiringPermission{}, misconfigured(errors.New("the token is another user's"))
 	}
@@ -167,9 +167,9 @@ func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPe
 	return got, next, nil
 }
 
-// whose reads the payload of a JWT that was received from its issuer itself, so that its signature need not be
+// subjectOf reads the payload of a JWT that was received from its issuer itself, so that its signature need not be
 // verified.
-func whose(token dispatch.Secret) (issuer, user, session string) {
+func subjectOf(token dispatch.Secret) (issuer, user, session string) {
 	m, err := payload(token.Reveal())
 	if err != nil {
 		return "", "", ""
@@ -250,7 +250,7 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 	if withdrawn, err := g.vault.HasWithdrawn(ctx, u, g.client.provider.issuer); withdrawn || err != nil {
 		return
 	}
-	_, _, session := whose(token)
+	_, _, session := subjectOf(token)
 	row, l, err := g.read(ctx, u)
 	if err == nil && (row.Kind == dispatch.OfflineGrant || l.Session == session) || err != nil && !dispatch.Is(err, dispatch.NotFound) {
 		return
@@ -291,8 +291,8 @@ func (g *grants) askSession(ctx context.Context, u dispatch.UserID, token dispat
 	return g.keep(ctx, u, dispatch.SessionGrant, l)
 }
 
-// freshen uses a grant that would otherwise expire unused.
-func (g *grants) freshen(ctx context.Context, u dispatch.UserID, known *subjects) error {
+// refreshIfDue uses a grant that would otherwise expire unused.
+func (g *grants) refreshIfDue(ctx context.Context, u dispatch.UserID, known *subjects) error {
 	if !g.due(ctx, u) {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (g *grants) freshen(ctx context.Context, u dispatch.UserID, known *subjects
 	}
 	got, err := g.use(ctx, u)
 	if err == nil {
-		known.offer(u, got)
+		known.store(u, got)
 	}
 	return err
 }

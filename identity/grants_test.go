@@ -80,14 +80,14 @@ func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
 
 // comes returns a user whose own token is known and lasts five minutes.
 func (s *stage) comes(t *Tokens, name string) dispatch.UserID {
-	token := dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.Odd{}))
+	token := dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.TokenFaults{}))
 	u := s.user(name)
-	t.Offer(u, token, s.time().Add(5*time.Minute))
+	t.StoreUserToken(u, token, s.time().Add(5*time.Minute))
 	return u
 }
 
 func (s *stage) user(name string) dispatch.UserID {
-	issuer, sub, _ := whose(dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.Odd{})))
+	issuer, sub, _ := subjectOf(dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.TokenFaults{})))
 	return dispatch.UserID(issuer + " " + sub)
 }
 
@@ -490,7 +490,7 @@ func TestKeep_UsesWhatWouldExpire(t *testing.T) {
 	before := s.idp.Oracle.Requests(exchanges)
 	for range 120 {
 		s.pass(time.Minute)
-		if err := tokens.Keep(t.Context(), of(u)); err != nil {
+		if err := tokens.Refresh(t.Context(), of(u)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -498,7 +498,7 @@ func TestKeep_UsesWhatWouldExpire(t *testing.T) {
 	if n := s.idp.Oracle.Requests(exchanges) - before; n != 6 {
 		t.Errorf("%d exchanges in two hours", n)
 	}
-	if err := tokens.Keep(t.Context(), "other/x"); err != nil {
+	if err := tokens.Refresh(t.Context(), "other/x"); err != nil {
 		t.Error(err)
 	}
 }

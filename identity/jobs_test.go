@@ -72,8 +72,8 @@ func TestOutage_JobsContinue(t *testing.T) {
 		for i := range users {
 			user := fmt.Sprint("user", i)
 			n.idp.Link(user, user+"-p")
-			subject := n.idp.Mint("apex", user, "portal", simulator.Odd{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}})
-			tokens.Offer(dispatch.UserID(user), dispatch.Secret(subject), time.Now().Add(24*time.Hour))
+			subject := n.idp.Mint("apex", user, "portal", simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}})
+			tokens.StoreUserToken(dispatch.UserID(user), dispatch.Secret(subject), time.Now().Add(24*time.Hour))
 			accepted.Go(func() {
 				for range 2 {
 					if _, err := b.Accept(t.Context(), dispatch.UserID(user), r, dispatch.Key{}); err != nil {
@@ -85,9 +85,9 @@ func TestOutage_JobsContinue(t *testing.T) {
 		accepted.Wait()
 		linked := n.idp.Linked()
 		time.Sleep(time.Minute)
-		n.idp.Behave(simulator.Conduct{Status: 503})
+		n.idp.SetLinkBehavior(simulator.LinkBehavior{Status: 503})
 		time.Sleep(time.Minute)
-		n.idp.Behave(simulator.Conduct{})
+		n.idp.SetLinkBehavior(simulator.LinkBehavior{})
 		time.Sleep(30 * time.Minute)
 		lost := map[string]bool{}
 		for i := range users {

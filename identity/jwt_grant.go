@@ -62,7 +62,7 @@ func (j *jwtGrant) redeem(ctx context.Context, assertion dispatch.Secret, means 
 // check asks both providers. One that knows the broker's client refuses a text that is no assertion only for that
 // reason.
 func (j *jwtGrant) check(ctx context.Context) (string, error) {
-	if err := refusesNobody(ctx, func(ctx context.Context, assertion dispatch.Secret) (issued, error) {
+	if err := checkClientAccepted(ctx, func(ctx context.Context, assertion dispatch.Secret) (issued, error) {
 		return j.redeem(ctx, assertion, refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
 	}); err != nil {
 		return "", err

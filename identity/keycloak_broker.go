@@ -39,5 +39,5 @@ func (k *keycloakBroker) exchange(ctx context.Context, subject dispatch.Secret) 
 
 // check uses that Keycloak checks whether the client may ask before it checks the token.
 func (k *keycloakBroker) check(ctx context.Context) (string, error) {
-	return "", refusesNobody(ctx, k.exchange)
+	return "", checkClientAccepted(ctx, k.exchange)
 }

@@ -285,7 +285,7 @@ func TestVerifier_BoundsMemory(t *testing.T) {
 	users := newSubjects(time.Now)
 	for i := range many {
 		keys.miss(fmt.Sprint("kid", i))
-		users.offer(dispatch.UserID(fmt.Sprint("user ", i)), subject{dispatch.Secret(strings.Repeat("t", 1000)), time.Now().Add(time.Hour)})
+		users.store(dispatch.UserID(fmt.Sprint("user ", i)), subject{dispatch.Secret(strings.Repeat("t", 1000)), time.Now().Add(time.Hour)})
 	}
 	if len(keys.missing) > maxMissing || len(users.held.items) != maxSubjects {
 		t.Errorf("%d keys and %d users are kept", len(keys.missing), len(users.held.items))

@@ -75,7 +75,7 @@ func world(t *testing.T, driver string, users int, change func(*TokensConfig)) (
 	for i := range users {
 		user := fmt.Sprint("user", i)
 		n.idp.Link(user, user+"-p")
-		tokens.Offer(dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.Odd{})), time.Now().Add(24*time.Hour))
+		tokens.StoreUserToken(dispatch.UserID(user), dispatch.Secret(n.idp.Mint("apex", user, "portal", simulator.TokenFaults{})), time.Now().Add(24*time.Hour))
 	}
 	return n, tokens
 }
@@ -111,7 +111,7 @@ func work(t *testing.T, tokens *Tokens, users int) *outcome {
 			for {
 				_, err := tokens.Token(t.Context(), dispatch.Account(fmt.Sprint("P/user", i)))
 				if dispatch.Is(err, dispatch.Unavailable) && t.Context().Err() == nil {
-					time.Sleep(max(pauseIn(err), time.Second))
+					time.Sleep(max(retryAfter(err), time.Second))
 					continue
 				}
 				o.note(err)
@@ -142,16 +142,16 @@ func TestGate_OutageCostsNoLinks(t *testing.T) {
 	const users = 50
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		for _, issuer := range []string{simulated + "/realms/platform", ""} { // where its provider can be asked, and where it is not known
-			for _, conduct := range []simulator.Conduct{{Status: 503}, {Status: 429}, {Down: true}} {
+			for _, conduct := range []simulator.LinkBehavior{{Status: 503}, {Status: 429}, {Down: true}} {
 				if issuer == "" && conduct.Status != 503 {
 					continue
 				}
 				synctest.Test(t, func(t *testing.T) {
 					n, tokens := world(t, driver, users, func(c *TokensConfig) { c.Platforms[0].Issuer = issuer })
 					linked := n.idp.Linked()
-					n.idp.Behave(conduct)
+					n.idp.SetLinkBehavior(conduct)
 					begin := time.Now()
-					time.AfterFunc(time.Minute, func() { n.idp.Behave(simulator.Conduct{}) })
+					time.AfterFunc(time.Minute, func() { n.idp.SetLinkBehavior(simulator.LinkBehavior{}) })
 					o := work(t, tokens, users)
 					if o.lost > 2 || o.well+o.lost != users || linked-n.idp.Linked() != o.lost || conduct.Down && o.lost > 0 {
 						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct, linked-n.idp.Linked(), o.lost, o.well, o.other)
@@ -180,13 +180,13 @@ func TestGate_OutageOfReplicas(t *testing.T) {
 				more := replica(t, n, "keycloak-broker", share)
 				for i := range users {
 					user := dispatch.UserID(fmt.Sprint("user", i))
-					more.Offer(user, first.subjects.of(user), time.Now().Add(24*time.Hour))
+					more.StoreUserToken(user, first.subjects.of(user), time.Now().Add(24*time.Hour))
 				}
 				replicas = append(replicas, more)
 			}
 			linked := n.idp.Linked()
-			n.idp.Behave(simulator.Conduct{Status: 503, Slow: 100 * time.Millisecond})
-			time.AfterFunc(time.Minute, func() { n.idp.Behave(simulator.Conduct{}) })
+			n.idp.SetLinkBehavior(simulator.LinkBehavior{Status: 503, Slow: 100 * time.Millisecond})
+			time.AfterFunc(time.Minute, func() { n.idp.SetLinkBehavior(simulator.LinkBehavior{}) })
 			var all sync.WaitGroup
 			for _, tokens := range replicas {
 				all.Go(func() {
@@ -210,7 +210,7 @@ func TestGate_OutageOfReplicas(t *testing.T) {
 func TestGate_NobodyWaitsForAHangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, tokens := world(t, "keycloak-broker", 3, nil)
-		n.idp.Behave(simulator.Conduct{Status: 503})
+		n.idp.SetLinkBehavior(simulator.LinkBehavior{Status: 503})
 		if _, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.SignInRequired) {
 			t.Fatal(err)
 		}
@@ -332,13 +332,13 @@ func TestExchange_ReplicasShareTokens(t *testing.T) {
 			share := func(c *TokensConfig) { c.Locker, c.SharedTokens = shared, shared }
 			n, first := world(t, driver, 1, share)
 			n.idp.TokenLife = time.Minute
-			n.idp.Behave(simulator.Conduct{Rotates: true, Slow: time.Second})
+			n.idp.SetLinkBehavior(simulator.LinkBehavior{Rotates: true, Slow: time.Second})
 			replicas := []*Tokens{first, replica(t, n, driver, share)}
-			subject := n.idp.Mint("apex", "user0", "portal", simulator.Odd{Claims: map[string]any{"exp": time.Now().Add(time.Hour).Unix()}})
+			subject := n.idp.Mint("apex", "user0", "portal", simulator.TokenFaults{Claims: map[string]any{"exp": time.Now().Add(time.Hour).Unix()}})
 			for _, r := range replicas {
 				r.subjects = newSubjects(time.Now)
 				r.platforms["P"].source.subjects = r.subjects
-				r.Offer("user0", dispatch.Secret(subject), time.Now().Add(time.Hour))
+				r.StoreUserToken("user0", dispatch.Secret(subject), time.Now().Add(time.Hour))
 			}
 			ask := func() {
 				var workers sync.WaitGroup
@@ -405,7 +405,7 @@ func TestExchange_DatabaseUnavailable(t *testing.T) {
 // Case 61 on the simulator: a token of another provider is refused as the operator's fault.
 func TestToken_RefusesMixedIssuers(t *testing.T) {
 	n, tokens := world(t, "keycloak-requested-issuer", 1, nil)
-	n.idp.Behave(simulator.Conduct{Mixed: true})
+	n.idp.SetLinkBehavior(simulator.LinkBehavior{Mixed: true})
 	if got, err := tokens.Token(t.Context(), "P/user0"); !dispatch.Is(err, dispatch.Misconfigured) || got.Secret != "" {
 		t.Error(err)
 	}
@@ -416,7 +416,7 @@ func TestToken_WrongLifetimes(t *testing.T) {
 	for _, said := range []any{0, -1, "300", json.RawMessage("null"), 1795250000, "soon"} {
 		synctest.Test(t, func(t *testing.T) {
 			n, tokens := world(t, "keycloak-broker", 1, nil)
-			n.idp.Behave(simulator.Conduct{ExpiresIn: said})
+			n.idp.SetLinkBehavior(simulator.LinkBehavior{ExpiresIn: said})
 			for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(time.Second) {
 				if _, err := tokens.Token(t.Context(), "P/user0"); err != nil {
 					t.Fatalf("expires_in %v: %v", said, err)

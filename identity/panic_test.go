@@ -27,7 +27,7 @@ func TestExchangeAndKeys_SurvivePanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Verify(t.Context(), dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, "alice", "portal", simulator.Odd{}))); err == nil {
+	if _, err := v.Verify(t.Context(), dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, "alice", "portal", simulator.TokenFaults{}))); err == nil {
 		t.Error("a token is verified without keys")
 	}
 }

@@ -53,8 +53,8 @@ type Arrival struct {
 	Name string // display name; may be any text
 }
 
-// memo is the state of a sign-in that the browser keeps.
-type memo struct {
+// signInState is the state of a sign-in that the browser keeps.
+type signInState struct {
 	Purpose
 	State, Nonce, Verifier string
 	Until                  time.Time
@@ -72,18 +72,18 @@ func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
 // Begin returns the provider's page to which the browser must be redirected, and the state that it must bring back.
 // NotFound: no such platform has accounts to link. Unsupported: permissions cannot be stored.
 func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remember dispatch.Secret, err error) {
-	action, err := s.tokens.linking(p)
+	action, err := s.tokens.linkAction(p)
 	if err != nil {
 		return "", "", err
 	}
 	at, err := s.client.provider.endpoints(ctx)
 	switch {
 	case err != nil:
-		return "", "", noProvider(err)
+		return "", "", providerUnavailable(err)
 	case at.Authorization == "":
 		return "", "", misconfigured(errors.New("the provider has no authorization endpoint"))
 	}
-	m := memo{p, rand.Text(), rand.Text(), rand.Text() + rand.Text(), s.now().Add(signInWithin)}
+	m := signInState{p, rand.Text(), rand.Text(), rand.Text() + rand.Text(), s.now().Add(signInWithin)}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return "", "", err
@@ -111,15 +111,15 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 // be shown: Invalid if the browser does not bring back its state, Forbidden if the user or the provider refused or
 // another user signed in. Arrival contains what is known by then.
 func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispatch.Secret) (Arrival, error) {
-	m, err := s.recall(query, remembered)
+	m, err := s.openState(query, remembered)
 	if err != nil {
 		return Arrival{}, err
 	}
 	arrived := Arrival{Purpose: m.Purpose}
-	if err := s.fromOurs(ctx, query); err != nil {
+	if err := s.checkIssuer(ctx, query); err != nil {
 		return arrived, err
 	}
-	if err := s.once(ctx, m); err != nil {
+	if err := s.useOnce(ctx, m); err != nil {
 		return arrived, err
 	}
 	if err := refusedBy(query, m); err != nil {
@@ -129,38 +129,38 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 		"redirect_uri": {s.redirect}, "code_verifier": {m.Verifier}})
 	switch {
 	case err != nil:
-		return arrived, noProvider(err)
+		return arrived, providerUnavailable(err)
 	case a.status != http.StatusOK:
 		return arrived, codeRefused(a, a.refusal(s.client.Secret, dispatch.Secret(query.Get("code")), dispatch.Secret(m.Verifier)))
 	}
-	if arrived.User, arrived.Name, err = s.who(ctx, a, m.Nonce); err != nil {
+	if arrived.User, arrived.Name, err = s.signedInUser(ctx, a, m.Nonce); err != nil {
 		return arrived, err
 	}
 	if m.User != "" && m.User != arrived.User {
 		return arrived, &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn",
 			Text: "You signed in as another user than the one who asked for this page. Nothing was changed."}
 	}
-	return arrived, s.act(ctx, arrived, a)
+	return arrived, s.carryOut(ctx, arrived, a)
 }
 
-// recall decrypts the browser's state and compares it with the query, before the query is used.
-func (s *SignIns) recall(query url.Values, remembered dispatch.Secret) (memo, error) {
+// openState decrypts the browser's state and compares it with the query, before the query is used.
+func (s *SignIns) openState(query url.Values, remembered dispatch.Secret) (signInState, error) {
 	key, text, _ := strings.Cut(remembered.Reveal(), ":")
 	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "sign-in")
 	if err != nil {
-		return memo{}, noWayBack(err)
+		return signInState{}, invalidReturn(err)
 	}
-	var m memo
+	var m signInState
 	if json.Unmarshal([]byte(opened.Reveal()), &m) != nil || !s.now().Before(m.Until) || m.State == "" ||
 		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(m.State)) != 1 {
-		return memo{}, noWayBack(errors.New("it was not begun here, or too long ago"))
+		return signInState{}, invalidReturn(errors.New("it was not begun here, or too long ago"))
 	}
 	return m, nil
 }
 
-// once returns nil the first time that a state returns to any process, so that one sign-in cannot cause repeated
+// useOnce returns nil the first time that a state returns to any process, so that one sign-in cannot cause repeated
 // requests to the provider.
-func (s *SignIns) once(ctx context.Context, m memo) error {
+func (s *SignIns) useOnce(ctx context.Context, m signInState) error {
 	first := true
 	var err error
 	if s.vault != nil {
@@ -172,7 +172,7 @@ func (s *SignIns) once(ctx context.Context, m memo) error {
 	case err != nil:
 		return err
 	case !first:
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Text: "This sign-in was already completed. Start again."}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Text: "This sign-in was already completed, so nothing was changed. " + startAgain}
 	}
 	return nil
 }
@@ -198,28 +198,32 @@ func (s *states) add(state string, now, until time.Time) bool {
 	return true
 }
 
-// fromOurs returns nil if the response comes from the provider that was asked. A provider that announces to name itself
+// checkIssuer returns nil if the response comes from the provider that was asked. A provider that announces to name itself
 // must do so, and no other may (RFC 9207, section 2.4); otherwise a second provider could receive the code of the
 // first.
-func (s *SignIns) fromOurs(ctx context.Context, query url.Values) error {
+func (s *SignIns) checkIssuer(ctx context.Context, query url.Values) error {
 	at, err := s.client.provider.endpoints(ctx)
 	if err != nil {
-		return noProvider(err)
+		return providerUnavailable(err)
 	}
 	iss, named := query["iss"]
 	if !named && !at.NamesItself || len(iss) == 1 && iss[0] == s.client.provider.issuer {
 		return nil
 	}
-	return noWayBack(errors.New("another provider answered, or one that does not say who it is"))
+	return invalidReturn(errors.New("another provider answered, or one that does not say who it is"))
 }
 
-func noWayBack(err error) error {
+// startAgain tells a user how to repeat a sign-in. The broker cannot link to it, because it does not know for what the user signed in.
+const startAgain = "To sign in again, open the link from which you came, for example the one that your job shows, or go back to the application that sent you here."
+
+// invalidReturn returns the error for a browser that returns without a sign-in that it began here less than 15 minutes ago.
+func invalidReturn(err error) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: err,
-		Text: "This page completes a sign-in, once and within 15 minutes. Start the sign-in again."}
+		Text: "This page completes a sign-in, once and within 15 minutes of its start. " + startAgain}
 }
 
 // refusedBy returns the error for a user or a provider that refused.
-func refusedBy(query url.Values, m memo) error {
+func refusedBy(query url.Values, m signInState) error {
 	refused := func(text string) error {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn", Text: text,
 			Err: errors.New(printable(query.Get("error")+" "+query.Get("error_description")+" "+query.Get("kc_action_status"), 200))}
@@ -241,13 +245,13 @@ func refusedBy(query url.Values, m memo) error {
 func codeRefused(a answer, r refusal) error {
 	if a.status == http.StatusBadRequest && r.Code == "invalid_grant" {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.SignIn", Err: errors.New(r.Description),
-			Text: "This sign-in was already completed, or took too long. Start again."}
+			Text: "This sign-in was already completed, or took too long. " + startAgain}
 	}
 	return a.failed("identity.SignIn", r)
 }
 
-// who reads the ID token in a response (OpenID Connect Core 1.0, section 3.1.3.7).
-func (s *SignIns) who(ctx context.Context, a answer, nonce string) (dispatch.UserID, string, error) {
+// signedInUser reads the ID token in a response (OpenID Connect Core 1.0, section 3.1.3.7).
+func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dispatch.UserID, string, error) {
 	var m struct {
 		ID string `json:"id_token"`
 	}
@@ -286,9 +290,9 @@ func (s *SignIns) who(ctx context.Context, a answer, nonce string) (dispatch.Use
 	return dispatch.UserID(c.issuer + " " + c.subject), c.name, nil
 }
 
-// act carries out the purpose of a sign-in. A link is proven by exchanging the access token, because a listed link
+// carryOut carries out the purpose of a sign-in. A link is proven by exchanging the access token, because a listed link
 // proves nothing.
-func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
+func (s *SignIns) carryOut(ctx context.Context, arrived Arrival, a answer) error {
 	g := s.tokens.grants
 	if arrived.Away {
 		got, l, err := g.readPermission(a, arrived.User)
@@ -298,18 +302,18 @@ func (s *SignIns) act(ctx context.Context, arrived Arrival, a answer) error {
 		case l.Refresh == "":
 			return misconfigured(errors.New("the provider gave no offline token"))
 		}
-		s.tokens.subjects.offer(arrived.User, subject{got.token, got.expires})
+		s.tokens.subjects.store(arrived.User, subject{got.token, got.expires})
 		return g.replace(ctx, arrived.User, l)
 	}
 	got, err := s.client.provider.client.readIssued(a)
 	if err != nil {
 		return err
 	}
-	if issuer, user, _ := whose(got.token); dispatch.UserID(issuer+" "+user) != arrived.User {
+	if issuer, user, _ := subjectOf(got.token); dispatch.UserID(issuer+" "+user) != arrived.User {
 		return misconfigured(errors.New("the token is another user's"))
 	}
-	s.tokens.subjects.offer(arrived.User, subject{got.token, got.expires})
-	err = s.tokens.prove(ctx, arrived.Platform, arrived.User)
+	s.tokens.subjects.store(arrived.User, subject{got.token, got.expires})
+	err = s.tokens.tryExchange(ctx, arrived.Platform, arrived.User)
 	s.tokens.log.InfoContext(ctx, "audit", "action", "link", "user", string(arrived.User), "platform", arrived.Platform, "ok", err == nil, "error", err)
 	return err
 }
@@ -346,6 +350,6 @@ func (s *SignIns) openInvitation(invitation string) (u dispatch.UserID, until ti
 	return dispatch.UserID(user), until, err
 }
 
-func noProvider(err error) error {
+func providerUnavailable(err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.SignIn", Err: err, Text: "The identity provider does not respond. Try again in a few minutes."}
 }

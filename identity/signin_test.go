@@ -245,7 +245,7 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 		_, err = signIns.Finish(t.Context(), s.walk(address, "as=alice"), remember)
 		return err
 	}
-	identify := func(claims map[string]any, odd simulator.Odd) func(map[string]any, string) {
+	identify := func(claims map[string]any, odd simulator.TokenFaults) func(map[string]any, string) {
 		return func(said map[string]any, nonce string) {
 			odd.Claims = map[string]any{"typ": "ID", "aud": "eodispatch-api", "nonce": nonce}
 			maps.Copy(odd.Claims, claims)
@@ -257,14 +257,14 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 		want  dispatch.Kind
 	}{
 		"no ID token":       {func(said map[string]any, _ string) { delete(said, "id_token") }, dispatch.BadUpstream},
-		"another nonce":     {identify(map[string]any{"nonce": "another"}, simulator.Odd{}), dispatch.BadUpstream},
-		"no nonce":          {identify(map[string]any{"nonce": nil}, simulator.Odd{}), dispatch.BadUpstream},
-		"for another":       {identify(map[string]any{"aud": "portal"}, simulator.Odd{}), dispatch.BadUpstream},
-		"of another issuer": {identify(map[string]any{"iss": "https://evil.test"}, simulator.Odd{}), dispatch.BadUpstream},
-		"over":              {identify(map[string]any{"exp": s.time().Add(-time.Hour).Unix()}, simulator.Odd{}), dispatch.BadUpstream},
-		"signed by another": {identify(nil, simulator.Odd{Foreign: true}), dispatch.BadUpstream},
+		"another nonce":     {identify(map[string]any{"nonce": "another"}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"no nonce":          {identify(map[string]any{"nonce": nil}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"for another":       {identify(map[string]any{"aud": "portal"}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"of another issuer": {identify(map[string]any{"iss": "https://evil.test"}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"over":              {identify(map[string]any{"exp": s.time().Add(-time.Hour).Unix()}, simulator.TokenFaults{}), dispatch.BadUpstream},
+		"signed by another": {identify(nil, simulator.TokenFaults{Foreign: true}), dispatch.BadUpstream},
 		"with another's access token": {func(said map[string]any, _ string) {
-			said["access_token"] = s.idp.Mint(simulator.BrokerRealm, "carol", "eodispatch-api", simulator.Odd{})
+			said["access_token"] = s.idp.Mint(simulator.BrokerRealm, "carol", "eodispatch-api", simulator.TokenFaults{})
 		}, dispatch.Misconfigured},
 	} {
 		if err := signIn(row.alter); !dispatch.Is(err, row.want) {
@@ -274,7 +274,7 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 			t.Errorf("%s: grants %+v %v", name, grants, err)
 		}
 	}
-	if err := signIn(identify(nil, simulator.Odd{})); err != nil {
+	if err := signIn(identify(nil, simulator.TokenFaults{})); err != nil {
 		t.Errorf("as it should be: %v", err)
 	}
 }
@@ -324,7 +324,7 @@ func TestFinish_TakesAStateOnce(t *testing.T) {
 		before := s.idp.Oracle.Requests(token)
 		for i, signIns := range []*SignIns{first, second, first, second} {
 			_, err := signIns.Finish(t.Context(), back, remember)
-			if !dispatch.Is(err, dispatch.Invalid) || strings.Contains(dispatch.TextFor(err), "was already completed. Start") != (i > 0) {
+			if !dispatch.Is(err, dispatch.Invalid) || strings.Contains(dispatch.TextFor(err), "was already completed, so nothing") != (i > 0) {
 				t.Errorf("way back %d: %v", i, err)
 			}
 		}

@@ -202,14 +202,14 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID, key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{}, lanes)}}
-	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.keeping(p.Name, x.obtain))}
+	s := &sharedExchange{x, newSource(b.Now, b.subjects, b.auditExchange(p.Name, x.obtain))}
 	b.exchanges[key] = s
 	return s
 }
 
-// keeping logs each exchange for the operator, and stores a permission taken from the session of a user whose token was
+// auditExchange logs each exchange for the operator, and stores a permission taken from the session of a user whose token was
 // exchanged.
-func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
+func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
 		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil, "error", err)
@@ -220,9 +220,9 @@ func (b *tokensBuilder) keeping(platform string, obtain func(context.Context, wa
 	}
 }
 
-// Offer stores a caller's verified token, so that the broker can act for the user until it expires.
-func (t *Tokens) Offer(user dispatch.UserID, token dispatch.Secret, expires time.Time) {
-	t.subjects.offer(user, subject{token, expires})
+// StoreUserToken stores a caller's verified token, so that the broker can act for the user until it expires.
+func (t *Tokens) StoreUserToken(user dispatch.UserID, token dispatch.Secret, expires time.Time) {
+	t.subjects.store(user, subject{token, expires})
 }
 
 // Token returns the token with which to act for an account. Errors: SignInRequired, Misconfigured, Unavailable.
@@ -303,15 +303,15 @@ func (t *Tokens) RevokeAll(ctx context.Context) error {
 	return t.grants.revokeAll(ctx)
 }
 
-// Keep uses what would expire unused: the grant of an account's user, and the link to their account, by an exchange.
-func (t *Tokens) Keep(ctx context.Context, a dispatch.Account) error {
+// Refresh uses what would expire unused: the grant of an account's user, and the link to their account, by an exchange.
+func (t *Tokens) Refresh(ctx context.Context, a dispatch.Account) error {
 	p := t.platforms[a.Platform()]
 	if p == nil || p.Access != dispatch.AccessUser {
 		return nil
 	}
 	u := p.identity(a)
 	if t.grants != nil {
-		if err := t.grants.freshen(ctx, u, t.subjects); err != nil {
+		if err := t.grants.refreshIfDue(ctx, u, t.subjects); err != nil {
 			return p.explain(err)
 		}
 	}
@@ -325,8 +325,8 @@ func (t *Tokens) Keep(ctx context.Context, a dispatch.Account) error {
 	return nil
 }
 
-// linking returns the action of the provider for a purpose.
-func (t *Tokens) linking(p Purpose) (action string, err error) {
+// linkAction returns the action of the provider for a purpose.
+func (t *Tokens) linkAction(p Purpose) (action string, err error) {
 	if p.Away {
 		if t.grants == nil {
 			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
@@ -340,8 +340,8 @@ func (t *Tokens) linking(p Purpose) (action string, err error) {
 	return "idp_link:" + at.Exchange.Alias, nil
 }
 
-// prove exchanges a user's token without using cached tokens.
-func (t *Tokens) prove(ctx context.Context, platform string, u dispatch.UserID) error {
+// tryExchange exchanges a user's token without using cached tokens.
+func (t *Tokens) tryExchange(ctx context.Context, platform string, u dispatch.UserID) error {
 	p := t.platforms[platform]
 	p.source.forget(u)
 	_, err := p.source.token(ctx, u)
@@ -370,14 +370,14 @@ func (p *platform) explain(err error) error {
 	case errors.Is(err, errSubjectEnded):
 		e.Text = fmt.Sprintf("Sign in again, so that the broker can use %s on your behalf.", p.Name)
 	default:
-		return p.excuse(err)
+		return p.errorForUser(err)
 	}
 	return e
 }
 
-// excuse returns the error for what the user cannot resolve. An error of the database stays one, because no provider
+// errorForUser returns the error for what the user cannot resolve. An error of the database stays one, because no provider
 // caused it.
-func (p *platform) excuse(err error) error {
+func (p *platform) errorForUser(err error) error {
 	if e := dispatch.DatabaseError(err); e != nil {
 		return e
 	}
@@ -421,8 +421,8 @@ func newSubjects(now func() time.Time) *subjects {
 	return &subjects{now: now, held: newLRU[dispatch.UserID, *subject](maxSubjects)}
 }
 
-// offer stores a token unless a known one lasts longer.
-func (s *subjects) offer(user dispatch.UserID, offered subject) {
+// store stores a token unless a known one lasts longer.
+func (s *subjects) store(user dispatch.UserID, offered subject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if held, ok := s.held.get(user); ok && held.expires.After(offered.expires) {

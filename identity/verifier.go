@@ -157,7 +157,7 @@ func (v *Verifier) SignInEndpoints(ctx context.Context) (authorizationURL, token
 	at, ok := v.keys.source.discovered()
 	switch {
 	case !ok:
-		return "", "", noProvider(errors.New("its keys could not be renewed"))
+		return "", "", providerUnavailable(errors.New("its keys could not be renewed"))
 	case at.Authorization == "" || at.Token == "":
 		return "", "", misconfigured(errors.New("the provider has no authorization endpoint or no token endpoint"))
 	}

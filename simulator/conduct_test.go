@@ -32,7 +32,7 @@ func TestStoredTokens(t *testing.T) {
 	now := newClock()
 	idp := &simulator.IdP{Now: now.Now, TokenLife: time.Minute}
 	c := idpAt(t, idp)
-	alice := idp.Mint("apex", "alice", "portal", simulator.Odd{Claims: map[string]any{"exp": now.Now().Add(time.Hour).Unix()}})
+	alice := idp.Mint("apex", "alice", "portal", simulator.TokenFaults{Claims: map[string]any{"exp": now.Now().Add(time.Hour).Unix()}})
 	first, _ := exchanged(c, false, alice)
 	now.pass(54 * time.Second)
 	if again, _ := exchanged(c, true, alice); again != first {
@@ -52,22 +52,22 @@ func TestStoredTokens(t *testing.T) {
 // TestConduct of the platform's provider, and how Keycloak reports it.
 func TestConduct(t *testing.T) {
 	for name, row := range map[string]struct {
-		conduct          simulator.Conduct
+		conduct          simulator.LinkBehavior
 		direct           int // response of its token endpoint
 		brokered, legacy string
 		afterwards       string
 		linked           int
 	}{
 		"well": {direct: 400, linked: 2},
-		"503":  {simulator.Conduct{Status: 503}, 503, "token_expired", "token_expired", "not_linked", 1},
-		"429":  {simulator.Conduct{Status: 429}, 429, "token_expired", "token_expired", "not_linked", 1},
-		"down": {simulator.Conduct{Down: true}, 0, "invalid_request", "unknown_error", "", 2},
+		"503":  {simulator.LinkBehavior{Status: 503}, 503, "token_expired", "token_expired", "not_linked", 1},
+		"429":  {simulator.LinkBehavior{Status: 429}, 429, "token_expired", "token_expired", "not_linked", 1},
+		"down": {simulator.LinkBehavior{Down: true}, 0, "invalid_request", "unknown_error", "", 2},
 	} {
 		for _, legacy := range []bool{false, true} {
 			idp := &simulator.IdP{}
 			c := idpAt(t, idp)
 			alice := login(c, "alice", "portal")
-			idp.Behave(row.conduct)
+			idp.SetLinkBehavior(row.conduct)
 			r, err := c.try(platformToken, form("grant_type", "refresh_token", "refresh_token", "x", "client_id", "apex-broker", "client_secret", "apex-broker-secret"))
 			if (err != nil) != (row.direct == 0) || err == nil && r.status != row.direct {
 				t.Errorf("%s: its token endpoint says %d, %v", name, r.status, err)
@@ -79,7 +79,7 @@ func TestConduct(t *testing.T) {
 			if _, got := exchanged(c, legacy, alice); got != want {
 				t.Errorf("%s, legacy %v: %q", name, legacy, got)
 			}
-			idp.Behave(simulator.Conduct{})
+			idp.SetLinkBehavior(simulator.LinkBehavior{})
 			if _, got := exchanged(c, legacy, alice); got != row.afterwards || idp.Linked() != row.linked {
 				t.Errorf("%s, legacy %v: %q afterwards, %d are linked", name, legacy, got, idp.Linked())
 			}
@@ -94,7 +94,7 @@ func TestRotationRace(t *testing.T) {
 			idp := &simulator.IdP{}
 			c := idpAt(t, idp)
 			alice := login(c, "alice", "portal")
-			idp.Behave(simulator.Conduct{Rotates: rotates, Slow: time.Second})
+			idp.SetLinkBehavior(simulator.LinkBehavior{Rotates: rotates, Slow: time.Second})
 			var both sync.WaitGroup
 			for range 2 {
 				both.Go(func() { exchanged(c, false, alice) })
@@ -111,7 +111,7 @@ func TestWrongAnswers(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	alice := login(c, "alice", "portal")
-	idp.Behave(simulator.Conduct{Mixed: true, ExpiresIn: "soon"})
+	idp.SetLinkBehavior(simulator.LinkBehavior{Mixed: true, ExpiresIn: "soon"})
 	r := c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", alice))
 	if _, err := verifier(t, c, "platform", "platform-api")(r.json("access_token").(string)); err == nil || r.json("expires_in") != "soon" {
 		t.Errorf("%v, %s", err, r.body)

@@ -106,7 +106,7 @@ func (idp *IdP) serviceGrant(w http.ResponseWriter, r *realm, name string) *prob
 // issue responds with a new access token and the additional members.
 func (idp *IdP) issue(w http.ResponseWriter, r *realm, user, client string, more object) {
 	doc := object{
-		"access_token": r.mint(idp.claims(r, user, client), Odd{}), "token_type": "Bearer", "expires_in": int(idp.TokenLife / time.Second),
+		"access_token": r.mint(idp.claims(r, user, client), TokenFaults{}), "token_type": "Bearer", "expires_in": int(idp.TokenLife / time.Second),
 		"refresh_expires_in": 0, "not-before-policy": 0, "scope": "openid profile email",
 	}
 	maps.Copy(doc, more)
@@ -136,7 +136,7 @@ func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *
 	l, p := idp.linked(c, claims.User)
 	switch {
 	case p == nil:
-		idp.handOut(w, l, object{"account-link-url": linkURL})
+		idp.respondWithLinkToken(w, l, object{"account-link-url": linkURL})
 		return nil
 	case p == unreachable:
 		return &problem{500, "unknown_error", "For more on this error consult the server log."}
@@ -145,8 +145,8 @@ func (idp *IdP) exchange(w http.ResponseWriter, c call, r *realm, name string) *
 	return nil
 }
 
-// handOut responds to an exchange with the token that is stored with a link.
-func (idp *IdP) handOut(w http.ResponseWriter, l link, more object) {
+// respondWithLinkToken responds to an exchange with the token that is stored with a link.
+func (idp *IdP) respondWithLinkToken(w http.ResponseWriter, l link, more object) {
 	doc := object{
 		"access_token": l.token, "token_type": "Bearer", "expires_in": int(l.ends.Sub(nowFrom(idp.Now)).Round(time.Second) / time.Second),
 		"refresh_expires_in": 0, "not-before-policy": 0, "scope": "openid profile email",
@@ -173,7 +173,7 @@ func (idp *IdP) linked(c call, user string) (link, *problem) {
 	case !ok || l.platformUser == "":
 		return link{}, &problem{400, "not_linked", "identity provider is not linked"}
 	case l.stale:
-		return idp.lose(user)
+		return idp.dropLink(user)
 	case l.ends.Sub(nowFrom(idp.Now)) > renewAtLeft:
 		return l, nil
 	}
@@ -192,9 +192,9 @@ func (idp *IdP) renew(user string, seen int) (link, *problem) {
 	case idp.conduct.Down:
 		return link{}, unreachable
 	case idp.conduct.Status != 0, idp.conduct.Rotates && l.renewals != seen, l.platformUser == "":
-		return idp.lose(user)
+		return idp.dropLink(user)
 	}
-	platform, odd := idp.realms[PlatformRealm], Odd{}
+	platform, odd := idp.realms[PlatformRealm], TokenFaults{}
 	if idp.conduct.Mixed {
 		odd.Claims = object{"iss": idp.URL + "/realms/another"}
 	}
@@ -204,7 +204,7 @@ func (idp *IdP) renew(user string, seen int) (link, *problem) {
 	return l, nil
 }
 
-func (idp *IdP) lose(user string) (link, *problem) {
+func (idp *IdP) dropLink(user string) (link, *problem) {
 	idp.links[user] = link{}
 	return link{}, &problem{400, "token_expired", "linked token is expired"}
 }
@@ -242,6 +242,6 @@ func (idp *IdP) brokered(w http.ResponseWriter, c call) *problem {
 	if p != nil {
 		return p
 	}
-	idp.handOut(w, l, nil)
+	idp.respondWithLinkToken(w, l, nil)
 	return nil
 }

@@ -83,16 +83,16 @@ func (fs *Faults) Set(f ...Fault) {
 	fs.active = slices.Clone(f)
 }
 
-// strike returns the fault of the next request on a route. Latencies add up; the first fault that does more than delay decides
+// next returns the fault of the next request on a route. Latencies add up; the first fault that does more than delay decides
 // the rest, and later ones are kept for later requests.
-func (fs *Faults) strike(route string) Fault {
+func (fs *Faults) next(route string) Fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	var all Fault
 	for i := range fs.active {
 		f := &fs.active[i]
 		decided := !all.onlyDelays()
-		if f.Route != "" && f.Route != route || decided && !f.onlyDelays() || !fs.falls(f) {
+		if f.Route != "" && f.Route != route || decided && !f.onlyDelays() || !fs.matches(f) {
 			continue
 		}
 		latency := all.Latency + f.Latency
@@ -105,8 +105,8 @@ func (fs *Faults) strike(route string) Fault {
 	return all
 }
 
-// falls decides whether f strikes a matching request, and counts it. A used-up fault has Times -1.
-func (fs *Faults) falls(f *Fault) bool {
+// matches decides whether f strikes a matching request, and counts it. A used-up fault has Times -1.
+func (fs *Faults) matches(f *Fault) bool {
 	if f.Skip > 0 {
 		f.Skip--
 		return false
@@ -151,8 +151,8 @@ func (a *answer) Header() http.Header         { return a.header }
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// spoil changes a response as the fault demands.
-func (f Fault) spoil(a *answer) {
+// apply changes a response as the fault demands.
+func (f Fault) apply(a *answer) {
 	if f.RetryAfter > 0 {
 		a.header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
 	}

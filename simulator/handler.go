@@ -41,7 +41,7 @@ func (h handler) handle(w http.ResponseWriter, c call, next func(http.ResponseWr
 		return
 	}
 	c.Body = io.NopCloser(bytes.NewReader(body))
-	f := h.faults.strike(c.route)
+	f := h.faults.next(c.route)
 	if !sleep(c.Context(), f.Latency) {
 		return
 	}
@@ -56,7 +56,7 @@ func (h handler) handle(w http.ResponseWriter, c call, next func(http.ResponseWr
 		a = newAnswer()
 		h.refuse(a, problem{f.Status, f.code(), f.Message})
 	}
-	f.spoil(a)
+	f.apply(a)
 	if f.Form == AsIs {
 		done() // the client has the whole response, and may send its next request, before this function returns
 	}

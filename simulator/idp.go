@@ -41,7 +41,7 @@ type IdP struct {
 
 	mu       sync.Mutex // of all that follows
 	realms   map[string]*realm
-	conduct  Conduct
+	conduct  LinkBehavior
 	links    map[string]link    // of users of the broker's realm
 	sessions map[string]int     // number of logouts
 	arrivals map[string]arrival // by code
@@ -77,9 +77,9 @@ type link struct {
 	renewals     int
 }
 
-// Conduct is how the platform's provider responds when the broker's provider renews the stored tokens of linked accounts. The
+// LinkBehavior is how the platform's provider responds when the broker's provider renews the stored tokens of linked accounts. The
 // zero Conduct is that of a correct provider.
-type Conduct struct {
+type LinkBehavior struct {
 	Status    int           // its token endpoint responds with this; links renewed meanwhile are lost, as in Keycloak
 	Down      bool          // it cannot be reached; links stay
 	Slow      time.Duration // duration of a renewal
@@ -88,8 +88,8 @@ type Conduct struct {
 	ExpiresIn any           // returned in place of the lifetime
 }
 
-// Behave sets the conduct from now on.
-func (idp *IdP) Behave(c Conduct) {
+// SetLinkBehavior sets the conduct from now on.
+func (idp *IdP) SetLinkBehavior(c LinkBehavior) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
 	defer idp.mu.Unlock()

@@ -168,8 +168,8 @@ func TestExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 	refused(400, "not_linked", "identity provider is not linked", "subject_token", bob, "requested_issuer", "platform")
 	refused(400, "not_linked", "identity provider is not linked", "subject_token", service, "requested_issuer", "platform")
 	refused(400, "invalid_request", "Invalid token", "subject_token", "garbage", "requested_issuer", "platform")
-	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("platform", "alice-p", "apex-broker", simulator.Odd{}), "requested_issuer", "platform")
-	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("apex", "alice", "portal", simulator.Odd{Claims: map[string]any{"typ": "ID"}}), "requested_issuer", "platform")
+	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("platform", "alice-p", "apex-broker", simulator.TokenFaults{}), "requested_issuer", "platform")
+	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("apex", "alice", "portal", simulator.TokenFaults{Claims: map[string]any{"typ": "ID"}}), "requested_issuer", "platform")
 	refused(400, "invalid_request", "Invalid issuer", "subject_token", alice, "requested_issuer", "elsewhere")
 	refused(400, "invalid_target", "response_token_type_unsupported", "subject_token", alice, "requested_issuer", "platform", "requested_token_type", "x")
 	c.refused(403, "error", "access_denied", apexToken, strings.Replace(strings.Replace(broker("subject_token", alice, "requested_issuer", "platform"),
@@ -210,10 +210,10 @@ func TestOddTokensDoNotVerify(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	verify := verifier(t, c, "apex", "eodispatch-api")
-	if _, err := verify(idp.Mint("apex", "alice", "portal", simulator.Odd{})); err != nil {
+	if _, err := verify(idp.Mint("apex", "alice", "portal", simulator.TokenFaults{})); err != nil {
 		t.Fatalf("a good one: %v", err)
 	}
-	for name, odd := range map[string]simulator.Odd{
+	for name, odd := range map[string]simulator.TokenFaults{
 		"alg none":         {Alg: "none"},
 		"HS256":            {Alg: "HS256"},
 		"PS256":            {Alg: "PS256"},
@@ -242,7 +242,7 @@ func TestOddTokensDoNotVerify(t *testing.T) {
 func TestKeysRotate(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
-	old := idp.Mint("apex", "alice", "portal", simulator.Odd{})
+	old := idp.Mint("apex", "alice", "portal", simulator.TokenFaults{})
 	verify := verifier(t, c, "apex", "eodispatch-api")
 	for _, token := range []string{old, old} {
 		if _, err := verify(token); err != nil {
@@ -253,7 +253,7 @@ func TestKeysRotate(t *testing.T) {
 		t.Errorf("%d fetches of the key set, want 1", n)
 	}
 	idp.Rotate("apex", false)
-	for _, token := range []string{idp.Mint("apex", "alice", "portal", simulator.Odd{}), old} {
+	for _, token := range []string{idp.Mint("apex", "alice", "portal", simulator.TokenFaults{}), old} {
 		if _, err := verify(token); err != nil {
 			t.Error(err)
 		}

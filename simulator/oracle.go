@@ -20,7 +20,7 @@ type Traffic struct {
 	Peak     int `json:"peak"` // maximum in progress at once
 }
 
-// Tally is everything that an Oracle knows.
+// Tally is all that an Oracle has counted.
 type Tally struct {
 	Tags     map[string]Counts  `json:"tags"`
 	Accounts map[string]Traffic `json:"accounts"`

@@ -127,7 +127,7 @@ func (idp *IdP) codeGrant(w http.ResponseWriter, c call, r *realm, name string) 
 	idp.serial++
 	id := idp.claims(r, a.user, name)
 	maps.Copy(id, object{"typ": "ID", "aud": name, "nonce": a.nonce})
-	idp.issueFor(w, r, g, object{"id_token": r.mint(id, Odd{})})
+	idp.issueFor(w, r, g, object{"id_token": r.mint(id, TokenFaults{})})
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (idp *IdP) issueFor(w http.ResponseWriter, r *realm, g grant, more object) 
 	g.until = nowFrom(idp.Now).Add(sessionLasts)
 	idp.grants[token] = g
 	doc := object{"refresh_token": token, "refresh_expires_in": int(sessionLasts / time.Second)}
-	odd := Odd{}
+	odd := TokenFaults{}
 	if g.session == "" {
 		doc["refresh_expires_in"] = 0
 		odd.Claims = object{"sid": nil}

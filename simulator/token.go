@@ -39,8 +39,8 @@ const foreignKey = 0 // of no realm
 
 func keyID(n int) string { return fmt.Sprintf("simulator-key-%d", n) }
 
-// Odd describes how a minted token differs from a valid one. The zero Odd is valid.
-type Odd struct {
+// TokenFaults describes how a minted token differs from a valid one. The zero Odd is valid.
+type TokenFaults struct {
 	Claims  map[string]any // to set; nil removes, as in {"exp": nil}
 	Header  map[string]any // to set after signing by Alg, so that the header may be wrong; nil removes
 	Alg     string         // none, HS256, PS256; "": RS256
@@ -50,7 +50,7 @@ type Odd struct {
 
 // Mint returns an access token of a realm for a user and a client, in Keycloak's form: RS256, five minutes, and the claims of
 // the realm's clients. It panics on an impossible Odd, which is a mistake of the test.
-func (idp *IdP) Mint(realm, user, client string, odd Odd) string {
+func (idp *IdP) Mint(realm, user, client string, odd TokenFaults) string {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
 	defer idp.mu.Unlock()
@@ -82,7 +82,7 @@ func subject(realm, user string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-func (r *realm) mint(claims object, odd Odd) string {
+func (r *realm) mint(claims object, odd TokenFaults) string {
 	edit(claims, odd.Claims)
 	payload, err := json.Marshal(claims)
 	if err != nil {
@@ -109,7 +109,7 @@ func edit(doc object, changes map[string]any) {
 
 // sign signs header.payload with an algorithm, whatever the header says. HS256 uses the public key in PEM as its secret: the
 // known confusion of algorithms.
-func (r *realm) sign(input, alg string, odd Odd) []byte {
+func (r *realm) sign(input, alg string, odd TokenFaults) []byte {
 	private := key(r.key)
 	if odd.Foreign {
 		private = key(foreignKey)

@@ -114,12 +114,12 @@ func (c *Cache[T]) request(ctx context.Context, key string, ask func(context.Con
 		timer := time.AfterFunc(staleAfter, func() { c.extend(key, item) })
 		defer timer.Stop()
 	}
-	value, err := guarded(ctx, item.value, ask)
+	value, err := recoverAsError(ctx, item.value, ask)
 	return c.put(key, item, value, err)
 }
 
-// guarded turns a panic into an error, because a panic in the request's own goroutine would end the process.
-func guarded[T any](ctx context.Context, last T, ask func(context.Context, T) (T, error)) (value T, err error) {
+// recoverAsError turns a panic into an error, because a panic in the request's own goroutine would end the process.
+func recoverAsError[T any](ctx context.Context, last T, ask func(context.Context, T) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &dispatch.Error{Kind: dispatch.Internal, Op: "upstream.Cache", Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
@@ -171,7 +171,7 @@ func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T]
 			item.failures += last.failures
 		}
 		pause := c.pause(item.failures, err)
-		if Silent(err) && c.usable(last) {
+		if NotAnswered(err) && c.usable(last) {
 			item.value, item.fetched, item.err = last.value, last.fetched, nil
 			pause = max(pause, staleRetry)
 		}
@@ -193,7 +193,7 @@ func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T]
 // pause returns how long a source is not asked after consecutive failures.
 func (c *Cache[T]) pause(failures int, err error) time.Duration {
 	longest := cmp.Or(c.MaxPause, firstPause)
-	if !Silent(err) {
+	if !NotAnswered(err) {
 		return min(firstPause<<min(failures-1, 10), longest, refusalPause)
 	}
 	var asked time.Duration
@@ -238,7 +238,7 @@ func (i cached[T]) outranks(other cached[T]) bool {
 	return i.used > other.used
 }
 
-// Silent reports whether an error means that a source did not respond, which says nothing about what it would respond.
-func Silent(err error) bool {
+// NotAnswered reports whether an error means that a source did not respond, which says nothing about what it would respond.
+func NotAnswered(err error) bool {
 	return dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.Busy) || dispatch.Is(err, dispatch.DocumentUnreachable)
 }

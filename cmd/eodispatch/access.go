@@ -55,8 +55,8 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	return a, err
 }
 
-// readable returns nil if the configured keys open everything in the vault, or if no keys are configured.
-func (a *access) readable(ctx context.Context) error {
+// checkVaultKeys returns nil if the configured keys open everything in the vault, or if no keys are configured.
+func (a *access) checkVaultKeys(ctx context.Context) error {
 	if a.ring == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (a *access) serve(c *api.Config) error {
 	c.Grants, c.AsUser, c.Away = a, a.asUser, a.ring != nil && a.comeTo != ""
 	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
 	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
-		a.Offer(caller.User, caller.Token, caller.Expires)
+		a.StoreUserToken(caller.User, caller.Token, caller.Expires)
 		a.broker.HandleSignIn(ctx, caller.User)
 	}
 	c.OnAccessChanged = a.broker.HandleAccessChange
@@ -114,9 +114,9 @@ func (a *access) Revoke(ctx context.Context, u dispatch.UserID, id string) error
 	return a.broker.PauseUntilSignIn(ctx, u)
 }
 
-// keep refreshes, once a minute until ctx is done, the grants and links of users with running jobs, so that they do not expire
+// refreshRegularly refreshes, once a minute until ctx is done, the grants and links of users with running jobs, so that they do not expire
 // from disuse.
-func (a *access) keep(ctx context.Context, guard func(context.Context, string, func() error)) {
+func (a *access) refreshRegularly(ctx context.Context, guard func(context.Context, string, func() error)) {
 	if len(a.asUser) == 0 {
 		return
 	}
@@ -125,14 +125,14 @@ func (a *access) keep(ctx context.Context, guard func(context.Context, string, f
 	for {
 		select {
 		case <-each.C:
-			guard(ctx, "keeping links alive", func() error { a.keepAll(ctx); return nil })
+			guard(ctx, "keeping links alive", func() error { a.refreshAll(ctx); return nil })
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (a *access) keepAll(ctx context.Context) {
+func (a *access) refreshAll(ctx context.Context) {
 	if err := a.RevokeAll(ctx); err != nil && ctx.Err() == nil {
 		a.log.WarnContext(ctx, "revoking permissions at the identity provider failed", "error", err)
 	}
@@ -144,7 +144,7 @@ func (a *access) keepAll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := a.Keep(ctx, account); err != nil {
+		if err := a.Refresh(ctx, account); err != nil {
 			a.log.DebugContext(ctx, "refreshing a link failed", "account", string(account), "error", err)
 		}
 	}

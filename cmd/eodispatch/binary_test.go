@@ -181,7 +181,7 @@ func TestDemoRunsTheCatalogue(t *testing.T) {
 		}
 	}
 	var out screen
-	s, err := newStage(t.Context(), testConsole(t.Context(), &out), documents, simulator.Life{})
+	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), documents, simulator.Life{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestDemoRunsTheCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range requests {
-		requests[i] = s.placed(requests[i])
+		requests[i] = s.withAddresses(requests[i])
 	}
 	if err := runAll(t.Context(), client{s.broker, token}, requests, &out); err != nil {
 		t.Errorf("%v\n%s", err, &out)

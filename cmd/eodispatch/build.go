@@ -52,7 +52,7 @@ var seams = struct {
 func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
-	memory.heed(log)
+	memory.apply(log)
 	backends := platforms(settings)
 	verifier, err := identity.NewVerifier(verifierOf(settings))
 	if err != nil {
@@ -67,7 +67,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		kept.Close()
 		return nil, err
 	}
-	if err := access.readable(ctx); err != nil {
+	if err := access.checkVaultKeys(ctx); err != nil {
 		log.Error("stored permissions cannot be decrypted; the jobs of their users wait", "error", err)
 	}
 	installation, err := kept.Installation(ctx)
@@ -80,7 +80,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
-		Notifier: hints(settings, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
+		Notifier: notifierOf(settings, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	served := api.Config{
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
@@ -127,8 +127,8 @@ func proxies(settings *config.Config) (networks []netip.Prefix) {
 	return networks
 }
 
-// hints reach other processes where there can be any: on PostgreSQL.
-func hints(settings *config.Config, log *slog.Logger) engine.Notifier {
+// notifierOf reach other processes where there can be any: on PostgreSQL.
+func notifierOf(settings *config.Config, log *slog.Logger) engine.Notifier {
 	if address := settings.Database.Reveal(); !strings.HasPrefix(address, "sqlite:") {
 		return engine.NewPostgres(address, log)
 	}
@@ -149,11 +149,11 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 	return longest
 }
 
-// work runs the engine and the periodic clean-up until ctx is done. The returned channel is closed when both have ended.
-func (b *broker) work(ctx context.Context) <-chan struct{} {
+// runEngine runs the engine and the periodic clean-up until ctx is done. The returned channel is closed when both have ended.
+func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
-	all.Go(func() { b.tidy(ctx) })
-	all.Go(func() { b.access.keep(ctx, b.guard) })
+	all.Go(func() { b.cleanUpRegularly(ctx) })
+	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
 	all.Go(func() {
 		b.engine.Run(ctx)
 		b.jobs.Drain()
@@ -169,13 +169,13 @@ func (b *broker) work(ctx context.Context) <-chan struct{} {
 // documentsWithin limits one check of the documents of waiting jobs.
 const documentsWithin = 30 * time.Minute
 
-// tidy periodically deletes hidden jobs and other expired rows, and checks whether the documents of waiting jobs have changed.
-func (b *broker) tidy(ctx context.Context) {
+// cleanUpRegularly periodically deletes hidden jobs and other expired rows, and checks whether the documents of waiting jobs have changed.
+func (b *broker) cleanUpRegularly(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
 	for {
-		b.guard(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
-		b.guard(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })
+		b.runGuarded(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
+		b.runGuarded(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })
 		select {
 		case <-hourly.C:
 		case <-ctx.Done():
@@ -190,8 +190,8 @@ func (b *broker) revalidate(ctx context.Context) error {
 	return b.jobs.Revalidate(within)
 }
 
-// guard runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end the process.
-func (b *broker) guard(ctx context.Context, op string, f func() error) {
+// runGuarded runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end the process.
+func (b *broker) runGuarded(ctx context.Context, op string, f func() error) {
 	caught := func() (err error) {
 		defer dispatch.RecoverAsError(ctx, b.log, op, &err)
 		return f()
@@ -212,7 +212,7 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
-			AtLeastOnce: p.Submit == config.AtLeastOnce, Quota: quota(p.Users), Entitled: entitled(p.Users),
+			AtLeastOnce: p.Submit == config.AtLeastOnce, Quota: quota(p.Users), Entitled: entitlementCheck(p.Users),
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
 	}
@@ -221,13 +221,13 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 
 func adapter(p config.Platform, client *upstream.Client, allowHosts []string) dispatch.Platform {
 	if p.Protocol == config.OGCProcess {
-		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts, Permits: permits(p)})
+		return ogcapi.New(ogcapi.Config{Name: p.Name, Endpoint: p.Endpoint, Aliases: p.Aliases, Client: client, AllowHosts: allowHosts, Permits: sharedPermits(p)})
 	}
-	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts, Permits: permits(p)})
+	return openeo.New(openeo.Config{Name: p.Name, Endpoint: p.Endpoint, TokenPrefix: p.TokenPrefix, Client: client, AllowHosts: allowHosts, Permits: sharedPermits(p)})
 }
 
-// permits returns the slots and rates of a shared account.
-func permits(p config.Platform) dispatch.Permits {
+// sharedPermits returns the slots and rates of a shared account.
+func sharedPermits(p config.Platform) dispatch.Permits {
 	if p.ServiceAccount == nil {
 		return nil
 	}
@@ -241,8 +241,8 @@ func quota(u *config.Users) dispatch.Quota {
 	return dispatch.Quota{Live: u.Jobs, Daily: u.Daily}
 }
 
-// entitled returns a check whether the token of a request has the configured entitlement.
-func entitled(u *config.Users) func(context.Context) bool {
+// entitlementCheck returns a check whether the token of a request has the configured entitlement.
+func entitlementCheck(u *config.Users) func(context.Context) bool {
 	if u == nil || u.Claim == "" {
 		return nil
 	}

@@ -32,8 +32,8 @@ type job struct {
 	} `json:"attention"`
 }
 
-// over reports whether j has reached a final status.
-func (j job) over() bool { return dispatch.Status(j.Status).Final() }
+// ended reports whether j has reached a final status.
+func (j job) ended() bool { return dispatch.Status(j.Status).Final() }
 
 // submit posts a job. The request may omit its options, but not its parameters.
 func (c client) submit(ctx context.Context, r dispatch.Request) (j job, err error) {

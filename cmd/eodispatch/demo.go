@@ -52,7 +52,7 @@ func (d *demoCommand) run(ctx context.Context, c console) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := newStage(ctx, c, documents, simulator.Life{Queue: time.Second, Run: 2 * time.Second})
+	s, err := newDemoServers(ctx, c, documents, simulator.Life{Queue: time.Second, Run: 2 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (d *demoCommand) run(ctx context.Context, c console) (err error) {
 	}
 	fmt.Fprintf(c.out, "signed in as %s\n\n", s.world.Credentials.User)
 	for i := range jobs {
-		jobs[i] = s.placed(jobs[i])
+		jobs[i] = s.withAddresses(jobs[i])
 	}
 	if err := runAll(ctx, client{s.broker, token}, jobs, c.out); err != nil {
 		return err
@@ -158,8 +158,8 @@ func readAny(ctx context.Context, place string) ([]byte, error) {
 	return text, answer(request, &text)
 }
 
-// stage holds everything that a demonstration runs on.
-type stage struct {
+// demoServers holds everything that a demonstration runs on.
+type demoServers struct {
 	world     *simulator.World
 	broker    string // base URL
 	documents string // base URL of the served documents
@@ -169,9 +169,9 @@ type stage struct {
 	stopped   chan error
 }
 
-// newStage starts the simulated platforms, a server for documents, and the broker.
-func newStage(ctx context.Context, c console, documents map[string][]byte, life simulator.Life) (s *stage, err error) {
-	s = &stage{stop: func() {}, stopped: make(chan error, 1)}
+// newDemoServers starts the simulated platforms, a server for documents, and the broker.
+func newDemoServers(ctx context.Context, c console, documents map[string][]byte, life simulator.Life) (s *demoServers, err error) {
+	s = &demoServers{stop: func() {}, stopped: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -199,7 +199,7 @@ func newStage(ctx context.Context, c console, documents map[string][]byte, life 
 }
 
 // serveDocuments serves documents on the loopback interface, where the broker and the simulated platform read them.
-func (s *stage) serveDocuments(documents map[string][]byte) error {
+func (s *demoServers) serveDocuments(documents map[string][]byte) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ platforms:
 `
 
 // startBroker runs the broker in the same way as the command serve, until s is closed.
-func (s *stage) startBroker(ctx context.Context) error {
+func (s *demoServers) startBroker(ctx context.Context) error {
 	known := s.world.Credentials
 	file := filepath.Join(s.folder, "eodispatch.yaml")
 	text := fmt.Sprintf(settings, s.folder, known.Issuer, known.BrokerID, known.BrokerSecret,
@@ -273,7 +273,7 @@ func (s *stage) startBroker(ctx context.Context) error {
 }
 
 // close stops everything and removes the temporary folder.
-func (s *stage) close() error {
+func (s *demoServers) close() error {
 	var errs []error
 	s.stop()
 	if s.broker != "" {
@@ -288,13 +288,13 @@ func (s *stage) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
 }
 
-func (s *stage) signIn(ctx context.Context) (string, error) {
+func (s *demoServers) signIn(ctx context.Context) (string, error) {
 	known := s.world.Credentials
 	return signIn(ctx, known.Issuer, known.Client, known.User, known.Password)
 }
 
-// placed fills in the endpoint and the document URL of a request.
-func (s *stage) placed(r dispatch.Request) dispatch.Request {
+// withAddresses fills in the endpoint and the document URL of a request.
+func (s *demoServers) withAddresses(r dispatch.Request) dispatch.Request {
 	r.Service.Endpoint = s.world.OGCURL
 	if r.Label == dispatch.OpenEO {
 		r.Service.Endpoint = s.world.OpenEOURL
@@ -307,7 +307,7 @@ func (s *stage) placed(r dispatch.Request) dispatch.Request {
 
 // upscale runs a request for each tile of a region and shows the progress of the task, whose jobs share the slots of the
 // platform.
-func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out io.Writer) error {
+func (s *demoServers) upscale(ctx context.Context, c client, r dispatch.Request, out io.Writer) error {
 	s.world.OpenEO.SetLife(simulator.Life{Queue: 300 * time.Millisecond, Run: 700 * time.Millisecond, Spread: 0.5})
 	tiles, err := c.tiles(ctx, demoRegion, "20x20km")
 	if err != nil {
@@ -343,7 +343,7 @@ func (s *stage) upscale(ctx context.Context, c client, r dispatch.Request, out i
 func follow(ctx context.Context, shown progress, r dispatch.Request, j job, read func() (job, error)) (job, error) {
 	again := time.NewTicker(look)
 	defer again.Stop()
-	for shown.show(r, j); !j.over(); shown.show(r, j) {
+	for shown.show(r, j); !j.ended(); shown.show(r, j) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -425,7 +425,7 @@ curl -s $B/tiles -H "$J" -d '{"grid": "20x20km", "aoi": {"type": "Polygon", "coo
 )
 
 // explain prints shell assignments, and commands that work with them.
-func (s *stage) explain(out io.Writer, first dispatch.Request, own bool) {
+func (s *demoServers) explain(out io.Writer, first dispatch.Request, own bool) {
 	known := s.world.Credentials
 	fmt.Fprintf(out, "\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A again when its token has expired, after five minutes):\n\n"+
 		"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))

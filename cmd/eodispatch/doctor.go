@@ -17,7 +17,7 @@ import (
 )
 
 type doctorCommand struct {
-	configured
+	configFlags
 	Timeout time.Duration `default:"15s" help:"Time limit of each check."`
 }
 
@@ -28,8 +28,8 @@ type check struct {
 	advice string // what to do if the check fails
 }
 
-// sure adapts a check that has no unverified part.
-func sure(ask func(context.Context) error) func(context.Context) (string, error) {
+// withoutUnproven adapts a check that has no unverified part.
+func withoutUnproven(ask func(context.Context) error) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) { return "", ask(ctx) }
 }
 
@@ -118,10 +118,10 @@ func checksOf(settings *config.Config) ([]check, error) {
 		return nil, err
 	}
 	checks := []check{{
-		name: "database", ask: sure(func(ctx context.Context) error { return askDatabase(ctx, settings) }),
+		name: "database", ask: withoutUnproven(func(ctx context.Context) error { return askDatabase(ctx, settings) }),
 		advice: "check that the server is running and that `database` names a user who may create tables",
 	}, {
-		name: "identity provider " + settings.Identity.Issuer, ask: sure(verifier.Probe),
+		name: "identity provider " + settings.Identity.Issuer, ask: withoutUnproven(verifier.Probe),
 		advice: "check that `identity.issuer` equals the issuer in its discovery document, and that this host can reach it",
 	}}
 	for i, b := range backends {
@@ -134,7 +134,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 		}
 		checks = append(checks, check{
 			name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
-			ask:  sure(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
+			ask:  withoutUnproven(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
 			advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared access, " +
 				"that it takes the tokens of `service_account`",
 		})

@@ -42,7 +42,7 @@ func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	j, err := c.submit(t.Context(), r)
-	for err == nil && !j.over() {
+	for err == nil && !j.ended() {
 		err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=2", j.ID), nil, &j)
 	}
 	if err != nil || j.Status != "finished" {

@@ -25,13 +25,13 @@ import (
 // response was read) and after (the response arrived and was not yet processed). Points at the store, each with before and
 // after (committed): accept, want (an owner's cancel), "intend create", "intend start", "save PHASE", release.
 func init() {
-	d := &death{at: os.Getenv("EODISPATCH_DIE"), times: 1}
+	d := &killPoint{at: os.Getenv("EODISPATCH_DIE"), times: 1}
 	if i := strings.LastIndexByte(d.at, ' '); i >= 0 {
 		if n, err := strconv.Atoi(d.at[i+1:]); err == nil {
 			d.at, d.times = d.at[:i], n
 		}
 	}
-	seams.store = func(s dispatch.Store) dispatch.Store { return mortalStore{s, d} }
+	seams.store = func(s dispatch.Store) dispatch.Store { return failpointStore{s, d} }
 	seams.transport = newTransport(d)
 	seams.timing = quick
 }
@@ -44,8 +44,8 @@ var quick = dispatch.Timing{
 	PromptSettle: 2 * time.Second, FirstStatus: 5 * time.Second, LongestLag: 15 * time.Second,
 }
 
-// death is the point at which the process kills itself, and how many passes are left before it does.
-type death struct {
+// killPoint is the point at which the process kills itself, and how many passes are left before it does.
+type killPoint struct {
 	at string
 
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ type death struct {
 }
 
 // pass kills the process if this is the configured point, and returns otherwise.
-func (d *death) pass(point, when string) {
+func (d *killPoint) pass(point, when string) {
 	if d.at == "" || d.at != point+" "+when {
 		return
 	}
@@ -68,38 +68,38 @@ func (d *death) pass(point, when string) {
 }
 
 // around runs f between the points "before" and "after".
-func (d *death) around(point string, f func()) {
+func (d *killPoint) around(point string, f func()) {
 	d.pass(point, "before")
 	f()
 	d.pass(point, "after")
 }
 
-type mortalTransport struct {
+type failpointTransport struct {
 	http.RoundTripper
-	*death
+	*killPoint
 }
 
-func newTransport(d *death) http.RoundTripper {
+func newTransport(d *killPoint) http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		return mortalConn{c, d}, err
+		return failpointConn{c, d}, err
 	}
-	return mortalTransport{t, d}
+	return failpointTransport{t, d}
 }
 
-func (t mortalTransport) RoundTrip(r *http.Request) (answer *http.Response, err error) {
+func (t failpointTransport) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	t.around(pointOf(r.Method, r.URL.Path), func() { answer, err = t.RoundTripper.RoundTrip(r) })
 	return answer, err
 }
 
-// mortalConn detects when a request was written to the connection. The requests of the tests fit into one Write.
-type mortalConn struct {
+// failpointConn detects when a request was written to the connection. The requests of the tests fit into one Write.
+type failpointConn struct {
 	net.Conn
-	*death
+	*killPoint
 }
 
-func (c mortalConn) Write(p []byte) (int, error) {
+func (c failpointConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	line, _, _ := bytes.Cut(p, []byte("\r\n"))
 	if words := strings.Fields(string(line)); len(words) == 3 {
@@ -130,22 +130,22 @@ func pointOf(method, path string) string {
 	return "other"
 }
 
-type mortalStore struct {
+type failpointStore struct {
 	dispatch.Store
-	*death
+	*killPoint
 }
 
-func (s mortalStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
+func (s failpointStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	s.around("accept", func() { r, err = s.Store.Accept(ctx, k, t, jobs, within...) })
 	return r, err
 }
 
-func (s mortalStore) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
+func (s failpointStore) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job, err error) {
 	s.around("want", func() { j, err = s.Store.Cancel(ctx, u, id, hide) })
 	return j, err
 }
 
-func (s mortalStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	point := "intend create"
 	if jobs[0].Phase == dispatch.Created {
 		point = "intend start"
@@ -154,7 +154,7 @@ func (s mortalStore) Intend(ctx context.Context, l dispatch.Lease, limits dispat
 	return kept, err
 }
 
-func (s mortalStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+func (s failpointStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
 	point := "save nothing"
 	if len(jobs) > 0 {
 		point = "save " + string(jobs[0].Phase)
@@ -163,7 +163,7 @@ func (s mortalStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...disp
 	return saved, err
 }
 
-func (s mortalStore) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) (err error) {
+func (s failpointStore) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) (err error) {
 	s.around("release", func() { err = s.Store.Release(ctx, l, wakes, due) })
 	return err
 }

@@ -167,7 +167,7 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 		t.Errorf("streams: %+v", refused)
 	}
 	for _, id := range []int64{u.job.ID, u.task.Jobs[0].ID} {
-		if is, err := u.alice.job(t.Context(), id); err != nil || is.over() {
+		if is, err := u.alice.job(t.Context(), id); err != nil || is.ended() {
 			t.Errorf("job %d is %+v, %v", id, is, err)
 		}
 	}
@@ -265,7 +265,7 @@ func TestClients_CannotSetInternalFields(t *testing.T) {
 // atPlatform counts a user's jobs at the openEO back-end.
 func (u *twoUsers) atPlatform(user string) int {
 	u.Helper()
-	platform := client{u.w.OpenEOURL + "/openeo/1.2", "oidc/sim/" + u.w.IdP.Mint(simulator.PlatformRealm, user, "platform-api", simulator.Odd{})}
+	platform := client{u.w.OpenEOURL + "/openeo/1.2", "oidc/sim/" + u.w.IdP.Mint(simulator.PlatformRealm, user, "platform-api", simulator.TokenFaults{})}
 	var listed struct{ Jobs []any }
 	u.must(platform.call(u.Context(), http.MethodGet, "/jobs", nil, &listed))
 	return len(listed.Jobs)

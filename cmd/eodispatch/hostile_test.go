@@ -68,7 +68,7 @@ func newRealm(t *testing.T, documents map[string]string) *realm {
 }
 
 func (r *realm) token(user string) string {
-	return r.idp.Mint(simulator.BrokerRealm, user, "portal", simulator.Odd{})
+	return r.idp.Mint(simulator.BrokerRealm, user, "portal", simulator.TokenFaults{})
 }
 
 // start starts the program in production mode and sends it a first request, which fetches keys.

@@ -46,8 +46,8 @@ func known(limit int64) int64 {
 	return limit
 }
 
-// heed makes the garbage collector work towards the limit, and logs the limit. For GOMEMLIMIT the runtime does so by itself.
-func (m memoryLimit) heed(log *slog.Logger) {
+// apply makes the garbage collector work towards the limit, and logs the limit. For GOMEMLIMIT the runtime does so by itself.
+func (m memoryLimit) apply(log *slog.Logger) {
 	if m.bytes > 0 && m.source != "GOMEMLIMIT" {
 		debug.SetMemoryLimit(int64(heapShare * float64(m.bytes)))
 	}

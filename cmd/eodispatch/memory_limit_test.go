@@ -43,7 +43,7 @@ func TestMemoryLimit(t *testing.T) {
 			if got != c.want || got.rendering() != c.rendering {
 				t.Errorf("%+v with %d for large requests, want %+v with %d", got, got.rendering(), c.want, c.rendering)
 			}
-			got.heed(slog.New(slog.NewTextHandler(io.Discard, nil)))
+			got.apply(slog.New(slog.NewTextHandler(io.Discard, nil)))
 			if towards := debug.SetMemoryLimit(-1); max(towards, c.towards)-min(towards, c.towards) > 16 {
 				t.Errorf("the collector works towards %d, want %d", towards, c.towards)
 			}

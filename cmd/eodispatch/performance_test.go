@@ -51,7 +51,7 @@ func BenchmarkPerformance(b *testing.B) {
 	var first job
 	c.mustPost(b, ogcBody(w), &first)
 	ended := fmt.Sprintf("/unit_jobs/%d", first.ID)
-	for !first.over() {
+	for !first.ended() {
 		c.must(b, http.MethodGet, ended, nil, &first)
 	}
 	broker, bare := overhead(b, w, c)

@@ -71,7 +71,7 @@ type lines struct {
 
 func (l *lines) show(r dispatch.Request, j job) {
 	line := heading(r, j) + " " + j.state()
-	if j.Progress != nil && !j.over() {
+	if j.Progress != nil && !j.ended() {
 		line += fmt.Sprintf(" %.0f %%", *j.Progress)
 	}
 	l.mu.Lock()
@@ -115,7 +115,7 @@ func (b *bars) show(r dispatch.Request, j job) {
 	switch {
 	case j.Status == string(dispatch.Finished):
 		one.SetCurrent(100)
-	case j.over():
+	case j.ended():
 		one.Abort(false)
 	case j.Progress != nil:
 		one.SetCurrent(min(99, int64(*j.Progress))) // a full bar means finished

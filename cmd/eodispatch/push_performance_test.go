@@ -90,7 +90,7 @@ func (a *audience) request(p *platform) dispatch.Request {
 }
 
 func (a *audience) client(user string) fast {
-	return fast{client{a.program.Address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client, simulator.Odd{})}}
+	return fast{client{a.program.Address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client, simulator.TokenFaults{})}}
 }
 
 // stream is one WebSocket as it comes over the wire. What it is told costs its reader little, for there are many.
@@ -272,7 +272,7 @@ func over(text []byte) bool {
 		return false
 	}
 	for _, t := range append(m.Data.UpscalingTasks, m.Data.job) {
-		if t.Counts != nil && t.over() {
+		if t.Counts != nil && t.ended() {
 			return true
 		}
 	}

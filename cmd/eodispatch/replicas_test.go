@@ -25,9 +25,9 @@ func TestReplicas_ExchangeOnce(t *testing.T) {
 	for range 2 {
 		p := startProgram(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_LIMITS_USER_REQUESTS=100")...)
 		t.Cleanup(func() { p.Stop(t) })
-		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.Odd{})})
+		clients = append(clients, client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.TokenFaults{})})
 	}
-	w.IdP.Behave(simulator.Conduct{Rotates: true, Slow: 500 * time.Millisecond})
+	w.IdP.SetLinkBehavior(simulator.LinkBehavior{Rotates: true, Slow: 500 * time.Millisecond})
 	body, err := json.Marshal(openEORequest(w))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 			switch {
 			case row.attention == "" && (err == nil || !strings.Contains(err.Error(), "FORBIDDEN")):
 				t.Errorf("%+v, %v", made, err)
-			case row.attention != "" && (err != nil || made.over() || made.Attention == nil || !strings.Contains(made.Attention.Message, row.attention)):
+			case row.attention != "" && (err != nil || made.ended() || made.Attention == nil || !strings.Contains(made.Attention.Message, row.attention)):
 				t.Errorf("%+v %+v, %v", made, made.Attention, err)
 			}
 			if asked, got := at.Requests(route), w.IdP.Oracle.Requests(from); asked != row.asks || got != row.tokens {
@@ -113,7 +113,7 @@ func (c client) attended(t *testing.T, id int64) job {
 	defer again.Stop()
 	for end := time.Now().Add(2 * time.Minute); ; <-again.C {
 		j, err := c.job(t.Context(), id)
-		if err != nil || j.Attention != nil || j.over() || time.Now().After(end) {
+		if err != nil || j.Attention != nil || j.ended() || time.Now().After(end) {
 			if err != nil {
 				t.Error(err)
 			}

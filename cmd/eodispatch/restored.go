@@ -10,7 +10,7 @@ import (
 )
 
 type restoredCommand struct {
-	configured
+	configFlags
 	WithoutListing bool `help:"Also submit to platforms that cannot list their jobs. Jobs that waited when the backup was made may then run twice there."`
 }
 
@@ -27,8 +27,8 @@ func (r *restoredCommand) Run(c console) error {
 		return err
 	}
 	defer kept.Close()
-	if many(settings.Database.Reveal()) {
-		if err := unattended(ctx, c.out, kept.LastServed); err != nil {
+	if allowsSeveral(settings.Database.Reveal()) {
+		if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
 			return err
 		}
 	}

@@ -140,7 +140,7 @@ func withPassword(t *testing.T, database string) (address, password string) {
 // live makes users do everything that users can do.
 func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witness) {
 	t.Helper()
-	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol", w.Credentials.Client, simulator.Odd{})}
+	alice, carol := signedIn(t, w, heard.address()), client{heard.address(), w.IdP.Mint(simulator.BrokerRealm, "carol", w.Credentials.Client, simulator.TokenFaults{})}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

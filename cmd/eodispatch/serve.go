@@ -19,7 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-type serveCommand struct{ configured }
+type serveCommand struct{ configFlags }
 
 // Run serves until a signal stops the process.
 func (s *serveCommand) Run(c console) error {
@@ -54,7 +54,7 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	go func() { failed <- server.Serve(listener) }()
 	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	done := b.work(working)
+	done := b.runEngine(working)
 	ready(listener.Addr().String())
 	select {
 	case err := <-failed:
@@ -64,7 +64,7 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	case <-ctx.Done():
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
-	return shut(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
+	return shutDown(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
 }
 
 // listen opens the configured port, with the configured limit of connections, and with TLS if a certificate is configured.
@@ -119,9 +119,9 @@ func all(work <-chan struct{}, end func()) <-chan struct{} {
 // platform.
 const lastAnswers = 12 * time.Second
 
-// shut lets running requests and visits finish. Clients that do not read their responses in time are disconnected, which is not
+// shutDown lets running requests and visits finish. Clients that do not read their responses in time are disconnected, which is not
 // an error.
-func shut(server *http.Server, stopWork func(), done <-chan struct{}, grace time.Duration) error {
+func shutDown(server *http.Server, stopWork func(), done <-chan struct{}, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	stopWork()

@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// configured holds the flags of commands that read a configuration.
-type configured struct {
+// configFlags holds the flags of commands that read a configuration.
+type configFlags struct {
 	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; default: no file, only variables."`
 }
 
@@ -26,17 +26,17 @@ platforms:
 `
 
 // load reads the settings. If nothing is set at all, the error also shows a minimal file.
-func (s configured) load(c console) (*config.Config, error) {
+func (s configFlags) load(c console) (*config.Config, error) {
 	settings, err := config.Load(s.Config, c.environ)
 	faults, _ := errors.AsType[config.Faults](err)
-	if s.Config == "" && misses(faults, "identity.issuer") && misses(faults, "platforms") {
+	if s.Config == "" && lacksKey(faults, "identity.issuer") && lacksKey(faults, "platforms") {
 		return nil, fmt.Errorf("%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A minimal file:\n\n%s",
 			faults, strings.TrimSpace(minimalConfiguration))
 	}
 	return settings, err
 }
 
-// misses reports whether faults contains a fault of the given key.
-func misses(faults config.Faults, key string) bool {
+// lacksKey reports whether faults contains a fault of the given key.
+func lacksKey(faults config.Faults, key string) bool {
 	return slices.ContainsFunc(faults, func(f config.Fault) bool { return f.Key == key })
 }

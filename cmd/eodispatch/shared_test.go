@@ -22,7 +22,7 @@ func sharing(w *simulator.World, users string) []string {
 
 // as returns a client for a user with additional claims in the token.
 func as(w *simulator.World, broker, user string, more map[string]any) client {
-	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.Odd{Claims: more})}
+	return client{broker, w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.TokenFaults{Claims: more})}
 }
 
 // TestSharedAccount_OnlyForEntitledUsers runs the real program: a user without the role is refused with 403, a user with it has

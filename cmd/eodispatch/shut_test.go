@@ -42,7 +42,7 @@ func TestShut_DoesNotWaitForSlowClients(t *testing.T) {
 				close(done)
 			}
 			began := time.Now()
-			err := shut(server, func() { stopped = true }, done, 40*time.Second)
+			err := shutDown(server, func() { stopped = true }, done, 40*time.Second)
 			took := time.Since(began)
 			if want := map[bool]time.Duration{false: lastAnswers, true: 40 * time.Second}[works]; !stopped || (err != nil) != works || took != want {
 				t.Errorf("work goes on: %v: %v after %v", works, err, took)

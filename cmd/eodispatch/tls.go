@@ -17,12 +17,12 @@ type certificate struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	stamps [2]stamp // of the files read last, usable or not
+	stamps [2]fileVersion // of the files read last, usable or not
 	loaded *tls.Certificate
 }
 
-// stamp identifies one version of a file.
-type stamp struct {
+// fileVersion identifies one version of a file.
+type fileVersion struct {
 	changed time.Time
 	size    int64
 }
@@ -30,7 +30,7 @@ type stamp struct {
 // newCertificate reads the files and fails if they cannot be used.
 func newCertificate(files config.TLS, log *slog.Logger) (*certificate, error) {
 	c := &certificate{files: files, log: log}
-	stamps, err := c.look()
+	stamps, err := c.reloadIfChanged()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (c *certificate) config() *tls.Config {
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stamps, err := c.look()
+	stamps, err := c.reloadIfChanged()
 	if err == nil && stamps != c.stamps {
 		if err = c.load(stamps); err == nil {
 			c.log.Info("TLS certificate reloaded")
@@ -57,18 +57,18 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.loaded, nil
 }
 
-func (c *certificate) look() (stamps [2]stamp, err error) {
+func (c *certificate) reloadIfChanged() (stamps [2]fileVersion, err error) {
 	for i, file := range []string{c.files.CertFile, c.files.KeyFile} {
 		info, err := os.Stat(file)
 		if err != nil {
 			return stamps, fmt.Errorf("tls: %w", err)
 		}
-		stamps[i] = stamp{info.ModTime(), info.Size()}
+		stamps[i] = fileVersion{info.ModTime(), info.Size()}
 	}
 	return stamps, nil
 }
 
-func (c *certificate) load(stamps [2]stamp) error {
+func (c *certificate) load(stamps [2]fileVersion) error {
 	c.stamps = stamps
 	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {

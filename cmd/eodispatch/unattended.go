@@ -14,9 +14,9 @@ const unservedFor = 65 * time.Second
 
 var errServed = errors.New("a broker is using this database: stop all brokers, and run this command again")
 
-// unattended returns nil once no broker can be using a database, and errServed if one gives a sign of life meanwhile. last returns when the
+// checkUnattended returns nil once no broker can be using a database, and errServed if one gives a sign of life meanwhile. last returns when the
 // last was given, and how long ago that is.
-func unattended(ctx context.Context, out io.Writer, last func(context.Context) (at time.Time, ago time.Duration, err error)) error {
+func checkUnattended(ctx context.Context, out io.Writer, last func(context.Context) (at time.Time, ago time.Duration, err error)) error {
 	first, ago, err := last(ctx)
 	if err != nil || first.IsZero() || ago >= unservedFor {
 		return err
@@ -39,5 +39,5 @@ func unattended(ctx context.Context, out io.Writer, last func(context.Context) (
 	return nil
 }
 
-// many reports whether several brokers can use a database at once.
-func many(database string) bool { return strings.HasPrefix(database, "postgres") }
+// allowsSeveral reports whether several brokers can use a database at once.
+func allowsSeveral(database string) bool { return strings.HasPrefix(database, "postgres") }

@@ -34,7 +34,7 @@ func TestRestored_WaitsUntilNoBrokerServes(t *testing.T) {
 				}
 				return at, time.Since(at), nil
 			}
-			err := unattended(t.Context(), t.Output(), last)
+			err := checkUnattended(t.Context(), t.Output(), last)
 			if took := time.Since(begun); !errors.Is(err, c.want) || took > c.waits {
 				t.Errorf("%s: %v after %v", name, err, took)
 			}

@@ -93,7 +93,7 @@ func documented(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{}
+	s := &demoServers{}
 	if err := s.serveDocuments(map[string][]byte{"ndvi_composite.json": text}); err != nil {
 		t.Fatal(err)
 	}

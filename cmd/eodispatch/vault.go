@@ -23,7 +23,7 @@ func (vaultKeyCommand) Run(c console) error {
 	return err
 }
 
-type vaultRotateCommand struct{ configured }
+type vaultRotateCommand struct{ configFlags }
 
 // Run rotates the keys. On PostgreSQL brokers may keep running if they have all of the keys; on SQLite none may run.
 func (v *vaultRotateCommand) Run(c console) (err error) {

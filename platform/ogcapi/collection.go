@@ -273,7 +273,7 @@ func (g *collector) add(v value) error {
 			return g.addObject(m, v)
 		}
 	case '[':
-		if v.depth <= maxNested && holdsLinks(v.raw) {
+		if v.depth <= maxNested && containsLinks(v.raw) {
 			return g.addList(v)
 		}
 	case '"':
@@ -346,8 +346,8 @@ func mediaOf(m map[string]json.RawMessage) string {
 	return text(m["mimeType"])
 }
 
-// holdsLinks reports whether an array contains items to look into: links, STAC, or qualified values.
-func holdsLinks(raw json.RawMessage) bool {
+// containsLinks reports whether an array contains items to look into: links, STAC, or qualified values.
+func containsLinks(raw json.RawMessage) bool {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
 		return false

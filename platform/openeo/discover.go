@@ -47,7 +47,7 @@ func (p *Platform) backendFacts(ctx context.Context) (facts, error) {
 // corrected the endpoint.
 func (p *Platform) factsError(err error) error {
 	e, ok := err.(*dispatch.Error)
-	if !ok || upstream.Silent(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
+	if !ok || upstream.NotAnswered(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name + " does not respond like an openEO API. " + e.Text, Err: err}
@@ -70,7 +70,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 		Versions []version `json:"versions"`
 	}
 	switch {
-	case err != nil && upstream.Silent(err):
+	case err != nil && upstream.NotAnswered(err):
 		return p.endpoint, err
 	case err != nil, upstream.JSON(a, op, &doc) != nil, len(doc.Versions) == 0:
 		return p.endpoint, nil

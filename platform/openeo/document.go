@@ -31,7 +31,7 @@ func (p *Platform) Needs(s dispatch.Service) (string, error) {
 	left := e.Until.Sub(p.documents.Now())
 	switch {
 	case e.Err != nil && left > 0:
-		return "", paused(e.Err, left)
+		return "", pausedError(e.Err, left)
 	case e.Err == nil && left > 0:
 		return "", nil
 	}
@@ -65,7 +65,7 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 		a, err := p.client.Fetch(ctx, upstream.Fetch{
 			Op: opDocument, URL: where, AllowHosts: p.allowHosts, Limit: maxDefinition, ETag: last.etag})
 		switch {
-		case upstream.Silent(err):
+		case upstream.NotAnswered(err):
 			return process{}, unreachable(where, err)
 		case err != nil:
 			return process{}, badDefinition(id, err)
@@ -117,8 +117,8 @@ func unreachable(where string, err error) error {
 	return e
 }
 
-// paused is a remembered failure, with the time until the address is tried again.
-func paused(err error, left time.Duration) error {
+// pausedError is a remembered failure, with the time until the address is tried again.
+func pausedError(err error, left time.Duration) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Kind != dispatch.DocumentUnreachable {
 		return err

@@ -153,7 +153,7 @@ func TestHostilePlatform_CostIsBounded(t *testing.T) {
 					if used = conformance.Allocated() - used; used > 128<<20 {
 						t.Errorf("%d MiB were allocated", used>>20)
 					}
-					conformance.WantTold(t, err, slices.Contains(tolerant, operation), canary)
+					conformance.WantErrorText(t, err, slices.Contains(tolerant, operation), canary)
 					time.Sleep(2 * time.Hour) // until all connections have ended
 					if n := h.Wrote(); n > 12<<20 {
 						t.Errorf("%d KiB were read", n>>10)
@@ -217,7 +217,7 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 					t.Errorf("it took %v of CPU", took)
 				}
 				t.Logf("%v, %d MiB allocated, %v of CPU", err, used>>20, conformance.CPU(t)-begin)
-				conformance.WantTold(t, err, true, canary)
+				conformance.WantErrorText(t, err, true, canary)
 				time.Sleep(2 * time.Hour)
 				if n := h.Wrote(); n > 70<<20 {
 					t.Errorf("%d KiB were read", n>>10)
@@ -246,7 +246,7 @@ func TestHostilePlatform_EndlessPagesAreBounded(t *testing.T) {
 					return simulator.JSONReply(200, "", fmt.Sprintf(`%s,"links":[{"rel":"next","href":"?page=%d"}]}`, body, page))
 				}
 				err := o.run(t.Context(), p)
-				conformance.WantTold(t, err, false, canary)
+				conformance.WantErrorText(t, err, false, canary)
 				if !dispatch.Is(err, dispatch.BadUpstream) || !strings.Contains(dispatch.TextFor(err), "(bound pages_bytes)") {
 					t.Errorf("got %v", err)
 				}

@@ -157,7 +157,7 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process, error) {
 		var d definition
 		a, err := p.get(ctx, "openeo.process", path, bearer, &d)
-		if err != nil && (upstream.Silent(err) || dispatch.Is(err, dispatch.SignInRequired)) {
+		if err != nil && (upstream.NotAnswered(err) || dispatch.Is(err, dispatch.SignInRequired)) {
 			return process{}, err
 		}
 		if err != nil {

@@ -86,7 +86,7 @@ func token(user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.Odd{}), nil
+	return w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.TokenFaults{}), nil
 }
 
 // ask calls a broker as a user does. What is refused, or not answered, is an error. into nil: the answer does not matter.

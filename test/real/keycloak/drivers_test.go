@@ -76,7 +76,7 @@ func get(t *testing.T, c identity.TokensConfig, subject dispatch.Secret) (dispat
 	t.Helper()
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	tokens.Offer("u", subject, time.Now().Add(time.Hour))
+	tokens.StoreUserToken("u", subject, time.Now().Add(time.Hour))
 	return tokens.Token(t.Context(), accountOf(c))
 }
 
@@ -469,7 +469,7 @@ func TestPassthrough(t *testing.T) {
 	must(t, err)
 	over, err := expired(s)
 	must(t, err)
-	tokens.Offer("u", over, time.Now())
+	tokens.StoreUserToken("u", over, time.Now())
 	_, err = tokens.Token(t.Context(), "P/u")
 	wants(t, err, dispatch.SignInRequired, again)
 }

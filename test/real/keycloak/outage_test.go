@@ -127,7 +127,7 @@ func TestRotation(t *testing.T) {
 			c.Locker, c.SharedTokens = kept, shared
 			replica, err := identity.NewTokens(c)
 			must(t, err)
-			replica.Offer("u", signIn(t, s, "alice", "portal"), time.Now().Add(time.Hour))
+			replica.StoreUserToken("u", signIn(t, s, "alice", "portal"), time.Now().Add(time.Hour))
 			replicas = append(replicas, replica)
 		}
 		before := turn.passed.Load()
@@ -162,7 +162,7 @@ func TestDeadTokenAgain(t *testing.T) {
 	must(t, s.Link("carol"))
 	tokens, err := identity.NewTokens(settings("keycloak-broker"))
 	must(t, err)
-	tokens.Offer("u", signIn(t, s, "carol", "portal"), time.Now().Add(time.Hour))
+	tokens.StoreUserToken("u", signIn(t, s, "carol", "portal"), time.Now().Add(time.Hour))
 	dead, err := tokens.Token(t.Context(), "P/u")
 	must(t, err)
 	must(t, s.LogOut("platform", "carol-p"))
@@ -245,7 +245,7 @@ func TestOutage(t *testing.T) {
 		var lost, well atomic.Int32
 		for i, subject := range subjects {
 			user := fmt.Sprint("u", i)
-			tokens.Offer(dispatch.UserID(user), subject, time.Now().Add(time.Hour))
+			tokens.StoreUserToken(dispatch.UserID(user), subject, time.Now().Add(time.Hour))
 			working.Go(func() {
 				switch err := until(t, func() error {
 					_, err := tokens.Token(t.Context(), dispatch.Account("P/"+user))

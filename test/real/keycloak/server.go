@@ -88,7 +88,7 @@ func launch(folder string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
-	if err := lay(folder); err != nil {
+	if err := prepareFolder(folder); err != nil {
 		return err
 	}
 	log, err := os.Create(filepath.Join(folder, "log"))
@@ -114,15 +114,15 @@ func launch(folder string) error {
 		<-ended
 		return errors.Join(lock.Close(), os.RemoveAll(folder))
 	}
-	if err := answers(ended); err != nil {
+	if err := awaitAnswer(ended); err != nil {
 		said, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("keycloak: %w\n%s", err, said[max(0, len(said)-3000):])
 	}
 	return nil
 }
 
-// lay copies into a folder what one run of the server changes, and links the rest.
-func lay(folder string) error {
+// prepareFolder copies into a folder what one run of the server changes, and links the rest.
+func prepareFolder(folder string) error {
 	for _, name := range []string{"lib", "conf", "providers", "themes"} {
 		if err := os.Symlink(filepath.Join(home(), name), filepath.Join(folder, name)); err != nil {
 			return err
@@ -133,8 +133,8 @@ func lay(folder string) error {
 		os.CopyFS(filepath.Join(folder, "data", "h2"), os.DirFS(filepath.Join(home(), "data", "h2"))))
 }
 
-// answers waits until the server responds or has ended.
-func answers(ended <-chan struct{}) error {
+// awaitAnswer waits until the server responds or has ended.
+func awaitAnswer(ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), ready)
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
