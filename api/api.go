@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,6 +105,7 @@ type Compat struct {
 
 func (c Config) withDefaults() Config {
 	c.Log = slog.New(LogHandler(cmp.Or(c.Log, slog.Default()).Handler()))
+	c.PublicURL = plainURL(c.PublicURL)
 	c.Title = cmp.Or(c.Title, "eodispatch")
 	c.Version = cmp.Or(c.Version, "0.0.0")
 	c.Freshness = cmp.Or(c.Freshness, 10*time.Second)
@@ -121,6 +124,16 @@ func (c Config) withDefaults() Config {
 		UserRequests: cmp.Or(c.Limits.UserRequests, 16), AddressRequests: cmp.Or(c.Limits.AddressRequests, 512),
 	}
 	return c
+}
+
+// plainURL returns a base URL in one spelling, without a slash at its end, so that paths can be appended.
+func plainURL(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	u.Host = strings.ToLower(u.Host) // url.Parse has changed the scheme to lower case
+	return strings.TrimRight(u.String(), "/")
 }
 
 type api struct {

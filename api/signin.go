@@ -11,6 +11,8 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -107,6 +109,10 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("platform")
+	if !slices.Contains(a.AsUser, name) { // the form would show any text that a link contains
+		a.showError(w, r, page{Title: "There is nothing to link"}, &dispatch.Error{Kind: dispatch.NotFound, Op: "api.linkPage", Text: "No platform of this name uses linked accounts."})
+		return
+	}
 	a.showForm(w, r, page{Title: "Link your account at " + name + "?",
 		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that, sign in and link that account to yours.",
 			"You can remove the link at any time in your account at the identity provider."},
@@ -156,19 +162,28 @@ const (
 
 // showForm shows a page with a form that only this browser can send: the form and a cookie carry the same random token.
 func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
-	p.Form.Value = rand.Text()
+	p.Form.Value = a.formToken(r)
 	c := a.cookie(formCookie, p.Form.Value, formLasts)
 	c.SameSite = http.SameSiteStrictMode
 	http.SetCookie(w, c)
 	a.show(w, r, http.StatusOK, p)
 }
 
+var formTokens = regexp.MustCompile(`^[A-Z2-7]{26}$`) // of rand.Text
+
+// formToken returns the token that the browser already has, so that forms in several tabs can be sent, or else a new one.
+func (a *api) formToken(r *http.Request) string {
+	if c, err := r.Cookie(a.cookie(formCookie, "", 0).Name); err == nil && formTokens.MatchString(c.Value) {
+		return c.Value
+	}
+	return rand.Text()
+}
+
 // checkOwnPage returns nil if the form was sent by a page that was shown to this browser. It checks where the request
 // comes from (Sec-Fetch-Site, or the older Origin) and the cookie, which no other site can read or set.
 func (a *api) checkOwnPage(r *http.Request) error {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-	own, err := url.Parse(a.PublicURL)
-	sameOrigin := site == "same-origin" || site == "" && err == nil && origin == own.Scheme+"://"+own.Host
+	sameOrigin := site == "same-origin" || site == "" && origin != "" && origin == originOf(a.PublicURL)
 	r.Body = http.MaxBytesReader(nil, r.Body, 4<<10)
 	c, err := r.Cookie(a.cookie(formCookie, "", 0).Name)
 	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostFormValue("token"))) != 1 {
@@ -176,6 +191,17 @@ func (a *api) checkOwnPage(r *http.Request) error {
 			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. Nothing was changed. Open the page again, and allow its cookies."}
 	}
 	return nil
+}
+
+// originOf returns the origin of a URL as browsers write it (RFC 6454, section 6.2): in lower case, without the default
+// port; "" if it has none.
+func originOf(address string) string {
+	u, err := url.Parse(strings.ToLower(address))
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	port := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
+	return u.Scheme + "://" + strings.TrimSuffix(u.Host, port)
 }
 
 // invited reads for whom the link was made, if for anybody, and returns that part of the link.
@@ -195,12 +221,49 @@ func (a *api) redirectToProvider(w http.ResponseWriter, r *http.Request, p ident
 		a.showError(w, r, page{Title: "Sign-in failed"}, err)
 		return
 	}
-	http.SetCookie(w, a.cookie(signInCookie, remember.Reveal(), 15*60))
+	a.dropSignIns(w, r)
+	http.SetCookie(w, a.cookie(signInCookie(stateIn(address)), remember.Reveal(), 15*60))
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	http.Redirect(w, r, address, http.StatusSeeOther)
 }
 
-const signInCookie = "sign-in"
+const mostSignIns = 8 // of one browser under way; a cookie has about 700 bytes, and the head of a request is bounded
+
+var states = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
+
+// signInCookie names the cookie of the sign-in with a state. Each sign-in has its own, so that tabs do not disturb each
+// other. A state that is none of this service belongs to a cookie that is never set.
+func signInCookie(state string) string {
+	if !states.MatchString(state) {
+		return "sign-in"
+	}
+	return "sign-in-" + state
+}
+
+// stateIn returns the state in the query of an address.
+func stateIn(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Query().Get("state")
+}
+
+// dropSignIns removes the cookies of a browser's earlier sign-ins if there are too many.
+func (a *api) dropSignIns(w http.ResponseWriter, r *http.Request) {
+	var pending []string
+	for _, c := range r.Cookies() {
+		if state, ok := strings.CutPrefix(c.Name, a.cookie("sign-in-", "", 0).Name); ok && states.MatchString(state) {
+			pending = append(pending, state)
+		}
+	}
+	if len(pending) < mostSignIns {
+		return
+	}
+	for _, state := range pending {
+		http.SetCookie(w, a.cookie(signInCookie(state), "", -1))
+	}
+}
 
 // cookie returns a cookie for the sign-in pages. With https its prefix __Host- ensures that only this host has set it.
 func (a *api) cookie(name, value string, seconds int) *http.Cookie {
@@ -214,10 +277,11 @@ func (a *api) cookie(name, value string, seconds int) *http.Cookie {
 // signedInPage finishes a sign-in and shows its outcome.
 func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	var remembered dispatch.Secret
-	if c, err := r.Cookie(a.cookie(signInCookie, "", 0).Name); err == nil {
+	own := signInCookie(r.URL.Query().Get("state"))
+	if c, err := r.Cookie(a.cookie(own, "", 0).Name); err == nil {
 		remembered = dispatch.Secret(c.Value)
 	}
-	http.SetCookie(w, a.cookie(signInCookie, "", -1))
+	http.SetCookie(w, a.cookie(own, "", -1))
 	arrived, err := a.SignIns.Finish(r.Context(), r.URL.Query(), remembered)
 	if arrived.User != "" && a.OnAccessChanged != nil && !dispatch.Is(err, dispatch.Forbidden) {
 		a.OnAccessChanged(r.Context(), arrived.User)

@@ -24,6 +24,7 @@ type fakeSignIns struct {
 	purpose  identity.Purpose
 	arrived  identity.Arrival
 	fail     error
+	state    string // "": s
 	query    url.Values
 	brought  dispatch.Secret
 	finished int
@@ -31,6 +32,9 @@ type fakeSignIns struct {
 
 func (d *fakeSignIns) Begin(_ context.Context, p identity.Purpose) (string, dispatch.Secret, error) {
 	d.purpose = p
+	if d.state != "" {
+		return strings.Replace(provider, "state=s", "state="+d.state, 1), dispatch.Secret("memo of " + d.state), d.fail
+	}
 	return provider, "canary-memo", d.fail
 }
 
@@ -121,7 +125,7 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 }
 
 func TestLink_SendsToTheProvider(t *testing.T) {
-	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in", "http://127.0.0.1": "eodispatch-sign-in"} {
+	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in-s", "http://127.0.0.1": "eodispatch-sign-in-s"} {
 		_, d, h, _ := lobby(address)
 		for _, target := range []string{"/link/cdse", "/link/cdse?redirect_uri=https://evil.example&return=//evil.example&next=/x"} {
 			a := browse(h, target)
@@ -142,7 +146,7 @@ func TestLink_SendsToTheProvider(t *testing.T) {
 
 func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 	_, d, h, changed := lobby("https://dispatch.example.org")
-	memo := &http.Cookie{Name: "__Host-eodispatch-sign-in", Value: "memo"}
+	memo := &http.Cookie{Name: "__Host-eodispatch-sign-in-s", Value: "memo"}
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}, User: anna, Name: "<b>Anna</b>"}
 	a := browse(h, "/signed-in?code=canary-code&state=s", memo)
 	shows(t, a, 200, "Your account at cdse is linked", "You are signed in as &lt;b&gt;Anna&lt;/b&gt;", "/away?for=for-")
@@ -153,10 +157,10 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 		t.Errorf("the memo stays: %v", c)
 	}
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Away: true}, User: anna, Name: "Anna"}
-	shows(t, browse(h, "/signed-in", memo), 200, "Your jobs keep running after you sign out")
+	shows(t, browse(h, "/signed-in?state=s", memo), 200, "Your jobs keep running after you sign out")
 
 	*changed = nil
-	browse(h, "/signed-in", &http.Cookie{Name: "eodispatch-sign-in", Value: "another page's"})
+	browse(h, "/signed-in?state=s", &http.Cookie{Name: "eodispatch-sign-in-s", Value: "another page's"})
 	if d.brought != "" {
 		t.Error("a cookie that another may have set is taken")
 	}
@@ -184,6 +188,126 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 		}
 		if len(*changed) != 0 {
 			t.Errorf("%v: changed %v", row.err, *changed)
+		}
+	}
+}
+
+// jar keeps cookies as a browser does.
+type jar map[string]*http.Cookie
+
+func (j jar) keep(a *httptest.ResponseRecorder) {
+	for _, c := range a.Result().Cookies() {
+		if j[c.Name] = c; c.MaxAge < 0 {
+			delete(j, c.Name)
+		}
+	}
+}
+
+func (j jar) all() (all []*http.Cookie) {
+	for _, c := range j {
+		all = append(all, c)
+	}
+	return all
+}
+
+// Each tab completes its own sign-in, whichever returns first, and a visit with another state ends none.
+func TestSignedIn_TabsAtOnce(t *testing.T) {
+	_, d, h, _ := lobby("https://dispatch.example.org")
+	cookies := jar{}
+	for _, d.state = range []string{"A", "B"} {
+		cookies.keep(browse(h, "/link/cdse", cookies.all()...))
+	}
+	for _, bad := range []string{"", "C", "A;B", "A B", "%0d%0aX", strings.Repeat("A", 1000)} {
+		cookies.keep(browse(h, "/signed-in?code=x&state="+url.QueryEscape(bad), cookies.all()...))
+		if d.brought != "" {
+			t.Errorf("state %.20q brings %s", bad, d.brought.Reveal())
+		}
+	}
+	for _, state := range []string{"B", "A"} {
+		cookies.keep(browse(h, "/signed-in?code=x&state="+state, cookies.all()...))
+		if got := d.brought.Reveal(); got != "memo of "+state {
+			t.Errorf("tab %s brings %q", state, got)
+		}
+	}
+	if len(cookies) > 0 {
+		t.Errorf("%d cookies are left", len(cookies))
+	}
+	for n := range 50 {
+		d.state = strings.Repeat("S", n+1)
+		cookies.keep(browse(h, "/link/cdse", cookies.all()...))
+		if _, there := cookies["__Host-eodispatch-sign-in-"+d.state]; !there || len(cookies) > 8 {
+			t.Fatalf("%d cookies after %d sign-ins; the last one's is there: %t", len(cookies), n+1, there)
+		}
+	}
+}
+
+// The form of each tab can be sent, whichever was opened last.
+func TestForms_OfTabsAtOnce(t *testing.T) {
+	_, d, h, _ := lobby("https://dispatch.example.org")
+	cookies := jar{}
+	open := func(path string) *httptest.ResponseRecorder {
+		a := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"}, cookies.all()...)
+		cookies.keep(a)
+		return a
+	}
+	for _, shown := range []*httptest.ResponseRecorder{open("/link/cdse"), open("/away"), open("/link/cdse")} {
+		action, token := formOf(t, shown)
+		d.purpose = identity.Purpose{}
+		if a := navigate(h, http.MethodPost, action, "token="+token, map[string]string{"Sec-Fetch-Site": "same-origin"}, cookies.all()...); a.Code != http.StatusSeeOther || d.purpose == (identity.Purpose{}) {
+			t.Errorf("%s: %d %s", action, a.Code, a.Body)
+		}
+	}
+	for _, set := range []string{"x", strings.Repeat("A", 27), "<script>alert(1)</script>;"} {
+		cookies["__Host-eodispatch-form"] = &http.Cookie{Name: "__Host-eodispatch-form", Value: set}
+		if _, token := formOf(t, open("/away")); token == set || len(token) != 26 {
+			t.Errorf("the token is %q", token)
+		}
+	}
+}
+
+// Browsers that send only Origin write it in lower case and without the default port.
+func TestForms_OriginOfThePublicURL(t *testing.T) {
+	for _, address := range []string{"https://Dispatch.example.org", "https://dispatch.example.org:443/base"} {
+		_, _, h, _ := lobby(address)
+		shown := browse(h, "/away")
+		_, token := formOf(t, shown)
+		for origin, status := range map[string]int{"https://dispatch.example.org": 303, "http://dispatch.example.org": 403, "https://dispatch.example.org:8443": 403, "null": 403} {
+			if a := navigate(h, http.MethodPost, "/away", "token="+token, map[string]string{"Origin": origin}, shown.Result().Cookies()...); a.Code != status {
+				t.Errorf("%s, %s: %d", address, origin, a.Code)
+			}
+		}
+	}
+}
+
+// A page shows no text of whoever made the link to it.
+func TestLink_PageNamesKnownPlatformsOnly(t *testing.T) {
+	_, d, h, _ := lobby("https://dispatch.example.org")
+	for _, site := range []string{"cross-site", "same-site", ""} {
+		a := navigate(h, http.MethodGet, "/link/Pay%20the%20fee%20to%20Mallory%20first", "", map[string]string{"Sec-Fetch-Site": site})
+		if shows(t, a, 404, "No platform of this name uses linked accounts."); strings.Contains(a.Body.String(), "Mallory") || d.purpose != (identity.Purpose{}) {
+			t.Errorf("%s %+v", a.Body, d.purpose)
+		}
+	}
+}
+
+// Links lead to this service however the operator spells its address.
+func TestPublicURL_Spellings(t *testing.T) {
+	for _, spelled := range []string{"https://dispatch.example.org", "https://dispatch.example.org/", "HTTPS://Dispatch.Example.org//"} {
+		_, _, h, _ := lobby(spelled)
+		for range 3 {
+			decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+		}
+		link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
+		page := ask(h, "GET", "/jobs_status?limit=1", "")
+		next, _, _ := strings.Cut(strings.TrimPrefix(page.Header().Get("Link"), "<"), ">")
+		for _, address := range []string{link, next} {
+			at, ok := strings.CutPrefix(address, "https://dispatch.example.org")
+			if a := ask(h, "GET", at, ""); !ok || a.Code != 200 {
+				t.Errorf("%s gives the link %s, which leads to %d", spelled, address, a.Code)
+			}
+		}
+		if page.Header().Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s is not taken for https", spelled)
 		}
 	}
 }

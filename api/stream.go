@@ -197,8 +197,8 @@ func (a *api) originAllowed(r *http.Request) bool {
 }
 
 func (a *api) origins() []string {
-	if u, err := url.Parse(a.PublicURL); err == nil && u.Host != "" {
-		return append([]string{u.Scheme + "://" + u.Host}, a.CORSOrigins...)
+	if own := originOf(a.PublicURL); own != "" {
+		return append([]string{own}, a.CORSOrigins...)
 	}
 	return a.CORSOrigins
 }

@@ -133,6 +133,15 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 	case a.status != http.StatusOK:
 		return arrived, codeRefused(a, a.refusal(s.client.Secret, dispatch.Secret(query.Get("code")), dispatch.Secret(m.Verifier)))
 	}
+	if arrived, err = s.accept(ctx, m, a); err != nil && m.Away {
+		s.discard(context.WithoutCancel(ctx), a)
+	}
+	return arrived, err
+}
+
+// accept acts on the provider's response to a code, if the right user signed in.
+func (s *SignIns) accept(ctx context.Context, m signInState, a answer) (arrived Arrival, err error) {
+	arrived.Purpose = m.Purpose
 	if arrived.User, arrived.Name, err = s.signedInUser(ctx, a, m.Nonce); err != nil {
 		return arrived, err
 	}
@@ -141,6 +150,31 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 			Text: "You signed in as another user than the one who asked for this page. Nothing was changed."}
 	}
 	return arrived, s.carryOut(ctx, arrived, a)
+}
+
+// discard revokes a permission that was given but not stored. If its user has one that is in use, it does nothing, because
+// providers may revoke all permissions of a session at once.
+func (s *SignIns) discard(ctx context.Context, a answer) {
+	g := s.tokens.grants
+	var m struct {
+		Refresh dispatch.Secret `json:"refresh_token"`
+	}
+	got, err := s.client.provider.client.readIssued(a)
+	if g == nil || err != nil || json.Unmarshal(a.body, &m) != nil || m.Refresh == "" || !sendable(m.Refresh.Reveal()) {
+		return
+	}
+	issuer, user, _ := subjectOf(got.token)
+	u := dispatch.UserID(issuer + " " + user)
+	unlock, err := g.lock(ctx, u)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	if _, err := g.vault.Grant(ctx, u, s.client.provider.issuer); !dispatch.Is(err, dispatch.NotFound) {
+		return
+	}
+	err = s.client.revoke(ctx, m.Refresh)
+	s.tokens.log.InfoContext(ctx, "audit", "action", "discard", "user", string(u), "at_provider", err == nil, "error", err)
 }
 
 // openState decrypts the browser's state and compares it with the query, before the query is used.

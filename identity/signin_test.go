@@ -279,6 +279,29 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 	}
 }
 
+// A permission that is not stored is revoked at the provider, unless its user has given one that is in use: providers may
+// revoke all permissions of a session at once.
+func TestFinish_LeavesNoUnusedPermission(t *testing.T) {
+	s := newStage(t)
+	tokens := s.tokens()
+	signIns, alice := s.signIns(tokens), s.user("alice")
+	for range 2 {
+		if _, err := s.signIn(signIns, Purpose{Away: true, User: alice}, "as=bob"); !dispatch.Is(err, dispatch.Forbidden) {
+			t.Fatalf("another user: %v", err)
+		}
+		if n := s.idp.Grants("bob"); n != 0 {
+			t.Errorf("%d permissions are left at the provider", n)
+		}
+	}
+	if _, err := s.signIn(signIns, Purpose{Away: true}, "as=bob"); err != nil {
+		t.Fatal(err)
+	}
+	has := s.idp.Grants("bob")
+	if _, err := s.signIn(signIns, Purpose{Away: true, User: alice}, "as=bob"); !dispatch.Is(err, dispatch.Forbidden) || s.idp.Grants("bob") < has {
+		t.Errorf("%v, and %d of %d permissions are left", err, s.idp.Grants("bob"), has)
+	}
+}
+
 func TestInvite(t *testing.T) {
 	s := newStage(t)
 	signIns := s.signIns(s.tokens())
