@@ -179,7 +179,7 @@ func TestPanic_AbortedHandlerAnswersNothing(t *testing.T) {
 	h.ServeHTTP(a, r)
 }
 
-func TestLogHandler(t *testing.T) {
+func TestLogHandler_LogsTheRequest(t *testing.T) {
 	var out syncBuffer
 	log := slog.New(LogHandler(LogHandler(slog.NewJSONHandler(&out, nil)))).With("part", "broker")
 	h := (&api{Config: Config{Log: log}}).track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,7 @@ func (w *world) listed() int {
 
 // A task that has not changed is not read again for a client that has its ETag, nor while a client waits for a change.
 // A change is sent with the body; the ETags equal those of a replica that has read everything.
-func TestAnUnchangedTaskIsNotReadAgain(t *testing.T) {
+func TestRevision_UnchangedTaskIsNotReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/upscale_tasks/1"
 		w := newWorld()
@@ -71,7 +71,7 @@ func TestAnUnchangedTaskIsNotReadAgain(t *testing.T) {
 }
 
 // Responses that depend on the time of the read are read each time.
-func TestAnUnsureTaskIsReadAgain(t *testing.T) {
+func TestRevision_UnsureTaskIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/upscale_tasks/1"
 		w := newWorld()
@@ -92,7 +92,7 @@ func TestAnUnsureTaskIsReadAgain(t *testing.T) {
 
 // A task that changes while it is read does not count as unchanged afterwards: here its account's hold begins and ends
 // meanwhile.
-func TestARevisionThatChangedMeanwhileIsNotKept(t *testing.T) {
+func TestRevision_ChangedMeanwhileIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/upscale_tasks/1"
 		w := newWorld()
