@@ -166,8 +166,8 @@ func arrived(t *testing.T, w *simulator.World, route string) {
 	}
 }
 
-// TestDemoRunsTheCatalogue runs every published algorithm of the catalogue with sample parameters.
-func TestDemoRunsTheCatalogue(t *testing.T) {
+// TestDemo_RunsTheCatalogue runs every published algorithm of the catalogue with sample parameters.
+func TestDemo_RunsTheCatalogue(t *testing.T) {
 	files := fromCatalogue(t, "udp")
 	requests, documents := make([]dispatch.Request, len(files)), map[string][]byte{}
 	for i, file := range files {

@@ -28,10 +28,10 @@ const (
 	loadFloor  = 2 * time.Second // latency below this never counts as slow, because the machine and the clients also take time
 )
 
-// TestLoads: clients that open connections and send little, send a thousand requests at once, or do not read, must cost others
+// TestServe_LoadsDelayNobodyElse: clients that open connections and send little, send a thousand requests at once, or do not read, must cost others
 // little time and the program little memory. With -full there are ten times as many slow connections. The clients run in a process
 // of the lowest priority, so that what is measured is the program and not the rest of the machine.
-func TestLoads(t *testing.T) {
+func TestServe_LoadsDelayNobodyElse(t *testing.T) {
 	r := newRealm(t, nil)
 	r.keep(t, "mallory", 8, mib)
 	r.keep(t, "bob", 10, 1000)

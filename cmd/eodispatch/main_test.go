@@ -81,7 +81,7 @@ func try(t *testing.T, environ []string, args ...string) (int, string) {
 	return run(args, testConsole(t.Context(), &out, environ...)), out.String()
 }
 
-func TestArguments(t *testing.T) {
+func TestRun_Arguments(t *testing.T) {
 	for _, row := range []struct {
 		args string
 		code int
@@ -116,7 +116,7 @@ func TestConfiguration_AllFaultsAreListed(t *testing.T) {
 	}
 }
 
-func TestDemo(t *testing.T) {
+func TestDemo_RunsEachLabel(t *testing.T) {
 	code, printed := try(t, nil, "demo")
 	if code != exitDone {
 		t.Fatalf("exit %d:\n%s", code, printed)
@@ -133,7 +133,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func TestDemoKeepsUpUntilItIsStopped(t *testing.T) {
+func TestDemo_KeepsUpUntilItIsStopped(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out screen
 	code := make(chan int, 1)
@@ -149,7 +149,7 @@ func TestDemoKeepsUpUntilItIsStopped(t *testing.T) {
 	}
 }
 
-func TestDemoIsStoppedInTheMiddle(t *testing.T) {
+func TestDemo_IsStoppedInTheMiddle(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out screen
 	code := make(chan int, 1)
@@ -161,7 +161,7 @@ func TestDemoIsStoppedInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestDemoRunsAnotherApplication(t *testing.T) {
+func TestDemo_RunsAnotherApplication(t *testing.T) {
 	folder := t.TempDir()
 	application, parameters := filepath.Join(folder, "sum.json"), filepath.Join(folder, "parameters.json")
 	text := `{"id": "sum", "parameters": [{"name": "x", "schema": {"type": "number"}}],
@@ -221,7 +221,7 @@ func startWorld(t *testing.T) *simulator.World {
 	return w
 }
 
-func TestDoctorFindsNothing(t *testing.T) {
+func TestDoctor_FindsNothing(t *testing.T) {
 	w := startWorld(t)
 	code, printed := try(t, nil, "doctor", "--config", configuration(t, w))
 	if code != exitDone || strings.Count(printed, "ok   ") != 5 || strings.Contains(printed, "FAIL") {
@@ -232,7 +232,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	}
 }
 
-func TestDoctorFindsEachFailure(t *testing.T) {
+func TestDoctor_FindsEachFailure(t *testing.T) {
 	w := startWorld(t)
 	file := configuration(t, w)
 	for _, row := range []struct{ variable, want string }{
@@ -250,8 +250,8 @@ func TestDoctorFindsEachFailure(t *testing.T) {
 	}
 }
 
-// TestDoctorTriesExchanges: faults of the operator are found without a user.
-func TestDoctorTriesExchanges(t *testing.T) {
+// TestDoctor_TriesExchanges: faults of the operator are found without a user.
+func TestDoctor_TriesExchanges(t *testing.T) {
 	w := startWorld(t)
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
 	text := fmt.Sprintf(`
@@ -281,16 +281,16 @@ platforms:
 	}
 }
 
-// TestDoctorSaysWhatItCannotCheck, in place of a plain "ok".
-func TestDoctorSaysWhatItCannotCheck(t *testing.T) {
+// TestDoctor_SaysWhatItCannotCheck, in place of a plain "ok".
+func TestDoctor_SaysWhatItCannotCheck(t *testing.T) {
 	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) { return "whether it may", nil }}}
 	if line := diagnose(t.Context(), checks, time.Second)[0].String(); line != "ok   exchange, but not checked: whether it may; see the docs" {
 		t.Error(line)
 	}
 }
 
-// TestDoctorIsBoundedInTime checks a platform that accepts connections and never responds.
-func TestDoctorIsBoundedInTime(t *testing.T) {
+// TestDoctor_IsBoundedInTime checks a platform that accepts connections and never responds.
+func TestDoctor_IsBoundedInTime(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 )
 
-// TestMemoryLimit: GOMEMLIMIT takes precedence over limits.memory, and that over the container's limit; the garbage collector
+// TestMemoryLimit_FollowsItsSources: GOMEMLIMIT takes precedence over limits.memory, and that over the container's limit; the garbage collector
 // is set to the result.
-func TestMemoryLimit(t *testing.T) {
+func TestMemoryLimit_FollowsItsSources(t *testing.T) {
 	const mib = 1 << 20
 	container := func() (uint64, error) { return 800 * mib, nil }
 	none := func() (uint64, error) { return 0, errors.New("no limit") }

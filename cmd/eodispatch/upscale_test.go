@@ -212,7 +212,7 @@ func TestStatus_ShowsNoTags(t *testing.T) {
 	}
 }
 
-func TestRetryAtThePlatform(t *testing.T) {
+func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond, Fail: 1}, "jobs: 4")
 	id := w.accept(t, config.OpenEO, 3)
@@ -238,7 +238,7 @@ func TestRetryAtThePlatform(t *testing.T) {
 }
 
 // An unknown dimension is refused before anything is stored, and so is a value of the wrong type.
-func TestADimensionOfTheProcess(t *testing.T) {
+func TestAcceptTask_ChecksTheDimension(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, config.OpenEO, simulator.Life{}, "jobs: 4")
 	r := dispatch.Request{Title: "t", Label: dispatch.OpenEO, Format: "gtiff", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
