@@ -38,7 +38,7 @@ func starting(hints func() engine.Notifier) func(context.Context, dispatch.Store
 
 func alone() engine.Notifier { return nil }
 
-func TestEngineInMemory(t *testing.T) {
+func TestEngine_InMemory(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		synctest.Test(t, func(t *testing.T) {
 			s := conformance.NewMemStore(wall{})
@@ -47,7 +47,7 @@ func TestEngineInMemory(t *testing.T) {
 	})
 }
 
-func TestEngineOnSQLite(t *testing.T) {
+func TestEngine_OnSQLite(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		file := filepath.Join(t.TempDir(), "engine.db")
 		synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestEngineOnSQLite(t *testing.T) {
 	})
 }
 
-func TestEngineOnPostgreSQL(t *testing.T) {
+func TestEngine_OnPostgreSQL(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		url := postgres.Database(t)
 		test(t, conformance.Cluster{
