@@ -57,7 +57,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-func TestSpellingsThatAreRefused(t *testing.T) {
+func TestSpellings_Refused(t *testing.T) {
 	p := New(Config{Name: "gep", Endpoint: "https://gep.example/wps3"})
 	const e = "https://gep.example/wps3"
 	for _, c := range []struct{ endpoint, namespace, application, member string }{
@@ -113,7 +113,7 @@ func TestSpellingsThatAreRefused(t *testing.T) {
 }
 
 // Every spelling of one process addresses it.
-func TestSpellingsAgree(t *testing.T) {
+func TestSpellings_Agree(t *testing.T) {
 	name := rapid.StringMatching(`[A-Za-z0-9_][A-Za-z0-9._:@~-]{0,8}`).Filter(func(s string) bool { return s != "processes" && s != "jobs" })
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SliceOfN(name, 0, 2).Draw(t, "path")

@@ -12,9 +12,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestManyAssetsOfOneName: 552 KB of assets with one name took 6 s when each searched its number from 2 on. Sixteen times as many must take
+// TestToCollection_ManyAssetsOfOneName: 552 KB of assets with one name took 6 s when each searched its number from 2 on. Sixteen times as many must take
 // less than 100 times as long, and took 256 times as long then.
-func TestManyAssetsOfOneName(t *testing.T) {
+func TestToCollection_ManyAssetsOfOneName(t *testing.T) {
 	const n = 13_000
 	few, many := costOfAssets(t, n/16), costOfAssets(t, n)
 	if ratio := float64(many) / float64(few); ratio > 100 {
@@ -45,8 +45,8 @@ func costOfAssets(t *testing.T, n int) time.Duration {
 	return shortest
 }
 
-// TestRepeatedInputsKeepTheirReferences: an input that may occur several times is also checked by its definitions.
-func TestRepeatedInputsKeepTheirReferences(t *testing.T) {
+// TestDescribeInputs_RepeatedInputsKeepTheirReferences: an input that may occur several times is also checked by its definitions.
+func TestDescribeInputs_RepeatedInputsKeepTheirReferences(t *testing.T) {
 	all, set := describeInputs(json.RawMessage(`{"n":{"maxOccurs":3,"schema":{"$ref":"#/definitions/i","definitions":{"i":{"type":"integer"}}}}}`))
 	if len(all) != 1 || all[0].Warning != "" {
 		t.Fatalf("got %+v", all)

@@ -43,7 +43,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestNoResults(t *testing.T) {
+func TestResults_NotThere(t *testing.T) {
 	pygeoapi := func(status int, code, text string) reply {
 		return reply{status, "Content-Type: application/json", `{"code":"` + code + `","type":"` + code + `","description":"` + text + `"}`}
 	}
@@ -148,7 +148,7 @@ func TestRunSync(t *testing.T) {
 	}
 }
 
-func TestRunSyncOfSeveralOutputs(t *testing.T) {
+func TestRunSync_SeveralOutputs(t *testing.T) {
 	s := serve(t, map[string][]reply{"GET /processes/p": {ok(`{"outputs":{"a":{},"b":{}}}`)}, "POST " + executionPath: {{204, "Link: </b.tif>; rel=b", ""}}})
 	media, body, err := runSync(t, s)
 	if err != nil || media != "application/json" || assetNames(validCollection(t, []byte(body))) != "b" {
@@ -159,7 +159,7 @@ func TestRunSyncOfSeveralOutputs(t *testing.T) {
 	}
 }
 
-func TestRunSyncErrors(t *testing.T) {
+func TestRunSync_Errors(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer reply
 		kind   dispatch.Kind

@@ -20,7 +20,7 @@ const inputs = `{"jobControlOptions":["async-execute"],"inputs":{
 	"odd":{"minOccurs":0},
 	"list":{"minOccurs":0,"schema":{"type":"array","items":{"type":"string"}}}}}`
 
-func TestDescribedInputs(t *testing.T) {
+func TestDescribeInputs(t *testing.T) {
 	d, err := parseDescription([]byte(inputs))
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +37,8 @@ func TestDescribedInputs(t *testing.T) {
 	}
 }
 
-// TestInputsAreShaped passes values in equivalent forms, and wrapped as the standard allows.
-func TestInputsAreShaped(t *testing.T) {
+// TestInputs_AreShaped passes values in equivalent forms, and wrapped as the standard allows.
+func TestInputs_AreShaped(t *testing.T) {
 	d, err := parseDescription([]byte(inputs))
 	if err != nil {
 		t.Fatal(err)

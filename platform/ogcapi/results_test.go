@@ -110,7 +110,7 @@ func (r results) read(href string) (document, error) {
 	return document{at: u, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}, nil
 }
 
-// shapesOfResults are the cases of TestShapesOfResults.
+// shapesOfResults are the cases of TestResults_Shapes.
 var shapesOfResults = map[string]struct {
 	body   string
 	assets string
@@ -157,7 +157,7 @@ var shapesOfResults = map[string]struct {
 	"Collection, only a name": {body: `{"type":"Collection","extent":7,"links":"x","id":"c"}`, id: "c"},
 }
 
-func TestShapesOfResults(t *testing.T) {
+func TestResults_Shapes(t *testing.T) {
 	linked := results{
 		"https://x.example/c.json":    stacCollection,
 		"https://x.example/item.json": stacItem,
@@ -239,7 +239,7 @@ func TestResults_UnknownExtentIsTheEarth(t *testing.T) {
 }
 
 // The values are in the assets, digit for digit.
-func TestLiteralsAndBytes(t *testing.T) {
+func TestResults_LiteralsAndBytes(t *testing.T) {
 	got := convert(t, `{"n":0.10,"s":"two words","o":{"mean":1.50},"img":{"value":"SUkq","mediaType":"image/tiff"},"csv":{"value":"a,b","mediaType":"text/csv"},"xml":{"value":"<a/>","format":{"mediaType":"application/xml"}}}`, nil)
 	for name, want := range map[string][2]string{
 		"n": {"application/json", "0.10"}, "s": {"text/plain; charset=utf-8", "two words"}, "o": {"application/json", `{"mean":1.50}`},
@@ -254,7 +254,7 @@ func TestLiteralsAndBytes(t *testing.T) {
 	}
 }
 
-func TestBodiesThatAreNotJSON(t *testing.T) {
+func TestResults_BodiesThatAreNotJSON(t *testing.T) {
 	const multi = "--b\r\nContent-ID: <map>\r\nContent-Type: image/tiff\r\nContent-Transfer-Encoding: base64\r\n\r\nSUkq\r\n" +
 		"--b\r\nContent-Disposition: form-data; name=\"stats\"\r\nContent-Type: application/json\r\n\r\n{\"mean\":1}\r\n" +
 		"--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n" +

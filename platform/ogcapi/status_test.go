@@ -29,7 +29,7 @@ func TestStatusWords(t *testing.T) {
 	}
 }
 
-func TestStatusInfo(t *testing.T) {
+func TestStatus_Info(t *testing.T) {
 	fifty, hundred, none := 50.0, 100.0, 0.0
 	for _, c := range []struct {
 		raw, id, process string
@@ -75,7 +75,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestTimesOfServers(t *testing.T) {
+func TestStatus_TimesOfServers(t *testing.T) {
 	want := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, s := range []string{"2026-03-01T12:00:00Z", "2026-03-01T12:00:00.000000Z", "2026-03-01T14:00:00+02:00", "2026-03-01T12:00:00", "2026-03-01 12:00:00"} {
 		info := statusInfo{"created": marshal(s)}
@@ -317,7 +317,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestListedJob(t *testing.T) {
+func TestList_Job(t *testing.T) {
 	s := serve(t, map[string][]reply{"GET /jobs": {ok(`{"jobs":[{"jobID":"a","processID":"p","status":"successful","progress":100,"created":"2026-03-01T12:00:00Z"},"b"]}`)}})
 	jobs, err := listAll(t, s.platform(), "")
 	if err != nil || len(jobs) != 2 {
@@ -333,7 +333,7 @@ func TestListedJob(t *testing.T) {
 }
 
 // A reader that stops early requests no further page.
-func TestListStops(t *testing.T) {
+func TestList_Stops(t *testing.T) {
 	s := serve(t, map[string][]reply{"GET /jobs": {ok(`{"jobs":["a","b"],"links":[{"rel":"next","href":"/more"}]}`)}})
 	for range s.platform().List(t.Context(), token, "") {
 		break

@@ -8,9 +8,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestCheckWarnsOfOddSchemas: what is not checked, because its schema is not understood, is named, and nothing else is. An input that
+// TestCheck_WarnsOfOddSchemas: what is not checked, because its schema is not understood, is named, and nothing else is. An input that
 // may occur several times is warned of where its references do not hold in the schema of the array.
-func TestCheckWarnsOfOddSchemas(t *testing.T) {
+func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	s := serve(t, map[string][]reply{"GET /processes/p": {ok(`{"id":"p","version":"1","jobControlOptions":["async-execute"],"inputs":{
 		"whole":{"schema":{"type":"string"}},
 		"odd":{"minOccurs":0,"schema":{"type":"string","required":1}},
