@@ -95,8 +95,8 @@ var examples = map[dispatch.ParamType]string{
 	dispatch.Integer: `1`, dispatch.Double: `0.5`, dispatch.String: `"x"`, dispatch.ArrayString: `["x"]`, dispatch.Boolean: `true`,
 }
 
-// TestCatalogueTypes fixes what a form needs to know about parameters of every kind in the catalogue.
-func TestCatalogueTypes(t *testing.T) {
+// TestCatalogue_Types fixes what a form needs to know about parameters of every kind in the catalogue.
+func TestCatalogue_Types(t *testing.T) {
 	catalogue, b := algorithms(t), newBackend(t)
 	for name, want := range map[string][]string{
 		"max_ndvi_composite.json":      {"spatial_extent bounding-box ", "temporal_extent date-interval ", "max_cloud_cover double 75.0", `bands array-string ["B04","B03","B02"]`},

@@ -63,7 +63,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestCheckNamesAllFaults(t *testing.T) {
+func TestCheck_NamesAllFaults(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, described)
 	r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"},
@@ -91,8 +91,8 @@ func TestCheckNamesAllFaults(t *testing.T) {
 	wantKind(t, err, dispatch.Invalid)
 }
 
-// TestSubmitShapes sends values in the form that the process expects, and leaves the request as the client wrote it.
-func TestSubmitShapes(t *testing.T) {
+// TestSubmit_ShapesValues sends values in the form that the process expects, and leaves the request as the client wrote it.
+func TestSubmit_ShapesValues(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, described)
 	s := b.submission()

@@ -112,7 +112,7 @@ func TestDiscovery_IsCached(t *testing.T) {
 	wantKind(t, p.Probe(t.Context(), dispatch.Token{}), dispatch.Unavailable)
 }
 
-func TestProbeWithoutMe(t *testing.T) {
+func TestProbe_WithoutMe(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /me", 501, `{"code":"FeatureUnsupported","message":"no"}`)
 	if err := b.platform().Probe(t.Context(), token); err != nil {

@@ -56,7 +56,7 @@ func TestSubmit_WithoutBatchJobs(t *testing.T) {
 	wantKind(t, err, dispatch.Unsupported)
 }
 
-func TestCreatedIdentifier(t *testing.T) {
+func TestSubmit_CreatedIdentifier(t *testing.T) {
 	cases := []struct {
 		name, id, location, body, want string
 	}{
@@ -170,7 +170,7 @@ func TestErrorCodes(t *testing.T) {
 }
 
 // Proxies answer in HTML, and their 404 is not about a job.
-func TestProxyPages(t *testing.T) {
+func TestSubmit_ProxyPages(t *testing.T) {
 	for status, want := range map[int]dispatch.Kind{404: dispatch.Unavailable, 502: dispatch.Unavailable, 200: dispatch.BadUpstream} {
 		b := newBackend(t)
 		b.on("GET /jobs/j-1", func(w http.ResponseWriter, _ *http.Request) {
@@ -221,7 +221,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestStartCutOff(t *testing.T) {
+func TestStart_CutOff(t *testing.T) {
 	b := newBackend(t)
 	b.on("POST /jobs/j-1/results", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	step, err := b.platform().Submit(t.Context(), token, dispatch.Submission{Ref: job1})
@@ -231,7 +231,7 @@ func TestStartCutOff(t *testing.T) {
 	}
 }
 
-func TestIdentifiersAreNotPaths(t *testing.T) {
+func TestStatus_IdentifiersAreNotPaths(t *testing.T) {
 	b := newBackend(t)
 	p := b.platform()
 	for _, id := range []string{"", ".", "..", "../me", "a/b", "a%2fb", "a?b", "a#b", "a@b", "a b"} {
@@ -371,7 +371,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestIncompleteList(t *testing.T) {
+func TestList_Incomplete(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want dispatch.Kind
@@ -434,7 +434,7 @@ func TestCancel(t *testing.T) {
 }
 
 // By the specification a canceled job without results returns to created. Canceling it again removes it, so that it is gone.
-func TestCancelRepeated(t *testing.T) {
+func TestCancel_Repeated(t *testing.T) {
 	b := newBackend(t)
 	status := "queued"
 	b.on("GET /jobs/j-1", func(w http.ResponseWriter, _ *http.Request) {

@@ -143,7 +143,7 @@ func TestStoredProcess_OfNobody(t *testing.T) {
 	}
 }
 
-func TestStoredProcessErrors(t *testing.T) {
+func TestSubmit_StoredProcessErrors(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
@@ -162,7 +162,7 @@ func TestStoredProcessErrors(t *testing.T) {
 	}
 }
 
-func TestBadDefinitions(t *testing.T) {
+func TestSubmit_BadDefinitions(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -321,7 +321,7 @@ func TestInline(t *testing.T) {
 	wantJSON(t, b.body("POST /jobs"), `{"title":"Field 12 [inst.7.1]","job_options":{"image":"y"},"process":{"process_graph":{"s":{"process_id":"save_result","arguments":{}}}}}`)
 }
 
-func TestOptionsAreAnObject(t *testing.T) {
+func TestSubmit_OptionsAreAnObject(t *testing.T) {
 	b := newBackend(t)
 	s := b.submission()
 	s.Options = json.RawMessage(`[1]`)

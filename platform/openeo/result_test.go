@@ -28,7 +28,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestResultsOfAnItem(t *testing.T) {
+func TestResults_OfAnItem(t *testing.T) {
 	cases := map[string]struct{ item, want string }{
 		"bbox and datetime": {
 			`{"type":"Feature","stac_version":"1.0.0","stac_extensions":["https://e.example/v1/schema.json"],"id":"i","bbox":[4,51,4.1,51.1],"geometry":null,

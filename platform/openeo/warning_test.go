@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestCheckWarnsOfOddSchemas: what is not checked, because its schema is not understood, is named, and nothing else is.
-func TestCheckWarnsOfOddSchemas(t *testing.T) {
+// TestCheck_WarnsOfOddSchemas: what is not checked, because its schema is not understood, is named, and nothing else is.
+func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+`,"parameters":[{"name":"whole","schema":{"type":"string"}},
 		{"name":"odd","optional":true,"schema":{"type":"string","required":1}},{"name":"tile","optional":true,"schema":{"$ref":"#/nowhere"}}]}`)
