@@ -27,8 +27,8 @@ func exchanged(c caller, legacy bool, subject string) (token, problem string) {
 	return "", r.json("error").(string)
 }
 
-// TestStoredTokens: the stored token is handed out until less than 5 s of its lifetime are left.
-func TestStoredTokens(t *testing.T) {
+// TestIdP_StoredTokens: the stored token is handed out until less than 5 s of its lifetime are left.
+func TestIdP_StoredTokens(t *testing.T) {
 	now := newClock()
 	idp := &simulator.IdP{Now: now.Now, TokenLife: time.Minute}
 	c := idpAt(t, idp)
@@ -49,8 +49,8 @@ func TestStoredTokens(t *testing.T) {
 	}
 }
 
-// TestConduct of the platform's provider, and how Keycloak reports it.
-func TestConduct(t *testing.T) {
+// TestIdP_Conduct of the platform's provider, and how Keycloak reports it.
+func TestIdP_Conduct(t *testing.T) {
 	for name, row := range map[string]struct {
 		conduct          simulator.LinkBehavior
 		direct           int // response of its token endpoint
@@ -87,8 +87,8 @@ func TestConduct(t *testing.T) {
 	}
 }
 
-// TestRotationRace: of two concurrent renewals the second loses the link, if refresh tokens can be used once.
-func TestRotationRace(t *testing.T) {
+// TestIdP_RotationRace: of two concurrent renewals the second loses the link, if refresh tokens can be used once.
+func TestIdP_RotationRace(t *testing.T) {
 	for rotates, want := range map[bool]int{false: 2, true: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			idp := &simulator.IdP{}
@@ -107,7 +107,7 @@ func TestRotationRace(t *testing.T) {
 	}
 }
 
-func TestWrongAnswers(t *testing.T) {
+func TestIdP_WrongAnswers(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	alice := login(c, "alice", "portal")

@@ -17,7 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-func TestFaultsAnswerInPlaceOfTheServer(t *testing.T) {
+func TestFaults_AnswerInPlaceOfTheServer(t *testing.T) {
 	s := &simulator.OpenEO{}
 	c := ann(t, s)
 	s.Faults.Add(
@@ -47,7 +47,7 @@ func TestFaultsAnswerInPlaceOfTheServer(t *testing.T) {
 	}
 }
 
-func TestFaultsCutConnections(t *testing.T) {
+func TestFaults_CutConnections(t *testing.T) {
 	for after, creates := range map[bool]int{false: 0, true: 1} {
 		s := &simulator.OpenEO{}
 		c := ann(t, s)
@@ -62,7 +62,7 @@ func TestFaultsCutConnections(t *testing.T) {
 	}
 }
 
-func TestFaultsSpoilAnswers(t *testing.T) {
+func TestFaults_SpoilAnswers(t *testing.T) {
 	s := &simulator.OpenEO{}
 	c := ann(t, s)
 	strike := func(f simulator.Fault) (response, error) {
@@ -104,7 +104,7 @@ func TestFaultsSpoilAnswers(t *testing.T) {
 	}
 }
 
-func TestFaultsAreEndlessUntilTheClientLeaves(t *testing.T) {
+func TestFaults_AreEndlessUntilTheClientLeaves(t *testing.T) {
 	s := &simulator.OpenEO{Faults: simulator.Faults{}}
 	s.Faults.Add(simulator.Fault{Form: simulator.Endless})
 	client := serve(t, s)
@@ -118,7 +118,7 @@ func TestFaultsAreEndlessUntilTheClientLeaves(t *testing.T) {
 	r.Body.Close()
 }
 
-func TestFaultsTakeTime(t *testing.T) {
+func TestFaults_TakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulator.OpenEO{}
 		c := ann(t, s)
@@ -150,7 +150,7 @@ func TestFaultsTakeTime(t *testing.T) {
 	})
 }
 
-func TestFaultsSkipAndChance(t *testing.T) {
+func TestFaults_SkipAndChance(t *testing.T) {
 	statuses := func(f simulator.Fault, seed uint64, n int) (all string) {
 		s := &simulator.OpenEO{Faults: simulator.Faults{Seed: seed}}
 		s.Faults.Add(f)

@@ -59,7 +59,7 @@ func verifier(t *testing.T, c caller, realm, audience string) func(token string)
 	}
 }
 
-func TestTokensVerifyWithGoOIDC(t *testing.T) {
+func TestIdP_TokensVerifyWithGoOIDC(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	verify := verifier(t, c, "apex", "eodispatch-api")
@@ -94,7 +94,7 @@ func TestTokensVerifyWithGoOIDC(t *testing.T) {
 	basic.must(200, apexToken, form("grant_type", "client_credentials"))
 }
 
-func TestGrantsAreRefusedAsKeycloakDoes(t *testing.T) {
+func TestIdP_GrantsAreRefusedAsKeycloakDoes(t *testing.T) {
 	c := idpAt(t, &simulator.IdP{})
 	for name, row := range map[string]struct {
 		endpoint, body string
@@ -125,7 +125,7 @@ func broker(extra ...string) string {
 		"grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"}, extra...)...)
 }
 
-func TestExchangeGivesThePlatformsToken(t *testing.T) {
+func TestIdP_ExchangeGivesThePlatformsToken(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	alice := login(c, "alice", "portal")
@@ -152,7 +152,7 @@ func TestExchangeGivesThePlatformsToken(t *testing.T) {
 	c.refused(403, "error", "unauthorized_client", brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", stranger))
 }
 
-func TestExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
+func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 	now := newClock()
 	idp := &simulator.IdP{Now: now.Now}
 	c := idpAt(t, idp)
@@ -206,7 +206,7 @@ func TestExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 	refused(400, "invalid_request", "Invalid token", "subject_token", carol, "requested_issuer", "platform")
 }
 
-func TestOddTokensDoNotVerify(t *testing.T) {
+func TestIdP_OddTokensDoNotVerify(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	verify := verifier(t, c, "apex", "eodispatch-api")
@@ -239,7 +239,7 @@ func TestOddTokensDoNotVerify(t *testing.T) {
 	}
 }
 
-func TestKeysRotate(t *testing.T) {
+func TestIdP_KeysRotate(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	old := idp.Mint("apex", "alice", "portal", simulator.TokenFaults{})
@@ -270,7 +270,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-func TestIdPMisbehaves(t *testing.T) {
+func TestIdP_Misbehaves(t *testing.T) {
 	idp := &simulator.IdP{}
 	c := idpAt(t, idp)
 	const certs = "/realms/apex/protocol/openid-connect/certs"

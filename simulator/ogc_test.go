@@ -46,7 +46,7 @@ func submit(c caller, process, inputs string) string {
 	return path
 }
 
-func TestOGCPagesAreHTMLUnlessJSONIsAccepted(t *testing.T) {
+func TestOGC_PagesAreHTMLUnlessJSONIsAccepted(t *testing.T) {
 	c := guest(t, &simulator.OGC{})
 	anything := c
 	anything.header = http.Header{"Accept": {"*/*"}}
@@ -63,7 +63,7 @@ func TestOGCPagesAreHTMLUnlessJSONIsAccepted(t *testing.T) {
 	c.refused(404, "title", "not-found", "GET /jobs/x/y/z", "")
 }
 
-func TestOGCDescribesProcesses(t *testing.T) {
+func TestOGC_DescribesProcesses(t *testing.T) {
 	c := guest(t, &simulator.OGC{})
 	var list struct {
 		Processes []struct {
@@ -89,7 +89,7 @@ func TestOGCDescribesProcesses(t *testing.T) {
 	}
 }
 
-func TestOGCModeFollowsTheStandardsTable(t *testing.T) {
+func TestOGC_ModeFollowsTheStandardsTable(t *testing.T) {
 	for _, row := range []struct {
 		process, prefer string
 		sync            bool
@@ -121,7 +121,7 @@ func TestOGCModeFollowsTheStandardsTable(t *testing.T) {
 	}
 }
 
-func TestOGCLifeCycle(t *testing.T) {
+func TestOGC_LifeCycle(t *testing.T) {
 	now := newClock()
 	s := &simulator.OGC{Now: now.Now, Marker: "tag", Life: simulator.Life{Queue: 10 * time.Second, Run: 40 * time.Second}}
 	c := guest(t, s)
@@ -166,7 +166,7 @@ func TestOGCLifeCycle(t *testing.T) {
 	}
 }
 
-func TestOGCFailure(t *testing.T) {
+func TestOGC_Failure(t *testing.T) {
 	c := guest(t, &simulator.OGC{})
 	job := submit(c, "fail", bbox)
 	if r := c.must(200, "GET "+job, ""); r.json("status") != "failed" || r.json("message") == nil {
@@ -176,7 +176,7 @@ func TestOGCFailure(t *testing.T) {
 	c.refused(500, "title", "process-failed", "POST /processes/fail/execution", execution(bbox))
 }
 
-func TestOGCInputsAreChecked(t *testing.T) {
+func TestOGC_InputsAreChecked(t *testing.T) {
 	s := &simulator.OGC{}
 	c := guest(t, s)
 	for _, body := range []string{
@@ -203,7 +203,7 @@ func TestOGCInputsAreChecked(t *testing.T) {
 	}
 }
 
-func TestOGCResultShapes(t *testing.T) {
+func TestOGC_ResultShapes(t *testing.T) {
 	c := guest(t, &simulator.OGC{})
 	tiff := []byte("II*\x00")
 	answer := func(status int, process, response string) response {
@@ -259,7 +259,7 @@ func (r response) parts(t *testing.T) (all []string) {
 	}
 }
 
-func TestOGCNamespacesAndAccountsAreApart(t *testing.T) {
+func TestOGC_NamespacesAndAccountsAreApart(t *testing.T) {
 	s := &simulator.OGC{Check: func(token string) (string, error) {
 		if token == "bad" {
 			return "", errors.New("bad")
@@ -286,7 +286,7 @@ func TestOGCNamespacesAndAccountsAreApart(t *testing.T) {
 	}
 }
 
-func TestOGCListsTenUnlessAsked(t *testing.T) {
+func TestOGC_ListsTenUnlessAsked(t *testing.T) {
 	s := &simulator.OGC{}
 	c := guest(t, s)
 	for range 23 {
@@ -319,7 +319,7 @@ func TestOGCListsTenUnlessAsked(t *testing.T) {
 	}
 }
 
-func TestOGCSlots(t *testing.T) {
+func TestOGC_Slots(t *testing.T) {
 	now := newClock()
 	s := &simulator.OGC{Now: now.Now, Life: simulator.Life{Run: time.Minute, Slots: 1}}
 	c := guest(t, s)
@@ -332,8 +332,8 @@ func TestOGCSlots(t *testing.T) {
 	}
 }
 
-// TestOGCOnAFakeClock runs the server inside a synctest bubble, where an hour of waiting takes no time.
-func TestOGCOnAFakeClock(t *testing.T) {
+// TestOGC_OnAFakeClock runs the server inside a synctest bubble, where an hour of waiting takes no time.
+func TestOGC_OnAFakeClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulator.OGC{Life: simulator.Life{Run: time.Hour}}
 		c := guest(t, s)

@@ -40,7 +40,7 @@ func (c caller) status(id string) any {
 	return c.must(200, "GET /jobs/"+id, "").json("status")
 }
 
-func TestOpenEODiscovery(t *testing.T) {
+func TestOpenEO_Discovery(t *testing.T) {
 	c := ann(t, &simulator.OpenEO{})
 	c.bearer = ""
 	versions, _ := c.must(200, "GET http://eo.test/.well-known/openeo", "").json("versions").([]any)
@@ -75,7 +75,7 @@ func TestOpenEODiscovery(t *testing.T) {
 	c.refused(404, "code", "NotFound", "GET /nowhere", "")
 }
 
-func TestOpenEOBearer(t *testing.T) {
+func TestOpenEO_Bearer(t *testing.T) {
 	for name, row := range map[string]struct {
 		header string
 		jwt    bool
@@ -116,7 +116,7 @@ func TestOpenEOBearer(t *testing.T) {
 	open.must(200, "GET /me", "")
 }
 
-func TestOpenEOLifeCycle(t *testing.T) {
+func TestOpenEO_LifeCycle(t *testing.T) {
 	now := newClock()
 	s := &simulator.OpenEO{Now: now.Now, Life: simulator.Life{Queue: 10 * time.Second, Run: 40 * time.Second}}
 	c := ann(t, s)
@@ -166,7 +166,7 @@ func TestOpenEOLifeCycle(t *testing.T) {
 	c.refused(404, "code", "JobNotFound", "GET /jobs/"+id, "")
 }
 
-func TestOpenEOResultsServeBytesUntilTheyExpire(t *testing.T) {
+func TestOpenEO_ResultsServeBytesUntilTheyExpire(t *testing.T) {
 	for format, magic := range map[string]string{"GTiff": "II*\x00", "netcdf": "CDF\x01", "GeoJSON": `{"features"`, "JSON": `{"ndvi"`} {
 		for _, items := range []bool{false, true} {
 			t.Run(fmt.Sprint(format, items), func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestOpenEOResultsServeBytesUntilTheyExpire(t *testing.T) {
 	}
 }
 
-func TestOpenEOCancel(t *testing.T) {
+func TestOpenEO_Cancel(t *testing.T) {
 	now := newClock()
 	s := &simulator.OpenEO{Now: now.Now, Life: simulator.Life{Queue: time.Minute, Run: time.Minute}}
 	c := ann(t, s)
@@ -225,7 +225,7 @@ func TestOpenEOCancel(t *testing.T) {
 	}
 }
 
-func TestOpenEOAnotherAccountSeesNothing(t *testing.T) {
+func TestOpenEO_AnotherAccountSeesNothing(t *testing.T) {
 	s := &simulator.OpenEO{}
 	a := ann(t, s)
 	id := create(a, graph)
@@ -239,7 +239,7 @@ func TestOpenEOAnotherAccountSeesNothing(t *testing.T) {
 	}
 }
 
-func TestOpenEOFailedJobTellsWhy(t *testing.T) {
+func TestOpenEO_FailedJobTellsWhy(t *testing.T) {
 	s := &simulator.OpenEO{Life: simulator.Life{Fail: 1}}
 	c := ann(t, s)
 	id := create(c, graph)
@@ -259,7 +259,7 @@ func TestOpenEOFailedJobTellsWhy(t *testing.T) {
 	}
 }
 
-func TestOpenEOGraphIsChecked(t *testing.T) {
+func TestOpenEO_GraphIsChecked(t *testing.T) {
 	definitions := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
 			t.Error("the token went to the definition's host")
@@ -322,7 +322,7 @@ func TestOpenEOGraphIsChecked(t *testing.T) {
 	}
 }
 
-func TestOpenEOListPages(t *testing.T) {
+func TestOpenEO_ListPages(t *testing.T) {
 	now := newClock()
 	s := &simulator.OpenEO{Now: now.Now, PageMax: 40}
 	c := ann(t, s)
@@ -356,7 +356,7 @@ func TestOpenEOListPages(t *testing.T) {
 	c.refused(400, "code", "ParameterInvalid", "GET /jobs?limit=0", "")
 }
 
-func TestOpenEOLifeMisbehaves(t *testing.T) {
+func TestOpenEO_LifeMisbehaves(t *testing.T) {
 	now := newClock()
 	s := &simulator.OpenEO{Now: now.Now}
 	c := ann(t, s)
@@ -422,7 +422,7 @@ func TestOpenEOLifeMisbehaves(t *testing.T) {
 	})
 }
 
-func TestOpenEOSynchronous(t *testing.T) {
+func TestOpenEO_Synchronous(t *testing.T) {
 	c := ann(t, &simulator.OpenEO{})
 	if r := c.must(200, "POST /result", graph); r.header.Get("Content-Type") != "image/tiff; application=geotiff" || !bytes.HasPrefix(r.body, []byte("II*\x00")) {
 		t.Errorf("%s, %.20q", r.header.Get("Content-Type"), r.body)
@@ -433,7 +433,7 @@ func TestOpenEOSynchronous(t *testing.T) {
 	c.refused(400, "code", "ProcessGraphMissing", "POST /result", `{}`)
 }
 
-func TestSeedDecides(t *testing.T) {
+func TestOpenEO_SeedDecides(t *testing.T) {
 	outcome := func(seed uint64) (ids, statuses string) {
 		now := newClock()
 		s := &simulator.OpenEO{Now: now.Now, Seed: seed, Life: simulator.Life{Run: time.Minute, Spread: 0.5, Fail: 0.3}}
@@ -465,8 +465,8 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// TestTenThousandJobs checks the cost of a job: no goroutine, a few kilobytes, and listings that stay fast.
-func TestTenThousandJobs(t *testing.T) {
+// TestOpenEO_TenThousandJobs checks the cost of a job: no goroutine, a few kilobytes, and listings that stay fast.
+func TestOpenEO_TenThousandJobs(t *testing.T) {
 	now := newClock()
 	s := &simulator.OpenEO{Now: now.Now, Life: simulator.Life{Queue: time.Hour, Run: time.Hour}}
 	const n = 10_000

@@ -54,7 +54,7 @@ func TestStart(t *testing.T) {
 	control.must(400, "PUT /_faults", `{"openeo":{"fault":[]}}`)
 }
 
-func TestStartIsQuick(t *testing.T) {
+func TestStart_IsQuick(t *testing.T) {
 	begin := time.Now()
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
