@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgres.Run(m)) }
 
-func TestStoreOnSQLite(t *testing.T) { conformance.TestStore(t, sqlite) }
+func TestStore_OnSQLite(t *testing.T) { conformance.TestStore(t, sqlite) }
 
-func TestStoreOnPostgreSQL(t *testing.T) { conformance.TestStore(t, postgresql) }
+func TestStore_OnPostgreSQL(t *testing.T) { conformance.TestStore(t, postgresql) }
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
