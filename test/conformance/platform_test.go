@@ -18,7 +18,7 @@ import (
 // defectVariable names, in the environment of a child process, what is wrong with the plain platform there.
 const defectVariable = "EODISPATCH_TEST_DEFECT"
 
-func TestPlainPlatform(t *testing.T) {
+func TestPlatform_Plain(t *testing.T) {
 	for name, two := range map[string]bool{"one step": false, "two steps": true} {
 		t.Run(name, func(t *testing.T) {
 			TestPlatform(t, func(*testing.T) (dispatch.Platform, Remote) {
@@ -29,8 +29,8 @@ func TestPlainPlatform(t *testing.T) {
 	}
 }
 
-// TestPlatformFindsDefects runs the suite on platforms with one defect each: it must fail, and in the right place.
-func TestPlatformFindsDefects(t *testing.T) {
+// TestPlatform_FindsDefects runs the suite on platforms with one defect each: it must fail, and in the right place.
+func TestPlatform_FindsDefects(t *testing.T) {
 	for defect, place := range map[string]string{
 		"rounds numbers":       "parameters_arrive",
 		"guesses words":        "every_status_word",
@@ -45,7 +45,7 @@ func TestPlatformFindsDefects(t *testing.T) {
 		"succeeds namelessly":  "an_answer_that_names",
 	} {
 		t.Run(defect, func(t *testing.T) {
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlainPlatform$")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlatform_Plain$")
 			child.Env = append(os.Environ(), defectVariable+"="+defect)
 			out, err := child.CombinedOutput()
 			if _, failed := errors.AsType[*exec.ExitError](err); !failed || !strings.Contains(string(out), "/"+place) {
