@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-func TestOpenEOPlatforms(t *testing.T) { play(t, "openeo", openEOScenes) }
+func TestDeviations_OfOpenEOPlatforms(t *testing.T) { play(t, "openeo", openEOScenes) }
 
-func TestOGCPlatforms(t *testing.T) { play(t, "ogc", ogcScenes) }
+func TestDeviations_OfOGCPlatforms(t *testing.T) { play(t, "ogc", ogcScenes) }
 
 // A task is told of by listings where that is cheaper.
-func TestTasks(t *testing.T) {
+func TestDeviations_InTasks(t *testing.T) {
 	for _, c := range taskScenes {
 		t.Run(c.does, func(t *testing.T) {
 			t.Parallel()
