@@ -21,7 +21,7 @@ func inMemory(c dispatch.Clock) (dispatch.Store, func()) {
 	return conformance.NewMemStore(c), func() {}
 }
 
-func TestRandomHistories(t *testing.T) {
+func TestHistories_OfRandomEvents(t *testing.T) {
 	if *seed != 0 {
 		h := play(t, *seed, inMemory)
 		t.Logf("seed %d:\n%s", *seed, strings.Join(h.lines, "\n"))

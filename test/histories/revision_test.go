@@ -38,8 +38,8 @@ func shownOf(t *testing.T, p *process, u dispatch.UserID, id dispatch.TaskID) (t
 	return b.String(), unsure, nil
 }
 
-// TestRevisionsInRandomHistories: whatever happens, two equal revisions of a task show the same of it.
-func TestRevisionsInRandomHistories(t *testing.T) {
+// TestRevisions_InRandomHistories: whatever happens, two equal revisions of a task show the same of it.
+func TestRevisions_InRandomHistories(t *testing.T) {
 	equal, different := 0, 0
 	for s := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
