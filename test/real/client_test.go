@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 )
 
-// TestGeneratedPythonClient generates a Python client from the OpenAPI document, without a warning, and uses it.
-func TestGeneratedPythonClient(t *testing.T) {
+// TestOpenAPI_GeneratedPythonClient generates a Python client from the OpenAPI document, without a warning, and uses it.
+func TestOpenAPI_GeneratedPythonClient(t *testing.T) {
 	signIn := &api.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string, err error) {
 		return "https://sign-in.example.org/authorize", "https://sign-in.example.org/token", nil
 	}}

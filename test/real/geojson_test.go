@@ -205,8 +205,8 @@ func (c *geoJSONCheck) box(v any, at string) {
 	}
 }
 
-// TestGeoJSONCheck holds the check to what it must find.
-func TestGeoJSONCheck(t *testing.T) {
+// TestJudge_OfGeoJSON holds the check to what it must find.
+func TestJudge_OfGeoJSON(t *testing.T) {
 	const shell = `[[0,0],[4,0],[4,4],[0,4],[0,0]]`
 	for raw, good := range map[string]bool{
 		`{"type":"Point","coordinates":[1,2]}`:                                                         true,

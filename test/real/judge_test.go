@@ -64,8 +64,8 @@ func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]s
 	return faults
 }
 
-// TestJudgeOfSTAC holds the judge to what it must find.
-func TestJudgeOfSTAC(t *testing.T) {
+// TestJudge_OfSTAC holds the judge to what it must find.
+func TestJudge_OfSTAC(t *testing.T) {
 	const valid = `{"type":"Collection","stac_version":"VERSION","id":"c","description":"d","license":"MIT","links":[],
 		"extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}}}`
 	objects := map[string]json.RawMessage{"other version": json.RawMessage(`{"type":"Collection","stac_version":"0.9.0"}`)}

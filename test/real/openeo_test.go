@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 )
 
-// TestOpenEODriver runs against the framework that CDSE and Terrascope run.
-func TestOpenEODriver(t *testing.T) {
+// TestOpenEO_Driver runs against the framework that CDSE and Terrascope run.
+func TestOpenEO_Driver(t *testing.T) {
 	base := startOpenEO(t)
 	udps := httptest.NewServer(http.FileServer(http.Dir("udp")))
 	t.Cleanup(udps.Close)
@@ -210,8 +210,8 @@ func (s driver) probed(t *testing.T) {
 	}
 }
 
-// TestTitiler runs a job that really computes: titiler-openeo reads the two bands of the one scene, 1000 and 3000.
-func TestTitiler(t *testing.T) {
+// TestOpenEO_Titiler runs a job that really computes: titiler-openeo reads the two bands of the one scene, 1000 and 3000.
+func TestOpenEO_Titiler(t *testing.T) {
 	base := startTitiler(t)
 	p := openeo.New(openeo.Config{Name: "titiler", Endpoint: base, TokenPrefix: "basic", Client: client()})
 	r := dispatch.Request{Title: "bands", Label: dispatch.OpenEO, Format: "gtiff",

@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 )
 
-// TestPygeoapi runs against both versions, which answer an execution differently: 0.21 with null, 0.24 with the job.
-func TestPygeoapi(t *testing.T) {
+// TestOGC_Pygeoapi runs against both versions, which answer an execution differently: 0.21 with null, 0.24 with the job.
+func TestOGC_Pygeoapi(t *testing.T) {
 	for _, version := range []string{"0.21.0", "0.24.0"} {
 		t.Run(version, func(t *testing.T) {
 			s := pygeoapi{base: startPygeoapi(t, version)}
