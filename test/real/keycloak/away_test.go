@@ -338,8 +338,8 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden, "You signed in as another user")
 }
 
-// TestSessionGrant acts on in a user's session after their token has ended, and no longer than that.
-func TestSessionGrant(t *testing.T) {
+// TestGrants_OfASession acts on in a user's session after their token has ended, and no longer than that.
+func TestGrants_OfASession(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "finn"))
 	must(t, s.AddUser("platform", "finn-p"))

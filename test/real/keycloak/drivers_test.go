@@ -202,8 +202,8 @@ func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
 	return by.RoundTrip(r)
 }
 
-// TestLinkedAccounts: the two drivers that take the token which Keycloak keeps for a linked account.
-func TestLinkedAccounts(t *testing.T) {
+// TestDrivers_LinkedAccounts: the two drivers that take the token which Keycloak keeps for a linked account.
+func TestDrivers_LinkedAccounts(t *testing.T) {
 	s := Start(t)
 	must(t, s.Link("alice"))
 	alice, bob := signIn(t, s, "alice", "portal"), signIn(t, s, "bob", "portal")
@@ -367,7 +367,7 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 	}
 }
 
-func TestTokenExchange(t *testing.T) {
+func TestDrivers_TokenExchange(t *testing.T) {
 	s := Start(t)
 	alice := signIn(t, s, "alice", "portal")
 	good := settings("token-exchange")
@@ -399,7 +399,7 @@ func TestTokenExchange(t *testing.T) {
 	})
 }
 
-func TestJWTGrant(t *testing.T) {
+func TestDrivers_JWTGrant(t *testing.T) {
 	s := Start(t)
 	must(t, s.LinkByAdmin("platform", "alice-p", "apex", "apex", "alice"))
 	must(t, s.LinkByAdmin("platform", "carol-p", "apex", "apex", "carol"))
@@ -458,7 +458,7 @@ func TestJWTGrant(t *testing.T) {
 	}
 }
 
-func TestPassthrough(t *testing.T) {
+func TestDrivers_Passthrough(t *testing.T) {
 	s := Start(t)
 	alice := signIn(t, s, "alice", "portal")
 	got, err := get(t, settings("passthrough"), alice)
@@ -474,7 +474,7 @@ func TestPassthrough(t *testing.T) {
 	wants(t, err, dispatch.SignInRequired, again)
 }
 
-func TestClientCredentials(t *testing.T) {
+func TestDrivers_ClientCredentials(t *testing.T) {
 	Start(t)
 	good := settings("client credentials")
 	got, err := get(t, good, "")
@@ -504,8 +504,8 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
-// TestCheck: what the doctor finds without a user, and what it says that it does not.
-func TestCheck(t *testing.T) {
+// TestCheck_OfEachDriver: what the doctor finds without a user, and what it says that it does not.
+func TestCheck_OfEachDriver(t *testing.T) {
 	s := Start(t)
 	check := func(c identity.TokensConfig) (string, error) {
 		tokens, err := identity.NewTokens(c)
@@ -564,8 +564,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestClientByKey: the broker's client signs who it is, at both endpoints (case 101).
-func TestClientByKey(t *testing.T) {
+// TestDrivers_ClientByKey: the broker's client signs who it is, at both endpoints (case 101).
+func TestDrivers_ClientByKey(t *testing.T) {
 	s := Start(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -591,9 +591,9 @@ func TestClientByKey(t *testing.T) {
 	}
 }
 
-// TestVerifier: a token of another client of the realm is refused before anything is exchanged for it, which the legacy
+// TestVerifier_WithKeycloak: a token of another client of the realm is refused before anything is exchanged for it, which the legacy
 // exchange itself would do.
-func TestVerifier(t *testing.T) {
+func TestVerifier_WithKeycloak(t *testing.T) {
 	s := Start(t)
 	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	must(t, err)

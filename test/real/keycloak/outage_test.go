@@ -105,10 +105,10 @@ func (s *tokenStore) Put(_ context.Context, name string, token dispatch.Secret, 
 	return nil
 }
 
-// TestRotation: 100 workers on each of two replicas, a platform whose refresh tokens are good for one use, and a stored
+// TestToken_OneExchangeForAllReplicas: 100 workers on each of two replicas, a platform whose refresh tokens are good for one use, and a stored
 // token that is renewed at every exchange. There is one exchange for all, and the link lives (cases 93 and 94). Without
 // that, the link was lost in each of such bursts.
-func TestRotation(t *testing.T) {
+func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	s := Start(t)
 	database := postgres.Database(t)
 	must(t, s.Link("alice"))
@@ -153,9 +153,9 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestDeadTokenAgain: the platform ended the session, and Keycloak goes on handing out the stored token. It is not used
+// TestToken_DeadOneIsNotUsedAgain: the platform ended the session, and Keycloak goes on handing out the stored token. It is not used
 // again, and after its end the user is told that the link has ended.
-func TestDeadTokenAgain(t *testing.T) {
+func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	s := Start(t)
 	must(t, s.Realm("platform", Object{"accessTokenLifespan": 40}))
 	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300})) })
@@ -198,9 +198,9 @@ func until(t *testing.T, ask func() error) error {
 	}
 }
 
-// TestOutage: the platform's token endpoint answers 503 for some seconds, while 50 linked users need it and Keycloak
+// TestOutage_OfTheTokenEndpoint: the platform's token endpoint answers 503 for some seconds, while 50 linked users need it and Keycloak
 // wipes the link of each who is tried. At most two are lost, and all others go on by themselves.
-func TestOutage(t *testing.T) {
+func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	const users = 50
 	s := Start(t)
 	var linking sync.WaitGroup
