@@ -66,7 +66,7 @@ func ruleFor(all []rule, folder string) (best rule, ok bool) {
 	return best, ok
 }
 
-func TestImports(t *testing.T) {
+func TestImports_FollowTheTable(t *testing.T) {
 	all := rules(t)
 	eachFile(t, func(folder, path string, f *ast.File) {
 		if strings.HasSuffix(path, "_test.go") || folder == "." {
@@ -99,8 +99,8 @@ func checkImport(t *testing.T, path string, all []rule, r rule, name string) {
 	}
 }
 
-// TestTheTableIsOfFoldersThatExist: docs/architecture.md describes this tree, and each folder once.
-func TestTheTableIsOfFoldersThatExist(t *testing.T) {
+// TestTable_NamesFoldersThatExist: docs/architecture.md describes this tree, and each folder once.
+func TestTable_NamesFoldersThatExist(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rules(t) {
 		for _, folder := range append(r.own, r.folder) {
@@ -118,7 +118,7 @@ func TestTheTableIsOfFoldersThatExist(t *testing.T) {
 	}
 }
 
-func TestNoFolderIsADrawer(t *testing.T) {
+func TestFolders_AreNamedForWhatTheyHold(t *testing.T) {
 	eachFile(t, func(folder, path string, _ *ast.File) {
 		if slices.Contains([]string{"util", "utils", "common", "types", "models", "helpers", "internal"}, filepath.Base(folder)) {
 			t.Errorf("%s: a folder is named for what it holds", path)
@@ -126,7 +126,7 @@ func TestNoFolderIsADrawer(t *testing.T) {
 	})
 }
 
-func TestEachPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackages_SayWhatTheyAreFor(t *testing.T) {
 	said := map[string]bool{}
 	eachFile(t, func(folder, _ string, f *ast.File) {
 		said[folder] = said[folder] || f.Doc != nil
@@ -150,8 +150,8 @@ var plain = map[string]string{
 	"identity/provider.go Token":         "an address",
 }
 
-// TestSecretsAreOfTheTypeThatHidesThem: a field that is named for a secret is no plain text.
-func TestSecretsAreOfTheTypeThatHidesThem(t *testing.T) {
+// TestSecrets_AreOfTheTypeThatHidesThem: a field that is named for a secret is no plain text.
+func TestSecrets_AreOfTheTypeThatHidesThem(t *testing.T) {
 	eachFile(t, func(folder, path string, _ *ast.File) {
 		if strings.HasSuffix(path, "_test.go") || folder == "simulator" {
 			return
@@ -189,7 +189,7 @@ func checkFields(t *testing.T, path string, s *ast.StructType) {
 // sleep finds sleeping tests. In a synctest bubble time is free, so there it is allowed.
 var sleep = regexp.MustCompile(`\btime\.Sleep\(`)
 
-func TestTestsDoNotSleep(t *testing.T) {
+func TestTests_DoNotSleep(t *testing.T) {
 	eachFile(t, func(_, path string, _ *ast.File) {
 		if !strings.HasSuffix(path, "_test.go") || path == "house_test.go" {
 			return
@@ -233,7 +233,7 @@ var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9_]+)`")
 // promising are the documents that name such tests, and at least how many.
 var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4, "docs/upgrade.md": 3}
 
-func TestPromisesAreTested(t *testing.T) {
+func TestPromises_AreTested(t *testing.T) {
 	for document, least := range promising {
 		text, err := os.ReadFile(document)
 		if err != nil {
@@ -262,8 +262,8 @@ func hasTest(folder, name string) bool {
 // run finds commands in docs/testing.md: a folder and, where there is one, what -run is to match.
 var run = regexp.MustCompile("`go test ((?:\\./[a-z/]+ ?)+)(?:-run '?([A-Za-z_]+)'?)?[^`]*`")
 
-// TestTheCommandsOfTestingRunTests: each command of docs/testing.md names folders and tests that exist.
-func TestTheCommandsOfTestingRunTests(t *testing.T) {
+// TestTestingPage_CommandsRunTests: each command of docs/testing.md names folders and tests that exist.
+func TestTestingPage_CommandsRunTests(t *testing.T) {
 	text, err := os.ReadFile("docs/testing.md")
 	if err != nil {
 		t.Fatal(err)
