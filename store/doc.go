@@ -2,7 +2,6 @@
 // migrations for both. Apart from them differ the clock, and how connections are shared. Every commit is on the disk
 // when it returns.
 //
-// The queries are in query.sql; package query is generated from them:
+// The queries are in query.sql. make generate generates package query from them and from the migrations, and make check fails
+// if it is not up to date.
 package store
-
-//go:generate go run github.com/sqlc-dev/sqlc/cmd/sqlc@v1.31.1 generate
