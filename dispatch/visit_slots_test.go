@@ -156,3 +156,45 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 		})
 	}
 }
+
+// limits.free_stalled frees each stalled job's slot once, whatever process counts: two replicas, later ones, and after the
+// switch was off, when all slots count again.
+func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
+	inBoth(t, func(t *testing.T, s dispatch.Store) {
+		p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Queued}, nil }}
+		var jobs []dispatch.Record
+		run := func(name string, frees bool, d time.Duration, started, held int) {
+			t.Helper()
+			var replicas []*house
+			for range 2 {
+				b := backend("a", dispatch.AccessShared, p)
+				b.Limits.Jobs, b.Limits.FreeStalled = 2, frees
+				h := open(s, b)
+				h.Timing.StalledAfter = time.Hour
+				defer h.stop()
+				replicas = append(replicas, h)
+			}
+			for len(jobs) < 12 {
+				jobs = append(jobs, replicas[0].accept(t))
+			}
+			time.Sleep(d)
+			n := 0
+			for _, j := range jobs {
+				if replicas[0].now(t, j.ID).Phase == dispatch.Started {
+					n++
+				}
+			}
+			all, _, _, err := replicas[1].Platforms(t.Context(), "ann")
+			if err != nil || n != started || all[0].Held != held {
+				t.Errorf("%s: %d jobs are started, want %d; %+v %v, want %d slots in use", name, n, started, all, err, held)
+			}
+		}
+		run("at first", true, 30*time.Minute, 2, 2)
+		run("after a restart, before they stall", true, 25*time.Minute, 2, 2)
+		run("the first two stall", true, 30*time.Minute, 4, 2)
+		run("after another restart", true, 10*time.Minute, 4, 2)
+		run("the next two stall", true, time.Hour, 6, 2)
+		run("switched off", false, 3*time.Hour, 6, 6)
+		run("switched on again: all six stall", true, 30*time.Minute, 8, 2)
+	})
+}
