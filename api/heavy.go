@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -11,8 +12,13 @@ import (
 // heavyAfter is how many bytes of a list are read or written before the rest counts as heavy work.
 const heavyAfter = 64 << 10
 
+// rest is how much longer than a turn a user with several large lists waits for the next one. On two cores, without it the
+// 99th percentile of others' short requests was 1.5 to 2 times as long.
+const rest = 2
+
 // heavyWork bounds how many goroutines read and encode large lists at the same time to one less than the number of
-// cores, so that short requests find a free core. A user has one turn at a time.
+// cores, so that short requests find a free core. A user has one turn at a time, and while further lists of the user
+// wait, the user's turns take up a third of the time.
 type heavyWork struct {
 	all *semaphore.Weighted
 	own shares[dispatch.UserID]
@@ -32,9 +38,14 @@ func (h *heavyWork) acquire(ctx context.Context, u dispatch.UserID) (release fun
 		own()
 		return nil, err
 	}
+	began := time.Now()
 	return func() {
 		h.all.Release(1)
-		own()
+		if !h.own.awaited(u) {
+			own()
+			return
+		}
+		time.AfterFunc(rest*time.Since(began), own)
 	}, nil
 }
 

@@ -70,6 +70,36 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 	})
 }
 
+// One large list takes the time of its turns. Of several lists of a user, turns take a third of the time.
+func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		c.Broker = &slowRequests{world: w}
+		h := New(c)
+		defer h.Close()
+		h.(*api).heavy = newHeavyWork(2)
+		for id := range dispatch.JobID(4) {
+			w.jobs[id+1] = largeRecord(id+1, anna, heldBytes)
+		}
+		began := time.Now()
+		checkLarge(t, h, "anna", 4*heldBytes)
+		if took := time.Since(began); took != 4*time.Second {
+			t.Errorf("one list of four jobs took %v", took)
+		}
+		began = time.Now()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { checkLarge(t, h, "anna", 4*heldBytes) })
+		}
+		all.Wait()
+		if took := time.Since(began); took < 20*time.Second {
+			t.Errorf("three lists of four jobs took %v", took)
+		}
+		synctest.Wait()
+	})
+}
+
 func checkLarge(t *testing.T, h http.Handler, who string, least int) {
 	got := httptest.NewRecorder()
 	h.ServeHTTP(got, listOf(who))

@@ -42,6 +42,14 @@ func (s *shares[K]) tryAcquire(client K, n int64) (release func()) {
 	return s.releaser(client, own, n)
 }
 
+// awaited reports whether more than one request holds a part of a client's share, or waits for one.
+func (s *shares[K]) awaited(client K) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.of[client]
+	return own != nil && own.members > 1
+}
+
 func (s *shares[K]) releaser(client K, own *share, n int64) func() {
 	return func() {
 		own.Release(n)
