@@ -144,22 +144,6 @@ func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fr
 	return dispatch.Record{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.Read"}
 }
 
-func (w *world) List(_ context.Context, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error) {
-	if err := w.broken(); err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked = append(w.asked, "jobs")
-	var list []dispatch.Record
-	for id := dispatch.JobID(len(w.jobs)); id > 0; id-- {
-		if w.jobs[id].Owner == u && w.jobs[id].Task == 0 {
-			list = append(list, w.jobs[id])
-		}
-	}
-	return list, nil
-}
-
 func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension, k dispatch.Key) (dispatch.TaskRecord, error) {
 	if err := w.broken(); err != nil {
 		return dispatch.TaskRecord{}, err
@@ -219,24 +203,50 @@ func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 	return r, nil
 }
 
-func (w *world) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
-	list, err := w.ListTasks(ctx, u, p, dispatch.AsKnown)
+func (w *world) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
+	err := w.broken()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = append(w.asked, "tasks")
+	var list []dispatch.TaskRecord
+	for id := dispatch.TaskID(len(w.tasks)); id > 0 && err == nil; id-- {
+		if t := w.tasks[id]; t.Owner == u && p.After.Before(t.Created, int64(id)) && (p.Limit == 0 || len(list) < p.Limit) &&
+			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status())) &&
+			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) {
+			list = append(list, t)
+		}
+	}
 	return sequence(list, err)
 }
 
-func (w *world) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	list, err := w.ListPage(ctx, u, p)
+func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	err := w.broken()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = append(w.asked, "jobs")
+	var list []dispatch.Record
+	for id := dispatch.JobID(len(w.jobs)); id > 0 && err == nil; id-- {
+		if r := w.jobs[id]; r.Owner == u && r.Task == 0 && p.After.Before(r.Created, int64(id)) && (p.Limit == 0 || len(list) < p.Limit) && fits(r, p) {
+			list = append(list, r)
+		}
+	}
 	return sequence(w.bounded(list, p), err)
 }
 
 func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	_, list, err := w.ReadTaskPage(ctx, u, id, p, dispatch.AsKnown)
+	_, all, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.lists++
 	if w.onList != nil {
 		w.onList()
 	}
-	w.mu.Unlock()
+	var list []dispatch.Record
+	for _, r := range all {
+		if fits(r, p) && int64(r.Number) > p.After.ID && (p.Limit == 0 || len(list) < p.Limit) {
+			list = append(list, r)
+		}
+	}
 	return sequence(w.bounded(list, p), err)
 }
 
@@ -286,36 +296,9 @@ func (w *world) Request(_ context.Context, r dispatch.Record) (dispatch.Request,
 	return is.Request, nil
 }
 
-func (w *world) ReadTaskPage(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, fresh time.Duration) (t dispatch.TaskRecord, jobs []dispatch.Record, err error) {
-	t, all, err := w.ReadTask(ctx, u, id, fresh)
-	for _, r := range all {
-		if fits(r, p) && int64(r.Number) > p.After.ID && (p.Limit == 0 || len(jobs) < p.Limit) {
-			jobs = append(jobs, r)
-		}
-	}
-	return t, jobs, err
-}
-
 func fits(r dispatch.Record, p dispatch.Page) bool {
 	return r.Updated.After(p.Since) && (len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) &&
 		(len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account))
-}
-
-func (w *world) ListTasks(_ context.Context, u dispatch.UserID, p dispatch.Page, fresh time.Duration) (list []dispatch.TaskRecord, err error) {
-	if err := w.broken(); err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked = append(w.asked, "tasks")
-	for id := dispatch.TaskID(len(w.tasks)); id > 0; id-- {
-		if t := w.tasks[id]; t.Owner == u && p.After.Before(t.Created, int64(id)) && (p.Limit == 0 || len(list) < p.Limit) &&
-			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status())) &&
-			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, t.Account)) {
-			list = append(list, t)
-		}
-	}
-	return list, nil
 }
 
 func (w *world) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
@@ -336,16 +319,6 @@ func (w *world) note(fresh time.Duration) {
 	if fresh != dispatch.AsKnown {
 		w.fresh = fresh
 	}
-}
-
-func (w *world) ListPage(ctx context.Context, u dispatch.UserID, p dispatch.Page) (page []dispatch.Record, err error) {
-	all, err := w.List(ctx, u, dispatch.AsKnown)
-	for _, r := range all {
-		if (p.Limit == 0 || len(page) < p.Limit) && p.After.Before(r.Created, int64(r.ID)) && fits(r, p) {
-			page = append(page, r)
-		}
-	}
-	return page, err
 }
 
 func (w *world) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
