@@ -22,7 +22,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-var full = flag.Bool("full", false, "play everything, not only what fits into a minute and a half")
+var full = flag.Bool("full", false, "play everything, not only what fits into two minutes")
 
 // Programs mostly wait, so many can share a core.
 const atOnce = "64"
