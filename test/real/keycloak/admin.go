@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// Server is a running Keycloak. Its methods perform actions of an administrator or a user.
+// Server is a running Keycloak. Its methods are actions of an administrator or a user.
 type Server struct {
 	mu    sync.Mutex
-	admin string // an administrator's token
-	until time.Time
+	admin string    // access token of the administrator
+	until time.Time // when a new one is requested
 }
 
-// newServer allows the broker's client the legacy exchange, which realm files cannot express.
+// newServer returns a Server after it has allowed the broker's clients the legacy token exchange. Realm files cannot express that
+// permission.
 func newServer() (*Server, error) {
 	s := &Server{}
 	return s, s.allowLegacyExchange("platform", "eodispatch-api", "deployed-api")
@@ -30,7 +31,7 @@ func newServer() (*Server, error) {
 // Object is a JSON object.
 type Object = map[string]any
 
-// send sends a request without following redirects and returns status, header and body of the response.
+// send sends a request and returns the status, the header and the body of the response. It does not follow redirects.
 func send(method, address string, header http.Header, body io.Reader) (int, http.Header, []byte, error) {
 	request, err := http.NewRequest(method, address, body)
 	if err != nil {
@@ -49,7 +50,7 @@ func send(method, address string, header http.Header, body io.Reader) (int, http
 var direct = &http.Client{Timeout: 30 * time.Second,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Token requests a token at a realm's token endpoint. The response must be a success.
+// Token requests a token at a realm's token endpoint and returns the response. Any status other than 200 is an error.
 func (s *Server) Token(realm string, form url.Values) (Object, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	status, _, body, err := send("POST", URL+"/realms/"+realm+"/protocol/openid-connect/token", header, strings.NewReader(form.Encode()))
@@ -58,12 +59,12 @@ func (s *Server) Token(realm string, form url.Values) (Object, error) {
 	}
 	var answer Object
 	if err := json.Unmarshal(body, &answer); err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("token of realm %s: %d %.300s", realm, status, body)
+		return nil, fmt.Errorf("requesting a token of realm %s: status %d: %.300s", realm, status, body)
 	}
 	return answer, nil
 }
 
-// SignIn returns an access token of a user of apex for a public client.
+// SignIn returns an access token that a user of the realm apex obtained through a public client.
 func (s *Server) SignIn(user, client string) (string, error) {
 	answer, err := s.Token("apex", url.Values{"grant_type": {"password"}, "client_id": {client}, "scope": {"openid"},
 		"username": {user}, "password": {user + "-password"}})
@@ -73,7 +74,8 @@ func (s *Server) SignIn(user, client string) (string, error) {
 	return answer["access_token"].(string), nil
 }
 
-// Admin calls the admin API: path is below /admin/realms/. It decodes the response into into, unless that is nil.
+// Admin sends a request to the admin API and decodes the response into into, unless that is nil. The path is relative to
+// /admin/realms/.
 func (s *Server) Admin(method, path string, body, into any) error {
 	token, err := s.adminToken()
 	if err != nil {
@@ -89,13 +91,14 @@ func (s *Server) Admin(method, path string, body, into any) error {
 	case err != nil:
 		return err
 	case status >= 300:
-		return fmt.Errorf("%s %s: %d %.300s", method, path, status, said)
+		return fmt.Errorf("%s %s: status %d: %.300s", method, path, status, said)
 	case into == nil:
 		return nil
 	}
 	return json.Unmarshal(said, into)
 }
 
+// adminToken returns an access token of the administrator, which is at most 30 s old.
 func (s *Server) adminToken() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +114,7 @@ func (s *Server) adminToken() (string, error) {
 	return s.admin, nil
 }
 
-// change reads a representation, changes it and writes it back.
+// change reads the representation of a resource of the admin API, changes it and writes it back.
 func (s *Server) change(path string, change func(Object)) error {
 	var is Object
 	if err := s.Admin("GET", path, nil, &is); err != nil {
@@ -121,7 +124,8 @@ func (s *Server) change(path string, change func(Object)) error {
 	return s.Admin("PUT", path, is, nil)
 }
 
-// Provider changes the configuration of an identity provider of apex; "enabled" and "storeToken" are top-level switches.
+// Provider changes the configuration of an identity provider of the realm apex. It sets "enabled" and "storeToken" at the top level
+// of the representation, and all other settings in its "config".
 func (s *Server) Provider(alias string, config Object) error {
 	return s.change("apex/identity-provider/instances/"+alias, func(is Object) {
 		for name, value := range config {
@@ -134,7 +138,7 @@ func (s *Server) Provider(alias string, config Object) error {
 	})
 }
 
-// Client changes a client of apex: the given attributes, and other settings.
+// Client changes the given attributes and top-level settings of a client of the realm apex.
 func (s *Server) Client(client string, attributes, settings Object) error {
 	id, err := s.id("apex", "clients", "clientId", client)
 	if err != nil {
@@ -146,12 +150,12 @@ func (s *Server) Client(client string, attributes, settings Object) error {
 	})
 }
 
-// Realm changes settings of a realm.
+// Realm changes the given settings of a realm.
 func (s *Server) Realm(realm string, settings Object) error {
 	return s.Admin("PUT", realm, settings, nil)
 }
 
-// id looks up an object of a realm by name: users by "username", clients by "clientId".
+// id returns the id of the object of a realm whose field by has the given name. Users have names in "username", clients in "clientId".
 func (s *Server) id(realm, kind, by, name string) (string, error) {
 	var found []Object
 	query := url.Values{by: {name}, "exact": {"true"}}
@@ -163,10 +167,10 @@ func (s *Server) id(realm, kind, by, name string) (string, error) {
 			return one["id"].(string), nil
 		}
 	}
-	return "", fmt.Errorf("realm %s has no %s of %s", realm, kind, name)
+	return "", fmt.Errorf("realm %s: no %s with the name %q", realm, kind, name)
 }
 
-// LogOut ends all sessions of a user. For a platform's user that invalidates the stored token.
+// LogOut ends all sessions of a user. For a user of the realm platform, this invalidates the token that apex stores.
 func (s *Server) LogOut(realm, user string) error { return s.user(realm, user, "POST", "/logout", nil) }
 
 // Enable enables or disables a user.
@@ -174,12 +178,12 @@ func (s *Server) Enable(realm, user string, on bool) error {
 	return s.user(realm, user, "PUT", "", Object{"enabled": on})
 }
 
-// Unlink removes the link of a user of realm to the identity provider alias.
+// Unlink removes a user's link to the identity provider alias of the realm.
 func (s *Server) Unlink(realm, user, alias string) error {
 	return s.user(realm, user, "DELETE", "/federated-identity/"+alias, nil)
 }
 
-// LinkByAdmin links a user of a realm to one of another, without a stored token.
+// LinkByAdmin links a user of a realm to a user of another realm, as an administrator does: no token is stored.
 func (s *Server) LinkByAdmin(realm, user, alias, other, otherUser string) error {
 	id, err := s.id(other, "users", "username", otherUser)
 	if err != nil {
@@ -188,6 +192,7 @@ func (s *Server) LinkByAdmin(realm, user, alias, other, otherUser string) error 
 	return s.user(realm, user, "POST", "/federated-identity/"+alias, Object{"identityProvider": alias, "userId": id, "userName": otherUser})
 }
 
+// user sends a request to the admin API. The path is relative to the user's resource.
 func (s *Server) user(realm, user, method, path string, body any) error {
 	id, err := s.id(realm, "users", "username", user)
 	if err != nil {
@@ -196,14 +201,15 @@ func (s *Server) user(realm, user, method, path string, body any) error {
 	return s.Admin(method, realm+"/users/"+id+path, body, nil)
 }
 
-// AddUser creates a user with the password NAME-password.
+// AddUser creates a user of a realm with the password NAME-password.
 func (s *Server) AddUser(realm, name string) error {
 	return s.Admin("POST", realm+"/users", Object{"username": name, "email": name + "@example.test", "emailVerified": true,
 		"firstName": name, "lastName": "X", "enabled": true,
 		"credentials": []Object{{"type": "password", "value": name + "-password", "temporary": false}}}, nil)
 }
 
-// allowLegacyExchange allows clients of apex to exchange for tokens of an identity provider by requested_issuer.
+// allowLegacyExchange allows clients of the realm apex to get tokens of an identity provider by the legacy token exchange, which names
+// the provider in requested_issuer.
 func (s *Server) allowLegacyExchange(alias string, clients ...string) error {
 	var permissions struct{ ScopePermissions map[string]string }
 	err := s.Admin("PUT", "apex/identity-provider/instances/"+alias+"/management/permissions", Object{"enabled": true}, &permissions)
@@ -230,7 +236,7 @@ func (s *Server) allowLegacyExchange(alias string, clients ...string) error {
 	}
 	permission := permissions.ScopePermissions["token-exchange"]
 	if permission == "" {
-		return errors.New("keycloak gives no permission token-exchange")
+		return errors.New("the response of Keycloak contains no permission token-exchange")
 	}
 	return s.change(server+"/permission/scope/"+permission, func(is Object) { is["policies"] = []any{policy["id"]} })
 }

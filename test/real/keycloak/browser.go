@@ -13,19 +13,20 @@ import (
 	"strings"
 )
 
-// Callback is the address to which browsers are finally redirected. Nothing listens there.
+// Callback is the redirect URI of sign-ins. Nothing listens there: a Browser stops when it is redirected to it.
 const Callback = "http://127.0.0.1/signed-in"
 
-// Browser signs in like a user: it follows redirects, keeps cookies and fills in Keycloak's forms. It also sends secure cookies
-// over http, since Keycloak marks them as secure on the loopback interface.
+// Browser signs in as a user does: it follows redirects, stores cookies and fills in Keycloak's forms. It sends Secure cookies over
+// http as well, because Keycloak sets that attribute even on the loopback interface.
 type Browser struct {
-	Logins map[string]string // user per realm; passwords are NAME-password
-	Refuse bool              // presses Cancel where it is asked for consent
+	Logins map[string]string // realm to user name; the password is NAME-password
+	Refuse bool              // cancel instead of consenting
 
 	cookies map[string]string // "host path name" to value
 }
 
-// AuthorizationURL begins a sign-in of a client at the realm apex with PKCE. It also returns the code's verifier.
+// AuthorizationURL returns the address at which a sign-in of a client in the realm apex begins, with the additional parameters more,
+// and the PKCE code verifier of that sign-in.
 func AuthorizationURL(client string, more url.Values) (address, verifier string) {
 	verifier = rand.Text() + rand.Text()
 	sum := sha256.Sum256([]byte(verifier))
@@ -38,37 +39,38 @@ func AuthorizationURL(client string, more url.Values) (address, verifier string)
 	return Apex + "/protocol/openid-connect/auth?" + q.Encode(), verifier
 }
 
-// Link links a user of apex to their account at the platform, NAME-p.
+// Link links a user of the realm apex to their account at the platform, NAME-p, by a sign-in in a browser.
 func (s *Server) Link(user string) error {
 	address, _ := AuthorizationURL("portal", url.Values{"kc_action": {"idp_link:platform"}})
 	said, err := (&Browser{Logins: map[string]string{"apex": user, "platform": user + "-p"}}).Visit(address)
 	if err == nil && said.Get("kc_action_status") != "success" {
-		err = fmt.Errorf("not linked: %v", said)
+		err = fmt.Errorf("the account was not linked: %v", said)
 	}
 	return err
 }
 
-// Page is the page where a browser stopped.
+// Page is the page at which a browser stopped.
 type Page struct {
 	Address string
 	Status  int
 	Text    string // without markup
 }
 
-// Visit opens an address that must lead to the callback, and returns the query of the callback.
+// Visit opens an address and returns the query of Callback. It is an error if the browser stops at another page.
 func (b *Browser) Visit(address string) (url.Values, error) {
 	at, err := b.Open(address)
 	if err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(at.Address, Callback) {
-		return nil, fmt.Errorf("stopped at %s: %d %.600s", strings.SplitN(at.Address, "?", 2)[0], at.Status, at.Text)
+		return nil, fmt.Errorf("stopped at %s: status %d: %.600s", strings.SplitN(at.Address, "?", 2)[0], at.Status, at.Text)
 	}
 	u, err := url.Parse(at.Address)
 	return u.Query(), err
 }
 
-// Open follows pages and forms until a page has no form, or until the callback is reached.
+// Open opens an address, follows redirects and submits forms. It returns Callback if it is redirected there; otherwise the first page
+// that has no form or a status of 400 or above.
 func (b *Browser) Open(address string) (Page, error) {
 	method, form := http.MethodGet, ""
 	for range 30 {
@@ -96,7 +98,7 @@ func (b *Browser) Open(address string) (Page, error) {
 		}
 		method, form = http.MethodPost, b.fill(address, page).Encode()
 	}
-	return Page{}, errors.New("too many pages")
+	return Page{}, errors.New("no end after 30 pages")
 }
 
 var (
@@ -107,11 +109,13 @@ var (
 	tags       = regexp.MustCompile(`(?s)<(script|style).*?</(script|style)>|<[^>]*>`)
 )
 
+// words returns the text of a page without markup, with single spaces.
 func words(page string) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
 }
 
-// fill fills in a page's first form: the sign-in with the realm's user, any other form by consenting.
+// fill returns the values of a page's form: the credentials of the realm's user for a sign-in; consent for any other form, unless Refuse
+// is set.
 func (b *Browser) fill(address, page string) url.Values {
 	form := url.Values{}
 	for _, input := range hidden.FindAllString(page, -1) {
@@ -130,6 +134,7 @@ func (b *Browser) fill(address, page string) url.Values {
 	return form
 }
 
+// resolve returns a reference as an absolute address.
 func resolve(base, reference string) (string, error) {
 	from, err := url.Parse(base)
 	if err != nil {
@@ -142,16 +147,16 @@ func resolve(base, reference string) (string, error) {
 	return to.String(), nil
 }
 
-// send sends a request with the cookies of its address, and stores those of the response.
+// send sends a request with the cookies that apply to its address, and stores the cookies of the response.
 func (b *Browser) send(method, address, form string) (int, http.Header, []byte, error) {
 	at, err := url.Parse(address)
 	if err != nil {
 		return 0, nil, nil, err
 	}
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	site := "none" // as when its user opens the address
+	site := "none" // as if the user opened the address
 	if method == http.MethodPost {
-		site = "same-origin" // a form is sent to whoever showed it
+		site = "same-origin" // forms are submitted to the site of their page
 	}
 	for key, value := range b.cookies {
 		if of := strings.Split(key, " "); of[0] == at.Host && strings.HasPrefix(at.Path, of[1]) {

@@ -4,5 +4,5 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs gives a process its own group, so that its children (java, started by a script) can be ended with it.
+// dyingWithUs starts a process in its own group, so that its children (java, which a script starts) can be killed with it.
 func dyingWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,6 +1,6 @@
-// Package keycloak provides tests with a real Keycloak with two realms: apex, the broker's identity provider, and platform,
-// that of an external platform. The folder realms holds them as an operator would set them up, see docs/identity.md. install.sh
-// installs the server.
+// Package keycloak starts a real Keycloak for tests. It has two realms: apex is the broker's identity provider, platform is the
+// identity provider of an external platform. The folder realms contains both as an operator sets them up (docs/identity.md).
+// install.sh installs the server.
 package keycloak
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// URL is the address of the server. It is stored in the server's database, so only one server runs at a time on a machine; a
-// second one waits.
+// URL is the address of the server. The server's database contains it, so that only one server can run on a machine at a time: a
+// second one waits for the first to end.
 const URL = "http://127.0.0.1:28380"
 
 // Issuers of the realms.
@@ -27,9 +27,9 @@ const (
 	Platform = URL + "/realms/platform"
 )
 
-const ready = 5 * time.Minute // from the start to the first response
+const ready = 5 * time.Minute // limit from the start of the server to its first response
 
-// Run runs a package's tests. The first call of Start starts the server, and Run stops it after the last test.
+// Run runs a package's tests and returns the exit code. The first call of Start starts the server; Run stops it after the last test.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if err := stop(); err != nil {
@@ -39,9 +39,10 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// stop stops the server, if it was started.
+// stop stops the server if it was started, and removes its folder.
 var stop = func() error { return nil }
 
+// start starts the server once.
 var start = sync.OnceValues(func() (*Server, error) {
 	folder, err := os.MkdirTemp("", "keycloak")
 	if err != nil {
@@ -54,7 +55,8 @@ var start = sync.OnceValues(func() (*Server, error) {
 	return newServer()
 })
 
-// Start returns the server for this package's tests. Without an installation the test is skipped; in CI it fails.
+// Start returns the running server, which all tests of the package share. If Keycloak is not installed, it skips the test, or fails it in
+// CI.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(home(), "installed.txt")); err != nil {
@@ -71,15 +73,17 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
+// home returns the folder of the installation.
 func home() string {
 	if cache := os.Getenv("EODISPATCH_CACHE"); cache != "" {
 		return filepath.Join(cache, "keycloak")
 	}
-	home, _ := os.UserHomeDir() // without a home folder there is no installation
+	home, _ := os.UserHomeDir() // without a home directory, no installation is found
 	return filepath.Join(home, ".cache", "eodispatch", "keycloak")
 }
 
-// launch starts the server in its own folder, with a copy of the database, and waits until it responds.
+// launch starts the server in a folder with a copy of the installed database, and waits until it responds. It first waits for the lock
+// that other servers on this machine hold.
 func launch(folder string) error {
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "eodispatch-keycloak.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -107,10 +111,10 @@ func launch(folder string) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is killed in the end; its log says why it ended earlier
+		_ = cmd.Wait() // stop kills it; if it ends earlier, its log contains the reason
 	}()
 	stop = func() error {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if it has already ended
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if the process has ended
 		<-ended
 		return errors.Join(lock.Close(), os.RemoveAll(folder))
 	}
@@ -121,7 +125,7 @@ func launch(folder string) error {
 	return nil
 }
 
-// prepareFolder copies into a folder what one run of the server changes, and links the rest.
+// prepareFolder prepares a folder to run the server in: it copies what the server changes, and links the rest of the installation.
 func prepareFolder(folder string) error {
 	for _, name := range []string{"lib", "conf", "providers", "themes"} {
 		if err := os.Symlink(filepath.Join(home(), name), filepath.Join(folder, name)); err != nil {
@@ -133,7 +137,7 @@ func prepareFolder(folder string) error {
 		os.CopyFS(filepath.Join(folder, "data", "h2"), os.DirFS(filepath.Join(home(), "data", "h2"))))
 }
 
-// awaitAnswer waits until the server responds or has ended.
+// awaitAnswer waits until the server responds. It fails if the server ends first or does not respond in time.
 func awaitAnswer(ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), ready)
 	defer cancel()
@@ -152,9 +156,9 @@ func awaitAnswer(ended <-chan struct{}) error {
 		}
 		select {
 		case <-ended:
-			return errors.New("it ended before it answered")
+			return errors.New("the server ended before it responded")
 		case <-ctx.Done():
-			return fmt.Errorf("no answer in %v", ready)
+			return fmt.Errorf("no response within %v", ready)
 		case <-again.C:
 		}
 	}
