@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	brief = 10 * time.Second // how long a platform token lasts in the test of tasks
-	jobs  = 500              // of a task
-	slots = 80               // jobs of a user at a platform at once
+	brief = 10 * time.Second // lifetime of the platform's access tokens in the test of tasks
+	jobs  = 500              // jobs of each task
+	slots = 80               // limit of a user's jobs at a platform at once
 )
 
-// job is what clients see of one.
+// job is a job as clients read it.
 type job struct {
 	ID        int64  `json:"id"`
 	Status    string `json:"status"`
@@ -42,11 +42,13 @@ type job struct {
 	PlatformJobID string `json:"platform_job_id"`
 }
 
+// waits reports whether the job has not been submitted to a platform.
 func (j job) waits() bool { return j.PlatformJobID == "" && j.Status == "created" }
 
+// needsUser reports whether the job asks the user to sign in.
 func (j job) needsUser() bool { return j.Attention.Code == "sign_in_required" }
 
-// task is what clients see of one.
+// task is a task as clients read it.
 type task struct {
 	ID     int64          `json:"id"`
 	Status string         `json:"status"`
@@ -54,7 +56,7 @@ type task struct {
 	Jobs   []job          `json:"jobs"`
 }
 
-// posts submits a task.
+// posts submits a task of 500 jobs to a platform.
 func (p *person) posts(t *testing.T, endpoint string) task {
 	t.Helper()
 	values := make([]any, jobs)
@@ -69,8 +71,8 @@ func (p *person) posts(t *testing.T, endpoint string) task {
 	return accepted
 }
 
-// watches is told the changes of a task's jobs until the test ends. What it gives is the ids of the jobs that were said to wait
-// for the user, in a part for each message that said so of any.
+// watches receives the changes of a task's jobs over a WebSocket until the test ends. The function it returns lists the ids of the jobs
+// that were reported for the first time as waiting for the user to sign in, grouped by message.
 func (p *person) watches(t *testing.T, id int64) (told func() [][]int64) {
 	t.Helper()
 	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"), id)
@@ -123,7 +125,8 @@ func (p *person) watches(t *testing.T, id int64) (told func() [][]int64) {
 	}
 }
 
-// onPlatforms is the environment of a broker of two openEO back-ends that take the tokens of the platform's realm.
+// onPlatforms returns the environment of a broker that listens at an address and uses the given openEO platforms (name to endpoint).
+// The platforms accept the tokens of the realm platform.
 func onPlatforms(t *testing.T, address string, endpoints map[string]string) []string {
 	t.Helper()
 	var platforms []Object
@@ -139,10 +142,11 @@ func onPlatforms(t *testing.T, address string, endpoints map[string]string) []st
 		"EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret", "EODISPATCH_PLATFORMS=" + string(text)}
 }
 
-// TestAway_TasksOfUsersWhoAreSignedOut runs two tasks of 500 jobs to their ends with platform tokens of ten seconds and refresh tokens that
-// are good for one use. Dora gave permission, submitted hers and was signed out. Emil watches his; in its middle his link is lost: what
-// waits says so, at once and with a link, nothing fails, and when he has linked his account again all goes on. Meanwhile the
-// process was replaced by another, which knows the database and the vault's key.
+// TestAway_TasksOfUsersWhoAreSignedOut runs two tasks of 500 jobs to completion, while platform tokens expire after 10 s and refresh
+// tokens can be used only once. Dora gives permission, submits her task and is signed out. The process is then replaced by another with
+// the same database and vault key. Emil watches his task and loses his link after a quarter of the jobs: all waiting jobs report that
+// with a link, and in one message apart from the few that are just being submitted; no job fails; and the task continues once he has
+// linked his account again.
 func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	s := Start(t)
 	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds()), "revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
@@ -177,22 +181,23 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	})
 	eventually(t, time.Minute, func() error {
 		if len(told()) == 0 {
-			return errors.New("nobody is told")
+			return errors.New("no message reports jobs that wait for the user")
 		}
 		return nil
 	})
-	t.Logf("after %v his link is lost: %v", time.Since(began).Round(time.Second), stopped.Counts)
+	t.Logf("emil's link is lost after %v: %v", time.Since(began).Round(time.Second), stopped.Counts)
 	emil.opens(t, "/link/Q", "Your account at Q is linked")
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs) })
-	const underWay = 16 // jobs that one look at the agenda may submit, twice limits.requests; they may be told of later
+	const underWay = 16 // jobs that may be submitted between two reads of the agenda, twice limits.requests; later messages may report them
 	if parts := told(); len(parts[0]) < len(stopped.waiting())-underWay || len(slices.Concat(parts[1:]...)) > underWay {
-		t.Errorf("that %d jobs wait was told in %d messages, the first of %d jobs", len(stopped.waiting()), len(parts), len(parts[0]))
+		t.Errorf("%d waiting jobs were reported in %d messages, the first with %d jobs", len(stopped.waiting()), len(parts), len(parts[0]))
 	}
 
-	// Of hers as many run at once as there are slots: the last began when the others were known to have ended.
+	// As many of her jobs run at once as there are slots. The last ones could start only after the broker, without her, had seen that
+	// others had ended.
 	eventually(t, 8*time.Minute, func() error {
 		if runs := one.Oracle.Sum().Runs; runs < jobs {
-			return fmt.Errorf("%d of her jobs have run", runs)
+			return fmt.Errorf("%d of dora's jobs have run", runs)
 		}
 		return nil
 	})
@@ -200,39 +205,39 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	without, refused := keeper.tokens("dora-p")
 	dora.waits(t, doras.ID, func(now task) error { return now.finished(jobs) })
 	with, _ := keeper.tokens("emil-p")
-	t.Logf("%d jobs in %v, with %d and %d tokens of %v, renewed %d times", 2*jobs, worked.Round(time.Second), without, with, brief, turn.renewals)
+	t.Logf("%d jobs took %v, with %d and %d tokens that last %v, and %d renewals", 2*jobs, worked.Round(time.Second), without, with, brief, turn.renewals)
 	if least := int(worked / brief); without < min(3, least) || with < 3 {
-		t.Errorf("%d and %d tokens: they were not as brief as wanted", without, with)
+		t.Errorf("the platforms received %d and %d different tokens, too few for their lifetime", without, with)
 	}
 	if len(refused) > 0 {
-		t.Errorf("the platform was shown %d tokens that were not good: %v", len(refused), refused[0])
+		t.Errorf("a platform received %d invalid tokens, the first: %v", len(refused), refused[0])
 	}
 	if most := 2*int(time.Since(began)/(brief/2)) + 4; turn.renewals > most || turn.top > 1 {
-		t.Errorf("%d renewals, more than %d, or %d at once", turn.renewals, most, turn.top)
+		t.Errorf("%d renewals, want at most %d; %d at once, want at most 1", turn.renewals, most, turn.top)
 	}
 	for _, runs := range []int{one.Oracle.Sum().Runs, other.Oracle.Sum().Runs} {
 		if runs != jobs {
-			t.Errorf("%d runs of %d jobs", runs, jobs)
+			t.Errorf("%d jobs ran %d times in total", jobs, runs)
 		}
 	}
 	dora.withdrawsPermission(t, s)
 	mustStop(t, second)
 	for _, secret := range []string{"eyJ", "eodispatch-api-secret", "-password"} {
 		if strings.Contains(first.Log.String()+second.Log.String(), secret) {
-			t.Errorf("the log shows %s", secret)
+			t.Errorf("the log contains %s", secret)
 		}
 	}
 }
 
-// finished is nil when so many jobs have.
+// finished returns nil if at least n jobs have finished, and no job has failed, is unknown or was canceled.
 func (now task) finished(n int) error {
 	if bad := now.Counts["failed"] + now.Counts["unknown"] + now.Counts["canceled"]; now.Counts["finished"] < n || bad > 0 {
-		return fmt.Errorf("of %d: %v", n, now.Counts)
+		return fmt.Errorf("want %d finished jobs and no failed ones: %v", n, now.Counts)
 	}
 	return nil
 }
 
-// waiting are the jobs that are not at the platform.
+// waiting returns the jobs that have not been submitted to a platform.
 func (now task) waiting() (waiting []job) {
 	for _, j := range now.Jobs {
 		if j.waits() {
@@ -242,21 +247,22 @@ func (now task) waiting() (waiting []job) {
 	return waiting
 }
 
-// stopped is nil when all jobs that wait say that they need the user, with a link, and no other fares worse than it did.
+// stopped returns nil if jobs of a running task wait, each of them asks the user to sign in with the given link, and no other job has
+// failed, is unknown or was canceled.
 func (now task) stopped(link string) error {
 	waiting := now.waiting()
 	for _, j := range waiting {
 		if !j.needsUser() || j.Attention.Link != link {
-			return fmt.Errorf("of %d that wait one says %+v", len(waiting), j.Attention)
+			return fmt.Errorf("of %d waiting jobs one has the attention %+v", len(waiting), j.Attention)
 		}
 	}
 	if len(waiting) == 0 || now.Status != "running" {
-		return fmt.Errorf("%s, %d wait", now.Status, len(waiting))
+		return fmt.Errorf("status %s, %d jobs wait", now.Status, len(waiting))
 	}
 	return now.finished(1)
 }
 
-// waits looks at a task until it is as wanted.
+// waits reads a task until wanted returns nil, for up to 8 minutes.
 func (p *person) waits(t *testing.T, id int64, wanted func(task) error) {
 	t.Helper()
 	eventually(t, 8*time.Minute, func() error {
@@ -269,7 +275,7 @@ func (p *person) waits(t *testing.T, id int64, wanted func(task) error) {
 	})
 }
 
-// withdrawsPermission withdraws the permission here, and the offline session at the provider.
+// withdrawsPermission withdraws the user's only permission at the broker, and checks that this ends the offline session at the provider.
 func (p *person) withdrawsPermission(t *testing.T, s *Server) {
 	t.Helper()
 	offline := func() (sessions []Object) {
@@ -284,16 +290,16 @@ func (p *person) withdrawsPermission(t *testing.T, s *Server) {
 	a, err := ask(t.Context(), "GET", p.broker+"/grants", p.token, nil)
 	must(t, errors.Join(err, a.into(http.StatusOK, &grants)))
 	if len(grants) != 1 || grants[0].Kind != "offline" || len(offline()) != 1 {
-		t.Fatalf("grants %+v, %d sessions", grants, len(offline()))
+		t.Fatalf("grants %+v and %d offline sessions, want one of each", grants, len(offline()))
 	}
 	a, err = ask(t.Context(), "DELETE", p.broker+"/grants/"+grants[0].ID, p.token, nil)
 	must(t, err)
 	if left := offline(); a.status != http.StatusOK || len(left) > 0 {
-		t.Errorf("%d %s, %d sessions are left", a.status, a.body, len(left))
+		t.Errorf("withdrawing the permission: status %d: %s; %d offline sessions are left", a.status, a.body, len(left))
 	}
 }
 
-// vaulted is c with a vault in memory and new keys.
+// vaulted returns c with a vault in memory and new keys.
 func vaulted(t *testing.T, c identity.TokensConfig) identity.TokensConfig {
 	t.Helper()
 	ring, err := identity.ParseKeyring(identity.NewKey(time.Now()))
@@ -305,7 +311,8 @@ func vaulted(t *testing.T, c identity.TokensConfig) identity.TokensConfig {
 	return c
 }
 
-// TestAway_LinksAreRefused: what the user sees who does not agree, and who comes as another.
+// TestAway_LinksAreRefused checks what users read when they do not consent, when they sign in as another user, and when the redirect URI
+// is not registered.
 func TestAway_LinksAreRefused(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "edda"))
@@ -326,19 +333,19 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	must(t, err)
 	query, err := (&Browser{Logins: map[string]string{"apex": "edda"}, Refuse: true}).Visit(address)
 	must(t, err)
-	query.Del("iss") // Keycloak says that it names itself (RFC 9207)
+	query.Del("iss") // Keycloak announces that it sends iss (RFC 9207), so a response without it is refused
 	_, err = signIns.Finish(t.Context(), query, remember)
 	wants(t, err, dispatch.Invalid, "This page completes a sign-in")
 	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(), identity.Purpose{Platform: "P"})
 	must(t, err)
 	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest || !strings.Contains(at.Text, "redirect_uri") {
-		t.Errorf("an address that is not registered: %+v %v", at, err)
+		t.Errorf("redirect URI that is not registered: %+v %v", at, err)
 	}
 	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden, "You did not give permission. Nothing was changed.")
 	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden, "You signed in as another user")
 }
 
-// TestGrants_OfASession acts on in a user's session after their token has ended, and no longer than that.
+// TestGrants_OfASession acts for a user as long as their session lasts, in processes that never received their token, and no longer.
 func TestGrants_OfASession(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "finn"))
@@ -359,9 +366,9 @@ func TestGrants_OfASession(t *testing.T) {
 	grants, err := tokens.Grants(t.Context(), caller.User)
 	must(t, err)
 	if len(grants) != 1 || grants[0].Kind != dispatch.SessionGrant || grants[0].Expires.IsZero() {
-		t.Fatalf("grants %+v", grants)
+		t.Fatalf("grants %+v, want one of the session with its end", grants)
 	}
-	later, err := identity.NewTokens(c) // a process that never saw the user
+	later, err := identity.NewTokens(c) // a process that never received the user's token
 	must(t, err)
 	_, err = later.Token(t.Context(), account)
 	must(t, err)
@@ -371,6 +378,6 @@ func TestGrants_OfASession(t *testing.T) {
 	_, err = last.Token(t.Context(), account)
 	wants(t, err, dispatch.SignInRequired, again)
 	if grants, err = last.Grants(t.Context(), caller.User); err != nil || len(grants) != 0 {
-		t.Errorf("grants %+v %v", grants, err)
+		t.Errorf("grants after the session has ended: %+v %v", grants, err)
 	}
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/coder/websocket/wsjson"
 )
 
-// chromium is a tab of a real browser without a screen, driven over the DevTools protocol. It reaches nobody but this machine.
+// chromium is a tab of a real headless browser, controlled over the DevTools protocol. Host rules limit its connections to 127.0.0.1.
 type chromium struct {
 	t       *testing.T
 	socket  *websocket.Conn
-	session string
-	last    int // call
+	session string // of the tab; "" for calls of the browser itself
+	last    int    // ID of the last call
 }
 
-// openChromium starts a browser of its own, without cookies, for a test. Where none is installed the test is skipped; in CI it
-// fails.
+// openChromium starts a browser with an empty profile, and opens a tab. If chromium is not installed, it skips the test, or fails it in
+// CI. The browser is killed after the test.
 func openChromium(t *testing.T) *chromium {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -45,13 +45,13 @@ func openChromium(t *testing.T) *chromium {
 	must(t, err)
 	must(t, browser.Start())
 	t.Cleanup(func() {
-		_ = syscall.Kill(-browser.Process.Pid, syscall.SIGKILL) // an error: it has ended already
+		_ = syscall.Kill(-browser.Process.Pid, syscall.SIGKILL) // fails only if the process has ended
 		_ = browser.Wait()
 	})
 	c := &chromium{t: t}
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		if address, ok := strings.CutPrefix(lines.Text(), "DevTools listening on "); ok {
-			go func() { // what else it says is of no interest, and must be taken from it
+			go func() { // discard the rest, so that writes to the pipe do not block the browser
 				for lines.Scan() {
 				}
 			}()
@@ -59,11 +59,11 @@ func openChromium(t *testing.T) *chromium {
 			return c
 		}
 	}
-	t.Fatal("chromium does not start")
+	t.Fatal("chromium ended before it listened for DevTools")
 	return nil
 }
 
-// attach makes a tab.
+// attach connects to a browser's DevTools address, opens a tab and attaches to it.
 func (c *chromium) attach(address string) {
 	c.t.Helper()
 	var err error
@@ -76,7 +76,7 @@ func (c *chromium) attach(address string) {
 	c.session = tab.SessionID
 }
 
-// call has the browser do something, and reads what came of it into into.
+// call calls a DevTools method and decodes its result into into, unless that is nil. An error ends the test.
 func (c *chromium) call(method string, parameters Object, into any) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), ready)
@@ -106,7 +106,8 @@ func (c *chromium) call(method string, parameters Object, into any) {
 	}
 }
 
-// run evaluates an expression in the page as if its user had caused it, and gives its value, that of a promise once it is kept. An error is the page's.
+// run evaluates an expression in the page as a user's gesture, awaits it if it is a promise, and returns its value. The error is an
+// exception in the page.
 func (c *chromium) run(expression string) (value any, err error) {
 	c.t.Helper()
 	var said struct {
@@ -120,26 +121,26 @@ func (c *chromium) run(expression string) (value any, err error) {
 	return said.Result.Value, nil
 }
 
-// comesTo waits until an expression is true of the page.
+// comesTo waits up to 3 minutes until an expression is true in the page.
 func (c *chromium) comesTo(expression string) {
 	c.t.Helper()
 	eventually(c.t, 3*time.Minute, func() error {
-		is, err := c.run(expression) // an error: the page is just being left
+		is, err := c.run(expression) // an error: the browser is leaving the page; retry
 		if is == true {
 			return nil
 		}
 		at, _ := c.run(`location.href + " " + document.body?.innerText`)
-		return fmt.Errorf("%s: not so at %.800s %v", expression, at, err)
+		return fmt.Errorf("%s is not true at %.800s: %v", expression, at, err)
 	})
 }
 
-// open goes to an address.
+// open navigates to an address.
 func (c *chromium) open(address string) {
 	c.t.Helper()
 	c.call("Page.navigate", Object{"url": address}, nil)
 }
 
-// presses waits for a button or link, and presses it.
+// presses waits until the page is loaded and contains the element that a selector matches, and clicks the element.
 func (c *chromium) presses(selector string) {
 	c.t.Helper()
 	find := fmt.Sprintf("document.querySelector(%q)", selector)
@@ -148,7 +149,7 @@ func (c *chromium) presses(selector string) {
 	must(c.t, err)
 }
 
-// signsIn fills in Keycloak's sign-in of a realm.
+// signsIn waits for the sign-in form of a realm, and submits it with the credentials of a user.
 func (c *chromium) signsIn(realm, user string) {
 	c.t.Helper()
 	c.comesTo(fmt.Sprintf(`location.pathname.startsWith("/realms/%s/") && document.querySelector("#password") !== null`, realm))

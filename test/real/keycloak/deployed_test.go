@@ -15,7 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// site is a server of both protocols that takes tokens of the platform's realm, and names it as its provider.
+// site starts a server of both protocols and returns its address. It accepts the tokens of the realm platform; its openEO API names that
+// realm as its identity provider.
 func site(t *testing.T, keeper *gatekeeper) (address string) {
 	openEO, ogc, both := &simulator.OpenEO{Check: keeper.check, Issuer: Platform}, &simulator.OGC{Check: keeper.check}, http.NewServeMux()
 	both.Handle("/", ogc)
@@ -26,7 +27,7 @@ func site(t *testing.T, keeper *gatekeeper) (address string) {
 	return server.URL
 }
 
-// requestOf asks a site for a job of a label.
+// requestOf returns the request for a job at a site, for the label "openeo" or "ogc_api_process".
 func requestOf(label, site string) Object {
 	area := Object{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}
 	if label == "openeo" {
@@ -37,13 +38,13 @@ func requestOf(label, site string) Object {
 		"parameters": Object{"bbox": area}}
 }
 
-// refusal is an error as clients see it.
+// refusal is an error as clients read it.
 type refusal struct {
 	Code    string            `json:"error_code"`
 	Details map[string]string `json:"details"`
 }
 
-// runsAtOnce runs a request while it waits, and gives how that was refused.
+// runsAtOnce requests a synchronous openEO job at a site, and returns the error, which must have the given status.
 func (p *person) runsAtOnce(t *testing.T, site string, status int) (said refusal) {
 	t.Helper()
 	a, err := ask(t.Context(), "POST", p.broker+"/sync_jobs", p.token, requestOf("openeo", site))
@@ -51,7 +52,7 @@ func (p *person) runsAtOnce(t *testing.T, site string, status int) (said refusal
 	return said
 }
 
-// runs submits jobs and waits until they have finished and have results.
+// runs submits jobs, waits until they have finished, and checks that their results are a Collection.
 func (p *person) runs(t *testing.T, requests ...Object) {
 	t.Helper()
 	ids := make([]string, len(requests))
@@ -68,19 +69,20 @@ func (p *person) runs(t *testing.T, requests ...Object) {
 			if err := errors.Join(err, a.into(http.StatusOK, &now)); err != nil || now.Status == "finished" {
 				return err
 			}
-			return fmt.Errorf("%+v", now)
+			return fmt.Errorf("the job has not finished: %+v", now)
 		})
 		var results struct{ Type string }
 		a, err := ask(t.Context(), "GET", at+"/results", p.token, nil)
 		if must(t, errors.Join(err, a.into(http.StatusOK, &results))); results.Type != "Collection" {
-			t.Errorf("results %s", a.body)
+			t.Errorf("results are not a Collection: %s", a.body)
 		}
 	}
 }
 
-// TestServe_DeployedServicesEnvironment starts the program with the variables of the service that it replaces, and its own address
-// for the link page. A user whose token names no audience runs jobs of both labels, as themselves and under the shared account;
-// and is told whose fault it is when that does not work.
+// TestServe_DeployedServicesEnvironment starts the program with the environment variables of the service that it replaces, and its public
+// URL for the link page. A user whose token names no audience runs jobs of both labels, under their own account and the shared one.
+// Tokens of other clients are refused. Errors have the code of their cause: a missing link, an outage of the platform's provider, a
+// wrong client secret.
 func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	s := Start(t)
 	keeper := newGatekeeper(t)
@@ -97,20 +99,20 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 
 	link := gina.broker + "/link/" + strings.NewReplacer("http://", "", ":", "-").Replace(own)
 	if said := gina.runsAtOnce(t, own, http.StatusConflict); said.Code != "SIGN_IN_REQUIRED" || said.Details["link"] != link {
-		t.Errorf("never linked: %+v", said)
+		t.Errorf("account never linked: %+v", said)
 	}
 	gina.opens(t, strings.TrimPrefix(link, gina.broker), "is linked")
 	gina.runs(t, requestOf("openeo", own), requestOf("openeo", shared), requestOf("ogc_api_process", own), requestOf("ogc_api_process", shared))
 	for _, account := range []string{"gina-p", "service-account-eodispatch-service"} {
 		if n, refused := keeper.tokens(account); n == 0 || len(refused) > 0 {
-			t.Errorf("%s came with %d tokens, refused %v", account, n, refused)
+			t.Errorf("the sites accepted %d tokens of %s and refused %v", n, account, refused)
 		}
 	}
 
 	for name, token := range map[string]dispatch.Secret{"another azp": signIn(t, s, "gina", "stranger"), "another aud": signIn(t, s, "gina", "portal")} {
 		a, err := ask(t.Context(), "GET", gina.broker+"/jobs_status", token, nil)
 		if must(t, err); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: status %d: %s", name, a.status, a.body)
 		}
 	}
 
@@ -118,10 +120,10 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	real := Platform + "/protocol/openid-connect/token"
 	must(t, s.Provider("platform", Object{"tokenUrl": broken["down"](t)}))
 	t.Cleanup(func() { must(t, s.Provider("platform", Object{"tokenUrl": real})) })
-	mustStop(t, p) // it has a token
+	mustStop(t, p) // because it has cached a token
 	serve(t, environ...)
 	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" || said.Details["link"] != "" {
-		t.Errorf("the platform's provider is down: %+v", said)
+		t.Errorf("platform's provider down: %+v", said)
 	}
 	another := executable.FreeAddress(t)
 	serve(t, append(environ, "EODISPATCH_LISTEN="+another, "KEYCLOAK_CLIENT_SECRET=wrong")...)
@@ -131,12 +133,12 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	}
 	for _, secret := range []string{"eyJ", "-secret", "-password"} {
 		if strings.Contains(p.Log.String(), secret) {
-			t.Errorf("the log shows %s", secret)
+			t.Errorf("the log contains %s", secret)
 		}
 	}
 }
 
-// signInDeployed gives a token of a user for the deployed service's client, which names no audience.
+// signInDeployed returns an access token that a user obtained through the deployed service's client. It names no audience.
 func signInDeployed(t *testing.T, s *Server, user string) dispatch.Secret {
 	t.Helper()
 	answer, err := s.Token("apex", url.Values{"grant_type": {"password"}, "client_id": {"deployed-api"}, "client_secret": {"deployed-api-secret"},
@@ -146,7 +148,7 @@ func signInDeployed(t *testing.T, s *Server, user string) dispatch.Secret {
 	var is map[string]any
 	must(t, json.Unmarshal(payload(t, token), &is))
 	if is["aud"] != nil || is["azp"] != "deployed-api" {
-		t.Fatalf("aud %v, azp %v", is["aud"], is["azp"])
+		t.Fatalf("aud %v and azp %v, want no aud and deployed-api", is["aud"], is["azp"])
 	}
 	return token
 }

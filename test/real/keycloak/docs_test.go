@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// docsBroker starts a broker on whose documentation page users can sign in, as docs/identity.md describes it. It returns the
-// address of the broker.
+// docsBroker starts a broker with a sign-in on its documentation page, set up as docs/identity.md describes, and returns its base URL. The
+// sign-in is offered when it returns.
 func docsBroker(t *testing.T, s *Server) string {
 	t.Helper()
 	address := executable.FreeAddress(t)
@@ -29,21 +29,21 @@ func docsBroker(t *testing.T, s *Server) string {
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
 	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "EODISPATCH_IDENTITY_DOCS_CLIENT=docs")...)
-	eventually(t, ready, func() error { // the broker asks Keycloak for its endpoints when they are first needed
+	eventually(t, ready, func() error { // the broker reads Keycloak's endpoints only when it first needs them
 		var d struct {
 			Components struct{ SecuritySchemes map[string]any }
 		}
 		a, err := ask(t.Context(), "GET", "http://"+address+"/openapi.json", "", nil)
 		if err = errors.Join(err, a.into(http.StatusOK, &d)); err == nil && d.Components.SecuritySchemes["oauth2"] == nil {
-			err = errors.New("no sign-in is offered")
+			err = errors.New("the OpenAPI document contains no sign-in")
 		}
 		return err
 	})
 	return "http://" + address
 }
 
-// TestDocs_SignInInABrowser signs in on the documentation page at the real Keycloak, and sends a request from the page.
-// Nothing violates the policy of the page.
+// TestDocs_SignInInABrowser signs in on the documentation page with the real Keycloak, and sends a request from the page. Nothing
+// violates the content security policy of the page.
 func TestDocs_SignInInABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	broker := docsBroker(t, s)
@@ -69,12 +69,12 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	c.comesTo(`document.querySelector("#operations-jobs-get_jobs_status .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
 	c.saveScreenshot("docs-answered.png")
 	if violations, err := c.run(`JSON.stringify(window.violations ?? [])`); err != nil || violations != "[]" {
-		t.Errorf("violations of the policy: %v %v", violations, err)
+		t.Errorf("violations of the content security policy: %v %v", violations, err)
 	}
 }
 
-// TestDocs_SignInIsNotForged opens the page for the end of a sign-in with responses that the documentation page did not ask for,
-// and from another site. Only the first response with the right state is handed over.
+// TestDocs_SignInIsNotForged opens the redirect page of the sign-in with responses that the documentation page did not request, and
+// from another site. The redirect page passes only the first response with the right state to the documentation page.
 func TestDocs_SignInIsNotForged(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	broker := docsBroker(t, s)
@@ -89,7 +89,7 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 		{broker + "/docs", pending, "code=x", ""},
 		{broker + "/docs", pending, "code=x&state=wrong&state=right", ""},
 		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=undefined", ""},
-		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=right", ""}, // as after a response
+		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=right", ""}, // as after the first response
 		{broker + "/docs", `window.said = "";`, "code=x&state=", ""},
 		{other.URL, pending, "code=x&state=right", ""},
 		{broker + "/docs", pending, "code=x&state=right", "code x"},
@@ -107,7 +107,7 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 		}
 		c.popup().comesTo(`document.readyState === "complete" && document.body.innerText.includes("the sign-in was not completed")`)
 		if said, err := c.run(`window.said`); err != nil || said != "" {
-			t.Errorf("%s from %s: said %q %v", row.query, row.from, said, err)
+			t.Errorf("%s from %s: the page received %q: %v", row.query, row.from, said, err)
 		}
 		for _, id := range c.popups() {
 			c.browser().call("Target.closeTarget", Object{"targetId": id}, nil)
@@ -116,10 +116,10 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 	}
 }
 
-// browser returns c for calls that are not about its tab.
+// browser returns c for calls of the browser itself instead of its tab.
 func (c *chromium) browser() *chromium { return &chromium{t: c.t, socket: c.socket, last: c.last} }
 
-// popups returns the windows that pages have opened.
+// popups returns the target ids of the windows that pages have opened.
 func (c *chromium) popups() (ids []string) {
 	c.t.Helper()
 	var targets struct {
@@ -134,13 +134,13 @@ func (c *chromium) popups() (ids []string) {
 	return ids
 }
 
-// popup waits for the window that the page has opened.
+// popup waits until pages have opened exactly one window, and attaches to it.
 func (c *chromium) popup() *chromium {
 	c.t.Helper()
 	var ids []string
 	eventually(c.t, 30*time.Second, func() error {
 		if ids = c.popups(); len(ids) != 1 {
-			return fmt.Errorf("%d windows were opened", len(ids))
+			return fmt.Errorf("%d windows are open, want 1", len(ids))
 		}
 		return nil
 	})
@@ -151,12 +151,12 @@ func (c *chromium) popup() *chromium {
 	return tab
 }
 
-// hasNoPopup waits until all windows that pages have opened are closed.
+// hasNoPopup waits until all windows that pages opened are closed.
 func (c *chromium) hasNoPopup() {
 	c.t.Helper()
 	eventually(c.t, 30*time.Second, func() error {
 		if n := len(c.popups()); n > 0 {
-			return fmt.Errorf("%d windows are open", n)
+			return fmt.Errorf("%d windows are still open", n)
 		}
 		return nil
 	})
