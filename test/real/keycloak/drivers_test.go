@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// must ends the test for an error of what only prepares it.
+// must ends the test if err is not nil. It is for steps that only prepare what is tested.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -42,7 +42,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// signIn gives a token of a user of apex.
+// signIn returns an access token that a user of the realm apex obtained through a client.
 func signIn(t *testing.T, s *Server, user, client string) dispatch.Secret {
 	t.Helper()
 	token, err := s.SignIn(user, client)
@@ -50,7 +50,8 @@ func signIn(t *testing.T, s *Server, user, client string) dispatch.Secret {
 	return dispatch.Secret(token)
 }
 
-// settings for one platform called P, as an operator would give them for a driver.
+// settings returns the configuration of the platform P with a driver, as an operator sets it up. The driver "client credentials" stands
+// for shared access by a service account.
 func settings(driver string) identity.TokensConfig {
 	p := identity.Platform{Name: "P", Access: dispatch.AccessUser, Issuer: Platform, Link: "https://broker.test/link/P",
 		Exchange: identity.Exchange{Driver: driver}}
@@ -71,7 +72,7 @@ func settings(driver string) identity.TokensConfig {
 		Client: upstream.New(upstream.Config{Development: true}), Development: true, Platforms: []identity.Platform{p}}
 }
 
-// get asks new Tokens for a token of P for whoever's token that is.
+// get returns the token of P that new Tokens obtain with a user's token.
 func get(t *testing.T, c identity.TokensConfig, subject dispatch.Secret) (dispatch.Token, error) {
 	t.Helper()
 	tokens, err := identity.NewTokens(c)
@@ -80,6 +81,7 @@ func get(t *testing.T, c identity.TokensConfig, subject dispatch.Secret) (dispat
 	return tokens.Token(t.Context(), accountOf(c))
 }
 
+// accountOf returns the account at P: the shared one or that of the user u.
 func accountOf(c identity.TokensConfig) dispatch.Account {
 	if c.Platforms[0].Access == dispatch.AccessShared {
 		return "P/shared"
@@ -87,24 +89,25 @@ func accountOf(c identity.TokensConfig) dispatch.Account {
 	return "P/u"
 }
 
-// wants holds an error to its kind and the beginning of its text.
+// wants checks the kind of an error and the beginning of its text. An error that the user resolves by linking their account must have the
+// link to that page, and an error of another kind than SignInRequired must not ask the user to link.
 func wants(t *testing.T, err error, kind dispatch.Kind, text string) {
 	t.Helper()
 	var e *dispatch.Error
 	if !errors.As(err, &e) || e.Kind != kind || !strings.HasPrefix(e.Text, text) {
-		t.Errorf("want %v %q: %v", kind, text, err)
+		t.Errorf("want an error of kind %v whose text begins with %q: %v", kind, text, err)
 		return
 	}
 	t.Logf("%v: %v", e.Kind, e.Err)
 	if e.Kind == dispatch.SignInRequired && strings.Contains(text, "ink ") && e.Link != "https://broker.test/link/P" {
-		t.Errorf("the link is %q", e.Link)
+		t.Errorf("the error has the link %q", e.Link)
 	}
 	if e.Kind != dispatch.SignInRequired && (e.Link != "" || strings.Contains(e.Text, "ink your")) {
-		t.Errorf("who cannot mend it is asked to: %q", e.Text)
+		t.Errorf("the text or link is for a user who cannot resolve the error: %q", e.Text)
 	}
 }
 
-// claims are those of a JWT.
+// claims returns claims of a JWT without verifying it.
 func claims(t *testing.T, token dispatch.Secret) (is struct {
 	Issuer string `json:"iss"`
 	Party  string `json:"azp"`
@@ -115,12 +118,12 @@ func claims(t *testing.T, token dispatch.Secret) (is struct {
 	return is
 }
 
-// payload is what a JWT says, in JSON.
+// payload returns the payload of a JWT, in JSON.
 func payload(t *testing.T, token dispatch.Secret) []byte {
 	t.Helper()
 	parts := strings.Split(token.Reveal(), ".")
 	if len(parts) != 3 {
-		t.Fatal("not a JWT")
+		t.Fatal("the token is not a JWT")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 	must(t, err)
@@ -135,13 +138,14 @@ const (
 	later    = "The identity provider for P issues no token at the moment."
 )
 
-// renewing makes Keycloak renew the stored token at every exchange, until the test ends.
+// renewing configures Keycloak to renew the stored token at every exchange, until the test ends.
 func renewing(t *testing.T, s *Server) {
 	must(t, s.Provider("platform", Object{"minValidityToken": "3600"}))
 	t.Cleanup(func() { must(t, s.Provider("platform", Object{"minValidityToken": "5"})) })
 }
 
-// broken are ways in which a token endpoint does not work. A client that hangs gives up by itself.
+// broken contains functions that start a token endpoint with a fault and return its address. The endpoint "hanging" never responds: the
+// client must give up.
 var broken = map[string]func(t *testing.T) (address string){
 	"down": func(t *testing.T) string {
 		server := httptest.NewServer(http.NotFoundHandler())
@@ -169,7 +173,8 @@ var broken = map[string]func(t *testing.T) (address string){
 	},
 }
 
-// troubled are those, and one that Keycloak takes for a refusal of its own stored token.
+// troubled returns broken and an endpoint that responds 503. If a platform's endpoint does so, Keycloak treats the stored token as
+// refused; therefore broken does not contain it.
 func troubled() map[string]func(t *testing.T) string {
 	all := maps.Clone(broken)
 	all["overloaded"] = func(t *testing.T) string {
@@ -182,7 +187,8 @@ func troubled() map[string]func(t *testing.T) string {
 	return all
 }
 
-// detour sends what is meant for a realm's token endpoint elsewhere, and waits so long for the answer's head.
+// detour is a transport that sends POST requests for a realm to the host of another address, and waits up to within for the header of
+// each response.
 type detour struct {
 	realm, address string
 	within         time.Duration
@@ -202,7 +208,7 @@ func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
 	return by.RoundTrip(r)
 }
 
-// TestDrivers_LinkedAccounts: the two drivers that take the token which Keycloak keeps for a linked account.
+// TestDrivers_LinkedAccounts tests the two drivers that use the token which Keycloak stores for a linked account.
 func TestDrivers_LinkedAccounts(t *testing.T) {
 	s := Start(t)
 	must(t, s.Link("alice"))
@@ -221,7 +227,7 @@ func TestDrivers_LinkedAccounts(t *testing.T) {
 				_, err := get(t, good, bob)
 				wants(t, err, dispatch.SignInRequired, linkIt)
 			})
-			t.Run("listed as linked", func(t *testing.T) { // by an administrator or an import: no token was ever stored
+			t.Run("listed as linked", func(t *testing.T) { // by an administrator or an import, without a stored token
 				must(t, s.LinkByAdmin("apex", "bob", "platform", "platform", "bob-p"))
 				defer func() { must(t, s.Unlink("apex", "bob", "platform")) }()
 				_, err := get(t, good, bob)
@@ -252,11 +258,11 @@ func TestDrivers_LinkedAccounts(t *testing.T) {
 					wants(t, err, dispatch.Unavailable, later)
 					must(t, s.Provider("platform", Object{"tokenUrl": real}))
 					if _, err := get(t, good, alice); err != nil {
-						t.Errorf("the link is lost: %v", err)
+						t.Errorf("the link was lost: %v", err)
 					}
 				})
 			}
-			// Where the operator's fault cannot be told from another's, Keycloak decides whose it seems.
+			// The legacy exchange reports some of the operator's mistakes as an outage or as a missing link.
 			for name, row := range map[string]struct {
 				config         Object
 				broker, legacy dispatch.Kind
@@ -304,7 +310,7 @@ var (
 	expiredError error
 )
 
-// expired gives a token of alice that was good for two seconds.
+// expired returns an access token of alice after its lifetime of 2 s. The first call requests it, and all others return the same.
 func expired(s *Server) (dispatch.Secret, error) {
 	expiredOnce.Do(func() {
 		expiredToken, expiredError = s.SignIn("alice", "portal-brief")
@@ -313,7 +319,7 @@ func expired(s *Server) (dispatch.Secret, error) {
 	return dispatch.Secret(expiredToken), expiredError
 }
 
-// commonFaults are those of each driver that asks the broker's own provider.
+// commonFaults tests the faults that all drivers share which send requests to the broker's own provider.
 func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user dispatch.Secret) {
 	t.Run("subject expired", func(t *testing.T) {
 		token, err := expired(s)
@@ -367,6 +373,7 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 	}
 }
 
+// TestDrivers_TokenExchange tests the driver that exchanges the user's token for one of another audience at the broker's own provider.
 func TestDrivers_TokenExchange(t *testing.T) {
 	s := Start(t)
 	alice := signIn(t, s, "alice", "portal")
@@ -399,6 +406,7 @@ func TestDrivers_TokenExchange(t *testing.T) {
 	})
 }
 
+// TestDrivers_JWTGrant tests the driver that presents a token of the broker's own provider as a JWT assertion to the platform's provider.
 func TestDrivers_JWTGrant(t *testing.T) {
 	s := Start(t)
 	must(t, s.LinkByAdmin("platform", "alice-p", "apex", "apex", "alice"))
@@ -458,6 +466,7 @@ func TestDrivers_JWTGrant(t *testing.T) {
 	}
 }
 
+// TestDrivers_Passthrough tests the driver that sends the user's own token, until it has expired.
 func TestDrivers_Passthrough(t *testing.T) {
 	s := Start(t)
 	alice := signIn(t, s, "alice", "portal")
@@ -474,6 +483,7 @@ func TestDrivers_Passthrough(t *testing.T) {
 	wants(t, err, dispatch.SignInRequired, again)
 }
 
+// TestDrivers_ClientCredentials tests the shared access by a service account.
 func TestDrivers_ClientCredentials(t *testing.T) {
 	Start(t)
 	good := settings("client credentials")
@@ -504,7 +514,7 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 	}
 }
 
-// TestCheck_OfEachDriver: what the doctor finds without a user, and what it says that it does not.
+// TestCheck_OfEachDriver tests which faults of the configuration Check finds without a user, and which it reports as not tried.
 func TestCheck_OfEachDriver(t *testing.T) {
 	s := Start(t)
 	check := func(c identity.TokensConfig) (string, error) {
@@ -541,10 +551,11 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	grant := settings("jwt-grant")
 	grant.Platforms[0].Exchange.ClientSecret = "wrong"
 	fails(grant)
-	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret" // it takes no assertions
+	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret" // this client may not present assertions
 	fails(grant)
 
-	// That a client may not exchange shows in three of four drivers only with a token, of which it may have none itself.
+	// With three of the four drivers, only a request with a token shows that a client may not exchange tokens. Without a service account,
+	// the client cannot get a token, and Check reports the permission as not tried.
 	mayNot := func(driver string) identity.TokensConfig {
 		c := settings(driver)
 		c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
@@ -554,7 +565,7 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	asks := []string{"keycloak-requested-issuer", "token-exchange", "jwt-grant"}
 	for _, driver := range asks {
 		if unproven, err := check(mayNot(driver)); err != nil || unproven == "" {
-			t.Errorf("%s, client not allowed: %q %v", driver, unproven, err)
+			t.Errorf("%s, client not allowed and without a service account: %q %v", driver, unproven, err)
 		}
 	}
 	must(t, s.Client("plain-api", nil, Object{"serviceAccountsEnabled": true}))
@@ -564,7 +575,7 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	}
 }
 
-// TestDrivers_ClientByKey: the broker's client signs who it is, at both endpoints (case 101).
+// TestDrivers_ClientByKey authenticates the broker's client by assertions that it signs with its key, at both endpoints (case 101).
 func TestDrivers_ClientByKey(t *testing.T) {
 	s := Start(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -581,18 +592,18 @@ func TestDrivers_ClientByKey(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange"} {
 		c := settings(driver)
 		c.ClientSecret, c.ClientKey = "", dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-		for range 2 { // each assertion is good for one use
+		for range 2 { // an assertion can be used only once
 			if _, err := get(t, c, signIn(t, s, "alice", "portal")); err != nil {
 				t.Errorf("%s: %v", driver, err)
 			}
 		}
-		_, err := get(t, settings(driver), signIn(t, s, "alice", "portal")) // with the secret
+		_, err := get(t, settings(driver), signIn(t, s, "alice", "portal")) // with the client's secret
 		wants(t, err, dispatch.Misconfigured, mendIt)
 	}
 }
 
-// TestVerifier_WithKeycloak: a token of another client of the realm is refused before anything is exchanged for it, which the legacy
-// exchange itself would do.
+// TestVerifier_WithKeycloak checks that the verifier refuses a token that another client of the realm obtained. The verifier has to:
+// Keycloak's legacy exchange accepts such a token.
 func TestVerifier_WithKeycloak(t *testing.T) {
 	s := Start(t)
 	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
@@ -606,7 +617,7 @@ func TestVerifier_WithKeycloak(t *testing.T) {
 	}
 	must(t, s.Link("alice"))
 	if _, err := get(t, settings("keycloak-requested-issuer"), signIn(t, s, "alice", "stranger")); err != nil {
-		t.Errorf("Keycloak checks it now: %v", err)
+		t.Errorf("the legacy exchange now refuses a token of another client: %v", err)
 	}
 	_, err = get(t, settings("keycloak-broker"), signIn(t, s, "alice", "stranger"))
 	wants(t, err, dispatch.Misconfigured, mendIt)

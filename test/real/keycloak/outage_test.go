@@ -23,18 +23,19 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// turnstile stands before the platform's token endpoint: it counts, and can answer in its place.
+// turnstile is a proxy in front of the platform's token endpoint. It counts requests and renewals, and can respond in the endpoint's
+// place.
 type turnstile struct {
 	address  string
-	passed   atomic.Int32 // requests
-	answered atomic.Int32 // with this status in the endpoint's place; 0: none
+	passed   atomic.Int32 // number of requests
+	answered atomic.Int32 // status to respond with in the endpoint's place; 0: pass the requests on
 
 	mu            sync.Mutex
-	renewals      int // of stored tokens
-	renewing, top int // at once, and at most
+	renewals      int // number of renewals of stored tokens
+	renewing, top int // renewals under way: now and at most
 }
 
-// newTurnstile lets Keycloak get and renew stored tokens through a turnstile, until the test ends.
+// newTurnstile starts a turnstile, and configures Keycloak to request and renew stored tokens through it until the test ends.
 func newTurnstile(t *testing.T, s *Server) *turnstile {
 	to, err := url.Parse(URL)
 	must(t, err)
@@ -48,7 +49,7 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			panic(http.ErrAbortHandler) // who asked is gone
+			panic(http.ErrAbortHandler) // the client has disconnected
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if form, err := url.ParseQuery(string(body)); err == nil && form.Get("grant_type") == "refresh_token" {
@@ -67,7 +68,7 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 	return turn
 }
 
-// renews notes a renewal, and gives what notes its end.
+// renews counts a renewal that begins. The caller calls done at its end.
 func (turn *turnstile) renews() (done func()) {
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
@@ -81,7 +82,7 @@ func (turn *turnstile) renews() (done func()) {
 	}
 }
 
-// tokenStore is what replicas share, in memory and in clear.
+// tokenStore is an identity.TokenStore in memory, which replicas share. It does not encrypt the tokens.
 type tokenStore struct {
 	mu   sync.Mutex
 	held map[string]identityToken
@@ -105,9 +106,9 @@ func (s *tokenStore) Put(_ context.Context, name string, token dispatch.Secret, 
 	return nil
 }
 
-// TestToken_OneExchangeForAllReplicas: 100 workers on each of two replicas, a platform whose refresh tokens are good for one use, and a stored
-// token that is renewed at every exchange. There is one exchange for all, and the link lives (cases 93 and 94). Without
-// that, the link was lost in each of such bursts.
+// TestToken_OneExchangeForAllReplicas requests a token by 100 workers on each of two replicas, while refresh tokens of the platform can
+// be used only once and the stored token is renewed at every exchange. All workers share one exchange, and the link stays (cases 93 and
+// 94). Without a shared exchange, each such burst lost the link.
 func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	s := Start(t)
 	database := postgres.Database(t)
@@ -142,9 +143,9 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 			}
 			workers.Wait()
 			if n := turn.passed.Load() - before; n != round+1 {
-				t.Errorf("%s, round %d: %d exchanges", driver, round, n)
+				t.Errorf("%s, round %d: %d exchanges so far, want one for each round", driver, round, n)
 			}
-			for _, replica := range replicas { // the platform takes it no more
+			for _, replica := range replicas { // as if the platform refused it from now on
 				got, err := replica.Token(t.Context(), "P/u")
 				must(t, err)
 				replica.Invalidate("P/u", got)
@@ -153,8 +154,8 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	}
 }
 
-// TestToken_DeadOneIsNotUsedAgain: the platform ended the session, and Keycloak goes on handing out the stored token. It is not used
-// again, and after its end the user is told that the link has ended.
+// TestToken_DeadOneIsNotUsedAgain ends a session at the platform, after which Keycloak still returns the stored token. Token does not
+// return that token again, and reports that the link has ended once the token has expired.
 func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	s := Start(t)
 	must(t, s.Realm("platform", Object{"accessTokenLifespan": 40}))
@@ -172,14 +173,14 @@ func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	err = until(t, func() error {
 		got, err := tokens.Token(t.Context(), "P/u")
 		if err == nil {
-			t.Fatalf("a token was given out: the dead one again %v", got == dead)
+			t.Fatalf("Token returned a token; it is the dead one: %v", got == dead)
 		}
 		return err
 	})
 	wants(t, err, dispatch.SignInRequired, linkLost)
 }
 
-// until asks until the answer is not that it may work later.
+// until calls ask, for up to 5 minutes, until its error is not Unavailable, and returns that error.
 func until(t *testing.T, ask func() error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -192,14 +193,15 @@ func until(t *testing.T, ask func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatal("it never works")
+			t.Fatal("still unavailable after 5 minutes")
 		case <-again.C:
 		}
 	}
 }
 
-// TestOutage_OfTheTokenEndpoint: the platform's token endpoint answers 503 for some seconds, while 50 linked users need it and Keycloak
-// wipes the link of each who is tried. At most two are lost, and all others go on by themselves.
+// TestOutage_OfTheTokenEndpoint makes the platform's token endpoint respond 503 for 8 s, while 50 linked users need it. Keycloak deletes
+// the link of each user for whom it then tries an exchange. At most two links are lost, and all other users get tokens afterwards
+// without linking again.
 func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	const users = 50
 	s := Start(t)
@@ -230,7 +232,7 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	turn := newTurnstile(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		c := settings(driver)
-		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true}) // for the question whether it lives
+		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true}) // the broker's check of the endpoint must pass the turnstile, too
 		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.WallClock{})
 		must(t, err)
 		t.Cleanup(func() { _ = kept.Close() })
@@ -262,11 +264,11 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 			})
 		}
 		working.Wait()
-		t.Logf("%s: %d links lost, %d users go on, after %v", driver, lost.Load(), well.Load(), time.Since(begin))
+		t.Logf("%s: %d links lost, %d users continue, after %v", driver, lost.Load(), well.Load(), time.Since(begin))
 		if lost.Load() > 2 || lost.Load()+well.Load() != users {
-			t.Errorf("%d links lost", lost.Load())
+			t.Errorf("%d links lost, want at most 2; %d users continue, want all others", lost.Load(), well.Load())
 		}
-		for i := range users { // for the next driver
+		for i := range users { // restore lost links for the next driver
 			if lost.Load() == 0 {
 				break
 			}
@@ -278,6 +280,7 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	}
 }
 
+// firstOf returns the first of several errors that is not nil.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// TestPages_InABrowser goes the ways of a user through a real browser and the real Keycloak, with scripts switched off: they
-// refuse to link their account, then link it, and let their jobs run while they are away.
+// TestPages_InABrowser visits the broker's pages in a real browser with scripts disabled, and with the real Keycloak: a user refuses to
+// link their account, then links it, and permits their jobs to keep running after they sign out.
 func TestPages_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	platform := httptest.NewServer(&simulator.OpenEO{})
@@ -46,12 +46,12 @@ func TestPages_InABrowser(t *testing.T) {
 	a, err := ask(t.Context(), "GET", hugo.broker+"/grants", hugo.token, nil)
 	must(t, err)
 	if must(t, a.into(http.StatusOK, &grants)); len(grants) != 1 || grants[0].Kind != "offline" {
-		t.Errorf("grants %+v", grants)
+		t.Errorf("grants %+v, want one that is offline", grants)
 	}
 }
 
-// shows waits for a page of ours and looks at it: a title and a language, one heading, one landmark, and text that stands out from
-// what is behind it, in light and in dark. With EODISPATCH_SCREENSHOTS its screenshot is kept in that folder.
+// shows waits until the browser shows a page of the broker with a title and a text. It checks the page's language, that it has one
+// heading, one landmark and no scripts, and that it is legible in the light and the dark colour scheme. It saves a screenshot of each.
 func (c *chromium) shows(name, title, text string) {
 	c.t.Helper()
 	c.comesTo(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
@@ -68,17 +68,18 @@ func (c *chromium) shows(name, title, text string) {
 		text, _ := said.(string)
 		must(c.t, json.Unmarshal([]byte(text), &page))
 		if page.Lang != "en" || page.Headings != 1 || page.Landmarks != 1 || page.Scripts > 0 {
-			c.t.Errorf("%s: %+v", name, page)
+			c.t.Errorf("%s: want the language en, one heading, one landmark and no scripts: %+v", name, page)
 		}
-		if page.Contrast < 4.5 || page.Smallest < 14 || page.Targets < 24 || page.Width > page.Screen { // WCAG 2.2, AA
-			c.t.Errorf("%s in %s is hard to read: %+v", name, scheme, page)
+		if page.Contrast < 4.5 || page.Smallest < 14 || page.Targets < 24 || page.Width > page.Screen { // contrast, target height and width as in WCAG 2.2, AA
+			c.t.Errorf("%s in the scheme %s is hard to read: %+v", name, scheme, page)
 		}
 		c.saveScreenshot(name + "-" + scheme + ".png")
 	}
 }
 
-// inspection tells of a page, in JSON: the least contrast of its texts, as WCAG 2 computes it; the smallest text, and the lowest
-// link or button, in pixels.
+// inspection is a script that returns in JSON what shows checks. The contrast is the lowest ratio of a text to its background, by the
+// formula of WCAG 2. Lengths are in CSS pixels: the smallest font size, the lowest height of a link or button, and the widths of the
+// page and the screen.
 const inspection = `(() => {
 	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const rgb = colour => {
@@ -108,6 +109,7 @@ const inspection = `(() => {
 	});
 })()`
 
+// saveScreenshot saves a screenshot of the tab in the folder EODISPATCH_SCREENSHOTS, if that is set.
 func (c *chromium) saveScreenshot(file string) {
 	folder := os.Getenv("EODISPATCH_SCREENSHOTS")
 	if folder == "" {
@@ -120,8 +122,9 @@ func (c *chromium) saveScreenshot(file string) {
 	must(c.t, os.WriteFile(filepath.Join(folder, file), raw, 0o600))
 }
 
-// TestStream_InABrowser opens a WebSocket from a page of an origin that the operator lists, with the token in a sub-protocol, and
-// with a ticket that the page asked for, and reads a status. A page of another origin is refused, with the same token; so is its fetch.
+// TestStream_InABrowser opens WebSockets from a page of an origin that the operator allows, with the token in a subprotocol and with a
+// ticket that the page requested, and reads a status from each. With the same token, WebSockets and requests of a page of another origin
+// are refused.
 func TestStream_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	page := func() string {
@@ -159,7 +162,7 @@ func TestStream_InABrowser(t *testing.T) {
 			got, err := c.run(expression)
 			must(t, err)
 			if text, _ := got.(string); text != want {
-				t.Errorf("a page of %s was told %q, not %q", row.origin, text, want)
+				t.Errorf("a page of %s received %q, want %q", row.origin, text, want)
 			}
 		}
 	}

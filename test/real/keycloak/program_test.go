@@ -21,31 +21,31 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// serve starts the command serve with only the given environment and waits until it serves.
+// serve starts the command serve with only the given environment, and returns when the program serves.
 func serve(t *testing.T, environ ...string) *executable.Program {
 	t.Helper()
 	p := executable.Start(t, executable.Released, environ...)
 	if p.Address == "" {
-		t.Fatalf("it does not serve:\n%s", p.Log)
+		t.Fatalf("the program ended before it served:\n%s", p.Log)
 	}
 	return p
 }
 
-// answer is what a broker said.
+// answer is a broker's response.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// into reads the body of an answer that must have a status.
+// into decodes the body of the response into v. It is an error if the response does not have the given status.
 func (a answer) into(status int, v any) error {
 	if a.status != status {
-		return fmt.Errorf("status %d, not %d: %.500s", a.status, status, a.body)
+		return fmt.Errorf("status %d, want %d: %.500s", a.status, status, a.body)
 	}
 	return json.Unmarshal(a.body, v)
 }
 
-// ask calls a broker as a client does.
+// ask sends a request to a broker as a client does, and returns the response.
 func ask(ctx context.Context, method, address string, token dispatch.Secret, body any) (answer, error) {
 	var text []byte
 	if body != nil {
@@ -69,7 +69,7 @@ func ask(ctx context.Context, method, address string, token dispatch.Secret, bod
 	return answer{response.StatusCode, said}, err
 }
 
-// eventually looks until what is looked for has come, and fails when that takes too long.
+// eventually calls look every 200 ms until it returns nil, and ends the test if that takes too long.
 func eventually(t *testing.T, within time.Duration, look func() error) {
 	t.Helper()
 	again := time.NewTicker(200 * time.Millisecond)
@@ -85,19 +85,21 @@ func eventually(t *testing.T, within time.Duration, look func() error) {
 	}
 }
 
-// onItsWay is how long a request with a token may be under way where the machine stalls. Who sends expired tokens sends later ones, too.
+// onItsWay is how long a request may take to arrive when the machine stalls. A token that expired less than that ago is not a fault: it
+// may have been valid when it was sent. A broker that sends expired tokens also sends some that expired earlier.
 const onItsWay = 20 * time.Second
 
-// gatekeeper takes what the platform's realm signed, as a strict platform does: not a moment after its end. It keeps account of
-// what it was shown.
+// gatekeeper accepts the tokens of the realm platform as a strict platform does, without leeway after they expire. It records the tokens
+// that it accepts and the errors of those that it refuses.
 type gatekeeper struct {
 	verifier *oidc.IDTokenVerifier
 
 	mu      sync.Mutex
-	shown   map[string]map[string]bool // account to tokens
+	shown   map[string]map[string]bool // accepted tokens by account
 	refused []error
 }
 
+// newGatekeeper returns a gatekeeper with the metadata of the realm platform.
 func newGatekeeper(t *testing.T) *gatekeeper {
 	t.Helper()
 	provider, err := oidc.NewProvider(context.Background(), Platform)
@@ -105,6 +107,7 @@ func newGatekeeper(t *testing.T) *gatekeeper {
 	return &gatekeeper{verifier: provider.Verifier(&oidc.Config{SkipClientIDCheck: true}), shown: map[string]map[string]bool{}}
 }
 
+// check returns the account of a token, or an error if the token is not valid. It is the Check of simulated platforms.
 func (g *gatekeeper) check(token string) (account string, err error) {
 	var who struct {
 		Name string `json:"preferred_username"`
@@ -128,22 +131,23 @@ func (g *gatekeeper) check(token string) (account string, err error) {
 	return who.Name, nil
 }
 
-// tokens is how many tokens an account came with; refusals is how often one was shown that is not good.
+// tokens returns how many different tokens of an account were accepted, and why tokens of any account were refused. Tokens that expired on
+// their way are left out.
 func (g *gatekeeper) tokens(account string) (n int, refusals []error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.shown[account]), slices.Clone(g.refused)
 }
 
-// person is a user with a browser and a token of the portal's.
+// person is a user with a browser and an access token of the client portal.
 type person struct {
 	name    string
 	token   dispatch.Secret
 	browser *Browser
-	broker  string // its address
+	broker  string // base URL of the broker
 }
 
-// newPerson makes a user of both realms.
+// newPerson creates a user in both realms and signs them in to the portal.
 func newPerson(t *testing.T, s *Server, name, broker string) *person {
 	t.Helper()
 	must(t, s.AddUser("apex", name))
@@ -151,17 +155,17 @@ func newPerson(t *testing.T, s *Server, name, broker string) *person {
 	return &person{name, signIn(t, s, name, "portal"), &Browser{Logins: map[string]string{"apex": name, "platform": name + "-p"}}, broker}
 }
 
-// opens walks to a page of the broker's and on, until it shows a text.
+// opens opens a page of the broker in the user's browser, which signs in and consents where asked. The last page must contain a text.
 func (p *person) opens(t *testing.T, path, text string) {
 	t.Helper()
 	at, err := p.browser.Open(p.broker + path)
 	must(t, err)
 	if !strings.Contains(at.Text, text) {
-		t.Fatalf("%s does not say %q: %d %s", at.Address, text, at.Status, at.Text)
+		t.Fatalf("%s does not contain %q: status %d: %s", at.Address, text, at.Status, at.Text)
 	}
 }
 
-// givesPermission allows the broker to act while the user is signed out.
+// givesPermission permits the broker to act for the user while they are signed out.
 func (p *person) givesPermission(t *testing.T) {
 	t.Helper()
 	var grant struct{ Link string }
@@ -172,8 +176,8 @@ func (p *person) givesPermission(t *testing.T) {
 	p.opens(t, "/away?"+link.RawQuery, "Your jobs keep running after you sign out")
 }
 
-// endsSession ends the user's sessions as time does. A logout by an administrator would also make all tokens stale that were
-// issued before, offline ones too.
+// endsSession deletes the user's sessions, as if they had expired. A logout by an administrator would also invalidate all tokens that were
+// issued before, including offline tokens.
 func (p *person) endsSession(t *testing.T, s *Server) {
 	t.Helper()
 	id, err := s.id("apex", "users", "username", p.name)
@@ -185,10 +189,10 @@ func (p *person) endsSession(t *testing.T, s *Server) {
 	}
 }
 
-// mustStop stops a program, which must end with exit code 0.
+// mustStop stops a program and checks that it ends with exit code 0.
 func mustStop(t *testing.T, p *executable.Program) {
 	t.Helper()
 	if p.Stop(t) != 0 {
-		t.Errorf("it ended with %v", p.ProcessState)
+		t.Errorf("the program ended with %v, want exit code 0", p.ProcessState)
 	}
 }

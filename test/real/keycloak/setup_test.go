@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// TestSetUp_AsWritten does the steps of docs/identity.md with clients and providers of its own, that have nothing but what is
-// written there: each driver fails for the operator before its last step, and works after it.
+// TestSetUp_AsWritten follows the steps of docs/identity.md with new clients and identity providers, which have only the settings that
+// are written there. Each driver reports Misconfigured before its last step, and works after it.
 func TestSetUp_AsWritten(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "ines"))
@@ -74,14 +74,14 @@ func TestSetUp_AsWritten(t *testing.T) {
 		tokens, err := identity.NewTokens(of(driver))
 		must(t, err)
 		if unproven, err := tokens.Check(t.Context(), "P"); err != nil || unproven != "" {
-			t.Errorf("%s: doctor says %q %v", driver, unproven, err)
+			t.Errorf("%s: Check returned %q %v", driver, unproven, err)
 		}
 		if _, err := get(t, of(driver), token); err != nil {
 			t.Errorf("%s: %v", driver, err)
 		}
 	}
 
-	// What every driver needs.
+	// all drivers
 	client("apex", "steps-api", Object{"serviceAccountsEnabled": true})
 	client("apex", "steps-portal", Object{"publicClient": true, "standardFlowEnabled": true, "directAccessGrantsEnabled": true, "redirectUris": []string{Callback}})
 	audience("steps-portal", "steps-api")
@@ -94,7 +94,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 	address, _ := AuthorizationURL("steps-portal", url.Values{"kc_action": {"idp_link:steps"}})
 	said, err := (&Browser{Logins: map[string]string{"apex": "ines", "platform": "ines-p"}}).Visit(address)
 	if must(t, err); said.Get("kc_action_status") != "success" {
-		t.Fatal(said)
+		t.Fatalf("the account was not linked: %v", said)
 	}
 	fails("keycloak-broker")
 	must(t, s.Client("steps-api", Object{"external.token.enabled": "true", "external.token.idp": "steps"}, nil))
@@ -111,9 +111,9 @@ func TestSetUp_AsWritten(t *testing.T) {
 	audience("steps-api", "platform-api")
 	works("token-exchange")
 
-	// jwt-grant: the realm apex has a client whose id is the platform's issuer.
+	// jwt-grant; the realm apex already contains a client whose id is the platform's issuer
 	audience("steps-api", Platform)
-	grants := func(alias, on string) error { // one provider of an issuer may have the switch on
+	grants := func(alias, on string) error { // only one provider of an issuer may have it enabled
 		return s.change("platform/identity-provider/instances/"+alias, func(is Object) { is["config"].(Object)["jwtAuthorizationGrantEnabled"] = on })
 	}
 	must(t, grants("apex", "false"))
@@ -129,7 +129,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 	}))
 	works("jwt-grant")
 
-	// Users who are away, and the link page.
+	// permissions of users who are signed out, and the link page
 	c := vaulted(t, of("keycloak-broker"))
 	c.SessionGrants = true
 	tokens, err := identity.NewTokens(c)
@@ -146,7 +146,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 	kinds := func(want dispatch.GrantKind) {
 		t.Helper()
 		if grants, err := tokens.Grants(t.Context(), ines); err != nil || len(grants) != 1 || grants[0].Kind != want {
-			t.Errorf("not a grant of %s: %+v %v", want, grants, err)
+			t.Errorf("want one grant of kind %s: %+v %v", want, grants, err)
 		}
 	}
 	kinds(dispatch.SessionGrant)
@@ -158,7 +158,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 		query, err := (&Browser{Logins: map[string]string{"apex": "ines", "platform": "ines-p"}}).Visit(address)
 		must(t, err)
 		if arrived, err := signIns.Finish(t.Context(), query, remember); err != nil || arrived.User != ines {
-			t.Errorf("%+v: %v %v", purpose, arrived.User, err)
+			t.Errorf("sign-in for %+v: user %v, error %v", purpose, arrived.User, err)
 		}
 	}
 	kinds(dispatch.OfflineGrant)
