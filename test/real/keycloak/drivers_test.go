@@ -100,7 +100,7 @@ func wants(t *testing.T, err error, kind dispatch.Kind, text string) {
 	}
 	t.Logf("%v: %v", e.Kind, e.Err)
 	if e.Kind == dispatch.SignInRequired && strings.Contains(text, "ink ") && e.Link != "https://broker.test/link/P" {
-		t.Errorf("the error has the link %q", e.Link)
+		t.Errorf("the error has the link %q, want https://broker.test/link/P", e.Link)
 	}
 	if e.Kind != dispatch.SignInRequired && (e.Link != "" || strings.Contains(e.Text, "ink your")) {
 		t.Errorf("the text or link is for a user who cannot resolve the error: %q", e.Text)
@@ -220,7 +220,7 @@ func TestDrivers_LinkedAccounts(t *testing.T) {
 				got, err := get(t, good, alice)
 				must(t, err)
 				if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" || is.Party != "apex-broker" {
-					t.Errorf("%+v", is)
+					t.Errorf("claims of the token: %+v", is)
 				}
 			})
 			t.Run("never linked", func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestDrivers_TokenExchange(t *testing.T) {
 		got, err := get(t, good, alice)
 		must(t, err)
 		if is := claims(t, got.Secret); is.Issuer != Apex || is.User != "alice" || is.Party != "eodispatch-api" {
-			t.Errorf("%+v", is)
+			t.Errorf("claims of the token: %+v", is)
 		}
 	})
 	commonFaults(t, s, good, alice)
@@ -417,7 +417,7 @@ func TestDrivers_JWTGrant(t *testing.T) {
 		got, err := get(t, good, alice)
 		must(t, err)
 		if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" || is.Party != "eodispatch-service" {
-			t.Errorf("%+v", is)
+			t.Errorf("claims of the token: %+v", is)
 		}
 	})
 	t.Run("never linked", func(t *testing.T) {
@@ -472,7 +472,7 @@ func TestDrivers_Passthrough(t *testing.T) {
 	alice := signIn(t, s, "alice", "portal")
 	got, err := get(t, settings("passthrough"), alice)
 	if err != nil || got.Secret != alice || got.Issuer != Apex {
-		t.Errorf("%v, %v", got.Issuer, err)
+		t.Errorf("want the user's own token: issuer %v, error %v", got.Issuer, err)
 	}
 	tokens, err := identity.NewTokens(settings("passthrough"))
 	must(t, err)
@@ -490,7 +490,7 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 	got, err := get(t, good, "")
 	must(t, err)
 	if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "service-account-eodispatch-service" {
-		t.Errorf("%+v", is)
+		t.Errorf("claims of the token: %+v", is)
 	}
 	for name, change := range map[string]func(*identity.ServiceAccount){
 		"wrong secret":       func(a *identity.ServiceAccount) { a.ClientSecret = "wrong" },
@@ -529,7 +529,7 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	}
 	for _, driver := range append(identity.Drivers(), "client credentials") {
 		if unproven, err := check(settings(driver)); err != nil || unproven != "" {
-			t.Errorf("%s: %q %v", driver, unproven, err)
+			t.Errorf("%s: Check returned %q %v", driver, unproven, err)
 		}
 		if driver == "passthrough" {
 			continue
@@ -565,7 +565,7 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	asks := []string{"keycloak-requested-issuer", "token-exchange", "jwt-grant"}
 	for _, driver := range asks {
 		if unproven, err := check(mayNot(driver)); err != nil || unproven == "" {
-			t.Errorf("%s, client not allowed and without a service account: %q %v", driver, unproven, err)
+			t.Errorf("%s, client not allowed and without a service account: Check returned %q %v", driver, unproven, err)
 		}
 	}
 	must(t, s.Client("plain-api", nil, Object{"serviceAccountsEnabled": true}))
@@ -610,10 +610,10 @@ func TestVerifier_WithKeycloak(t *testing.T) {
 	must(t, err)
 	caller, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "portal"))
 	if err != nil || caller.Issuer != Apex || caller.Name == "" {
-		t.Errorf("%+v, %v", caller.Name, err)
+		t.Errorf("caller %q of issuer %q: %v", caller.Name, caller.Issuer, err)
 	}
 	if _, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "stranger")); !errors.Is(err, identity.ErrUnauthenticated) {
-		t.Error(err)
+		t.Errorf("want ErrUnauthenticated for a token of another client: %v", err)
 	}
 	must(t, s.Link("alice"))
 	if _, err := get(t, settings("keycloak-requested-issuer"), signIn(t, s, "alice", "stranger")); err != nil {

@@ -106,9 +106,9 @@ func (s *tokenStore) Put(_ context.Context, name string, token dispatch.Secret, 
 	return nil
 }
 
-// TestToken_OneExchangeForAllReplicas requests a token by 100 workers on each of two replicas, while refresh tokens of the platform can
-// be used only once and the stored token is renewed at every exchange. All workers share one exchange, and the link stays (cases 93 and
-// 94). Without a shared exchange, each such burst lost the link.
+// TestToken_OneExchangeForAllReplicas runs 100 workers on each of two replicas, which all request a token, while refresh tokens of the
+// platform can be used only once and the stored token is renewed at every exchange. All workers of a round share one exchange, and the
+// link stays (cases 93 and 94). Without a shared exchange, each such burst lost the link.
 func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	s := Start(t)
 	database := postgres.Database(t)
@@ -180,7 +180,7 @@ func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	wants(t, err, dispatch.SignInRequired, linkLost)
 }
 
-// until calls ask, for up to 5 minutes, until its error is not Unavailable, and returns that error.
+// until calls ask, for up to 5 minutes, until it succeeds or fails with another kind than Unavailable, and returns that result.
 func until(t *testing.T, ask func() error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -232,7 +232,8 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	turn := newTurnstile(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		c := settings(driver)
-		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true}) // the broker's check of the endpoint must pass the turnstile, too
+		// The broker's own check of the endpoint must pass the turnstile, too.
+		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true})
 		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.WallClock{})
 		must(t, err)
 		t.Cleanup(func() { _ = kept.Close() })

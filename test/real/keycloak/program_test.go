@@ -80,7 +80,7 @@ func eventually(t *testing.T, within time.Duration, look func() error) {
 			return
 		}
 		if time.Now().After(until) || t.Context().Err() != nil {
-			t.Fatalf("not within %v: %v", within, err)
+			t.Fatalf("still failing after %v: %v", within, err)
 		}
 	}
 }
