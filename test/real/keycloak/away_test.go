@@ -56,8 +56,8 @@ type task struct {
 	Jobs   []job          `json:"jobs"`
 }
 
-// posts submits a task of 500 jobs to a platform.
-func (p *person) posts(t *testing.T, endpoint string) task {
+// submitTask submits a task of 500 jobs to a platform.
+func (p *person) submitTask(t *testing.T, endpoint string) task {
 	t.Helper()
 	values := make([]any, jobs)
 	for i := range values {
@@ -71,9 +71,9 @@ func (p *person) posts(t *testing.T, endpoint string) task {
 	return accepted
 }
 
-// watches receives the changes of a task's jobs over a WebSocket until the test ends. The function it returns lists the ids of the jobs
+// watchTask receives the changes of a task's jobs over a WebSocket until the test ends. The function it returns lists the ids of the jobs
 // that were reported for the first time as waiting for the user to sign in, grouped by message.
-func (p *person) watches(t *testing.T, id int64) (told func() [][]int64) {
+func (p *person) watchTask(t *testing.T, id int64) (told func() [][]int64) {
 	t.Helper()
 	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"), id)
 	socket, _, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + p.token.Reveal()}}})
@@ -166,12 +166,12 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	emil.opens(t, "/link/Q", "Your account at Q is linked")
 	dora.givesPermission(t)
 	began := time.Now()
-	doras, emils := dora.posts(t, hers.URL), emil.posts(t, his.URL)
+	doras, emils := dora.submitTask(t, hers.URL), emil.submitTask(t, his.URL)
 	dora.endsSession(t, s)
 	mustStop(t, first)
 
 	second := serve(t, environ...)
-	told := emil.watches(t, emils.ID)
+	told := emil.watchTask(t, emils.ID)
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs / 4) })
 	must(t, s.LogOut("platform", "emil-p"))
 	var stopped task

@@ -319,7 +319,7 @@ func expired(s *Server) (dispatch.Secret, error) {
 	return dispatch.Secret(expiredToken), expiredError
 }
 
-// commonFaults tests the faults that all drivers share which send requests to the broker's own provider.
+// commonFaults tests the faults that are common to the drivers that send requests to the broker's own provider.
 func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user dispatch.Secret) {
 	t.Run("subject expired", func(t *testing.T) {
 		token, err := expired(s)
@@ -602,8 +602,8 @@ func TestDrivers_ClientByKey(t *testing.T) {
 	}
 }
 
-// TestVerifier_WithKeycloak checks that the verifier refuses a token that another client of the realm obtained. The verifier has to:
-// Keycloak's legacy exchange accepts such a token.
+// TestVerifier_WithKeycloak checks that the verifier refuses a token that another client of the realm obtained.
+// Keycloak's legacy exchange itself accepts such a token.
 func TestVerifier_WithKeycloak(t *testing.T) {
 	s := Start(t)
 	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})

@@ -53,7 +53,7 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if form, err := url.ParseQuery(string(body)); err == nil && form.Get("grant_type") == "refresh_token" {
-			defer turn.renews()()
+			defer turn.beginRenewal()()
 		}
 		r.Host = to.Host
 		proxy.ServeHTTP(w, r)
@@ -68,8 +68,8 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 	return turn
 }
 
-// renews counts a renewal that begins. The caller calls done at its end.
-func (turn *turnstile) renews() (done func()) {
+// beginRenewal counts a renewal that begins. The caller calls done at its end.
+func (turn *turnstile) beginRenewal() (done func()) {
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
 	turn.renewals++

@@ -85,9 +85,9 @@ func eventually(t *testing.T, within time.Duration, look func() error) {
 	}
 }
 
-// onItsWay is how long a request may take to arrive when the machine stalls. A token that expired less than that ago is not a fault: it
+// maxDelivery is how long a request may take to arrive when the machine stalls. A token that expired less than that ago is not a fault: it
 // may have been valid when it was sent. A broker that sends expired tokens also sends some that expired earlier.
-const onItsWay = 20 * time.Second
+const maxDelivery = 20 * time.Second
 
 // gatekeeper accepts the tokens of the realm platform as a strict platform does, without leeway after they expire. It records the tokens
 // that it accepts and the errors of those that it refuses.
@@ -119,7 +119,7 @@ func (g *gatekeeper) check(token string) (account string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		if late, ok := errors.AsType[*oidc.TokenExpiredError](err); !ok || time.Since(late.Expiry) > onItsWay {
+		if late, ok := errors.AsType[*oidc.TokenExpiredError](err); !ok || time.Since(late.Expiry) > maxDelivery {
 			g.refused = append(g.refused, err)
 		}
 		return "", err
