@@ -169,6 +169,9 @@ func TestGeneratedClient_SubmitsAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	const tools = "-modfile=../tools/go.mod"
+	if out, err := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-version").CombinedOutput(); err != nil { // builds the tool: go prints what it downloads
+		t.Fatalf("oapi-codegen: %v\n%s", err, out)
+	}
 	generate := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", client, document)
 	if out, err := generate.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("oapi-codegen: %v\n%s", err, out)
@@ -183,8 +186,10 @@ func TestGeneratedClient_SubmitsAJob(t *testing.T) {
 	}
 	server := httptest.NewServer(h)
 	defer server.Close()
-	out, err := exec.CommandContext(t.Context(), "go", "run", tools, client, use, server.URL, "token-anna").CombinedOutput()
-	if err != nil || string(out) != "submitted submitted\n" {
-		t.Errorf("the client: %v\n%s", err, out)
+	run := exec.CommandContext(t.Context(), "go", "run", tools, client, use, server.URL, "token-anna")
+	var faults bytes.Buffer
+	run.Stderr = &faults
+	if out, err := run.Output(); err != nil || string(out) != "submitted submitted\n" {
+		t.Errorf("the client: %v\n%s%s", err, out, &faults)
 	}
 }
