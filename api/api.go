@@ -57,6 +57,7 @@ type Config struct {
 	Grants          Grants      // lists and revokes permissions; nil: there are none
 	Away            bool        // users can permit the broker to act for them after they have signed out
 	AsUser          []string    // names of the platforms for which that permission is used
+	Linked          []string    // names of the platforms at which users link an account
 
 	Title, Description, Version string
 	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
@@ -150,8 +151,9 @@ type api struct {
 	revisions revisions
 	readers   *readers
 	sockets   sockets
-	waits     sockets // requests that wait for a change
-	refusals  tokenRefusals
+	waits     sockets      // requests that wait for a change
+	refusals  reasonCounts // why tokens were refused
+	noSignIn  reasonCounts // why the documentation page did not offer a sign-in
 	byUser    rates[dispatch.UserID]
 	byTicket  rates[dispatch.UserID] // ticket requests of each user
 	byAddress rates[netip.Prefix]

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -68,7 +67,9 @@ func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, e
 		a.Log.WarnContext(ctx, "token not verified", "error", err)
 		return identity.Caller{}, errNoIssuer
 	case err != nil:
-		a.refusals.log(ctx, a.Log, err)
+		if n := a.refusals.count(err.Error(), time.Now()); n > 0 {
+			a.Log.InfoContext(ctx, "token refused", "error", err, "refused", n)
+		}
 		if errors.Is(err, identity.ErrExpired) {
 			return identity.Caller{}, errOldToken
 		}
@@ -81,14 +82,14 @@ func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, e
 }
 
 const (
-	refusalEvery  = time.Second // minimum interval between two log lines for one reason
-	refusalsKnown = 100         // number of reasons that are counted separately
+	reasonEvery  = time.Second // minimum interval between two log lines for one reason
+	reasonsKnown = 100         // number of reasons that are counted separately
 )
 
-// tokenRefusals logs why tokens are refused, so that an operator notices a wrong setting at once. A flood of bad tokens
-// does not fill the log: each reason is logged at most once a second, with the number of refusals since its last line.
-// The zero value is ready to use.
-type tokenRefusals struct {
+// reasonCounts counts what requests are refused for, so that an operator notices a wrong setting at once and a flood of requests
+// does not fill the log: each reason is logged at most once a second, with the number of requests since its last line. The
+// zero value is ready to use.
+type reasonCounts struct {
 	mu sync.Mutex
 	of map[string]*tally
 }
@@ -98,17 +99,11 @@ type tally struct {
 	since  int
 }
 
-func (t *tokenRefusals) log(ctx context.Context, log *slog.Logger, err error) {
-	if n := t.count(err.Error(), time.Now()); n > 0 {
-		log.InfoContext(ctx, "token refused", "error", err, "refused", n)
-	}
-}
-
-// count returns the number of refusals to log now; 0 means that no line is due yet.
-func (t *tokenRefusals) count(reason string, now time.Time) int {
+// count returns the number of requests to log now; 0 means that no line is due yet.
+func (t *reasonCounts) count(reason string, now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil || t.of[reason] == nil && len(t.of) >= refusalsKnown {
+	if t.of == nil || t.of[reason] == nil && len(t.of) >= reasonsKnown {
 		t.of = map[string]*tally{}
 	}
 	if t.of[reason] == nil {
@@ -116,7 +111,7 @@ func (t *tokenRefusals) count(reason string, now time.Time) int {
 	}
 	is := t.of[reason]
 	is.since++
-	if now.Sub(is.logged) < refusalEvery {
+	if now.Sub(is.logged) < reasonEvery {
 		return 0
 	}
 	n := is.since

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/swaggest/swgui"
@@ -45,18 +46,25 @@ func (s *DocsSignIn) addTo(c *swgui.Config) {
 // does not respond.
 type docsEndpoints struct{ authorizationURL, tokenURL, origin string }
 
+// docsEndpointsWithin bounds how long the documentation waits for the identity provider. The discovery goes on meanwhile.
+const docsEndpointsWithin = time.Second
+
 // docsEndpoints returns where users can sign in now.
 func (a *api) docsEndpoints(ctx context.Context) docsEndpoints {
 	if a.DocsSignIn == nil {
 		return docsEndpoints{}
 	}
+	ctx, cancel := context.WithTimeout(ctx, docsEndpointsWithin)
+	defer cancel()
 	authorizationURL, tokenURL, err := a.DocsSignIn.Endpoints(ctx)
 	origin := originForPolicy.FindStringSubmatch(tokenURL)
 	if err == nil && origin == nil {
 		err = errors.New("the host of the token endpoint cannot be named in a Content-Security-Policy")
 	}
 	if err != nil {
-		a.Log.WarnContext(ctx, "sign-in on the documentation page not offered", "error", err)
+		if n := a.noSignIn.count(err.Error(), time.Now()); n > 0 {
+			a.Log.WarnContext(ctx, "sign-in on the documentation page not offered", "error", err, "requests", n)
+		}
 		return docsEndpoints{}
 	}
 	return docsEndpoints{authorizationURL, tokenURL, origin[1]}

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -173,4 +176,30 @@ func TestPages_HaveNoScript(t *testing.T) {
 	if policy := pagePolicy(page{}, "n"); strings.Contains(policy, "script") {
 		t.Errorf("policy %q", policy)
 	}
+}
+
+// The documentation does not wait for a provider that does not respond, and strangers who read it do not fill the log.
+func TestDocsSignIn_WhileTheProviderHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		c := w.config()
+		c.DocsSignIn = &DocsSignIn{ClientID: "docs", Endpoints: func(ctx context.Context) (string, string, error) {
+			<-ctx.Done()
+			return "", "", errors.New("the provider does not respond")
+		}}
+		h := New(c)
+		defer h.Close()
+		began := time.Now()
+		if s := security(t, h); len(s.Components.SecuritySchemes) != 1 || time.Since(began) != docsEndpointsWithin {
+			t.Errorf("%d security schemes after %v", len(s.Components.SecuritySchemes), time.Since(began))
+		}
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { ask(h, "GET", "/docs", "", "Authorization", "") })
+		}
+		all.Wait()
+		if n := strings.Count(w.log.String(), "sign-in on the documentation page not offered"); n != 2 {
+			t.Errorf("%d lines for 51 requests in two seconds", n)
+		}
+	})
 }

@@ -89,7 +89,7 @@ func (w *world) config() Config {
 			defer w.mu.Unlock()
 			w.signed = append(w.signed, c)
 		},
-		Grants: w, AsUser: []string{"cdse"}, UseOnce: w.useOnce,
+		Grants: w, AsUser: []string{"cdse"}, Linked: []string{"cdse"}, UseOnce: w.useOnce,
 		Title: "Dispatch test", Version: "1.2.3",
 	}
 }

@@ -101,7 +101,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// open operations are all operations that need no token.
+// openOperations are all operations that need no token.
 var openOperations = []string{"GET /health", "GET /grids", "POST /tiles"}
 
 func TestOperations_NeedAToken(t *testing.T) {

@@ -50,7 +50,7 @@ type renderer struct {
 	turn    heavyTurn
 }
 
-// newRenderer returns a renderer for a list of u. The caller must call its turn.pause at the end.
+// newRenderer returns a renderer for a list of u. The caller must call its turn.releaseTurn at the end.
 func (a *api) newRenderer(ctx context.Context, w io.Writer, u dispatch.UserID, bare bool) *renderer {
 	return &renderer{api: a, ctx: ctx, w: w, bare: bare, turn: heavyTurn{work: a.heavy, user: u}}
 }

@@ -33,7 +33,7 @@ func (a *api) readBody(in *request) ([]byte, error) { return a.readUpTo(in, a.Li
 // readUpTo is readBody with a limit in bytes. The error text contains the limit, followed by reason.
 func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	r, w := humago.Unwrap(in.http)
-	if err := isPlainJSON(r.Header); err != nil {
+	if err := checkPlainJSON(r.Header); err != nil {
 		return nil, err
 	}
 	if r.ContentLength > most {
@@ -47,7 +47,7 @@ func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	return body, nil
 }
 
-func isPlainJSON(h http.Header) error {
+func checkPlainJSON(h http.Header) error {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refusal{status: http.StatusUnsupportedMediaType, code: "UNSUPPORTED_MEDIA_TYPE",
 			message: "The request body must not be compressed. Send it without Content-Encoding.", header: map[string]string{"Accept-Encoding": "identity"}}

@@ -101,6 +101,16 @@ func (a *api) limitPageRate(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// pagePath returns the path at which browsers reach a path of this service: a proxy may serve it below the path of the
+// public URL.
+func (a *api) pagePath(path string) string {
+	public, err := url.Parse(a.PublicURL)
+	if err != nil {
+		return path
+	}
+	return public.EscapedPath() + path
+}
+
 // linkPage starts the linking of an account if the user opened the page themselves. If another site sent them here, it
 // asks first.
 func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
@@ -109,20 +119,20 @@ func (a *api) linkPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("platform")
-	if !slices.Contains(a.AsUser, name) { // the form would show any text that a link contains
+	if !slices.Contains(a.Linked, name) { // the form would show any text that a link contains
 		a.showError(w, r, page{Title: "There is nothing to link"}, &dispatch.Error{Kind: dispatch.NotFound, Op: "api.linkPage", Text: "No platform of this name uses linked accounts."})
 		return
 	}
 	a.showForm(w, r, page{Title: "Link your account at " + name + "?",
 		Text: []string{a.Title + " runs your jobs at " + name + " under your own account there. For that, sign in and link that account to yours.",
 			"You can remove the link at any time in your account at the identity provider."},
-		Form: &pageForm{Action: "/link/" + url.PathEscape(name), Text: "Link my account"}})
+		Form: &pageForm{Action: a.pagePath("/link/" + url.PathEscape(name)), Text: "Link my account"}})
 }
 
 // startLink sends the browser to the identity provider to link an account.
 func (a *api) startLink(w http.ResponseWriter, r *http.Request) {
 	if err := a.checkOwnPage(r); err != nil {
-		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{r.URL.Path, "Try again"}}, err)
+		a.showError(w, r, page{Title: "The account was not linked", Link: &pageLink{a.pagePath(r.URL.EscapedPath()), "Try again"}}, err)
 		return
 	}
 	a.redirectToProvider(w, r, identity.Purpose{Platform: r.PathValue("platform")})
@@ -138,7 +148,7 @@ func (a *api) awayPage(w http.ResponseWriter, r *http.Request) {
 	a.showForm(w, r, page{Title: "Keep running your jobs after you sign out?",
 		Text: []string{"Jobs can take days. " + a.Title + " can keep running yours after you sign out. For that it needs your permission, which you give once.",
 			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, here or in your account at the identity provider."},
-		Form: &pageForm{Action: "/away" + invitation, Text: "Give permission"},
+		Form: &pageForm{Action: a.pagePath("/away" + invitation), Text: "Give permission"},
 		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign in again."})
 }
 
@@ -149,7 +159,7 @@ func (a *api) sendToConsent(w http.ResponseWriter, r *http.Request) {
 		err = a.checkOwnPage(r)
 	}
 	if err != nil {
-		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{"/away" + invitation, "Try again"}}, err)
+		a.showError(w, r, page{Title: "Permission not given", Link: &pageLink{a.pagePath("/away" + invitation), "Try again"}}, err)
 		return
 	}
 	a.redirectToProvider(w, r, identity.Purpose{Away: true, User: user})
@@ -161,11 +171,10 @@ const (
 )
 
 // showForm shows a page with a form that only this browser can send: the form and a cookie carry the same random token.
+// The cookie is lax, so that it arrives when another site opens the page in a further tab, which then has the same token.
 func (a *api) showForm(w http.ResponseWriter, r *http.Request, p page) {
 	p.Form.Value = a.formToken(r)
-	c := a.cookie(formCookie, p.Form.Value, formLasts)
-	c.SameSite = http.SameSiteStrictMode
-	http.SetCookie(w, c)
+	http.SetCookie(w, a.cookie(formCookie, p.Form.Value, formLasts))
 	a.show(w, r, http.StatusOK, p)
 }
 
@@ -232,7 +241,7 @@ const mostSignIns = 8 // of one browser under way; a cookie has about 700 bytes,
 var states = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
 // signInCookie names the cookie of the sign-in with a state. Each sign-in has its own, so that tabs do not disturb each
-// other. A state that is none of this service belongs to a cookie that is never set.
+// other. For a text that cannot be a state of this service it returns a name that no cookie has.
 func signInCookie(state string) string {
 	if !states.MatchString(state) {
 		return "sign-in"
@@ -249,7 +258,8 @@ func stateIn(address string) string {
 	return u.Query().Get("state")
 }
 
-// dropSignIns removes the cookies of a browser's earlier sign-ins if there are too many.
+// dropSignIns removes the cookies of a browser's oldest sign-ins if there are too many. Browsers send the oldest first (RFC
+// 6265, section 5.4).
 func (a *api) dropSignIns(w http.ResponseWriter, r *http.Request) {
 	var pending []string
 	for _, c := range r.Cookies() {
@@ -257,10 +267,7 @@ func (a *api) dropSignIns(w http.ResponseWriter, r *http.Request) {
 			pending = append(pending, state)
 		}
 	}
-	if len(pending) < mostSignIns {
-		return
-	}
-	for _, state := range pending {
+	for _, state := range pending[:max(0, len(pending)-mostSignIns+1)] {
 		http.SetCookie(w, a.cookie(signInCookie(state), "", -1))
 	}
 }
@@ -288,13 +295,13 @@ func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	}
 	title, done := titles(arrived)
 	if err != nil {
-		a.showError(w, r, page{Title: title, Link: tryAgain(arrived, err)}, err)
+		a.showError(w, r, page{Title: title, Link: a.tryAgain(arrived, err)}, err)
 		return
 	}
 	p := page{Title: done, Text: []string{"You are signed in as " + arrived.Name + ". Your jobs that waited for this continue now. You can close this page."}}
 	if arrived.Platform != "" && a.Away {
 		p.Text = append(p.Text, "Your jobs pause when your sign-in here ends, unless you permit them to run after you sign out.")
-		p.Link = &pageLink{"/away?for=" + url.QueryEscape(a.SignIns.Invite(arrived.User)), "Give permission"}
+		p.Link = &pageLink{a.pagePath("/away?for=" + url.QueryEscape(a.SignIns.Invite(arrived.User))), "Give permission"}
 	}
 	a.show(w, r, http.StatusOK, p)
 }
@@ -311,14 +318,14 @@ func titles(arrived identity.Arrival) (failed, done string) {
 }
 
 // tryAgain returns a link to repeat what failed; nil if repeating cannot help.
-func tryAgain(arrived identity.Arrival, err error) *pageLink {
+func (a *api) tryAgain(arrived identity.Arrival, err error) *pageLink {
 	switch {
 	case dispatch.Is(err, dispatch.Misconfigured):
 		return nil
 	case arrived.Platform != "":
-		return &pageLink{"/link/" + url.PathEscape(arrived.Platform), "Try again"}
+		return &pageLink{a.pagePath("/link/" + url.PathEscape(arrived.Platform)), "Try again"}
 	case arrived.Away:
-		return &pageLink{"/away", "Try again"}
+		return &pageLink{a.pagePath("/away"), "Try again"}
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -210,6 +212,16 @@ func (j jar) all() (all []*http.Cookie) {
 	return all
 }
 
+// fromAnotherSite returns the cookies that a browser sends when another site opens a page.
+func (j jar) fromAnotherSite() (sent []*http.Cookie) {
+	for _, c := range j.all() {
+		if c.SameSite != http.SameSiteStrictMode {
+			sent = append(sent, c)
+		}
+	}
+	return sent
+}
+
 // Each tab completes its own sign-in, whichever returns first, and a visit with another state ends none.
 func TestSignedIn_TabsAtOnce(t *testing.T) {
 	_, d, h, _ := lobby("https://dispatch.example.org")
@@ -241,12 +253,49 @@ func TestSignedIn_TabsAtOnce(t *testing.T) {
 	}
 }
 
+// Of too many sign-ins the oldest ends.
+func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
+	_, d, h, _ := lobby("https://dispatch.example.org")
+	var cookies []*http.Cookie
+	for n := range mostSignIns + 1 {
+		d.state = fmt.Sprint("S", n)
+		for _, c := range browse(h, "/link/cdse", cookies...).Result().Cookies() {
+			if c.MaxAge > 0 {
+				cookies = append(cookies, c)
+				continue
+			}
+			cookies = slices.DeleteFunc(cookies, func(old *http.Cookie) bool { return old.Name == c.Name })
+		}
+	}
+	var names []string
+	for _, c := range cookies {
+		names = append(names, strings.TrimPrefix(c.Name, "__Host-eodispatch-sign-in-"))
+	}
+	if got := strings.Join(names, " "); got != "S1 S2 S3 S4 S5 S6 S7 S8" {
+		t.Errorf("under way are %s", got)
+	}
+}
+
+// Forms and links of pages lead to this service where a proxy serves it below a path.
+func TestPages_BelowThePathOfThePublicURL(t *testing.T) {
+	_, _, h, _ := lobby("https://eo.example.org/dispatch/")
+	for _, path := range []string{"/link/cdse", "/away"} {
+		if action, _ := formOf(t, navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})); action != "/dispatch"+path {
+			t.Errorf("the form of %s leads to %s", path, action)
+		}
+		refused := navigate(h, http.MethodPost, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})
+		if want := `href="/dispatch` + path + `"`; !strings.Contains(refused.Body.String(), want) {
+			t.Errorf("no %s in %s", want, refused.Body)
+		}
+	}
+}
+
 // The form of each tab can be sent, whichever was opened last.
 func TestForms_OfTabsAtOnce(t *testing.T) {
 	_, d, h, _ := lobby("https://dispatch.example.org")
 	cookies := jar{}
 	open := func(path string) *httptest.ResponseRecorder {
-		a := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"}, cookies.all()...)
+		a := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"}, cookies.fromAnotherSite()...)
 		cookies.keep(a)
 		return a
 	}
@@ -352,7 +401,7 @@ func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 		shown := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})
 		_, token := formOf(t, shown)
 		cookies := shown.Result().Cookies()
-		if c := cookies[0]; c.Name != "__Host-eodispatch-form" || c.SameSite != http.SameSiteStrictMode || !c.HttpOnly || !c.Secure {
+		if c := cookies[0]; c.Name != "__Host-eodispatch-form" || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || !c.Secure {
 			t.Errorf("cookie %+v", c)
 		}
 		good, own := "token="+token, []*http.Cookie{cookies[0]}

@@ -19,7 +19,7 @@ import (
 type taskResultBroker interface {
 	// TaskOutline returns all finished jobs of a task with what is known of their results.
 	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskResults, error)
-	// TaskResults returns the results of up to n finished jobs of a task after a mark, in the order in which they finished.
+	// TaskResults returns the results of up to n finished jobs of a task after a position, in the order in which they finished.
 	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error)
 	// TaskResult returns the results of one finished job of a task.
 	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.TaskResults, error)
@@ -171,7 +171,7 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, err
 	}
 	limit, faults := in.itemLimit()
-	after, bad := in.mark()
+	after, bad := in.position()
 	if faults = append(faults, bad...); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
@@ -327,7 +327,7 @@ func (r *request) itemLimit() (int, []dispatch.Fault) {
 	return min(n, mostItems), faults
 }
 
-// query returns the query of the page behind a mark.
+// query returns the query of the page after a position.
 func query(limit int, after dispatch.ResultPosition) string {
 	if after == (dispatch.ResultPosition{}) {
 		return fmt.Sprintf("?limit=%d", limit)
@@ -335,8 +335,8 @@ func query(limit int, after dispatch.ResultPosition) string {
 	return fmt.Sprintf("?limit=%d&token=%d-%d", limit, after.At.UnixNano(), after.Job)
 }
 
-// mark reads the position of a page from the query parameter token.
-func (r *request) mark() (m dispatch.ResultPosition, faults []dispatch.Fault) {
+// position reads the position of a page from the query parameter token.
+func (r *request) position() (m dispatch.ResultPosition, faults []dispatch.Fault) {
 	u := r.http.URL()
 	text := u.Query().Get("token")
 	if text == "" {

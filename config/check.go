@@ -167,7 +167,7 @@ func (r *reader) finishIdentity(c *Config) {
 	if slices.Contains(id.Clients, "") && !r.failedBelow("identity.clients") {
 		r.failAt("identity.clients", "must not contain an empty text")
 	}
-	if id.DocsClient != "" && id.DocsClient == id.ClientID {
+	if id.DocsClient != "" && id.DocsClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
 		r.failAt("identity.docs_client", "must be a public client of its own: browsers must not need the secret of identity.client_id")
 	}
 	if len(id.Audience) == 0 {

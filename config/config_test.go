@@ -296,7 +296,7 @@ func faultyFiles() map[string]faultyFile {
 		"secret's empty file":     {yaml: "=identity: {client_secret: file:/dev/null}", want: "the file /dev/null is empty"},
 		"no issuer":               {yaml: "=identity: {client_id: a}", want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set KEYCLOAK_HOST"},
 		"no audience":             {yaml: "=identity: {issuer: https://a.example.org}", want: "identity.audience: is missing"},
-		"docs_client":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a, docs_client: a}", want: "identity.docs_client: must be a public client of its own"},
+		"docs_client":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:CLIENT, docs_client: a}", env: []string{"CLIENT=s"}, want: "identity.docs_client: must be a public client of its own"},
 		"no platform":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a}", want: "platforms: no platform is configured"},
 		"origin":                  {yaml: "cors: {allowed_origins: [https://a.example.org/]}", want: "cors.allowed_origins[0]: write SCHEME://HOST"},
 		"allowed host":            {yaml: "applications: {allow_hosts: [https://a]}", want: "applications.allow_hosts[0]: write a host without scheme"},

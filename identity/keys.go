@@ -74,13 +74,13 @@ func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, i
 	return key, version, nil
 }
 
-// fresh renews old keys and returns their version. It waits for the fetch only if the keys are too old to be used, or
-// if they should be renewed and the provider responded last time.
+// fresh renews keys that are old, or whose last renewal failed, and returns their version. It waits for the fetch only if
+// the keys are too old to be used, or if they should be renewed and the provider responded last time.
 func (s *keySet) fresh(ctx context.Context) (int, error) {
 	s.mu.Lock()
 	age, usable := s.age()
 	var wait <-chan struct{}
-	if !usable || age >= renewKeys {
+	if !usable || age >= renewKeys || s.failure != nil {
 		wait = s.refresh()
 	}
 	if usable && (age < maxKeyAge || s.failure != nil) {

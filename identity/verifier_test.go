@@ -479,6 +479,28 @@ func TestSignInEndpoints_Missing(t *testing.T) {
 	}
 }
 
+// After a fetch failed, for a key that the provider may not have, the endpoints are found again as soon as it responds.
+func TestSignInEndpoints_AfterAFailedSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFakeProvider()
+		withSignIn(p, nil)
+		v := runningVerifier(t, p)
+		verifies1(t, v, tokenNow("ec"))
+		time.Sleep(minFetch)
+		p.set(pathKeys, down)
+		if _, err := v.Verify(t.Context(), tokenNow("another")); err == nil {
+			t.Error("a token of an unknown key is verified")
+		}
+		p.set(pathKeys, nil)
+		time.Sleep(minFetch)
+		_, _, _ = v.SignInEndpoints(t.Context()) // fails, and begins a fetch
+		synctest.Wait()
+		if _, _, err := v.SignInEndpoints(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Requests for the documentation, which need no token, cause at most one request in 10 s to a provider that is down, and no
 // endpoints are named that were not confirmed since.
 func TestSignInEndpoints_WhileTheProviderIsDown(t *testing.T) {

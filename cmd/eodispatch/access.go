@@ -22,6 +22,7 @@ type access struct {
 	ring   *identity.Keyring // nil: no permissions are stored
 	asUser []string          // names of the platforms with access "user"
 	linkTo map[string]string // page per platform where users link an account or give permission
+	linked []string          // platforms at which users link an account
 	comeTo string            // redirect address after a sign-in; "": there are no pages
 }
 
@@ -45,6 +46,9 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 		}
 		a.asUser = append(a.asUser, p.Name)
 		c.Platforms[i].LinkLife = p.Exchange.LinkLife
+		if linksAccounts(p) {
+			a.linked = append(a.linked, p.Name)
+		}
 		a.linkTo[p.Name] = pageFor(settings, p, ring != nil)
 		c.Platforms[i].Link = a.linkTo[p.Name]
 	}
@@ -68,14 +72,12 @@ func (a *access) checkVaultKeys(ctx context.Context) error {
 // provider's own page. "" means that there is no page.
 func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	base := strings.TrimSuffix(settings.PublicURL, "/")
-	driver := p.Exchange.Driver
-	linked := driver == config.KeycloakBroker || driver == config.KeycloakRequestedIssuer
 	switch {
-	case base == "" && linked && settings.Identity.Issuer != "":
+	case base == "" && linksAccounts(p) && settings.Identity.Issuer != "":
 		return strings.TrimSuffix(settings.Identity.Issuer, "/") + "/account"
 	case base == "":
 		return ""
-	case linked:
+	case linksAccounts(p):
 		return base + "/link/" + p.Name
 	case leave:
 		return base + "/away"
@@ -83,9 +85,14 @@ func pageFor(settings *config.Config, p config.Platform, leave bool) string {
 	return ""
 }
 
+// linksAccounts reports whether the platform's driver uses accounts that users link at the identity provider.
+func linksAccounts(p config.Platform) bool {
+	return p.Exchange.Driver == config.KeycloakBroker || p.Exchange.Driver == config.KeycloakRequestedIssuer
+}
+
 // serve adds the sign-in pages, grants and links to the configuration of the API.
 func (a *access) serve(c *api.Config) error {
-	c.Grants, c.AsUser, c.Away = a, a.asUser, a.ring != nil && a.comeTo != ""
+	c.Grants, c.AsUser, c.Linked, c.Away = a, a.asUser, a.linked, a.ring != nil && a.comeTo != ""
 	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
 	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
 		a.StoreUserToken(caller.User, caller.Token, caller.Expires)
