@@ -11,7 +11,7 @@ import (
 // In these tests, as in all that use with, time is that of testing/synctest.
 
 // Waiting jobs wait for their user for two weeks, and then say so; what runs goes on with its last status.
-func TestGiveUp_UserDoesNotSignIn(t *testing.T) {
+func TestFailWithoutSignIn_UserDoesNotSignIn(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
 		runs := h.accept(t)
@@ -37,7 +37,7 @@ func TestGiveUp_UserDoesNotSignIn(t *testing.T) {
 
 // What was created for such a user and never started is given up likewise; what lies at the platform is removed when they come
 // back after all.
-func TestGiveUp_UserDoesNotSignInToStart(t *testing.T) {
+func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 	p := &script{}
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		if s.Ref != (dispatch.Ref{}) {

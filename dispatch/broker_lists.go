@@ -91,7 +91,7 @@ type listRead struct {
 	whole      bool             // the first part is the whole list
 }
 
-// records returns the records of all parts one by one, each completed by present.
+// records returns the records of all parts one by one, each completed.
 func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error] {
 	l.places, l.readLately = queuePlaces{}, map[Account]bool{}
 	return func(yield func(Record, error) bool) {

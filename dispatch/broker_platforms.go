@@ -73,12 +73,12 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []PlatformInfo, o
 		accounts = append(accounts, backend.Account(u))
 		stalled[backend.Account(u)] = b.freesAfter(backend)
 	}
-	standings, err := b.Store.AccountInfo(ctx, u, accounts, stalled)
+	infos, err := b.Store.AccountInfo(ctx, u, accounts, stalled)
 	if err != nil {
 		return nil, overall, within, err
 	}
 	for i, backend := range b.Backends {
-		p := PlatformInfo{Backend: backend, AccountInfo: standings[i+1], State: standings[i+1].State()}
+		p := PlatformInfo{Backend: backend, AccountInfo: infos[i+1], State: infos[i+1].State()}
 		if backend.Platform.TwoStep() {
 			p.Settles = backend.settlesAfter(b.Timing.complete(), p.Starts)
 		}
@@ -87,7 +87,7 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []PlatformInfo, o
 		}
 		all = append(all, p)
 	}
-	return all, standings[0], b.overallQuota(), nil
+	return all, infos[0], b.overallQuota(), nil
 }
 
 const (

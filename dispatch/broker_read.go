@@ -117,7 +117,7 @@ func (b *Broker) minReadInterval(platform string) time.Duration {
 	return minPoll
 }
 
-// largestReadInterval returns the largest gap of all platforms.
+// largestReadInterval returns the largest minReadInterval of all platforms.
 func (b *Broker) largestReadInterval() time.Duration {
 	var most time.Duration
 	for _, backend := range b.Backends {

@@ -377,7 +377,7 @@ func TestBroker_UnsupportedAbilities(t *testing.T) {
 }
 
 // A job whose owner must sign in says so, and goes on when they have, also when another process found out.
-func TestSignedIn_ResumesWaitingJobs(t *testing.T) {
+func TestHandleSignIn_ResumesWaitingJobs(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		p := &script{}
 		with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {

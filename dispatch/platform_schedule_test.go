@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// platformAt is a schedule with the bookings of some accounts, and all the slots that it gave to be used.
+// platformAt is a schedule with the bookings of some accounts, and all the send times that were used.
 type platformAt struct {
 	Schedule
 	now    time.Time
@@ -36,8 +36,8 @@ func (p *platformAt) ask(a Account, purpose Purpose) SendTime {
 	return s
 }
 
-// Whatever is asked, slots that are used are a pace apart; but a visit may come late by a pace.
-func TestSchedule_SlotsAreAPaceApart(t *testing.T) {
+// Used send times are a pace apart, whatever is asked; but a visit may come late by a pace.
+func TestSchedule_SendTimesAreAPaceApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlatformAt(time.Duration(rapid.SampledFrom([]int{1, 20, 333, 3000}).Draw(t, "pace")) * time.Millisecond)
 		for range rapid.IntRange(1, 300).Draw(t, "asks") {
@@ -50,7 +50,7 @@ func TestSchedule_SlotsAreAPaceApart(t *testing.T) {
 		slices.SortFunc(p.used, time.Time.Compare)
 		for i := 1; i < len(p.used); i++ {
 			if p.used[i].Sub(p.used[i-1]) < 0 || i > 1 && p.used[i].Sub(p.used[i-2]) < p.pace {
-				t.Fatalf("slots %v, %v apart", p.used[i-1].Sub(p.used[max(0, i-2)]), p.used[i].Sub(p.used[i-1]))
+				t.Fatalf("send times %v, %v apart", p.used[i-1].Sub(p.used[max(0, i-2)]), p.used[i].Sub(p.used[i-1]))
 			}
 		}
 	})
@@ -97,8 +97,8 @@ func TestSchedule_ReadsAreFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// A slot that was missed is lost, and whoever missed it is served soon.
-func TestSchedule_MissedSlotIsReplaced(t *testing.T) {
+// A send time that was missed is lost, and the account that missed it gets another soon.
+func TestSchedule_MissedSendTimeIsReplaced(t *testing.T) {
 	p := newPlatformAt(100 * time.Millisecond)
 	for i := range 500 {
 		p.ask(Account(rune('a'+i)), Reading)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestCompared_ListingOfARestoredJob(t *testing.T) {
+func TestReconcile_ListingOfARestoredJob(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	nonces := Nonces("").with(1, "aa")
 	ref := Ref{ID: "p"}
@@ -38,7 +38,7 @@ func TestCompared_ListingOfARestoredJob(t *testing.T) {
 }
 
 // A job that was set aside is not sent again, whatever a later listing leaves out, unless the operator chose that.
-func TestCompared_JobSetAsideIsNotSentAgain(t *testing.T) {
+func TestReconcile_JobSetAsideIsNotSentAgain(t *testing.T) {
 	v := visitOf(shelf{})
 	aside := Job{Phase: Creating, Status: Unknown, Attention: SubmissionUnknown}
 	if v.notListed(aside).Repeat || !v.notListed(Job{Phase: Creating, Status: Accepted}).Repeat {

@@ -32,7 +32,7 @@ type gate struct {
 	until time.Time
 }
 
-// turnFor is how long a place stays reserved for the account whose turn it is.
+// reservedFor is how long a place stays reserved for the account whose turn it is.
 const reservedFor = time.Second
 
 // acquire reports whether the account's visit may submit a suspect now, if at most most may be under way. If not, the account is queued.

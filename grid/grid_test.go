@@ -28,7 +28,7 @@ func named(t reporter, name string) *Grid {
 	return g
 }
 
-// geodesic returns the distance in metres along a meridian or a parallel, by the integral of the radii of curvature. It
+// alongMeridian returns the distance in metres along a meridian or a parallel, by the integral of the radii of curvature. It
 // shares no code with the grid.
 func alongMeridian(south, north float64) (sum float64) {
 	const n = 200

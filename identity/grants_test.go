@@ -479,7 +479,7 @@ func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 }
 
 // Grants and links of users with jobs that have not ended are used before half of their life is over.
-func TestKeep_UsesWhatWouldExpire(t *testing.T) {
+func TestRefresh_UsesWhatWouldExpire(t *testing.T) {
 	s := newStage(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")

@@ -476,7 +476,7 @@ func TestRefused(t *testing.T) {
 
 // Keycloak returns the stored token until less than 5 s are left, whether it still works or not. It is never given out
 // again, and Keycloak is not flooded with requests.
-func TestRefused_SameTokenAgain(t *testing.T) {
+func TestInvalidate_SameTokenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		ends := time.Now().Add(5 * time.Minute)

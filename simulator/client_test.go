@@ -147,7 +147,7 @@ func (c caller) must(status int, what, body string) response {
 	return r
 }
 
-// code sends a request that must be refused with a status and, in member, a code.
+// refused sends a request that must be refused with a status and, in member, a code.
 func (c caller) refused(status int, member, code, what, body string) {
 	c.t.Helper()
 	if got := c.must(status, what, body).json(member); got != code {

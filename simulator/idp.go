@@ -78,7 +78,7 @@ type link struct {
 }
 
 // LinkBehavior is how the platform's provider responds when the broker's provider renews the stored tokens of linked accounts. The
-// zero Conduct is that of a correct provider.
+// zero value is that of a correct provider.
 type LinkBehavior struct {
 	Status    int           // its token endpoint responds with this; links renewed meanwhile are lost, as in Keycloak
 	Down      bool          // it cannot be reached; links stay

@@ -39,7 +39,7 @@ const foreignKey = 0 // of no realm
 
 func keyID(n int) string { return fmt.Sprintf("simulator-key-%d", n) }
 
-// TokenFaults describes how a minted token differs from a valid one. The zero Odd is valid.
+// TokenFaults describes how a minted token differs from a valid one. The zero value is valid.
 type TokenFaults struct {
 	Claims  map[string]any // to set; nil removes, as in {"exp": nil}
 	Header  map[string]any // to set after signing by Alg, so that the header may be wrong; nil removes
@@ -49,7 +49,7 @@ type TokenFaults struct {
 }
 
 // Mint returns an access token of a realm for a user and a client, in Keycloak's form: RS256, five minutes, and the claims of
-// the realm's clients. It panics on an impossible Odd, which is a mistake of the test.
+// the realm's clients. It panics on impossible TokenFaults, which are a mistake of the test.
 func (idp *IdP) Mint(realm, user, client string, odd TokenFaults) string {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()

@@ -51,11 +51,11 @@ func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 // heldBytes returns the bytes of the requests of ann's unfinished jobs.
 func heldBytes(t *testing.T, s dispatch.Store) int64 {
 	t.Helper()
-	standings, err := s.AccountInfo(t.Context(), "ann", []dispatch.Account{""}, nil)
+	infos, err := s.AccountInfo(t.Context(), "ann", []dispatch.Account{""}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return standings[0].Bytes
+	return infos[0].Bytes
 }
 
 // BenchmarkCountOwned accepts a job of a user who has 100,000, without a quota and with several.

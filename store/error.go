@@ -126,8 +126,8 @@ func committed(err error) error {
 		Text: "The database did not confirm the change, which may have been saved."}
 }
 
-// isInvalidAddress reports an address that cannot be parsed. It drops the parser's error, which may contain the password.
-func isInvalidAddress(error) error {
+// invalidAddress returns the error for an address that cannot be parsed. It drops the parser's error, which may contain the password.
+func invalidAddress(error) error {
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
 		Text: "The address of the database cannot be parsed. It has the form postgres://USER:PASSWORD@HOST:PORT/NAME."}
 }

@@ -44,7 +44,7 @@ func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []d
 		all = make([]dispatch.AccountInfo, len(accounts))
 		for i, a := range accounts {
 			l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled[a])}
-			if all[i], err = l.standing(ctx, u); err != nil {
+			if all[i], err = l.accountInfo(ctx, u); err != nil {
 				return err
 			}
 			for _, w := range queues {
@@ -64,8 +64,8 @@ func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []d
 	return all, err
 }
 
-// standing returns the state of an account, without what concerns its whole platform.
-func (l accountReader) standing(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
+// accountInfo returns the state of an account, without what concerns its whole platform.
+func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
 	s := dispatch.AccountInfo{Account: l.account}
 	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,
 		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})

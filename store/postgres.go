@@ -55,7 +55,7 @@ type pools []*pgxpool.Pool
 func (p *pools) open(ctx context.Context, dsn string, n int32) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, isInvalidAddress(err)
+		return nil, invalidAddress(err)
 	}
 	if n > 0 {
 		c.MaxConns = n

@@ -105,8 +105,8 @@ func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 		if err != nil {
 			return err
 		}
-		unsure, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
-		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(unsure), Revision: dispatch.Revision{Jobs: int(sums.N),
+		dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
+		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
 			Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
 		if row.Hold > now {
 			r.Why, r.Notice = row.HoldAttention, row.HoldNotice

@@ -263,7 +263,7 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 // ReserveSendTime books the next send time of a platform. It locks the schedule first and the account's row last.
 func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest) (served dispatch.SendTime, err error) {
 	platform := a.Account.Platform()
-	err = s.in(ctx, s.visit, "Take", func(q tx, now int64) error {
+	err = s.in(ctx, s.visit, "ReserveSendTime", func(q tx, now int64) error {
 		row, err := q.LockTimetable(ctx, platform)
 		if err != nil {
 			return err

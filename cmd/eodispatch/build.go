@@ -127,7 +127,7 @@ func proxies(settings *config.Config) (networks []netip.Prefix) {
 	return networks
 }
 
-// notifierOf reach other processes where there can be any: on PostgreSQL.
+// notifierOf returns what reaches other processes: nil on SQLite, whose file only one process may use.
 func notifierOf(settings *config.Config, log *slog.Logger) engine.Notifier {
 	if address := settings.Database.Reveal(); !strings.HasPrefix(address, "sqlite:") {
 		return engine.NewPostgres(address, log)

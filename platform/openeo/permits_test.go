@@ -12,7 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 )
 
-// node returns a process graph with one node.
+// oneNode returns a process graph with one node.
 func oneNode(process, arguments string) string {
 	return fmt.Sprintf(`{"n":{"process_id":%s,"arguments":%s,"result":true}}`, process, arguments)
 }

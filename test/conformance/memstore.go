@@ -187,7 +187,7 @@ func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []
 			is.Hold, is.Why, is.Notice = acc.hold, acc.why, acc.notice
 		}
 		for _, r := range s.jobs {
-			is = s.stands(is, u, r.Job, now, stalled[a])
+			is = s.addJob(is, u, r.Job, now, stalled[a])
 		}
 		live, lately := s.countRuns(u, dispatch.Quota{Account: a, Live: math.MaxInt, Daily: math.MaxInt}, now)
 		is.Live, is.Lately = is.Live+live, is.Lately+lately
@@ -199,8 +199,8 @@ func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []
 	return all, nil
 }
 
-// stands adds a job to a standing.
-func (s *MemStore) stands(is dispatch.AccountInfo, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.AccountInfo {
+// addJob adds a job to the state of an account.
+func (s *MemStore) addJob(is dispatch.AccountInfo, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.AccountInfo {
 	if j.Phase == dispatch.Waiting && j.Account.Platform() == is.Account.Platform() {
 		is.Queue++
 	}

@@ -40,7 +40,7 @@ type Remote interface {
 	RunForAnHour()
 	// SetStatus makes a job report a status word, whatever its true status.
 	SetStatus(r dispatch.Ref, word string)
-	// Fail makes every request of a kind go wrong from now on. The zero Mishap ends that.
+	// Fail makes every request of a kind go wrong from now on. The zero Failure ends that.
 	Fail(Call, Failure)
 }
 

@@ -41,21 +41,21 @@ func (t storeTest) revisions() {
 			t.Errorf("%s: %+v, before %+v", c.name, now, was)
 		}
 		if now.TimeDependent != 0 {
-			t.Errorf("%s: %d unsure", c.name, now.TimeDependent)
+			t.Errorf("%s: %d time-dependent", c.name, now.TimeDependent)
 		}
 		was = now
 	}
 	t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Tries = 1 })
 	if r := revision(); r.TimeDependent != 1 {
-		t.Errorf("a request for a status failed: %d unsure", r.TimeDependent)
+		t.Errorf("a request for a status failed: %d time-dependent", r.TimeDependent)
 	}
 	t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Tries, j.Awaited, j.Due = 0, true, t.look().Now })
 	if r := revision(); r.TimeDependent != 0 {
-		t.Errorf("a status is awaited: %d unsure", r.TimeDependent)
+		t.Errorf("a status is awaited: %d time-dependent", r.TimeDependent)
 	}
 	t.db.Pass(time.Minute)
 	if r := revision(); r.TimeDependent != 1 {
-		t.Errorf("a status is late: %d unsure", r.TimeDependent)
+		t.Errorf("a status is late: %d time-dependent", r.TimeDependent)
 	}
 	_, err := t.s.TaskRevision(ctx, bob, task.ID, time.Minute)
 	t.kind(err, dispatch.NotFound)

@@ -61,7 +61,7 @@ var storeTests = []struct {
 	{"restored from an older state", storeTest.restored},
 	{"the rate is kept by many", storeTest.rate},
 	{"calls of people do not queue behind status reads", storeTest.kept},
-	{"a slot is booked ahead", storeTest.ahead},
+	{"a send time is booked ahead", storeTest.ahead},
 	{"who reads again is planned for", storeTest.planned},
 	{"an account whose turn comes is not woken to be read", storeTest.turn},
 	{"the rate after a jump of the clock", storeTest.rateJumps},

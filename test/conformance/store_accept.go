@@ -131,7 +131,7 @@ func (t storeTest) foreign(u dispatch.UserID, id dispatch.JobID) {
 		t.kind(err, dispatch.NotFound)
 	}
 	if as, err := t.s.MarkAwaited(t.Context(), u, dispatch.Scope{Job: id}, 0, 0); err != nil || len(as) > 0 {
-		t.Errorf("Await = %v, %v", as, err)
+		t.Errorf("MarkAwaited = %v, %v", as, err)
 	}
 }
 

@@ -117,9 +117,9 @@ func (t storeTest) parallelBytes(body []byte) {
 // holds fails the test unless ann's live requests have so many bytes.
 func (t storeTest) holds(want int64) {
 	t.Helper()
-	standings, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{""}, nil)
+	infos, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{""}, nil)
 	t.must(err)
-	if got := standings[0].Bytes; got != want {
+	if got := infos[0].Bytes; got != want {
 		t.Errorf("%d bytes are held, want %d", got, want)
 	}
 }

@@ -57,11 +57,11 @@ func (t storeTest) syncRuns() {
 			t.Errorf("%s: %+v", name, some)
 		}
 	}
-	standings, err := t.s.AccountInfo(ctx, "bob", []dispatch.Account{"", shared}, nil)
+	infos, err := t.s.AccountInfo(ctx, "bob", []dispatch.Account{"", shared}, nil)
 	t.must(err)
-	for _, is := range standings { // the run lapsed, but began today
+	for _, is := range infos { // the run lapsed, but began today
 		if is.Live != 0 || is.Lately != 1 || is.Waiting != 0 {
-			t.Errorf("standing of %q: %+v", is.Account, is)
+			t.Errorf("state of %q: %+v", is.Account, is)
 		}
 	}
 	usage, err := t.s.Usage(ctx, ann, dispatch.Day)
