@@ -23,18 +23,18 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// process is what the simulated back-end runs for an area.
+// process is the process graph that the simulated back-end runs for an area.
 const process = `{"id":"ndvi","parameters":[{"name":"area","description":"where","schema":{"type":"object","subtype":"geojson"}}],
 	"process_graph":{"load":{"process_id":"load_collection","arguments":{"id":"S2","spatial_extent":{"from_parameter":"area"},"temporal_extent":null},"result":true}}}`
 
-// stack is the broker as clients see it, in front of a simulated platform of each protocol.
+// stack is the broker's API in front of one simulated platform for each protocol.
 type stack struct {
 	url, openEO, ogc, process string
 	backend                   *simulator.OpenEO
 	server                    *simulator.OGC
 }
 
-// ann is whoever asks; platforms ask for no token.
+// ann verifies every client as the same user, and provides empty tokens: the platforms require none.
 type ann struct{}
 
 func (ann) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
@@ -71,7 +71,7 @@ func newStack(t *testing.T) *stack {
 	return w
 }
 
-// ask sends a request, to an address of the broker's or one that it gave, and gives the answer's body.
+// ask sends a request to a path of the broker or to an absolute URL, and returns the body of the response. It expects a status.
 func (w *stack) ask(t *testing.T, method, at, body string, status int) []byte {
 	t.Helper()
 	if !strings.HasPrefix(at, "http") {
@@ -105,7 +105,7 @@ func read[T any](t *testing.T, raw []byte) (v T) {
 	return v
 }
 
-// task brings a task to its end, and gives its id.
+// task creates a task, waits until it is finished and returns its id.
 func (w *stack) task(t *testing.T, label, endpoint, application, dimension string, values []json.RawMessage) int64 {
 	t.Helper()
 	list, err := json.Marshal(values)
@@ -115,7 +115,7 @@ func (w *stack) task(t *testing.T, label, endpoint, application, dimension strin
 	id := read[struct{ ID int64 }](t, w.ask(t, "POST", "/upscale_tasks", fmt.Sprintf(`{"title":"NDVI","label":%q,"format":"geojson",
 		"service":{"endpoint":%q,"namespace":null,"application":%q},"parameters":{},"dimension":{"name":%q,"values":%s}}`,
 		label, endpoint, application, dimension, list), 201)).ID
-	for end := time.Now().Add(3 * time.Minute); ; { // each look waits for fresh statuses
+	for end := time.Now().Add(3 * time.Minute); ; { // each request waits for fresh statuses
 		task := read[struct{ Status string }](t, w.ask(t, "GET", fmt.Sprintf("/upscale_tasks/%d", id), "", 200))
 		if task.Status == "finished" {
 			return id
@@ -142,10 +142,10 @@ func (p page) next() string {
 	return ""
 }
 
-// evidence is what is to be judged, by where it came from.
+// evidence holds the documents to validate, by where they came from.
 type evidence struct{ stac, geo map[string]json.RawMessage }
 
-// results gathers all that the broker tells of a task's results, and of those of its jobs.
+// results adds all responses about the results of a task and of its jobs to the evidence, and returns the number of items.
 func (w *stack) results(t *testing.T, name string, id int64, all evidence) (items int) {
 	t.Helper()
 	at := fmt.Sprintf("/upscale_tasks/%d", id)
@@ -168,14 +168,14 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 			}
 		}
 		if next = p.next(); p.NumberReturned != len(p.Features) {
-			t.Errorf("%s: %d returned, %d said", name, len(p.Features), p.NumberReturned)
+			t.Errorf("%s: %d features, but numberReturned is %d", name, len(p.Features), p.NumberReturned)
 		}
 	}
 	return items
 }
 
-// TestResponses_AreValid runs tasks over real tiles on both protocols, and has all that comes out judged: STAC by its schemas,
-// GeoJSON by RFC 7946.
+// TestResponses_AreValid runs tasks over real tiles on both protocols and validates all output: STAC with its schemas, GeoJSON
+// against RFC 7946.
 func TestResponses_AreValid(t *testing.T) {
 	w := newStack(t)
 	all := evidence{map[string]json.RawMessage{}, map[string]json.RawMessage{}}
@@ -184,7 +184,7 @@ func TestResponses_AreValid(t *testing.T) {
 	tiles := read[struct{ Geometries []json.RawMessage }](t, all.geo["tiles"]).Geometries
 	id := w.task(t, "openeo", w.openEO, w.process, "area", tiles)
 	if n := w.results(t, "openEO", id, all); n != len(tiles) {
-		t.Errorf("%d items of %d tiles", n, len(tiles))
+		t.Errorf("%d items for %d tiles", n, len(tiles))
 	}
 	boxes := []json.RawMessage{[]byte(`{"bbox":[4,51,4.1,51.1]}`), []byte(`{"bbox":[4.1,51,4.2,51.1]}`)}
 	for _, process := range []string{"ndvi", "ndvi-item", "ndvi-reference", "ndvi-catalogue", "statistics", "image"} {
@@ -194,7 +194,7 @@ func TestResponses_AreValid(t *testing.T) {
 		}
 	}
 	if len(all.stac) < 40 || len(all.geo) < 15 {
-		t.Errorf("only %d STAC objects and %d of GeoJSON are judged", len(all.stac), len(all.geo))
+		t.Errorf("validated only %d STAC and %d GeoJSON documents", len(all.stac), len(all.geo))
 	}
 	faults := stacFaults(t, all.stac)
 	for name, raw := range all.geo {
@@ -207,7 +207,8 @@ func TestResponses_AreValid(t *testing.T) {
 	}
 }
 
-// TestResults_PagesRequestEachJobOnce counts what the platform is asked for the pages of a task's results.
+// TestResults_PagesRequestEachJobOnce counts the results requests that the platform receives while pages of a task's results are
+// read.
 func TestResults_PagesRequestEachJobOnce(t *testing.T) {
 	w := newStack(t)
 	w.backend.LinkLife = time.Hour
@@ -220,7 +221,7 @@ func TestResults_PagesRequestEachJobOnce(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		if n := w.backend.Oracle.Requests(route) - before; n != 2 {
-			t.Errorf("after %d pages the platform was asked %d times for 2 jobs", i+1, n)
+			t.Errorf("after %d pages the platform received %d results requests for 2 jobs", i+1, n)
 		}
 	}
 	extent := read[struct {
@@ -230,6 +231,6 @@ func TestResults_PagesRequestEachJobOnce(t *testing.T) {
 		t.Errorf("extent %s", got)
 	}
 	if n := w.backend.Oracle.Requests(route) - before; n != 2 {
-		t.Errorf("the platform was asked %d times for 2 jobs", n)
+		t.Errorf("the platform received %d results requests for 2 jobs", n)
 	}
 }

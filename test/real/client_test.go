@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 )
 
-// TestOpenAPI_GeneratedPythonClient generates a Python client from the OpenAPI document, without a warning, and uses it.
+// TestOpenAPI_GeneratedPythonClient generates a Python client from the OpenAPI document without warnings, and calls the API with it.
 func TestOpenAPI_GeneratedPythonClient(t *testing.T) {
 	signIn := &api.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string, err error) {
 		return "https://sign-in.example.org/authorize", "https://sign-in.example.org/token", nil
@@ -24,6 +24,6 @@ func TestOpenAPI_GeneratedPythonClient(t *testing.T) {
 	}
 	judge(t, "openapi-python-client", "client.py", map[string]string{"address": server.URL, "folder": t.TempDir()}, &found)
 	if !slices.Contains(found.Grids, "20x20km") || found.Tiles == 0 || !found.OneStatus {
-		t.Errorf("the client gets %+v", found)
+		t.Errorf("the client received %+v", found)
 	}
 }

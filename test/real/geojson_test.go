@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// geoJSONFaults holds a document to RFC 7946. Each fault names its place.
+// geoJSONFaults checks a document against RFC 7946 and returns its faults, each with the path of the member.
 func geoJSONFaults(raw []byte) []string {
 	c := &geoJSONCheck{}
 	var v any
@@ -30,7 +30,7 @@ var depths = map[string]int{"Point": 0, "MultiPoint": 1, "LineString": 1, "Multi
 func (c *geoJSONCheck) object(v any, at string) {
 	o, ok := v.(map[string]any)
 	if !ok {
-		c.fault(at, "no object")
+		c.fault(at, "not an object")
 		return
 	}
 	kind, _ := o["type"].(string)
@@ -47,24 +47,24 @@ func (c *geoJSONCheck) object(v any, at string) {
 	case kind == "FeatureCollection":
 		c.each(o["features"], at+".features", func(v any, at string) {
 			if f, _ := v.(map[string]any); f["type"] != "Feature" {
-				c.fault(at, "no Feature")
+				c.fault(at, "not a Feature")
 				return
 			}
 			c.object(v, at)
 		})
 	default:
-		c.fault(at, "no type of GeoJSON: %q", kind)
+		c.fault(at, "not a GeoJSON type: %q", kind)
 	}
 }
 
-// members finds members that define other types (7.1), and the reference system that was given up (4).
+// members reports members that belong to other GeoJSON types (section 7.1), and the removed member crs (section 4).
 func (c *geoJSONCheck) members(o map[string]any, kind, at string) {
 	belongs := map[string][]string{"coordinates": nil, "geometries": {"GeometryCollection"}, "geometry": {"Feature"}, "properties": {"Feature"}, "features": {"FeatureCollection"}, "crs": {}}
 	for name, kinds := range belongs {
 		_, has := o[name]
 		_, geometry := depths[kind]
 		if has && !slices.Contains(kinds, kind) && !(name == "coordinates" && geometry) {
-			c.fault(at, "a %s has no %s", kind, name)
+			c.fault(at, "a %s must not have the member %s", kind, name)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (c *geoJSONCheck) feature(o map[string]any, at string) {
 	switch o["id"].(type) {
 	case nil, string, float64:
 	default:
-		c.fault(at, "the id is neither a text nor a number")
+		c.fault(at, "the id is neither a string nor a number")
 	}
 }
 
@@ -91,7 +91,7 @@ func (c *geoJSONCheck) geometry(v any, at string) {
 	o, _ := v.(map[string]any)
 	kind, _ := o["type"].(string)
 	if _, ok := depths[kind]; !ok && kind != "GeometryCollection" {
-		c.fault(at, "no geometry: %q", kind)
+		c.fault(at, "not a geometry: %q", kind)
 		return
 	}
 	c.object(v, at)
@@ -100,7 +100,7 @@ func (c *geoJSONCheck) geometry(v any, at string) {
 func (c *geoJSONCheck) each(v any, at string, check func(any, string)) {
 	list, ok := v.([]any)
 	if !ok {
-		c.fault(at, "no array")
+		c.fault(at, "not an array")
 	}
 	for i, inner := range list {
 		check(inner, fmt.Sprintf("%s[%d]", at, i))
@@ -124,11 +124,11 @@ func (c *geoJSONCheck) coordinates(kind string, v any, at string) {
 	}
 }
 
-// position is longitude, latitude and perhaps height (3.1.1), on WGS 84 (4).
+// position checks a position: longitude, latitude and an optional height (section 3.1.1), in WGS 84 (section 4).
 func (c *geoJSONCheck) position(v any, at string) {
 	numbers := floats(v)
 	if len(numbers) != 2 && len(numbers) != 3 || math.Abs(numbers[0]) > 180 || math.Abs(numbers[1]) > 90 {
-		c.fault(at, "no position: %v", v)
+		c.fault(at, "not a position: %v", v)
 	}
 }
 
@@ -144,7 +144,7 @@ func floats(v any) (all []float64) {
 	return all
 }
 
-// line has two positions or more, none of whose edges goes over the antimeridian (3.1.9).
+// line checks that a line has two or more positions, and that none of its edges crosses the antimeridian (section 3.1.9).
 func (c *geoJSONCheck) line(v any, at string) {
 	before := len(c.faults)
 	c.each(v, at, c.position)
@@ -154,7 +154,7 @@ func (c *geoJSONCheck) line(v any, at string) {
 	}
 	for i := 1; i < len(list) && len(c.faults) == before; i++ {
 		if math.Abs(floats(list[i])[0]-floats(list[i-1])[0]) > 180 {
-			c.fault(at, "an edge goes over the antimeridian")
+			c.fault(at, "an edge crosses the antimeridian")
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (c *geoJSONCheck) ring(v any, hole bool, at string) {
 		return
 	}
 	if !slices.Equal(floats(ring[0]), floats(ring[len(ring)-1])) {
-		c.fault(at, "it is not closed")
+		c.fault(at, "the ring is not closed")
 	}
 	area, origin := 0.0, floats(ring[0])
 	for i := 1; i < len(ring); i++ {
@@ -189,11 +189,12 @@ func (c *geoJSONCheck) ring(v any, hole bool, at string) {
 		area += (p[0]-origin[0])*(q[1]-origin[1]) - (q[0]-origin[0])*(p[1]-origin[1])
 	}
 	if hole == (area > 0) || area == 0 {
-		c.fault(at, "it turns the wrong way round")
+		c.fault(at, "the ring has the wrong winding order or no area")
 	}
 }
 
-// box goes from south-west to north-east (5); over the antimeridian its west is east of its east (5.2).
+// box checks that a bounding box goes from south-west to north-east (section 5). A box that crosses the antimeridian may have
+// its west edge east of its east edge (section 5.2).
 func (c *geoJSONCheck) box(v any, at string) {
 	if v == nil {
 		return
@@ -201,11 +202,11 @@ func (c *geoJSONCheck) box(v any, at string) {
 	b := floats(v)
 	n := len(b) / 2
 	if len(b) != 4 && len(b) != 6 || b[1] > b[n+1] || math.Abs(b[0]) > 180 || math.Abs(b[n]) > 180 || math.Abs(b[1]) > 90 || math.Abs(b[n+1]) > 90 {
-		c.fault(at, "no bounding box: %v", v)
+		c.fault(at, "not a bounding box: %v", v)
 	}
 }
 
-// TestJudge_OfGeoJSON holds the check to what it must find.
+// TestJudge_OfGeoJSON checks that geoJSONFaults accepts valid documents and finds the faults of invalid ones.
 func TestJudge_OfGeoJSON(t *testing.T) {
 	const shell = `[[0,0],[4,0],[4,4],[0,4],[0,0]]`
 	for raw, good := range map[string]bool{

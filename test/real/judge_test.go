@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// judge runs a program of judges/ in a Python environment: it reads JSON, and writes JSON.
+// judge runs a program from judges/ in a Python environment. The program reads the JSON of in from standard input, and its
+// output is decoded into out.
 func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 	t.Helper()
 	input, err := json.Marshal(in)
@@ -33,7 +34,7 @@ func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 	}
 }
 
-// stacFaults are the faults of STAC objects, by their names, as the schemas of each version find them.
+// stacFaults validates STAC objects with the schemas of their version, and returns the faults by the names of the objects.
 func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]string {
 	t.Helper()
 	byVersion := map[string]map[string]json.RawMessage{"1.0.0": {}, "1.1.0": {}}
@@ -43,7 +44,7 @@ func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]s
 			Version string `json:"stac_version"`
 		}
 		if err := json.Unmarshal(raw, &o); err != nil || byVersion[o.Version] == nil {
-			faults[name] = []string{"stac_version is " + o.Version}
+			faults[name] = []string{"unexpected stac_version: " + o.Version}
 			continue
 		}
 		byVersion[o.Version][name] = raw
@@ -55,7 +56,7 @@ func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]s
 		}
 		judge(t, "stac-"+version[:3], "stac.py", objects, &found)
 		if found.Version != version {
-			t.Fatalf("the schemas are those of %s instead of %s", found.Version, version)
+			t.Fatalf("the schemas have version %s, want %s", found.Version, version)
 		}
 		for name, all := range found.Faults {
 			faults[name] = all
@@ -64,7 +65,7 @@ func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]s
 	return faults
 }
 
-// TestJudge_OfSTAC holds the judge to what it must find.
+// TestJudge_OfSTAC checks that stacFaults accepts valid objects and finds the faults of invalid ones.
 func TestJudge_OfSTAC(t *testing.T) {
 	const valid = `{"type":"Collection","stac_version":"VERSION","id":"c","description":"d","license":"MIT","links":[],
 		"extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}}}`

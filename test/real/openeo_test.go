@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 )
 
-// TestOpenEO_Driver runs against the framework that CDSE and Terrascope run.
+// TestOpenEO_Driver runs against openeo_driver, the framework that CDSE and Terrascope use.
 func TestOpenEO_Driver(t *testing.T) {
 	base := startOpenEO(t)
 	udps := httptest.NewServer(http.FileServer(http.Dir("udp")))
@@ -42,7 +42,7 @@ type driver struct {
 
 const area = `"spatial_extent": {"west": 5, "south": 50, "east": 5.1, "north": 50.1}`
 
-// whole is all that mean_ndvi.json requires.
+// whole holds all parameters that mean_ndvi.json requires; requests add the closing brace.
 const whole = `{` + area + `, "temporal_extent": ["2024-06-01", "2024-07-01"]`
 
 func (s driver) request(parameters string) dispatch.Request {
@@ -62,26 +62,26 @@ func (s driver) batchJob(t *testing.T) {
 	if a.Type != "application/json" {
 		t.Fatalf("assets: %+v", c.Assets)
 	}
-	response, err := http.Get(a.Href) // signed: it needs no token
+	response, err := http.Get(a.Href) // a signed URL, which needs no token
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
 	if text, _ := io.ReadAll(response.Body); string(text) != `{"ndvi": 0.5}` {
-		t.Errorf("the file is %s", text)
+		t.Errorf("the file contains %s", text)
 	}
 	report, err := s.platform.Status(t.Context(), s.alice, ref)
 	if err != nil || report.Costs == nil || *report.Costs != 1.5 {
-		t.Errorf("reported: %+v, %v", report, err)
+		t.Errorf("status: %+v, %v", report, err)
 	}
 }
 
 func (s driver) jobInError(t *testing.T) {
 	r := s.request(`{` + area + `}`)
-	r.Options = json.RawMessage(`{"validate": false}`) // or we would refuse it, not the platform
+	r.Options = json.RawMessage(`{"validate": false}`) // otherwise the adapter rejects the request before the platform does
 	ref := begin(t, s.platform, s.alice, "test.2.1", r)
 	if report := end(t, s.platform, s.alice, ref); report.Status != dispatch.Failed {
-		t.Fatalf("it ended as %+v", report)
+		t.Fatalf("the job ended as %+v", report)
 	}
 	logs, err := s.platform.Logs(t.Context(), s.alice, ref)
 	if err != nil {
@@ -92,20 +92,20 @@ func (s driver) jobInError(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the logs do not tell the reason: %+v", logs)
+	t.Errorf("no error in the logs names temporal_extent: %+v", logs)
 }
 
 func (s driver) canceled(t *testing.T) {
 	ref := s.begin(t, "test.3.1", whole+`, "seconds": 60}`)
 	follow(t, s.platform, s.alice, ref, func(r dispatch.Report) bool { return r.Status == dispatch.Running })
-	for range 2 { // it may be repeated
+	for range 2 { // cancel is idempotent
 		if err := s.platform.Cancel(t.Context(), s.alice, ref); err != nil {
 			t.Fatalf("cancel: %v", err)
 		}
 	}
 	report, err := s.platform.Status(t.Context(), s.alice, ref)
 	if !dispatch.Is(err, dispatch.NotFound) && report.Status != dispatch.Canceled {
-		t.Errorf("after: %+v, %v", report, err)
+		t.Errorf("status after cancel: %+v, %v", report, err)
 	}
 }
 
@@ -134,7 +134,7 @@ func (s driver) synchronous(t *testing.T) {
 	defer result.Body.Close()
 	var got struct{ NDVI float64 }
 	if err := json.NewDecoder(result.Body).Decode(&got); err != nil || got.NDVI != 0.5 {
-		t.Errorf("the answer is %+v (%s), %v", got, result.ContentType, err)
+		t.Errorf("the response is %+v (%s), %v", got, result.ContentType, err)
 	}
 }
 
@@ -154,7 +154,7 @@ func (s driver) expiredToken(t *testing.T) {
 func (s driver) unknownProcess(t *testing.T) {
 	r := s.request(whole + `}`)
 	r.Service.Application = "no_such_process"
-	_, err := s.platform.RunSync(t.Context(), s.alice, dispatch.Submission{Request: r}) // a batch job would fail when it runs
+	_, err := s.platform.RunSync(t.Context(), s.alice, dispatch.Submission{Request: r}) // a batch job would only fail once it runs
 	if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "no_such_process") {
 		t.Errorf("the error is %v", err)
 	}
@@ -169,7 +169,7 @@ func (s driver) unknownFormat(t *testing.T) {
 	}
 }
 
-// described asks for the parameters of the definition at a URL, and of every process that the back-end has.
+// described requests the parameters of the process definition at a URL and of every process of the back-end.
 func (s driver) described(t *testing.T) {
 	r := s.request(whole + `}`)
 	all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
@@ -178,12 +178,12 @@ func (s driver) described(t *testing.T) {
 		t.Errorf("by URL: %+v, %v", all, err)
 	}
 	if _, err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
-		t.Errorf("what it runs is refused: %v", err)
+		t.Errorf("a valid request is rejected: %v", err)
 	}
 	r.Parameters = json.RawMessage(`{"seconds":"long","spatial_extent":{"type":"Point","coordinates":[5,50]}}`)
 	_, err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
 	if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) != 2 {
-		t.Errorf("what is wrong is taken: %v", err)
+		t.Errorf("an invalid request: %v, want an error with 2 faults", err)
 	}
 	var list struct {
 		Processes []struct {
@@ -196,11 +196,11 @@ func (s driver) described(t *testing.T) {
 		r.Service.Application = p.ID
 		all, err := s.platform.Parameters(t.Context(), dispatch.Token{}, r.Service)
 		if err != nil || len(all) != len(p.Parameters) {
-			t.Errorf("%s: %d of %d, %v", p.ID, len(all), len(p.Parameters), err)
+			t.Errorf("%s: %d of %d parameters, %v", p.ID, len(all), len(p.Parameters), err)
 		}
 	}
 	if len(list.Processes) < 50 {
-		t.Errorf("the back-end has %d processes", len(list.Processes))
+		t.Errorf("the back-end has only %d processes", len(list.Processes))
 	}
 }
 
@@ -210,7 +210,8 @@ func (s driver) probed(t *testing.T) {
 	}
 }
 
-// TestOpenEO_Titiler runs a job that really computes: titiler-openeo reads the two bands of the one scene, 1000 and 3000.
+// TestOpenEO_Titiler runs a synchronous job on real pixels: titiler-openeo reads the two bands of one scene, whose values are
+// 1000 and 3000.
 func TestOpenEO_Titiler(t *testing.T) {
 	base := startTitiler(t)
 	p := openeo.New(openeo.Config{Name: "titiler", Endpoint: base, TokenPrefix: "basic", Client: client()})
@@ -228,10 +229,10 @@ func TestOpenEO_Titiler(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(string(text), "II*\x00") || !strings.HasPrefix(result.ContentType, "image/tiff") {
-		t.Fatalf("no GeoTIFF: %s, %q", result.ContentType, text[:min(len(text), 40)])
+		t.Fatalf("not a GeoTIFF: %s, %q", result.ContentType, text[:min(len(text), 40)])
 	}
 	seen := map[int]int{}
-	for i := 0; i+1 < len(text); i += 2 { // 16 bits a pixel, not compressed
+	for i := 0; i+1 < len(text); i += 2 { // 16 bits per value, uncompressed
 		seen[int(text[i])|int(text[i+1])<<8]++
 	}
 	if pixels := len(text) / 4; seen[1000] < pixels*9/10 || seen[3000] < pixels*9/10 {

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// begin brings a request to a platform as the broker does, one step at a time, until it has started.
+// begin submits a request to a platform step by step, as the broker does, until the job has started.
 func begin(t *testing.T, p dispatch.Platform, token dispatch.Token, tag string, r dispatch.Request) dispatch.Ref {
 	t.Helper()
 	s := dispatch.Submission{Tag: tag, Request: r}
@@ -24,17 +24,17 @@ func begin(t *testing.T, p dispatch.Platform, token dispatch.Token, tag string, 
 			return step.Ref
 		}
 	}
-	t.Fatalf("after two steps %v has not started", s.Ref)
+	t.Fatalf("%v has not started after two steps", s.Ref)
 	return dispatch.Ref{}
 }
 
-// end follows a job until it has ended.
+// end polls a job until it has ended, and returns its last status.
 func end(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref) dispatch.Report {
 	t.Helper()
 	return follow(t, p, token, ref, func(r dispatch.Report) bool { return r.Status.Final() })
 }
 
-// follow asks for a job's status until it is as wanted.
+// follow polls a job's status until wanted returns true. It fails the test after three minutes.
 func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref, wanted func(dispatch.Report) bool) dispatch.Report {
 	t.Helper()
 	again, late := time.NewTicker(100*time.Millisecond), time.NewTimer(3*time.Minute)
@@ -56,7 +56,7 @@ func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatc
 	}
 }
 
-// collection is what the tests look at in a STAC Collection.
+// collection is the part of a STAC Collection that the tests check.
 type collection struct {
 	Type   string           `json:"type"`
 	ID     string           `json:"id"`
@@ -68,11 +68,11 @@ type asset struct {
 	Type string `json:"type"`
 }
 
-// finished expects a job to finish and gives its results.
+// finished waits until a job ends, expects the status finished, and returns its results.
 func finished(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref) collection {
 	t.Helper()
 	if report := end(t, p, token, ref); report.Status != dispatch.Finished {
-		t.Fatalf("it ended as %+v", report)
+		t.Fatalf("the job ended as %+v", report)
 	}
 	raw, err := p.Results(t.Context(), token, ref)
 	if err != nil {
@@ -83,15 +83,15 @@ func finished(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispa
 		t.Fatal(err)
 	}
 	if c.Type != "Collection" || len(c.Assets) == 0 {
-		t.Errorf("no STAC Collection with assets: %s", raw)
+		t.Errorf("not a STAC Collection with assets: %s", raw)
 	}
 	return c
 }
 
-// client reaches the servers of these tests, which are on loopback and speak http.
+// client returns a client in development mode, because the servers of these tests listen on loopback without TLS.
 func client() *upstream.Client { return upstream.New(upstream.Config{Development: true}) }
 
-// fetch reads JSON that everybody may read.
+// fetch decodes the JSON at a public URL.
 func fetch(t *testing.T, url string, into any) {
 	t.Helper()
 	response, err := http.Get(url)

@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 )
 
-// TestOGC_Pygeoapi runs against both versions, which answer an execution differently: 0.21 with null, 0.24 with the job.
+// TestOGC_Pygeoapi runs against two versions, which respond differently to an execution: 0.21 with null, 0.24 with the job.
 func TestOGC_Pygeoapi(t *testing.T) {
 	for _, version := range []string{"0.21.0", "0.24.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -60,7 +60,7 @@ func (s pygeoapi) literals(t *testing.T) {
 	c := s.results(t, "literals", `{"numbers": [1, 2, 3.5]}`)
 	for _, a := range c.Assets {
 		if a.Href == "" {
-			t.Errorf("an asset without a place: %+v", c.Assets)
+			t.Errorf("an asset has no href: %+v", c.Assets)
 		}
 	}
 }
@@ -96,10 +96,10 @@ func (s pygeoapi) synchronous(t *testing.T) {
 		t.Fatal(err)
 	}
 	type sums struct{ Sum, Count float64 }
-	var got struct{ Outputs []sums } // as pygeoapi writes a document
+	var got struct{ Outputs []sums } // the document format of pygeoapi
 	want := []sums{{Sum: 3, Count: 2}}
 	if err := json.Unmarshal(text, &got); err != nil || !slices.Equal(got.Outputs, want) {
-		t.Errorf("the answer is %s (%s), %v", text, result.ContentType, err)
+		t.Errorf("the response is %s (%s), %v", text, result.ContentType, err)
 	}
 }
 
@@ -108,7 +108,7 @@ const reason = "no scene without clouds was found"
 func (s pygeoapi) failing(t *testing.T) {
 	report := end(t, s.platform, dispatch.Token{}, s.begin(t, "failing", `{}`))
 	if report.Status != dispatch.Failed || !strings.Contains(report.Message, reason) {
-		t.Errorf("reported: %+v", report)
+		t.Errorf("status: %+v", report)
 	}
 }
 
@@ -122,17 +122,17 @@ func (s pygeoapi) failingSynchronously(t *testing.T) {
 func (s pygeoapi) dismissed(t *testing.T) {
 	ref := s.begin(t, "slow", `{"seconds": 20}`)
 	if report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref); err != nil || report.Status.Final() {
-		t.Fatalf("before: %+v, %v", report, err)
+		t.Fatalf("status before dismiss: %+v, %v", report, err)
 	}
 	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil {
 		t.Fatalf("dismiss: %v", err)
 	}
 	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil && !dispatch.Is(err, dispatch.NotFound) {
-		t.Errorf("dismiss again: %v", err)
+		t.Errorf("second dismiss: %v", err)
 	}
 	report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref)
 	if !dispatch.Is(err, dispatch.NotFound) && report.Status != dispatch.Canceled {
-		t.Errorf("after: %+v, %v", report, err)
+		t.Errorf("status after dismiss: %+v, %v", report, err)
 	}
 }
 
@@ -159,7 +159,7 @@ func (s pygeoapi) listed(t *testing.T) {
 	t.Errorf("%v is not listed", ref)
 }
 
-// described asks for the parameters of every process that the server has.
+// described requests the parameters of every process of the server.
 func (s pygeoapi) described(t *testing.T) {
 	var list struct{ Processes []struct{ ID string } }
 	fetch(t, s.base+"/processes?limit=100", &list)
@@ -175,7 +175,7 @@ func (s pygeoapi) described(t *testing.T) {
 		}
 		_, err = s.platform.Check(t.Context(), dispatch.Token{}, r, nil)
 		if e, ok := errors.AsType[*dispatch.Error](err); !ok || e.Kind != dispatch.Invalid || len(e.Faults) == 0 {
-			t.Errorf("%s takes what it has no input for: %v", p.ID, err)
+			t.Errorf("%s: a request with an unknown input: %v, want an error with faults", p.ID, err)
 		}
 	}
 	for name, want := range map[string]dispatch.ParamType{"literals numbers": dispatch.Array, "slow seconds": dispatch.Double} {

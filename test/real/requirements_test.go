@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pinned is a requirement as lock.sh writes it: one version, and at least one hash.
+// pinned matches a requirement as lock.sh writes it: one version and at least one hash.
 var pinned = regexp.MustCompile(`^[A-Za-z0-9._-]+(\[[a-z,]+\])?==\S+( ; [^\\]+)?( \\\s+--hash=sha256:[0-9a-f]{64})+$`)
 
 func TestRequirements_ArePinnedByHash(t *testing.T) {
@@ -24,7 +24,7 @@ func TestRequirements_ArePinnedByHash(t *testing.T) {
 		}
 		for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\\\n", "\\")), "\n") {
 			if !pinned.MatchString(line) {
-				t.Errorf("%s: %.80s: is not one version with its hashes", file, line)
+				t.Errorf("%s: %.80s: not pinned to one version with hashes", file, line)
 			}
 		}
 	}

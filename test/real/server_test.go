@@ -21,11 +21,11 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// ready bounds how long a server may take from its start to its first answer.
+// ready is the maximum time from the start of a server to its first response.
 const ready = 5 * time.Minute
 
-// environment gives the folder of a Python environment, or of another thing that install.sh installs. Without it the test is skipped, in CI
-// it fails.
+// environment returns the folder of a Python environment or of other files that install.sh installs. Without the folder, the
+// test is skipped; in CI it fails.
 func environment(t testing.TB, name string) string {
 	t.Helper()
 	cache := os.Getenv("EODISPATCH_CACHE")
@@ -43,7 +43,8 @@ func environment(t testing.TB, name string) string {
 	return folder
 }
 
-// madeOf is the end of the folder's name of a Python environment: what it is made of, as install.sh says it. "" for what is none.
+// madeOf returns the suffix of the folder name of a Python environment: a hash of its requirements, computed as in install.sh.
+// It is empty for a folder that is not a Python environment.
 func madeOf(t testing.TB, name string) string {
 	t.Helper()
 	build, err := os.ReadFile("requirements/build.txt")
@@ -61,7 +62,7 @@ func madeOf(t testing.TB, name string) string {
 	return "-" + hex.EncodeToString(sum[:])[:12]
 }
 
-// missing ends a test for want of something that the machine lacks.
+// missing skips a test whose prerequisite is not installed. With CI=true, it fails the test.
 func missing(t testing.TB, text string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -70,16 +71,16 @@ func missing(t testing.TB, text string) {
 	t.Skip(text)
 }
 
-// server is one program that is to be started.
+// server describes a program to start.
 type server struct {
 	name   string
 	args   []string
 	env    []string
-	folder string // where it runs, and where its output goes
-	probe  string // a URL that it answers with 200 when it is ready
+	folder string // working directory, which also receives its log
+	probe  string // a URL that responds with 200 once the server is ready
 }
 
-// start runs a server until the test ends, and waits until it is ready.
+// start starts a server, waits until it is ready, and kills it when the test ends.
 func start(t *testing.T, s server) {
 	t.Helper()
 	log := filepath.Join(s.folder, s.name+".log")
@@ -91,17 +92,17 @@ func start(t *testing.T, s server) {
 	cmd := exec.Command(s.args[0], s.args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.folder, output, output
 	cmd.Env = append(os.Environ(), append(s.env, "PYTHONDONTWRITEBYTECODE=1")...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its workers end with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its workers can be killed with it
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is killed in the end; why it ended before is in its log
+		_ = cmd.Wait() // the test kills it; its log says why it ended earlier
 	}()
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // an error means that it has ended already
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if it has already ended
 		<-ended
 	})
 	if err := answers(t.Context(), s.probe, ended); err != nil {
@@ -110,7 +111,7 @@ func start(t *testing.T, s server) {
 	}
 }
 
-// answers waits until a server answers or its program has ended.
+// answers waits until a URL responds with 200. It returns an error if the program ends before that.
 func answers(ctx context.Context, url string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, ready)
 	defer cancel()
@@ -130,9 +131,9 @@ func answers(ctx context.Context, url string, ended <-chan struct{}) error {
 		}
 		select {
 		case <-ended:
-			return errors.New("it ended before it answered")
+			return errors.New("the program ended before it was ready")
 		case <-ctx.Done():
-			return fmt.Errorf("no answer in %v: %w", ready, err)
+			return fmt.Errorf("not ready after %v: %w", ready, err)
 		case <-again.C:
 		}
 	}
@@ -140,7 +141,7 @@ func answers(ctx context.Context, url string, ended <-chan struct{}) error {
 
 func tail(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
 
-// freePort gives a port that nothing listens on.
+// freePort returns a TCP port on which nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(executable.FreeAddress(t))
@@ -150,7 +151,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// servers is the folder of the programs and configurations of our own.
+// servers returns the folder of this project's server programs and configurations.
 func servers(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("servers")
@@ -160,7 +161,7 @@ func servers(t *testing.T) string {
 	return path
 }
 
-// startPygeoapi gives the address of a pygeoapi server of a version.
+// startPygeoapi starts a pygeoapi server of a version and returns its address.
 func startPygeoapi(t *testing.T, version string) string {
 	venv, folder, port := environment(t, "pygeoapi-"+version), t.TempDir(), freePort(t)
 	template, err := os.ReadFile(filepath.Join(servers(t), "pygeoapi.yml"))
@@ -186,7 +187,7 @@ func startPygeoapi(t *testing.T, version string) string {
 	return base
 }
 
-// startOpenEO gives the address of an openeo_driver server.
+// startOpenEO starts an openeo_driver server and returns its address.
 func startOpenEO(t *testing.T) string {
 	venv, folder, port := environment(t, "openeo-driver"), t.TempDir(), freePort(t)
 	base := "http://127.0.0.1:" + port
@@ -197,12 +198,12 @@ func startOpenEO(t *testing.T) string {
 	return base
 }
 
-// gunicorn runs an application in one process, because its jobs live in it.
+// gunicorn returns the command line that runs an application in one process, in which its jobs also live.
 func gunicorn(venv, port, app string) []string {
 	return []string{venv + "/bin/gunicorn", "--no-control-socket", "--threads", "16", "--bind", "127.0.0.1:" + port, app}
 }
 
-// startTitiler gives the address of a titiler-openeo server that loads from a small STAC API of our own.
+// startTitiler starts a titiler-openeo server that reads from the small STAC API in servers/, and returns its address.
 func startTitiler(t *testing.T) string {
 	venv, folder := environment(t, "titiler-openeo"), t.TempDir()
 	stac, port := freePort(t), freePort(t)

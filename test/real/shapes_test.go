@@ -17,13 +17,13 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 )
 
-// shape is one form in which a platform gives results. HOST stands for the platform's address.
+// shape is one form of a platform's results response. HOST stands for the platform's address.
 type shape struct {
 	body   string
-	header string // "Name: value" lines; "": JSON
-	assets string // what the Collection's assets are called
-	box    string // of its extent; "": the whole earth
-	times  string // likewise; "": open
+	header string // "Name: value" lines; "" means JSON
+	assets string // expected keys of the Collection's assets
+	box    string // expected spatial extent; "" means the whole earth
+	times  string // expected temporal extent; "" means open
 }
 
 const (
@@ -45,8 +45,8 @@ const (
 	polygon = `{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,51]]]}`
 )
 
-// TestResults_EveryShape asks both adapters for results of every shape that their protocols, and the servers that
-// deviate from these, are known for. What comes out is a valid STAC Collection.
+// TestResults_EveryShape requests results from both adapters in every shape that their protocols define, and in those of servers
+// known to deviate. Each result must be a valid STAC Collection.
 func TestResults_EveryShape(t *testing.T) {
 	collections := map[string]json.RawMessage{}
 	for name, s := range shapesOfOpenEO {
@@ -65,7 +65,7 @@ func TestResults_EveryShape(t *testing.T) {
 	}
 }
 
-// collection gives what an adapter makes of the shape, and holds it to what STAC's schemas cannot tell.
+// collection returns the STAC Collection that an adapter builds from the shape, and checks what STAC's schemas cannot express.
 func (s shape) collection(t *testing.T, name, at string, platform func(base string) dispatch.Platform) json.RawMessage {
 	t.Helper()
 	server := s.serve(t, at)
@@ -114,7 +114,8 @@ func (s shape) collection(t *testing.T, name, at string, platform func(base stri
 	return raw
 }
 
-// serve starts a platform that gives results of one shape, and what these lead to.
+// serve starts a platform that responds with results of one shape and serves the documents to which these link. It returns the
+// platform's address.
 func (s shape) serve(t *testing.T, results string) string {
 	linked := map[string]string{"/stac/full.json": full, "/stac/newer.json": newer, "/stac/item.json": item, "/data.json": `{"mean":1}`,
 		"/stac/catalog.json": `{"type":"Catalog","stac_version":"1.0.0","id":"c","description":"d","links":[{"rel":"root","href":"catalog.json"},{"rel":"item","href":"item.json"},{"rel":"child","href":"full.json"}]}`,

@@ -40,18 +40,18 @@ func BenchmarkPerformanceOfTiles(b *testing.B) {
 	fmt.Fprintf(table, "areas of %d cells\t%.0f/s\t> 178/s\n", cells(b, box), float64(time.Second)/float64(splitting(b, h, box, 200).median))
 }
 
-// cost is what splitting an area takes.
+// cost is the time and memory that splitting an area takes.
 type cost struct {
-	median    time.Duration // on the clock, others at work on the machine or not
-	processor time.Duration // mean, garbage collection included
-	heap      uint64        // how far it grew at most
+	median    time.Duration // wall-clock time, which other load on the machine lengthens
+	processor time.Duration // mean CPU time, including garbage collection
+	heap      uint64        // maximum growth in bytes
 }
 
 func (c cost) String() string {
 	return fmt.Sprintf("%v; processor %v", c.median.Round(time.Millisecond/10), c.processor.Round(time.Millisecond/10))
 }
 
-// splitting posts an area some times.
+// splitting posts an area to /tiles the given number of times, and returns what that costs.
 func splitting(b *testing.B, h http.Handler, outline json.RawMessage, times int) cost {
 	b.Helper()
 	body := fmt.Appendf(nil, `{"grid":"20x20km","aoi":%s}`, outline)
@@ -66,7 +66,7 @@ func splitting(b *testing.B, h http.Handler, outline json.RawMessage, times int)
 	})
 }
 
-// measure does something some times, and watches the heap.
+// measure calls do the given number of times, and measures time and heap.
 func measure(b *testing.B, times int, do func()) cost {
 	b.Helper()
 	var took []time.Duration
@@ -83,7 +83,7 @@ func measure(b *testing.B, times int, do func()) cost {
 	return cost{took[len(took)/2], (processor(b) - used) / time.Duration(times), max(<-peak, before) - before}
 }
 
-// processor is the time that this process has had on processors.
+// processor returns the CPU time that this process has used.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -93,7 +93,7 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// highest watches the heap until it is told to end.
+// highest samples the heap every millisecond until done is closed, and returns the maximum in bytes.
 func highest(done <-chan struct{}) (peak uint64) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -113,7 +113,7 @@ func heapBytes() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// counter is an answer that is sent away.
+// counter is an http.ResponseWriter that counts the bytes of a response and discards them.
 type counter struct {
 	header http.Header
 	status int

@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// outlines are the outlines of 21 countries, and of Africa, as GeoJSON geometries by name.
+// outlines returns the outlines of 21 countries and of Africa as GeoJSON geometries by name.
 func outlines(t testing.TB) map[string]json.RawMessage {
 	t.Helper()
 	borders, python := environment(t, "world-atlas-2.0.2"), filepath.Join(environment(t, "shapely"), "bin", "python")
@@ -28,7 +28,7 @@ var (
 	undrawn  error
 )
 
-// drawn makes the outlines once for all tests.
+// drawn creates the outlines once for all tests.
 func drawn(borders, python string) (map[string]json.RawMessage, error) {
 	drawing.Do(func() {
 		out, err := exec.Command(python, "-B", filepath.Join("judges", "outlines.py"), filepath.Join(borders, "countries-10m.json")).Output()
@@ -39,7 +39,7 @@ func drawn(borders, python string) (map[string]json.RawMessage, error) {
 	return drawings, undrawn
 }
 
-// split is an area and what it was split into.
+// split is an area with its tiles, each as the cell and the piece of the area in it.
 type split struct {
 	Outline json.RawMessage     `json:"outline"`
 	Pieces  []grid.MultiPolygon `json:"pieces"`
@@ -59,12 +59,12 @@ func splitInto(t *testing.T, g *grid.Grid, outline json.RawMessage) split {
 	return s
 }
 
-// TestTiles_RealOutlines has GEOS judge the tiles of real countries: they are valid, each lies in its cell, and together
-// they are the country, to 1e-6 of its area.
+// TestTiles_RealOutlines checks the tiles of real countries with GEOS: they are valid, each lies in its cell, and their union is
+// the country to within 1e-6 of its area.
 func TestTiles_RealOutlines(t *testing.T) {
 	countries := outlines(t)
 	if len(countries) < 21 {
-		t.Fatalf("%d outlines", len(countries))
+		t.Fatalf("only %d outlines", len(countries))
 	}
 	for name, outline := range countries {
 		for g := range grid.All() {
@@ -90,10 +90,10 @@ func checkSplit(t *testing.T, s split) {
 		t.Errorf("the area of %d pieces is off by %g", len(s.Pieces), off)
 	}
 	if off := found.Difference / found.Outline; !(off <= 1e-6) {
-		t.Errorf("outline and pieces differ by %g", off)
+		t.Errorf("outline and pieces differ by %g of the area", off)
 	}
 	if len(found.Invalid) > 0 || found.Empty+found.Clockwise+found.BeyondCell > 0 {
-		t.Errorf("of %d pieces: invalid %q, %d empty, %d rings turned, %d beyond their cell",
+		t.Errorf("of %d pieces: invalid %q, %d empty, %d rings with the wrong winding order, %d beyond their cell",
 			len(s.Pieces), found.Invalid, found.Empty, found.Clockwise, found.BeyondCell)
 	}
 }
