@@ -17,8 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// BenchmarkPerformanceOfAccepting fills the real program with 100,000 waiting jobs of one account, on both databases, and
-// prints the time and memory that this takes, and the time to find the next steps.
+// BenchmarkPerformanceOfAccepting submits 100,000 jobs of one account to the real program on both databases, and prints the
+// time and memory that this takes and the time to find the next steps.
 func BenchmarkPerformanceOfAccepting(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: 10 * time.Minute}})
 	if err != nil {
@@ -29,7 +29,7 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 	defer table.Flush()
 	fmt.Fprintln(table, "what\tSQLite\tPostgreSQL\taim")
 	lite, post := fill(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), fill(b, w, postgres.Database(b))
-	<-time.After(130 * time.Second) // an idle runtime returns memory every two minutes
+	<-time.After(130 * time.Second) // the Go runtime returns idle memory every two minutes
 	lite.measure(b)
 	post.measure(b)
 	for _, row := range []struct {
@@ -43,13 +43,13 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 		{"next steps among 100,000 waiting jobs, median of 21", func(f *filling) any { return f.steps.Round(10 * time.Microsecond) }, "<= 20 ms"},
 		{"memory when idle, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.idle) }, ""},
 		{"memory two minutes later, with 100,000 waiting jobs, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full) }, ""},
-		{"more, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full-f.idle) }, "<= 20"},
+		{"growth, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full-f.idle) }, "<= 20"},
 	} {
 		fmt.Fprintf(table, "%s\t%v\t%v\t%s\n", row.what, row.of(lite), row.of(post), row.aim)
 	}
 }
 
-// filling is a program on one database, with its measurements.
+// filling is a program on one database and its measurements.
 type filling struct {
 	database string
 	program  *executable.Program
@@ -59,10 +59,10 @@ type filling struct {
 	idle, full                float64 // MB
 }
 
-// fill submits 100,000 jobs, of which two run.
+// fill starts a program and submits 100,000 jobs to it, of which two run.
 func fill(b *testing.B, w *simulator.World, database string) *filling {
 	known := w.Credentials
-	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 2}},
 	})
 	p := startProgram(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+database,
@@ -101,14 +101,14 @@ func manyTiles(w *simulator.World, n int) []byte {
 		west := float64(i%3000) / 100
 		values[i] = fmt.Appendf(nil, `{"bbox": [%.2f, 51.20, %.2f, 51.25]}`, west, west+.01)
 	}
-	body, _ := json.Marshal(struct { // of texts: no error
+	body, _ := json.Marshal(struct { // cannot fail: only strings
 		dispatch.Request
 		Dimension dispatch.Dimension `json:"dimension"`
 	}{r, dispatch.Dimension{Name: "bbox", Values: values}})
 	return body
 }
 
-// resident returns a program's memory in MB.
+// resident returns the resident memory of a program in MB.
 func resident(b *testing.B, p *executable.Program) (mb float64) {
 	if _, err := fmt.Sscanf(memory(b, p), "%f MB", &mb); err != nil {
 		b.Fatal(err)
@@ -116,7 +116,7 @@ func resident(b *testing.B, p *executable.Program) (mb float64) {
 	return mb
 }
 
-// nextSteps returns how long a visit takes to find the next steps in the database of the program.
+// nextSteps returns the median time that a visit takes to find the next steps in a program's database.
 func nextSteps(b *testing.B, database string) time.Duration {
 	kept, err := store.Open(b.Context(), database, wallClock{})
 	if err != nil {

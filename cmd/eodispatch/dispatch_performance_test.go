@@ -21,11 +21,11 @@ import (
 
 const (
 	values   = 1000
-	answered = 50 * time.Millisecond // after the platform received the request
+	answered = 50 * time.Millisecond // response time of the platform
 )
 
-// BenchmarkPerformanceOfDispatch measures how soon all jobs of a task of 1,000 values are started at a platform that limits
-// neither jobs nor rate and responds after 50 ms, compared with the time of the requests alone.
+// BenchmarkPerformanceOfDispatch measures the time until all jobs of a task of 1,000 values have started at a platform that
+// limits neither jobs nor rate and responds after 50 ms, and compares it with the time of the requests alone.
 func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -68,7 +68,7 @@ func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	}
 }
 
-// race measures one task.
+// race measures the dispatch of one task.
 type race struct {
 	platform http.Handler
 	oracle   *simulator.Oracle
@@ -81,8 +81,8 @@ type race struct {
 
 	mu      sync.Mutex
 	started int
-	asked   chan time.Time // first request of each job
-	over    chan time.Time // when all have started
+	asked   chan time.Time // time of each job's first request
+	over    chan time.Time // time when all jobs have started
 }
 
 func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, replicas int, database string) *race {
@@ -98,7 +98,7 @@ func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, r
 	server := httptest.NewServer(r)
 	b.Cleanup(server.Close)
 	r.url = server.URL
-	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": requests}},
 	})
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))
@@ -112,7 +112,7 @@ func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, r
 	return r
 }
 
-// ServeHTTP is the platform. It records when jobs are submitted and started.
+// ServeHTTP serves the platform, and records when jobs are submitted and started.
 func (r *race) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	submits := request.Method == http.MethodPost && (strings.HasSuffix(request.URL.Path, "/jobs") || strings.HasSuffix(request.URL.Path, "/execution"))
 	starts := request.Method == http.MethodPost && !strings.HasSuffix(request.URL.Path, "/jobs")
@@ -133,7 +133,7 @@ func (r *race) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// job is the request of all jobs of a race.
+// job returns the request of every job of a race.
 func (r *race) job() map[string]any {
 	application, parameters := "ndvi_composite", map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}}
 	if r.label == dispatch.OGCProcess {
@@ -150,14 +150,14 @@ func (r *race) dimension() (name string, value json.RawMessage) {
 	return "spatial_extent", json.RawMessage(demoArea)
 }
 
-// run returns a row of the table.
+// run submits the task, waits until all its jobs have started, and returns a row of the table.
 func (r *race) run(b *testing.B) string {
 	r.faults.Set(simulator.Fault{Latency: answered})
 	bare := r.bare(b)
 	name, value := r.dimension()
 	task := r.job()
 	task["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{value}, values)}
-	body, _ := json.Marshal(task) // of texts and numbers: no error
+	body, _ := json.Marshal(task) // cannot fail: only strings and numbers
 	r.client.must(b, http.MethodPost, "/upscale_tasks", body, nil)
 	begin := time.Now()
 	health := r.watchHealth(b)
@@ -166,7 +166,7 @@ func (r *race) run(b *testing.B) string {
 	case at := <-r.over:
 		took = at.Sub(begin)
 	case <-time.After(5 * time.Minute):
-		b.Fatalf("%d of %d started", r.started, values)
+		b.Fatalf("%d of %d jobs started within five minutes", r.started, values)
 	}
 	p50, p99 := health()
 	steps := 2
@@ -174,14 +174,14 @@ func (r *race) run(b *testing.B) string {
 		steps = 1
 	}
 	submits, reads, others := r.routes()
-	// Status reads take their turns too; they are counted separately.
+	// Status reads take up request slots too, so the bound includes them.
 	bound := time.Duration(steps*values+reads) * answered / time.Duration(r.requests)
 	return fmt.Sprintf("%v\t%v\t%.3f\t%.3f\t%.3f\t%s\t%d\t%v, %v", bound, took.Round(time.Millisecond), float64(took)/float64(bound),
 		bare, float64(submits)/values, others, reads, p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
 }
 
-// bare returns how much longer than their theoretical minimum the requests take when a client without a database sends them
-// concurrently: the overhead of the platform and this machine.
+// bare returns the ratio of the measured to the theoretical time of requests that a client without a database sends
+// concurrently: the overhead of the platform and the machine.
 func (r *race) bare(b *testing.B) (ratio float64) {
 	const rounds = 20
 	address := r.url + "/conformance"
@@ -207,14 +207,14 @@ func (r *race) bare(b *testing.B) (ratio float64) {
 	return float64(time.Since(begin)) / float64(rounds*answered)
 }
 
-// routes counts the requests that submit and those that read statuses, and lists others.
+// routes counts the requests that submit jobs and those that read statuses, and lists all others.
 func (r *race) routes() (submits, reads int, others string) {
 	var rest []string
 	for route, n := range r.oracle.Tally().Routes {
 		switch {
 		case strings.HasPrefix(route, "POST "):
 			submits += n
-		case route == "GET /conformance": // see bare
+		case route == "GET /conformance": // sent by bare
 		case strings.HasPrefix(route, "GET /jobs"):
 			reads += n
 		default:
@@ -225,7 +225,7 @@ func (r *race) routes() (submits, reads int, others string) {
 	return submits, reads, strings.Join(rest, ", ")
 }
 
-// watchHealth requests /health until it is stopped, and returns how long that took.
+// watchHealth requests /health every 10 ms until stop is called. stop returns quantiles of the response times.
 func (r *race) watchHealth(b *testing.B) (stop func() (p50, p99 time.Duration)) {
 	var times []time.Duration
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -256,12 +256,12 @@ func quantiles(times []time.Duration) (p50, p99 time.Duration) {
 	return times[len(times)/2], times[len(times)*99/100]
 }
 
-// wakes posts single jobs to an idle broker, and returns how soon the platform receives them.
+// wakes posts n single jobs to an idle broker, and returns quantiles of the time until the platform receives them.
 func (r *race) wakes(b *testing.B, n int) (p50, p99 time.Duration) {
 	name, value := r.dimension()
 	job := r.job()
 	job["parameters"].(map[string]any)[name] = value
-	body, _ := json.Marshal(job) // of texts and numbers: no error
+	body, _ := json.Marshal(job) // cannot fail: only strings and numbers
 	var times []time.Duration
 	for range n {
 		begin := time.Now()

@@ -20,10 +20,10 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-const kept = 100_000 // records of one user
+const kept = 100_000 // jobs of one user
 
-// BenchmarkPerformanceOfLists reads the list of a user who has 100,000 jobs, and a task of 10,000, whole and in parts, from the
-// real program on both databases.
+// BenchmarkPerformanceOfLists reads the list of a user with 100,000 jobs, and a task of 10,000 jobs, as a whole and in pages,
+// from the real program on both databases.
 func BenchmarkPerformanceOfLists(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
@@ -40,7 +40,7 @@ func BenchmarkPerformanceOfLists(b *testing.B) {
 	}
 }
 
-// reading is how long it took to read something.
+// reading is the time that one kind of read took.
 type reading struct {
 	what string
 	took time.Duration
@@ -48,7 +48,7 @@ type reading struct {
 
 func listing(b *testing.B, w *simulator.World, database string) (all []reading) {
 	keepMany(b, w, database)
-	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open", "limits": map[string]any{"jobs": 2}},
 	})
 	known := w.Credentials
@@ -80,11 +80,11 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	query := middle.Query()
 	query.Set("limit", "100")
 	often("a page of 100, in the middle", middle.Path+"?"+query.Encode())
-	often("a page of 100 of those that failed, 1 in 100", "/jobs_status?filter=processing&limit=100&status=failed")
-	often("a page of 100 of those that are unknown: none is", "/jobs_status?filter=processing&limit=100&status=unknown")
+	often("a page of 100 failed jobs, 1 in 100", "/jobs_status?filter=processing&limit=100&status=failed")
+	often("a page of 100 unknown jobs, of which there are none", "/jobs_status?filter=processing&limit=100&status=unknown")
 	size := 0
 	once("the whole list", func() { size, _ = c.part(b, "/jobs_status?filter=processing") })
-	b.Logf("%s: the whole list has %.1f MB", strings.SplitN(database, ":", 2)[0], float64(size)/1e6)
+	b.Logf("%s: the whole list is %.1f MB", strings.SplitN(database, ":", 2)[0], float64(size)/1e6)
 	once("a task of 10,000, whole", func() { c.part(b, "/upscale_tasks/1") })
 	all = append(all, reading{"that task, not modified", c.unmodified(b, "/upscale_tasks/1")})
 	often("a page of 100 of that task, the first", "/upscale_tasks/1?limit=100")
@@ -97,7 +97,8 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	return all
 }
 
-// unmodified is how long a request takes that is answered with 304, while nothing that was read before is kept.
+// unmodified returns the median time of a request that is answered with 304. The pause before each request lets the broker's
+// caches expire.
 func (c fast) unmodified(b *testing.B, path string) time.Duration {
 	var times []time.Duration
 	for tag := ""; len(times) < 7; {
@@ -120,17 +121,17 @@ func (c fast) unmodified(b *testing.B, path string) time.Duration {
 		}
 		tag = answer.Header.Get("ETag")
 	}
-	return median(times[1:]) // the first reads the task with its revision
+	return median(times[1:]) // the first also reads the task, with its revision
 }
 
-// keepMany keeps jobs of the user that signs in, most of which have ended, as if they had been submitted.
+// keepMany stores the jobs of the user that signs in. All have ended; 1 in 100 failed.
 func keepMany(b *testing.B, w *simulator.World, database string) {
 	s, err := store.Open(b.Context(), database, wallClock{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	body, _ := json.Marshal(ogcRequest(w)) // a constant
+	body, _ := json.Marshal(ogcRequest(w)) // cannot fail: a constant
 	owner := ownerOf(b, w)
 	for range kept / 10_000 {
 		drafts := make([]dispatch.Draft, 10_000)
@@ -147,7 +148,7 @@ func keepMany(b *testing.B, w *simulator.World, database string) {
 	}
 }
 
-// ownerOf is the user that signs in.
+// ownerOf returns the id of the user that signs in.
 func ownerOf(b *testing.B, w *simulator.World) dispatch.UserID {
 	subject, err := subjectOf(signedIn(b, w, "").token)
 	if err != nil {
@@ -156,7 +157,7 @@ func ownerOf(b *testing.B, w *simulator.World) dispatch.UserID {
 	return dispatch.UserID(w.Credentials.Issuer + " " + subject)
 }
 
-// subjectOf is whose token it is.
+// subjectOf returns the subject of a token.
 func subjectOf(token string) (string, error) {
 	var claims struct{ Sub string }
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
@@ -167,7 +168,7 @@ func subjectOf(token string) (string, error) {
 	return claims.Sub, err
 }
 
-// part reads an address, and gives the size of the answer and the address of the next part.
+// part requests a page, and returns the size of the response in bytes and the address of the next page.
 func (c fast) part(b *testing.B, path string) (size int, next string) {
 	request, err := http.NewRequest(http.MethodGet, c.broker+path, nil)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	readers = 100
 )
 
-// BenchmarkPerformanceOfLiveStatus measures what it costs to look at many jobs, at a platform that answers after 50 ms and
-// lists 1,000 in a page.
+// BenchmarkPerformanceOfLiveStatus measures the time to list many jobs at a platform that responds after 50 ms and lists 1,000
+// jobs per page.
 func BenchmarkPerformanceOfLiveStatus(b *testing.B) {
 	table := newTable(b, "live status of 1,000 active jobs", "SQLite", "PostgreSQL", "aim")
 	sqlite := lookAtMany(b, "sqlite:"+filepath.Join(b.TempDir(), "live.db"))
@@ -36,14 +36,14 @@ func BenchmarkPerformanceOfLiveStatus(b *testing.B) {
 
 type looked struct{ what, measured, aim string }
 
-// lookAtMany reads the list of 1,000 jobs in all ways.
+// lookAtMany reads the list of 1,000 jobs with stale and fresh statuses, with one client and with many.
 func lookAtMany(b *testing.B, database string) (all []looked) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer w.Close()
-	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "openeo", "protocol": "openeo", "endpoint": w.OpenEOURL, "access": "open",
 			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
 	})
@@ -51,7 +51,7 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 		"EODISPATCH_DATABASE="+database)
 	p := startProgram(b, environ...)
 	c := fast{signedIn(b, w, p.Address)}
-	body, _ := json.Marshal(openEORequest(w)) // of texts and numbers
+	body, _ := json.Marshal(openEORequest(w)) // cannot fail: only strings and numbers
 	inParallel(active, 32, func(int) { c.mustPost(b, body, nil) })
 	w.OpenEO.Faults.Set(simulator.Fault{Latency: 50 * time.Millisecond})
 	list := func() { c.must(b, http.MethodGet, "/jobs_status", nil, nil) }
@@ -83,10 +83,10 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 	return all
 }
 
-const shortFreshness = 2 * time.Second // not less than limits.min_poll
+const shortFreshness = 2 * time.Second // at least limits.min_poll
 
-// stale measures a read n times when what is known is just too old, so that the platform is asked by it, once, and by
-// nothing else.
+// stale measures a read n times when the known statuses have just expired. It counts only reads for which the platform receives
+// exactly one listing request.
 func stale(b *testing.B, w *simulator.World, n int, prepare, read func()) (times []time.Duration) {
 	for range 10 * n {
 		prepare()
@@ -98,11 +98,11 @@ func stale(b *testing.B, w *simulator.World, n int, prepare, read func()) (times
 			return times
 		}
 	}
-	b.Fatalf("only %d reads of %d were stale", len(times), 10*n)
+	b.Fatalf("only %d of %d reads caused exactly one listing", len(times), 10*n)
 	return nil
 }
 
-// inParallel does n things, so many at once.
+// inParallel calls do for 0 to n-1, atOnce at a time.
 func inParallel(n, atOnce int, do func(i int)) {
 	var all sync.WaitGroup
 	for first := range atOnce {
@@ -115,7 +115,7 @@ func inParallel(n, atOnce int, do func(i int)) {
 	all.Wait()
 }
 
-// newTable prints rows when the benchmark is over.
+// newTable returns a function that adds a row to a table, which is printed when the benchmark ends.
 func newTable(b *testing.B, head ...string) (row func(columns ...string)) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	b.Cleanup(func() { table.Flush() })
@@ -126,7 +126,7 @@ func newTable(b *testing.B, head ...string) (row func(columns ...string)) {
 
 const oneListing = "1 listings and 0 single reads"
 
-// watched tells how long do takes, and what the platform is asked meanwhile.
+// watched returns the duration of do, and the numbers of status requests that the platform receives meanwhile.
 func watched(b *testing.B, w *simulator.World, do func()) (time.Duration, string) {
 	before := w.OpenEO.Oracle.Tally().Routes
 	begin := time.Now()
@@ -145,14 +145,14 @@ func watched(b *testing.B, w *simulator.World, do func()) (time.Duration, string
 	return took, fmt.Sprintf("%d listings and %d single reads", lists, reads)
 }
 
-// memoryOf is the resident size of a program, in kB.
+// memoryOf returns the resident size of a program in kB.
 func memoryOf(b *testing.B, p *executable.Program) (kilobytes float64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err == nil {
 		_, err = fmt.Sscan(between(string(text), "VmRSS:", "kB"), &kilobytes)
 	}
 	if err != nil {
-		b.Skip("the memory of a process is not known on this system")
+		b.Skip("this system does not report the memory of a process")
 	}
 	return kilobytes
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// BenchmarkPerformance measures the real program against a simulated platform in this process and prints a table. Both share
-// the machine's cores, so the program alone is faster.
+// BenchmarkPerformance measures the real program with a simulated platform in the test process, and prints a table. Both share
+// the cores of the machine, so the program alone is faster.
 func BenchmarkPerformance(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true})
 	if err != nil {
@@ -68,10 +68,10 @@ func BenchmarkPerformance(b *testing.B) {
 	}
 	row("POST /params from cache, median of 200", describing(b, w, c).String(), "< 1 ms")
 	row("checking and shaping 10,000 tiles of a task", checking(b).Round(time.Millisecond).String(), "< 300 ms")
-	row("memory after all that", memory(b, p), "")
+	row("memory at the end", memory(b, p), "")
 }
 
-// describing measures requests for parameters that were requested before.
+// describing returns the median time of requests for cached parameters.
 func describing(b *testing.B, w *simulator.World, c fast) time.Duration {
 	r := ogcRequest(w)
 	body, err := json.Marshal(map[string]any{"label": r.Label, "service": r.Service})
@@ -87,7 +87,7 @@ func describing(b *testing.B, w *simulator.World, c fast) time.Duration {
 	return median(times[1:])
 }
 
-// checking measures the check of a task's values whose service requires bounding boxes.
+// checking returns the time to check 10,000 polygons of a task whose service requires bounding boxes.
 func checking(b *testing.B) time.Duration {
 	d := dispatch.Dimension{Name: "extent"}
 	for i := range 10_000 {
@@ -105,10 +105,10 @@ func checking(b *testing.B) time.Duration {
 	return time.Since(begin)
 }
 
-// benchmarked is the environment of a broker with very high limits.
+// benchmarked returns the environment of a broker with very high limits.
 func benchmarked(w *simulator.World) []string {
 	known := w.Credentials
-	platforms, _ := json.Marshal([]map[string]any{ // of texts and numbers: no error
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": w.OGCURL, "access": "open",
 			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
 	})
@@ -117,11 +117,11 @@ func benchmarked(w *simulator.World) []string {
 }
 
 func ogcBody(w *simulator.World) []byte {
-	body, _ := json.Marshal(ogcRequest(w)) // a constant
+	body, _ := json.Marshal(ogcRequest(w)) // cannot fail: a constant
 	return body
 }
 
-// startTime returns the time from the start of the process to its first response.
+// startTime returns the median time from the start of the process to its first response.
 func startTime(b *testing.B, w *simulator.World) time.Duration {
 	var times []time.Duration
 	for range 9 {
@@ -143,11 +143,11 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// memory returns the resident size of a program, from the kernel.
+// memory returns the resident size of a program in MB, as the kernel reports it.
 func memory(b *testing.B, p *executable.Program) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil {
-		return "not known on this system"
+		return "not reported on this system"
 	}
 	var kilobytes float64
 	if _, err := fmt.Sscan(between(string(text), "VmRSS:", "kB"), &kilobytes); err != nil {
@@ -156,7 +156,7 @@ func memory(b *testing.B, p *executable.Program) string {
 	return fmt.Sprintf("%.1f MB", kilobytes/1000)
 }
 
-// fast is a client with as many connections as there are callers.
+// fast is a client that keeps up to 100 idle connections to a host.
 type fast struct{ client }
 
 var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
@@ -193,7 +193,7 @@ func must(b *testing.B, request *http.Request, into any) {
 	}
 }
 
-// rate returns how many calls a second so many clients make, over three seconds.
+// rate returns the calls per second that the given number of clients make in three seconds.
 func rate(b *testing.B, clients int, call func()) float64 {
 	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
 	defer cancel()
@@ -212,8 +212,8 @@ func rate(b *testing.B, clients int, call func()) float64 {
 	return float64(calls.Load()) / time.Since(begin).Seconds()
 }
 
-// overhead compares posting a job to the broker with executing it at the platform directly, one after the other, when the
-// platform takes 20 ms to respond.
+// overhead returns the median time to post a job to the broker, and that to execute it at the platform directly, when the
+// platform takes 20 ms to respond. It sends one request at a time.
 func overhead(b *testing.B, w *simulator.World, c fast) (broker, bare time.Duration) {
 	w.OGC.Faults.Set(simulator.Fault{Route: "POST /processes/{id}/execution", Latency: 20 * time.Millisecond})
 	defer w.OGC.Faults.Set()

@@ -22,24 +22,24 @@ import (
 )
 
 const (
-	sockets = 10_000 // each of a user of its own
-	tiles   = 3000   // of the task that is drained
+	sockets = 10_000 // one for each user
+	tiles   = 3000   // number of jobs in the task
 )
 
-// clock is a platform's, which can be set forward.
+// clock is the clock of a platform. A test can advance it.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// platform is an openEO one, with a clock of its own.
+// platform is a simulated openEO platform with its own clock.
 type platform struct {
 	simulator.OpenEO
 	url  string
 	time clock
-	told atomic.Int64 // when a page of jobs was last sent, in microseconds since 1970
+	told atomic.Int64 // time when the last page of jobs was sent, in microseconds since 1970
 }
 
-// newPlatform answers after 50 ms.
+// newPlatform starts a platform that responds after 50 ms.
 func newPlatform(b *testing.B, life simulator.Life) *platform {
 	p := &platform{}
 	p.Open, p.Life, p.Now = true, life, p.time.now
@@ -55,7 +55,7 @@ func newPlatform(b *testing.B, life simulator.Life) *platform {
 	return p
 }
 
-// audience is a broker with platforms, and users.
+// audience is a broker with its platforms and users.
 type audience struct {
 	*simulator.World
 	program   *executable.Program
@@ -77,12 +77,12 @@ func newAudience(b *testing.B, life simulator.Life, jobs, platforms int) *audien
 		configured = append(configured, map[string]any{"name": fmt.Sprint("p", i), "protocol": "openeo", "endpoint": p.url, "access": "open",
 			"limits": map[string]any{"jobs": jobs, "requests": 64, "min_poll": "100ms"}})
 	}
-	setting, _ := json.Marshal(configured) // of texts and numbers: no error
+	setting, _ := json.Marshal(configured) // cannot fail: only strings and numbers
 	a.program = startProgram(b, append(benchmarked(w), "EODISPATCH_FRESHNESS=1s", "EODISPATCH_PLATFORMS="+string(setting))...)
 	return a
 }
 
-// request asks for a job at a platform.
+// request returns the request of a job at a platform.
 func (a *audience) request(p *platform) dispatch.Request {
 	r := openEORequest(a.World)
 	r.Service.Endpoint = p.url
@@ -93,7 +93,7 @@ func (a *audience) client(user string) fast {
 	return fast{client{a.program.Address, a.IdP.Mint(simulator.BrokerRealm, user, a.Credentials.Client, simulator.TokenFaults{})}}
 }
 
-// stream is one WebSocket as it comes over the wire. What it is told costs its reader little, for there are many.
+// stream is a minimal WebSocket client. It reads frames with little overhead, because a benchmark opens thousands of them.
 type stream struct {
 	net.Conn
 	from *bufio.Reader
@@ -117,7 +117,7 @@ func openStream(b *testing.B, c fast, path string) *stream {
 	return s
 }
 
-// next is a message. Pings on the way are answered.
+// next returns the next message. It responds to pings in between.
 func (s *stream) next() ([]byte, error) {
 	for {
 		kind, text, err := s.frame()
@@ -132,7 +132,7 @@ func (s *stream) next() ([]byte, error) {
 
 const ping, pong = 9, 10 // RFC 6455 section 5.2
 
-// frame reads one: the broker sends a message whole.
+// frame reads one frame. The broker never fragments a message.
 func (s *stream) frame() (kind byte, text []byte, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(s.from, head[:]); err != nil {
@@ -154,7 +154,7 @@ func (s *stream) frame() (kind byte, text []byte, err error) {
 	return head[0] & 0x0f, text, err
 }
 
-// until reads on until it is told a status, and gives the time then.
+// until reads messages until one contains a status, and returns the time of its arrival.
 func (s *stream) until(b *testing.B, status string) time.Time {
 	for {
 		text, err := s.next()
@@ -167,8 +167,8 @@ func (s *stream) until(b *testing.B, status string) time.Time {
 	}
 }
 
-// BenchmarkPerformanceOfPush has as many users as there are sockets each watch a job of theirs. All end within a second:
-// one platform after the other tells of its part.
+// BenchmarkPerformanceOfPush measures how soon 10,000 users, each with a WebSocket and a job, learn that their job has ended. All
+// jobs end within a second, on one platform after the other.
 func BenchmarkPerformanceOfPush(b *testing.B) {
 	table := newTable(b, fmt.Sprintf("%d WebSockets of as many users", sockets), "measured", "aim")
 	const waves = 10
@@ -186,7 +186,7 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 
 	bodies := make([][]byte, waves)
 	for i, p := range a.platforms {
-		bodies[i], _ = json.Marshal(a.request(p)) // of texts and numbers
+		bodies[i], _ = json.Marshal(a.request(p)) // cannot fail: only strings and numbers
 	}
 	var listening, started sync.WaitGroup
 	started.Add(sockets)
@@ -201,13 +201,13 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	begin := time.Now()
 	inParallel(sockets, 64, func(i int) { users[i].mustPost(b, bodies[i%waves], nil) })
 	started.Wait()
-	table("a job of each is submitted, and seen to run", fmt.Sprintf("%v, %.0f/s", time.Since(begin).Round(time.Second), sockets/time.Since(begin).Seconds()), "")
+	table("each user submits a job and sees it run", fmt.Sprintf("%v, %.0f/s", time.Since(begin).Round(time.Second), sockets/time.Since(begin).Seconds()), "")
 
 	for i, p := range a.platforms {
 		listening.Go(func() {
 			<-time.After(2*time.Second + time.Duration(i)*time.Second/waves)
 			p.time.ahead.Store(int64(2 * time.Hour))
-			inParallel(8, 8, func(n int) { users[i+n*waves].must(b, http.MethodGet, "/jobs_status", nil, nil) }) // so many that a listing pays
+			inParallel(8, 8, func(n int) { users[i+n*waves].must(b, http.MethodGet, "/jobs_status", nil, nil) }) // enough users that the broker lists the jobs instead of reading each
 		})
 	}
 	listening.Wait()
@@ -218,19 +218,20 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	}
 	slices.Sort(took)
 	slices.SortFunc(ended, time.Time.Compare)
-	table("all jobs end within a second; from a platform's answer to its watchers, p50, p99, the last",
+	table("all jobs end within a second; from the platform's response to the message, p50, p99, max",
 		fmt.Sprint(took[sockets/2], took[sockets*99/100], took[sockets-1]), "p99 < 1 s")
-	table("between the first message of an end and the last", ended[sockets-1].Sub(ended[0]).Round(time.Millisecond).String(), "")
+	table("from the first message of an end to the last", ended[sockets-1].Sub(ended[0]).Round(time.Millisecond).String(), "")
 }
 
-// BenchmarkPerformanceOfChanges compares what streams send of a task of 3,000 jobs that is drained.
+// BenchmarkPerformanceOfChanges compares the number and size of the messages of three kinds of streams, while all 3,000 jobs of
+// a task run to their end.
 func BenchmarkPerformanceOfChanges(b *testing.B) {
 	table := newTable(b, fmt.Sprintf("a task of %d jobs, drained", tiles), "messages", "sent", "of that, whole lists = 1")
 	a := newAudience(b, simulator.Life{Run: 2 * time.Second}, 100, 1)
 	c := a.client("user")
 	request := a.request(a.platforms[0])
 	request.Parameters = json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`)
-	body, _ := json.Marshal(request) // of texts and numbers
+	body, _ := json.Marshal(request) // cannot fail: only strings and numbers
 	dimension, _ := json.Marshal(map[string]any{"name": "spatial_extent", "values": slices.Repeat([]json.RawMessage{json.RawMessage(demoArea)}, tiles)})
 	body = append(append(bytes.TrimSuffix(body, []byte("}")), `,"dimension":`...), append(dimension, '}')...)
 	var task job

@@ -33,11 +33,11 @@ import (
 const (
 	jobsEach  = 20
 	freshness = 10 * time.Second
-	watchFor  = time.Minute // after every account had its turn
+	watchFor  = time.Minute // after the statuses of every account were read once
 )
 
-// BenchmarkPerformanceOfTheRate measures how old the statuses get that many clients watch, where the platform's rate does not
-// suffice to keep all of them fresh, and whether the rate is kept. The platform answers after 50 ms.
+// BenchmarkPerformanceOfTheRate measures the age of the statuses that many clients watch when the platform's rate limit is too
+// low to keep all of them fresh, and whether the broker respects the limit. The platform responds after 50 ms.
 func BenchmarkPerformanceOfTheRate(b *testing.B) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
@@ -52,17 +52,17 @@ func BenchmarkPerformanceOfTheRate(b *testing.B) {
 	}
 }
 
-// crowd is many users who each watch their jobs at one platform.
+// crowd is a set of users who each watch their jobs at one platform.
 type crowd struct {
 	name      string
 	protocol  config.Protocol
 	accounts  int
 	rate      int
-	aged      time.Duration // how long the jobs have been there when the watching begins
+	aged      time.Duration // age of the jobs when the clients begin to watch
 	databases func(*testing.B, dispatch.Clock) []*store.Store
 }
 
-// shifted is a clock that can be put forward.
+// shifted is a clock that a test can advance.
 type shifted struct{ by atomic.Int64 }
 
 func (s *shifted) Now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
@@ -85,7 +85,7 @@ func opened(b *testing.B, dsn string, c dispatch.Clock) *store.Store {
 	return s
 }
 
-// measured is a simulated platform that notes when it was asked, and when each thing was read.
+// measured is a simulated platform that records the times of requests for jobs, and of the last one by each user and path.
 type measured struct {
 	http.Handler
 	listing bool
@@ -119,14 +119,14 @@ func (m *measured) note(what string) {
 	m.read[what] = now
 }
 
-// begin forgets what was asked before, but for when each thing was last read.
+// begin discards the recorded requests and gaps. It keeps the time of each last read.
 func (m *measured) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked, m.gaps = nil, nil
 }
 
-// kept gives the requests a second: on average, and the most in any second.
+// kept returns the requests per second: the mean, and the maximum in any second.
 func (m *measured) kept() (mean float64, most int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +141,7 @@ func (m *measured) kept() (mean float64, most int) {
 	return float64(len(m.asked)-1) / m.asked[len(m.asked)-1].Sub(m.asked[0]).Seconds(), most
 }
 
-// bearers takes every token for the user of its name.
+// bearers accepts every token; its text is the name of the user.
 type bearers struct{}
 
 func (bearers) Verify(_ context.Context, token dispatch.Secret) (identity.Caller, error) {
@@ -154,7 +154,7 @@ func (bearers) Token(_ context.Context, a dispatch.Account) (dispatch.Token, err
 
 func (bearers) Invalidate(dispatch.Account, dispatch.Token) {}
 
-// replica is one process of the broker, but in this one.
+// replica is one replica of the broker, which runs in the test process.
 type replica struct {
 	*dispatch.Broker
 	work *engine.Engine
@@ -175,7 +175,7 @@ func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.
 	return r
 }
 
-// working runs engines until it is told to stop.
+// working runs the engines of replicas until stop is called.
 func working(b *testing.B, all []replica) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	var running sync.WaitGroup
@@ -189,7 +189,7 @@ func working(b *testing.B, all []replica) (stop func()) {
 
 func user(i int) dispatch.UserID { return dispatch.UserID("user" + strconv.Itoa(i)) }
 
-// run gives a row of the table.
+// run measures the crowd and returns a row of the table.
 func (c crowd) run(b *testing.B) string {
 	m, faults := c.platform()
 	server := httptest.NewServer(m)
@@ -225,7 +225,7 @@ func (c crowd) run(b *testing.B) string {
 		gap99, longest, ratio(longest), calls[len(calls)/2].Round(time.Millisecond), calls[len(calls)-1].Round(time.Millisecond))
 }
 
-// requests is how many it takes to read everything once.
+// requests returns the number of requests that read every status once.
 func (c crowd) requests() int {
 	if c.protocol == config.OpenEO {
 		return c.accounts
@@ -246,7 +246,7 @@ func (c crowd) platform() (*measured, *simulator.Faults) {
 	return m, &p.Faults
 }
 
-// submit brings everybody's jobs to the platform, as fast as it goes, and gives the first of each.
+// submit starts the jobs of all users at the platform, as fast as possible, and returns the first job of each user.
 func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
 	backend := r.Backends[0]
 	service := dispatch.Service{Endpoint: backend.Endpoint, Application: "ndvi_composite"}
@@ -283,7 +283,7 @@ func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
 	return jobs
 }
 
-// start keeps jobs and starts them, as a visit would.
+// start stores jobs and starts them at the platform, as a visit does.
 func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 	if _, err := r.Store.Accept(ctx, dispatch.Key{}, nil, drafts); err != nil {
 		return err
@@ -309,13 +309,13 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 	}
 	saved, err := r.Store.Save(ctx, jobs)
 	if err == nil && len(saved) < len(jobs) {
-		err = fmt.Errorf("%d of %d jobs were kept", len(saved), len(jobs))
+		err = fmt.Errorf("%d of %d jobs were saved", len(saved), len(jobs))
 	}
 	return err
 }
 
-// watch has a client for each user look on, and gives how old the oldest status was in each message that a client was sent,
-// and how long a call took that somebody made now and then. It begins when everything was read once.
+// watch opens a stream for each user. It returns the age of the oldest status in each message, and the durations of the calls
+// that read a job's logs once a second meanwhile. It begins to measure after one and a half rounds, when all statuses were read.
 func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *shifted, m *measured, round time.Duration) (ages, calls []time.Duration) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var watching sync.WaitGroup
@@ -361,7 +361,7 @@ func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *
 	return ages, calls
 }
 
-// look reads a user's stream, and tells when the oldest status in each message was checked.
+// look reads a user's stream, and calls tell with the time when the oldest status in each message was checked.
 func (c crowd) look(ctx context.Context, b *testing.B, address string, u dispatch.UserID, tell func(time.Time)) {
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(address, "http")+"/job_status", &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + string(u)}}})
