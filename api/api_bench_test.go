@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// nowhere is a client that discards responses.
+// nowhere is an http.ResponseWriter that discards the response.
 type nowhere struct{ header http.Header }
 
 func (n *nowhere) Header() http.Header         { return n.header }
@@ -37,7 +37,7 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkGetJobOverLoopback measures GET /unit_jobs/{id} as a client sees it, with as many connections as workers.
+// BenchmarkGetJobOverLoopback measures GET /unit_jobs/{id} over loopback, with a connection for each worker.
 func BenchmarkGetJobOverLoopback(b *testing.B) {
 	w := newWorld()
 	c := w.config()

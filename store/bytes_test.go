@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestMigration_CountsBytesOfExistingJobs: the migration counts the requests of jobs stored by an earlier version.
+// TestMigration_CountsBytesOfExistingJobs checks that the migration counts the request bytes of jobs stored by an earlier version.
 func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 	text, err := os.ReadFile("migrations/00025_bytes.sql")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 		}
 		exec(forget)
 		if got := heldBytes(t, s); got != 0 {
-			t.Fatalf("%d bytes are held that were forgotten", got)
+			t.Fatalf("%d bytes are held after the reset, want 0", got)
 		}
 		exec(update)
 		if got := heldBytes(t, s); got != want {
@@ -48,7 +48,7 @@ func TestMigration_CountsBytesOfExistingJobs(t *testing.T) {
 	}
 }
 
-// heldBytes returns the bytes of the requests of ann's unfinished jobs.
+// heldBytes returns the size in bytes of the requests of ann's unfinished jobs.
 func heldBytes(t *testing.T, s dispatch.Store) int64 {
 	t.Helper()
 	infos, err := s.AccountInfo(t.Context(), "ann", []dispatch.Account{""}, nil)
@@ -58,7 +58,7 @@ func heldBytes(t *testing.T, s dispatch.Store) int64 {
 	return infos[0].Bytes
 }
 
-// BenchmarkCountOwned accepts a job of a user who has 100,000, without a quota and with several.
+// BenchmarkCountOwned accepts a job of a user with 100,000 jobs, without a quota and with different quotas.
 func BenchmarkCountOwned(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 10)

@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// Many waiting jobs must not slow down the agenda. The limit allows for the race detector and a busy machine; BenchmarkAgenda
-// has the figures.
+// TestSpeed_ManyJobs checks that many waiting jobs do not slow down the agenda. The limit allows for the race detector and a
+// busy machine; BenchmarkAgenda measures the time.
 func TestSpeed_ManyJobs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		fill(t, s, 1)
@@ -30,7 +30,8 @@ func BenchmarkAgenda(b *testing.B) {
 	})
 }
 
-// BenchmarkPerformanceOfManyLines reads the agenda of an account at which 1,000 users wait, each of whom was served before.
+// BenchmarkPerformanceOfManyLines reads the agenda of an account with waiting jobs of 1,000 users, each of whom has already
+// submitted a job.
 func BenchmarkPerformanceOfManyLines(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		const users = 1000
@@ -81,8 +82,8 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	}
 }
 
-// eachDatabase also returns a function that makes the server count its rows, as it does by itself within a minute of such a
-// change.
+// eachDatabase runs f as a subtest on each database. The function that it passes to f updates PostgreSQL's statistics, as
+// autovacuum does within a minute of a large change.
 func eachDatabase[T interface {
 	testing.TB
 	Run(string, func(T)) bool
@@ -96,7 +97,7 @@ func eachDatabase[T interface {
 	})
 }
 
-// many is a quota that is never reached, so that everything is counted.
+// many is a quota that is never reached. It makes Accept count all jobs.
 var many = dispatch.Quota{Live: 1 << 40, Daily: 1 << 40}
 
 // fill accepts tasks of 10,000 jobs.
@@ -130,9 +131,9 @@ func look(t testing.TB, s dispatch.Store, n int) {
 		}
 	}
 	took := time.Since(began) / time.Duration(n)
-	t.Logf("an agenda in %v", took)
+	t.Logf("agenda read in %v", took)
 	if took > 3*time.Second { // 15 ms on a quiet machine
-		t.Errorf("an agenda took %v", took)
+		t.Errorf("reading an agenda took %v, want at most 3 s", took)
 	}
 }
 
@@ -145,7 +146,7 @@ func BenchmarkSave(b *testing.B) {
 			b.Fatal(err)
 		}
 		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 1000)
-		for n := 0; err == nil && n < 2; n++ { // as started jobs
+		for n := 0; err == nil && n < 2; n++ { // first make them started jobs
 			for i := range jobs {
 				jobs[i].Phase, jobs[i].Status, jobs[i].Ref.ID = dispatch.Started, dispatch.Running, jobs[i].Tag("x")
 			}

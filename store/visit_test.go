@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// prompt is a two-step platform that answers each request after the same time, and starts so many jobs.
+// prompt is a two-step platform that responds to each submit after 50 ms, and expects the given number of jobs.
 type prompt struct {
 	jobs   int64
 	made   atomic.Int64
@@ -50,22 +50,22 @@ func (p *prompt) Results(context.Context, dispatch.Token, dispatch.Ref) (json.Ra
 	return nil, &dispatch.Error{Kind: dispatch.Conflict}
 }
 
-// BenchmarkPerformanceOfVisits measures what a started job costs the database.
+// BenchmarkPerformanceOfVisits counts the statements and transactions that starting a job takes.
 func BenchmarkPerformanceOfVisits(b *testing.B) {
 	for _, requests := range []int{8, 32} {
 		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"), "PostgreSQL": postgres.Database(b)} {
 			queries, transactions := perJob(b, dsn, requests, 500)
-			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions a started job (openEO's two requests)\n", name, requests, queries, transactions)
+			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions per started job (two requests, as in openEO)\n", name, requests, queries, transactions)
 		}
 	}
 }
 
-// TestVisit_QueriesPerJob limits the database work of a started job, which grows when turns do more than necessary.
+// TestVisit_QueriesPerJob limits the statements and transactions per started job, which grow if turns do unnecessary work.
 func TestVisit_QueriesPerJob(t *testing.T) {
 	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
-	t.Logf("%.1f statements, %.2f transactions a job", queries, transactions)
+	t.Logf("%.1f statements, %.2f transactions per job", queries, transactions)
 	if queries > 30 || transactions > 5 {
-		t.Error("that is too many")
+		t.Error("too many; want at most 30 statements and 5 transactions")
 	}
 }
 
