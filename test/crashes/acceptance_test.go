@@ -28,7 +28,7 @@ type book struct {
 
 	mu     sync.Mutex
 	peak   int      // maximum of unfinished jobs
-	titles []string // of the jobs, in the order of their submission
+	titles []string // titles of the jobs, in order of submission
 }
 
 // keepBook routes the scene's requests through a book.
@@ -61,7 +61,7 @@ func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.count()
 }
 
-// record keeps the title of a submitted job. OGC API - Processes has no titles.
+// record appends the title of a submitted job. It is empty with OGC API - Processes, which has no titles.
 func (b *book) record(text []byte) {
 	var job struct{ Title string }
 	if err := json.Unmarshal(text, &job); err != nil {
@@ -72,7 +72,7 @@ func (b *book) record(text []byte) {
 	b.titles = append(b.titles, job.Title)
 }
 
-// count counts the unfinished jobs of the platform. Their number rises only with a new job, so counting then is enough.
+// count updates the peak of unfinished jobs. It is called after each submission, because their number rises only then.
 func (b *book) count() {
 	var listing struct{ Jobs []struct{ Status string } }
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.list, nil)
@@ -108,11 +108,11 @@ func (b *book) atOnce() int {
 	return b.peak
 }
 
-// TestSlots_JobsLongerThanStalledAfterKeepTheirs has jobs wait and run for several times stalled_after, at a platform that
-// takes longer than that to answer a submission, and counts the platform's jobs at each of them.
+// TestSlots_JobsLongerThanStalledAfterKeepTheirs checks that jobs keep their slots when they wait and run for several times
+// stalled_after, at a platform that also takes longer than that to respond to a submission.
 func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 	const limit, jobs = 2, 6
-	stalled, run, binary := 500*time.Millisecond, 1500*time.Millisecond, mortal // which polls more often
+	stalled, run, binary := 500*time.Millisecond, 1500*time.Millisecond, mortal // mortal polls more often
 	if *full {
 		stalled, run, binary = 5*time.Second, 20*time.Second, released
 	}
@@ -134,10 +134,10 @@ func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 			}
 			db := database(t, dsn)
 			if !until(5*time.Minute, func() bool { return allAre(t, rowsOf(t, db), dispatch.Finished) }) {
-				t.Errorf("not all finish: %+v", rowsOf(t, db))
+				t.Errorf("not all jobs finish: %+v", rowsOf(t, db))
 			}
 			if peak := b.atOnce(); peak > limit || peak == 0 {
-				t.Errorf("the platform had %d jobs at once, and the limit is %d", peak, limit)
+				t.Errorf("the platform had %d unfinished jobs at once, want 1 to %d", peak, limit)
 			}
 			if n := s.oracle.Sum(); n.Runs != jobs {
 				t.Errorf("at the platform: %+v", n)
@@ -152,7 +152,7 @@ func allAre(t testing.TB, rows []row, status dispatch.Status) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { return r.status != status })
 }
 
-// crowd is users who submit jobs to a platform with one slot.
+// crowd is a set of users who submit jobs to a platform with one slot.
 type crowd struct {
 	t *testing.T
 	s scene
@@ -162,7 +162,7 @@ type crowd struct {
 // member returns the name of a user of the crowd. The names do not sort in the order of arrival.
 func member(n int) string { return fmt.Sprintf("user%02d", (n*7)%100) }
 
-// submit submits jobs of a user concurrently: each request waits some seconds for its job's turn.
+// submit submits jobs of a user concurrently, because each request waits some seconds for its job's turn.
 func (c crowd) submit(user string, jobs int) *sync.WaitGroup {
 	c.t.Helper()
 	token, err := token(user)
@@ -182,8 +182,8 @@ func (c crowd) submit(user string, jobs int) *sync.WaitGroup {
 	return &all
 }
 
-// places gives each waiting job's user by its queue_position. Users are read one after the other, so while jobs still come
-// two may be told the same place, of which one is left out.
+// places returns the users of the waiting jobs by queue_position. It reads one user after the other, so while jobs still arrive
+// two users may have the same position, of which it returns only one.
 func (c crowd) places(users ...string) map[int]string {
 	c.t.Helper()
 	all := map[int]string{}
@@ -209,13 +209,13 @@ func (c crowd) places(users ...string) map[int]string {
 	return all
 }
 
-// TestTurns_ManyUsersAreServedInTurn has users with backlogs wait for one slot. Each is served before anybody is served again, a
-// newcomer's job is served next, and queue_position tells the order exactly.
+// TestTurns_ManyUsersAreServedInTurn lets users with backlogs wait for one slot. It checks that each user is served once per
+// round, that a newcomer's job is served next, and that queue_position predicts the order exactly.
 func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	t.Parallel()
-	users, backlog, binary := 6, 2, mortal // which polls more often
+	users, backlog, binary := 6, 2, mortal // mortal polls more often
 	if *full {
-		users, backlog, binary = 20, 3, released // which looks at a job 5 s after its start: 62 jobs one after the other take 310 s
+		users, backlog, binary = 20, 3, released // released polls a job 5 s after its start, so 62 jobs in sequence take 310 s
 	}
 	s, dsn := crash{life: simulator.Life{Run: time.Hour}}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	b := keepBook(t, &s)
@@ -224,7 +224,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	submitted := func(n int) func() bool { return func() bool { return len(b.order()) >= n } }
 	c.submit("alice", 1).Wait()
 	if !until(time.Minute, submitted(1)) {
-		t.Fatal("the slot is not taken")
+		t.Fatal("no job takes the slot")
 	}
 	var names []string
 	for n := range users {
@@ -233,7 +233,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	}
 	var told map[int]string
 	if !until(2*time.Minute, func() bool { told = c.places(names...); return len(told) == users*backlog }) {
-		t.Fatalf("%d of %d jobs have a place: %v", len(told), users*backlog, told)
+		t.Fatalf("%d of %d jobs have a queue position: %v", len(told), users*backlog, told)
 	}
 
 	s.setLife(simulator.Life{})
@@ -241,7 +241,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !until(5*time.Minute, submitted(2+users)) {
-		t.Fatal("no round ends")
+		t.Fatal("the first round does not end")
 	}
 	db := database(t, dsn)
 	known := rowsOf(t, db)
@@ -259,8 +259,8 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	c.p.stop(t)
 }
 
-// checkTurns checks the order in which users were served: that which queue_position told, each user once in a round, and the newcomer next
-// after the jobs that had come before.
+// checkTurns checks that users were served in the order of queue_position, each user once per round, and the newcomer next after
+// the came jobs that were submitted before it.
 func checkTurns(t *testing.T, order []string, came, users int, told map[int]string) {
 	t.Helper()
 	var served []string
@@ -268,18 +268,18 @@ func checkTurns(t *testing.T, order []string, came, users int, told map[int]stri
 		switch name, _, _ := strings.Cut(title, " "); {
 		case name != "newcomer":
 			served = append(served, name)
-		case i > came: // one may have been on its way
-			t.Errorf("the newcomer came after %d jobs and was served after %d", came, i)
+		case i > came: // one submission may have been in progress
+			t.Errorf("the newcomer arrived after %d jobs and was served after %d", came, i)
 		}
 	}
 	for i, name := range served {
 		if told[i] != name {
-			t.Errorf("place %d was %s's, and %s was served", i, told[i], name)
+			t.Errorf("position %d was shown to %s, but %s was served", i, told[i], name)
 		}
 	}
 	for round := range slices.Chunk(served, users) {
 		if slices.Sort(round); len(slices.Compact(round)) < users {
-			t.Errorf("somebody is served twice before others: %v", round)
+			t.Errorf("a user is served twice in one round: %v", round)
 		}
 	}
 }

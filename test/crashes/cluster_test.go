@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	accounts = 4                     // each at a platform of its own
+	accounts = 4                     // one at each openEO platform
 	slots    = 20                    // of each account
 	requests = 4                     // concurrent requests of each account
 	latency  = 20 * time.Millisecond // of each platform
 )
 
-// size is the amount of work of a cluster, and how long it is disturbed.
+// size is the amount of work of a cluster and the duration of disturbances.
 type size struct {
 	jobs   int
-	send   string        // limits.send; a lease is 15 s longer. A request that was given up still counts at the platform
+	send   string        // limits.send; a lease lasts 15 s longer. A request that timed out still counts at the platform
 	frozen time.Duration // longer than a lease
-	run    time.Duration // of a job
+	run    time.Duration // run time of a job
 }
 
 func sized() size {
@@ -41,7 +41,7 @@ func sized() size {
 	return size{jobs: 240, send: "10s", frozen: 27 * time.Second, run: 6 * time.Second}
 }
 
-// briefly is the size for disturbances that take no time.
+// briefly returns the size for disturbances that take no time.
 func briefly() size {
 	if *full {
 		return sized()
@@ -49,16 +49,16 @@ func briefly() size {
 	return size{jobs: 120, send: "10s", run: time.Second}
 }
 
-// cluster is a set of replicas on one database. Each reaches the platforms at addresses of its own, by which the platforms
-// distinguish them.
+// cluster is a set of replicas on one database. Each replica reaches the platforms at its own addresses, by which the test tells
+// the replicas apart.
 type cluster struct {
 	t *testing.T
 	size
 	dsn       string
 	db        *sql.DB
 	platforms [accounts]*simulator.OpenEO
-	processes *simulator.OGC // an additional platform, with the number accounts; nil: none
-	executes  int            // its jobs
+	processes *simulator.OGC // optional additional platform, whose number is accounts
+	executes  int            // number of its jobs
 
 	mu       sync.Mutex
 	replicas int
@@ -119,15 +119,15 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 // public returns the address by which clients name a platform.
 func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
 
-// gate is a platform's handler for one replica. A received request takes its time, and has its effect even if nobody waits for
-// the response.
+// gate returns the handler of a platform for one replica. Each request takes the latency, and has its effect even if the replica
+// no longer waits for the response.
 func (c *cluster) gate(platform, replica int, behind http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer c.enter(platform, replica, r)()
 		<-time.After(latency)
 		kept := &statusWriter{ResponseWriter: w}
 		behind.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
-		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // more jobs than slots
+		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // the replica started more jobs than there are slots
 			c.mu.Lock()
 			c.refused++
 			c.mu.Unlock()
@@ -145,8 +145,8 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// enter notes a request about jobs, and whether another replica's is under way: then two visit one account. Descriptions are read for
-// clients too, by any replica.
+// enter records a request about jobs. It fails the test if a request of another replica is in progress, because then two replicas
+// visit one account. It ignores requests for descriptions, which any replica may send for its clients.
 func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 	if !strings.Contains(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
 		return func() {}
@@ -155,7 +155,7 @@ func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 	defer c.mu.Unlock()
 	for other, n := range c.pending[platform] {
 		if other != replica && n > 0 {
-			c.t.Errorf("%s %s of replica %d meets a request of replica %d", r.Method, r.URL.Path, replica, other)
+			c.t.Errorf("%s %s of replica %d overlaps a request of replica %d", r.Method, r.URL.Path, replica, other)
 		}
 	}
 	c.pending[platform][replica]++
@@ -167,7 +167,7 @@ func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 	}
 }
 
-// submit gives every account an equal part of the jobs, as one task each.
+// submit submits an equal part of the jobs to every openEO platform, as one task each.
 func (c *cluster) submit(r replica) {
 	for i := range c.platforms {
 		c.give(r, i, c.jobs/accounts)
@@ -175,7 +175,7 @@ func (c *cluster) submit(r replica) {
 	c.db = database(c.t, c.dsn)
 }
 
-// give submits a task of so many jobs to one of the openEO platforms.
+// give submits a task of the given number of jobs to one of the openEO platforms.
 func (c *cluster) give(r replica, platform, jobs int) {
 	c.t.Helper()
 	values := make([]json.RawMessage, jobs)
@@ -209,7 +209,7 @@ func (c *cluster) endedAt(platform int) bool {
 	return left == 0
 }
 
-// progress waits until a part of the work is done.
+// progress waits until the given fraction of the jobs has ended.
 func (c *cluster) progress(part float64) {
 	c.t.Helper()
 	if !until(10*time.Minute, func() bool { return float64(c.ended()) >= part*float64(c.jobs+c.executes) }) {
@@ -241,7 +241,7 @@ func (c *cluster) holding(of ...replica) (r replica) {
 		return false
 	}
 	if !until(3*time.Minute, found) {
-		c.t.Fatal("no replica is at work")
+		c.t.Fatal("no replica visits an account")
 	}
 	return r
 }
@@ -264,15 +264,15 @@ func (c *cluster) takenOver(held []int, from int, since, lost time.Time, within 
 			return false
 		}
 		if !until(within+5*time.Second, func() bool { return other() || c.endedAt(i) }) || gap > within {
-			c.t.Errorf("nobody took over account %d within %v", i, within)
+			c.t.Errorf("no replica took over account %d within %v", i, within)
 			continue
 		}
 		c.t.Logf("account %d was taken over after %v (0 if it had no work left)", i, gap.Round(time.Millisecond))
 	}
 }
 
-// finish waits until all jobs have ended but those in doubt, and stops the replicas. To find out about a start that was
-// never sent takes 20 minutes; that is left to a replica in which a minute is a second.
+// finish waits until all jobs except those in doubt have ended, and stops the replicas. It takes 20 minutes to detect that a
+// start was never sent, so jobs in doubt are left to a mortal replica, in which a minute lasts a second.
 func (c *cluster) finish(replicas ...replica) {
 	c.t.Helper()
 	var left []row
@@ -288,7 +288,7 @@ func (c *cluster) finish(replicas ...replica) {
 		}
 	}
 	if !until(10*time.Minute, settled(false)) {
-		c.t.Fatalf("not at rest: %+v", left)
+		c.t.Fatalf("jobs have not ended: %+v", left)
 	}
 	for _, r := range replicas {
 		r.stop(c.t)
@@ -319,7 +319,7 @@ func (c *cluster) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused > 0 {
-		c.t.Errorf("%d starts went beyond the limit of jobs", c.refused)
+		c.t.Errorf("%d submissions exceeded the job limit of a platform", c.refused)
 	}
 	for i, p := range c.platforms {
 		if sum := p.Oracle.Sum(); sum.Runs != c.jobs/accounts {
@@ -336,8 +336,8 @@ func (c *cluster) check() {
 	}
 }
 
-// TestReplicas_Fail has three replicas work, of which one is killed and another is frozen until others have taken its
-// accounts. Later one that works is stopped politely.
+// TestReplicas_Fail kills one of three working replicas, and freezes another until other replicas have taken over its accounts.
+// Later it stops a working replica with SIGTERM.
 func TestReplicas_Fail(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sized())
@@ -368,7 +368,8 @@ func TestReplicas_Fail(t *testing.T) {
 	c.check()
 }
 
-// atOnceWithin is less than a lease. The accounts of a replica that stopped are taken over at once, and without its release after the lease.
+// atOnceWithin bounds the takeover of accounts from a replica that stopped and released them. It is less than a lease, after which
+// accounts are taken over without a release.
 const atOnceWithin = 20 * time.Second
 
 func without(one replica, all ...replica) (others []replica) {
@@ -397,21 +398,21 @@ func TestReplicas_RollingRestart(t *testing.T) {
 	c.check()
 }
 
-// TestPostgreSQL_Restarts takes the database away from replicas that work.
+// TestPostgreSQL_Restarts restarts the database while replicas work.
 func TestPostgreSQL_Restarts(t *testing.T) {
 	if os.Getenv(postgres.Variable) != "" && os.Getenv("CI") != "true" {
-		t.Skip("the server that " + postgres.Variable + " names is not ours to restart")
+		t.Skip("the server that " + postgres.Variable + " names is not managed by the tests, so it cannot be restarted")
 	}
 	c := newCluster(t, briefly())
 	replicas := []replica{c.launch(), c.launch(), c.launch()}
 	c.submit(replicas[0])
 	c.progress(0.2)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} { // an orderly stop, and a crash
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} { // a fast shutdown and an immediate one
 		before := c.ended()
 		postgres.Restart(t, s)
 		began := time.Now()
 		if !until(3*time.Minute, func() bool { n := c.ended(); return n > before || n == c.jobs }) {
-			t.Error("nothing ends any more")
+			t.Error("no job ends after the restart")
 		}
 		t.Logf("the next job ended %v after a restart by %v", time.Since(began).Round(time.Millisecond), s)
 	}

@@ -17,22 +17,22 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// crash is one way to die, and what must be true in the end. In the program a minute is a second, so 15 minutes of its
-// platform's clock are, too, 15 seconds; what leases and requests take is as always.
+// crash is one sequence of crash points with the expected outcome. A minute lasts a second in the program, so 15 minutes of its
+// waiting times take 15 seconds. Leases and requests take their usual time.
 type crash struct {
-	name string // the crash point, and what is special
+	name string // the crash point and special conditions
 	ogc  bool
-	dies []string // crash points, one process after the other; the process after them lives
+	dies []string // crash points, each in a new process; the process after the last one survives
 	wish wish
 
 	life        simulator.Life
 	faults      []simulator.Fault
-	sync        bool // the OGC server responds with the result itself
+	sync        bool // the OGC server responds to an execution with the result itself
 	atLeastOnce bool
 
-	runs   int             // runs begun by the platform; a maximum if the owner deletes the job before the first death
-	status dispatch.Status // at the end; Unknown: shown as submission_unknown
-	inert  bool            // the platform may keep orphaned jobs that were created and never started
+	runs   int             // number of runs at the platform; a maximum if the owner deletes the job before the first crash
+	status dispatch.Status // final status; Unknown means that the job is shown as submission_unknown
+	inert  bool            // the platform may keep orphans that were created and never started
 }
 
 // wish is when the owner deletes the job, if at all.
@@ -40,21 +40,21 @@ type wish int
 
 const (
 	never  wish = iota
-	before      // before the first death
-	after       // after it, as soon as the next process serves
-	last        // when the job rests
+	before      // before the first crash
+	after       // after the last crash, as soon as the next process serves
+	last        // when the job is at rest; see row.rests
 )
 
 const (
-	send    = 10 * time.Second      // limits.send: a request must not take longer on a busy machine, since OGC jobs would be in doubt
-	leased  = send + 15*time.Second // from a death until another process may visit
+	send    = 10 * time.Second      // limits.send, long enough for a busy machine: an OGC job is in doubt after a timeout
+	leased  = send + 15*time.Second // time from a crash until another process may visit the account
 	create  = "POST /jobs"
 	begin   = "POST /jobs/{id}/results"
 	execute = "POST /processes/{id}/execution"
 	status  = "GET /jobs/{id}"
 )
 
-// stale shows an old status until the look before the last that may be the first to see the truth.
+// stale makes a platform return an old status until shortly before the last poll that can detect the truth.
 var stale = simulator.Life{Lag: leased + 15*time.Second}
 
 var slow = simulator.Life{Run: time.Hour}
@@ -148,7 +148,8 @@ var crashes = []crash{
 		status: dispatch.Finished, faults: []simulator.Fault{{Route: "DELETE /jobs/{id}", Status: 405}}},
 }
 
-// TestCrashes dies at every point, mostly on PostgreSQL. What waits for an hour of the program's time runs with -full only.
+// TestCrashes crashes the program at every point: on SQLite, and at every ninth point also on PostgreSQL. With -full, all points run
+// on both, and so do the tests that wait for an hour of the program's time.
 func TestCrashes(t *testing.T) {
 	for i, c := range crashes {
 		if c.wish == last && !*full {
@@ -167,18 +168,18 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// scene is a platform of one test.
+// scene is a platform of one test and a job for it.
 type scene struct {
 	url     string
 	handler http.Handler
 	oracle  *simulator.Oracle
 	job     map[string]any
-	path    string // of its jobs
+	path    string // path of its jobs
 
 	setLife func(simulator.Life)
 }
 
-// behind serves the scene's platform by another handler, which passes requests on to it.
+// behind serves the scene's platform through another handler, which forwards requests to it.
 func (s *scene) behind(t *testing.T, front http.Handler) {
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
@@ -235,12 +236,12 @@ func (c crash) play(t *testing.T, dsn string) {
 			owner.delete(p)
 		}
 		if !p.dies(t, 3*time.Minute) {
-			t.Fatalf("process %d ended before %q", i+1, at)
+			t.Fatalf("process %d exited before the crash point %q", i+1, at)
 		}
 	}
 	p := launch(t, mortal, environ)
 	if !owner.submit(p) {
-		t.Fatal("the job is not taken by a broker that lives")
+		t.Fatal("the surviving broker does not accept the job")
 	}
 	if c.wish == before || c.wish == after {
 		owner.delete(p)
@@ -252,23 +253,23 @@ func (c crash) play(t *testing.T, dsn string) {
 		return len(rows) > 0 && rows[0].rests()
 	}
 	if !until(5*time.Minute, rest) {
-		t.Fatalf("it does not come to rest: %+v", rowsOf(t, db))
+		t.Fatalf("the job does not come to rest: %+v", rowsOf(t, db))
 	}
 	if c.wish == last {
 		owner.delete(p)
 		until(3*time.Minute, func() bool { return rowsOf(t, db)[0].phase == dispatch.Ended })
 	}
 	if starts := s.oracle.Sum().Starts; c.wish == after && starts > unwanted.Starts && !c.ogc {
-		t.Errorf("started after the cancel was confirmed: %d, then %d starts", unwanted.Starts, starts)
+		t.Errorf("the job was started after the cancel was confirmed: %d starts, then %d", unwanted.Starts, starts)
 	}
 	p.stop(t)
 	if c.wish == after && c.runs == 0 {
-		c.runs = unwanted.Runs // 0, unless the cancel came so late that the job had begun
+		c.runs = unwanted.Runs // 0, unless the job had begun before the cancel
 	}
 	c.check(t, s, rowsOf(t, db))
 }
 
-// owner posts one job, always with the same key.
+// owner submits one job, always with the same idempotency key.
 type owner struct {
 	t   *testing.T
 	job map[string]any
@@ -281,7 +282,7 @@ func (o *owner) submit(p *program) bool {
 		return o.id != 0
 	}
 	var kept struct{ ID int64 }
-	until(3*time.Minute, func() bool { // a serving process may not respond on a busy machine
+	until(3*time.Minute, func() bool { // on a busy machine a request may fail although the program serves
 		err := p.ask(o.t.Context(), http.MethodPost, "/unit_jobs", "once", o.job, &kept)
 		if err != nil {
 			o.t.Log(err)
@@ -292,7 +293,7 @@ func (o *owner) submit(p *program) bool {
 	return o.id != 0
 }
 
-// delete deletes the job, unless a delete was answered before. It returns when that is confirmed or the program has ended.
+// delete deletes the job. It repeats the request until the broker confirms that the job is deleted, or the program has ended.
 func (o *owner) delete(p *program) {
 	until(3*time.Minute, func() bool {
 		ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
@@ -305,20 +306,20 @@ func (o *owner) delete(p *program) {
 	})
 }
 
-// check compares what really happened at the platform with what the broker knows.
+// check compares the events at the platform with the broker's database.
 func (c crash) check(t *testing.T, s scene, rows []row) {
 	if len(rows) != 1 {
-		t.Fatalf("%d jobs are kept", len(rows))
+		t.Fatalf("%d jobs are stored, want 1", len(rows))
 	}
 	j := rows[0]
 	if j.status != c.status {
-		t.Errorf("it is %s, and not %s: %+v", j.status, c.status, j)
+		t.Errorf("the status is %s, want %s: %+v", j.status, c.status, j)
 	}
 	if doubt := j.attention == dispatch.SubmissionUnknown; doubt != (c.status == dispatch.Unknown || c.wish == last) {
-		t.Errorf("in doubt and visible: %v", doubt)
+		t.Errorf("shown as submission_unknown: %v", doubt)
 	}
 	if runs := s.oracle.Sum().Runs; runs != c.runs {
-		t.Errorf("it ran %d times, and not %d", runs, c.runs)
+		t.Errorf("the job ran %d times, want %d", runs, c.runs)
 	}
 	for tag, count := range s.oracle.Tally().Tags {
 		if count.Runs > 1 && !c.ogc {
@@ -328,7 +329,7 @@ func (c crash) check(t *testing.T, s scene, rows []row) {
 	c.checkListing(t, s, j)
 }
 
-// checkListing finds platform jobs that the broker has forgotten.
+// checkListing fails the test if the platform has jobs that the broker does not know.
 func (c crash) checkListing(t *testing.T, s scene, j row) {
 	var listing struct {
 		Jobs []struct {
@@ -349,9 +350,9 @@ func (c crash) checkListing(t *testing.T, s scene, j row) {
 		id := listed.ID + listed.JobID
 		switch {
 		case id == j.ref && j.status == dispatch.Canceled && (listed.Status == "running" || listed.Status == "queued"):
-			t.Errorf("%s was canceled, and is %s", id, listed.Status)
+			t.Errorf("%s was canceled, but is %s at the platform", id, listed.Status)
 		case id != j.ref && j.attention != dispatch.SubmissionUnknown && !c.atLeastOnce && !(c.inert && listed.Status == "created"):
-			t.Errorf("%s, %s at the platform, is forgotten: %+v", id, listed.Status, j)
+			t.Errorf("the broker does not know %s, which is %s at the platform: %+v", id, listed.Status, j)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// traced builds a way to start the program under strace, which notes what the program writes and what it has the disk keep.
+// traced returns a binary that runs the program under strace, which records the program's writes and syncs in the file notes.
 func traced(t *testing.T, notes string) func() (string, error) {
 	return func() (string, error) {
 		program, err := released()
@@ -30,9 +30,9 @@ func traced(t *testing.T, notes string) func() (string, error) {
 	}
 }
 
-// TestSQLite_SyncsBeforeItAnswers: after the first write of the job to the database's journal, and before the 201, the program has the
-// disk keep the journal. With synchronous(OFF) there is no such call. Later writes do not count: they are of the broker that takes up the
-// job while the answer is on its way.
+// TestSQLite_SyncsBeforeItAnswers checks that the program syncs the database's write-ahead log after it has written a job to it and
+// before it responds with 201. With synchronous(OFF) there is no such call. Only the first write of the job counts: the broker
+// processes the job while the response is being sent, and writes again.
 func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	platform := httptest.NewServer(&simulator.OpenEO{Open: true})
@@ -42,7 +42,7 @@ func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 	p := launch(t, traced(t, notes), environment(t, "sqlite:"+filepath.Join(folder, "fire.db"), []map[string]any{
 		{"name": "p", "protocol": "openeo", "endpoint": platform.URL, "access": "open"}}))
 	if p.Address == "" {
-		t.Fatal("it does not serve")
+		t.Fatal("the program does not serve")
 	}
 	began := len(read(t, notes))
 	const title = "kept before it is answered"
@@ -56,7 +56,7 @@ func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 		calls = read(t, notes)[began:]
 		return strings.Contains(calls, "HTTP/1.1 201")
 	}) {
-		t.Fatalf("the answer is not among the calls:\n%s", calls)
+		t.Fatalf("the response is not among the recorded calls:\n%s", calls)
 	}
 	before, _, _ := strings.Cut(calls, "HTTP/1.1 201")
 	written, synced := false, false
@@ -68,7 +68,7 @@ func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 		synced = synced || written && strings.Contains(line, "sync(")
 	}
 	if !written || !synced {
-		t.Errorf("written %v, on the disk %v:\n%s", written, synced, before)
+		t.Errorf("written: %v, synced: %v:\n%s", written, synced, before)
 	}
 }
 

@@ -22,15 +22,15 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// disk holds a broker's database. It can be filled and freed.
+// disk is a disk for a broker's database. A test can fill and free it.
 type disk struct {
 	t       *testing.T
 	folder  string
 	mounted bool
 }
 
-// newDisk mounts a disk of 16 MiB, if mount is set and allowed. Otherwise the broker's files become unwritable while the disk
-// counts as full.
+// newDisk mounts a disk of 16 MiB if mount is set and permitted. Otherwise fill limits the size of the broker's files to zero, so
+// that all writes fail.
 func newDisk(t *testing.T, mount bool) *disk {
 	d := &disk{t: t, folder: t.TempDir()}
 	d.mounted = mount && syscall.Mount("tmpfs", d.folder, "tmpfs", 0, "size=16m") == nil
@@ -69,7 +69,7 @@ func (d *disk) free(p *program) {
 	}
 }
 
-// limit sets the maximum size of the files of a program, in bytes.
+// limit sets the maximum size in bytes of the files that a program writes.
 func (d *disk) limit(p *program, size uint64) {
 	d.t.Helper()
 	soft := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
@@ -86,19 +86,20 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fillable is a database whose disk can be filled and freed.
+// fillable is a database whose disk a test can fill and free.
 type fillable interface {
 	dsn() string
 	fill(*program)
 	free(*program)
-	exact() bool // while it is full no change at all can be saved
+	exact() bool // whether every write fails while the disk is full
 }
 
 func (d *disk) dsn() string { return "sqlite:" + filepath.Join(d.folder, "fire.db") }
 func (d *disk) exact() bool { return true }
 
-// tablespace is a small disk for the tables of one PostgreSQL database. Its log is on another: a server that cannot write that one ends
-// itself, which is another test. Changes that fit into pages which there are can be saved while it is full.
+// tablespace is a small disk for the tables of one PostgreSQL database. The write-ahead log is on another disk, because a server
+// that cannot write its log shuts down, which is another test. Changes that fit into existing pages still succeed while the disk is
+// full.
 type tablespace struct {
 	disk
 	url string
@@ -107,7 +108,7 @@ type tablespace struct {
 func (s *tablespace) dsn() string { return s.url }
 func (s *tablespace) exact() bool { return false }
 
-// newTablespace returns false where nothing may be mounted.
+// newTablespace returns false if the test may not mount disks.
 func newTablespace(t *testing.T) (*tablespace, bool) {
 	s := postgres.NewServer(t)
 	u, err := url.Parse(s.URL)
@@ -135,7 +136,7 @@ func newTablespace(t *testing.T) (*tablespace, bool) {
 	return d, true
 }
 
-// refusing is a PostgreSQL database that refuses each change, like one with a full disk.
+// refusing is a PostgreSQL database that rejects each change with the error of a full disk.
 type refusing struct {
 	t   *testing.T
 	url string
@@ -144,7 +145,8 @@ type refusing struct {
 func (r refusing) dsn() string { return r.url }
 func (r refusing) exact() bool { return true }
 
-// fill locks one table after the other and none together, since the broker's transactions lock them in another order.
+// fill alters each table in its own transaction. Holding locks on several tables could deadlock with the broker's transactions,
+// which lock them in another order.
 func (r refusing) fill(*program) {
 	postgres.Exec(r.t, r.url, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
 		$$BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END$$`)
@@ -160,8 +162,9 @@ func (r refusing) free(*program) {
 	postgres.Exec(r.t, r.url, `CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN COALESCE(NEW, OLD); END$$`)
 }
 
-// TestFullDisk_InTheMiddleOfWork fills the disk of the database while creates, starts and executes are under way, so that their answers
-// come in while nothing can be saved, and frees it later. The program goes on by itself, and nothing is lost, doubled or in doubt.
+// TestFullDisk_InTheMiddleOfWork fills the disk of the database while creates, starts and executes are in progress, so that their
+// responses arrive while nothing can be saved, and frees it later. The program must recover by itself, and no job may be lost,
+// duplicated or in doubt.
 func TestFullDisk_InTheMiddleOfWork(t *testing.T) {
 	t.Parallel()
 	for name, mount := range map[string]bool{"a small disk": true, "a limit of files": false} {
@@ -178,15 +181,15 @@ func TestFullDisk_InTheMiddleOfWork(t *testing.T) {
 		t.Parallel()
 		d, mounted := newTablespace(t)
 		if !mounted {
-			t.Log("nothing may be mounted here: what can be tried is the test before")
+			t.Log("mounting is not permitted here; the test before covers a part of this one")
 			return
 		}
 		fillInMidWork(t, d)
 	})
 }
 
-// heldScenes returns two platforms that hold back all but the first responses to creates and executes, and all to starts, until answer is
-// called.
+// heldScenes returns two platforms that hold back responses until answer is called: those to all but the first creates and
+// executes, and those to all starts.
 func heldScenes(t *testing.T, answered int) (openEO, ogc scene, answer func()) {
 	openEO = crash{life: simulator.Life{Run: 2 * time.Second}}.scene(t)
 	ogc = crash{ogc: true, life: simulator.Life{Run: 2 * time.Second}}.scene(t)
@@ -194,12 +197,12 @@ func heldScenes(t *testing.T, answered int) (openEO, ogc scene, answer func()) {
 	answer = sync.OnceFunc(func() { close(release) })
 	openEO.behind(t, &holder{route: "/results", release: release, Handler: &holder{route: "/jobs", first: answered, release: release, Handler: openEO.handler}})
 	ogc.behind(t, &holder{route: "/execution", first: answered, release: release, Handler: ogc.handler})
-	t.Cleanup(answer) // before the servers are closed, which waits for requests
+	t.Cleanup(answer) // runs before the servers are closed, which waits for requests
 	return openEO, ogc, answer
 }
 
 func fillInMidWork(t *testing.T, d fillable) {
-	const many, answered = 12, 3 // jobs of each platform, of which the first are answered before the disk is full
+	const many, answered = 12, 3 // jobs per platform, and how many of them are answered before the disk is full
 	openEO, ogc, answer := heldScenes(t, answered)
 	limits := map[string]any{"jobs": 10, "requests": 6, "send": "15s"}
 	dsn := d.dsn()
@@ -219,7 +222,7 @@ func fillInMidWork(t *testing.T, d fillable) {
 		return openEO.oracle.Requests(begin) >= 1 && openEO.oracle.Requests(create) > answered && ogc.oracle.Requests(execute) > answered
 	}
 	if !until(3*time.Minute, underWay) {
-		t.Fatalf("too little is under way: %+v %+v", openEO.oracle.Tally().Routes, ogc.oracle.Tally().Routes)
+		t.Fatalf("too few requests are in progress: %+v %+v", openEO.oracle.Tally().Routes, ogc.oracle.Tally().Routes)
 	}
 
 	db := database(t, dsn)
@@ -241,25 +244,25 @@ func fillInMidWork(t *testing.T, d fillable) {
 	<-rest
 	known, given := refs(rowsOf(t, db)), openEO.oracle.Sum().Creates+ogc.oracle.Sum().Creates
 	if d.exact() && (known != refs(saved) || given <= known) {
-		t.Errorf("%d identifiers are saved after %d, of %d that were given", known, refs(saved), given)
+		t.Errorf("%d platform ids are saved, %d before the disk was full, of %d that the platforms assigned", known, refs(saved), given)
 	}
-	t.Logf("the platforms gave %d identifiers, of which %d are saved", given, known)
+	t.Logf("the platforms assigned %d ids, of which %d are saved", given, known)
 	d.free(p)
 
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "once", one, nil); err != nil {
-		t.Errorf("after the disk was freed: %v", err)
+		t.Errorf("submit after the disk was freed: %v", err)
 	}
 	if !until(5*time.Minute, func() bool { return allAre(t, rowsOf(t, db), dispatch.Finished) }) {
-		t.Errorf("not all end well: %+v", rowsOf(t, db))
+		t.Errorf("not all jobs finish: %+v", rowsOf(t, db))
 	}
 	if n := len(rowsOf(t, db)); n != 2*many+1+more {
-		t.Errorf("%d jobs are kept of %d", n, 2*many+1+more)
+		t.Errorf("%d jobs are stored, want %d", n, 2*many+1+more)
 	}
 	p.stop(t)
 	ranOnce(t, openEO, ogc, many+1+more, many)
 }
 
-// ranOnce checks that the two platforms created, started and ran so many jobs once each.
+// ranOnce checks that the two platforms created, started and ran the given numbers of jobs, each once.
 func ranOnce(t *testing.T, openEO, ogc scene, creates, executes int) {
 	t.Helper()
 	if n := openEO.oracle.Sum(); n.Creates != creates || n.Starts != creates || n.Runs != creates {
@@ -274,11 +277,11 @@ func refusedAsFull(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "503 Service Unavailable") && strings.Contains(err.Error(), `"SERVICE_UNAVAILABLE"`)
 }
 
-// crowdOut submits jobs, twelve at once, until the existing pages have no room left, and returns how many were accepted.
+// crowdOut submits jobs, twelve at a time, until the existing pages are full, and returns the number of accepted jobs.
 func crowdOut(t *testing.T, p *program, job any) (accepted int) {
 	t.Helper()
 	for refused := 0; refused == 0 && accepted < 400; {
-		errs := make([]error, 12) // fewer than limits.user_requests: none waits for another
+		errs := make([]error, 12) // fewer than limits.user_requests, so that none waits for another
 		var all sync.WaitGroup
 		for i := range errs {
 			all.Go(func() { errs[i] = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", job, nil) })
@@ -306,7 +309,7 @@ func fullFor() time.Duration {
 	return 36 * time.Second
 }
 
-// marks returns different texts by which the OGC platform counts jobs.
+// marks returns n different strings by which the OGC platform counts jobs.
 func marks(n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("job-%d", i))
@@ -314,7 +317,7 @@ func marks(n int) (all []string) {
 	return all
 }
 
-// refs counts the jobs that have an identifier at their platform.
+// refs counts the jobs whose platform id is saved.
 func refs(rows []row) (n int) {
 	for _, r := range rows {
 		if r.ref != "" {

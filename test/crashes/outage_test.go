@@ -16,13 +16,13 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// outage makes a database unavailable for longer than a lease, which is 15 s longer than limits.send.
+// outage makes a database unavailable for longer than a lease, which lasts 15 s longer than limits.send.
 type outage struct {
 	send string
 	away time.Duration
 }
 
-var awayFor = flag.Duration("away", 75*time.Second, "how long the database is away in each test of an outage, with -full")
+var awayFor = flag.Duration("away", 75*time.Second, "how long the database is unavailable in each outage test with -full")
 
 func lasting() outage {
 	if *full {
@@ -31,7 +31,7 @@ func lasting() outage {
 	return outage{send: "20s", away: 37 * time.Second}
 }
 
-// held is how many jobs each platform is given. All are under way at once.
+// held is the number of jobs of each platform. All of them are in progress at once.
 const held = 3
 
 // holder is a platform that performs requests and holds back its responses on one route.
@@ -41,14 +41,14 @@ type holder struct {
 	first  int    // responses that are not held back
 	oracle *simulator.Oracle
 
-	arrived chan struct{} // one for each response that is held back; may be nil
-	release chan struct{} // closed: nothing is held back
+	arrived chan struct{} // receives a value for each response that is held back; may be nil
+	release chan struct{} // closed to release all responses
 
 	mu    sync.Mutex
-	given int // responses of first
+	given int // responses so far
 }
 
-// passes reports whether the present response is one of the first.
+// passes reports whether the current response is one of the first, which are not held back.
 func (h *holder) passes() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(done.Body.Bytes())
 }
 
-// theater is a program with three platforms that hold back responses: of creates, of starts, and of executes.
+// theater is a program with three platforms that hold back their responses to creates, starts and executes respectively.
 type theater struct {
 	t         *testing.T
 	p         *program
@@ -107,21 +107,21 @@ func newTheater(t *testing.T, o outage, dsn string) *theater {
 		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol, "access": "open", "endpoint": server.URL,
 			"limits": map[string]any{"send": o.send}})
 	}
-	t.Cleanup(th.release) // before the servers are closed, which waits for requests
+	t.Cleanup(th.release) // runs before the servers are closed, which waits for requests
 	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.Address == "" {
-		t.Fatal("it does not serve")
+		t.Fatal("the program does not serve")
 	}
 	return th
 }
 
-// submit returns when the requests of all jobs have had their effect, and none is answered.
+// submit submits all jobs. It returns when the platforms have executed the requests of all jobs and hold back all responses.
 func (th *theater) submit() {
 	th.t.Helper()
 	for _, s := range th.scenes {
-		for range held { // each is answered when its platform has responded, and otherwise as accepted
+		for range held { // the broker responds once the platform has, or with status accepted before
 			th.accepted.Go(func() {
 				if err := th.p.ask(th.t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil); err != nil {
-					th.t.Errorf("an accepted job is refused: %v", err)
+					th.t.Errorf("a valid job is rejected: %v", err)
 				}
 			})
 		}
@@ -132,28 +132,29 @@ func (th *theater) submit() {
 			select {
 			case <-h.arrived:
 			case <-late:
-				th.t.Fatalf("platform %d was not asked for all jobs: %+v", i, h.oracle.Tally())
+				th.t.Fatalf("platform %d did not receive the requests of all jobs: %+v", i, h.oracle.Tally())
 			}
 		}
 	}
 }
 
-// healthy requests /health, and returns how long that took.
+// healthy requests /health, and returns whether it succeeded and the response time.
 func (th *theater) healthy() (ok bool, took time.Duration) {
 	ctx, cancel := context.WithTimeout(th.t.Context(), time.Minute)
 	defer cancel()
 	began := time.Now()
 	err := th.p.ask(ctx, http.MethodGet, "/health", "", nil, nil)
 	if err != nil && !strings.Contains(err.Error(), "SERVICE_UNAVAILABLE") {
-		th.t.Errorf("the health is no 503: %v", err)
+		th.t.Errorf("/health failed without SERVICE_UNAVAILABLE: %v", err)
 	}
 	return err == nil, time.Since(began)
 }
 
-// answeredWithin bounds an answer without a database: a statement has 10 s, the health 3 s, and a busy machine takes longer.
+// answeredWithin is the maximum response time without a database: statements time out after 10 s and /health after 3 s, and a busy
+// machine takes longer.
 const answeredWithin = 30 * time.Second
 
-// refused sends a client's request, which must soon fail because the database is unavailable.
+// refused sends a client's request and expects it to fail with 503, soon, because the database is unavailable.
 func (th *theater) refused(method, path string, body any) {
 	th.t.Helper()
 	began := time.Now()
@@ -163,7 +164,7 @@ func (th *theater) refused(method, path string, body any) {
 	}
 }
 
-// ends waits until all jobs have ended, and compares what happened at the platforms with the database.
+// ends waits until all jobs have ended, and compares the database with the events at the platforms.
 func (th *theater) ends(dsn string) {
 	th.t.Helper()
 	th.accepted.Wait()
@@ -173,7 +174,7 @@ func (th *theater) ends(dsn string) {
 		rows = rowsOf(th.t, db)
 		for _, r := range rows {
 			if r.attention == dispatch.SubmissionUnknown {
-				th.t.Fatalf("an answered submission is unknown: %+v", r)
+				th.t.Fatalf("a submission whose response arrived is unknown: %+v", r)
 			}
 		}
 		return !slices.ContainsFunc(rows, func(r row) bool { return r.phase != dispatch.Ended })
@@ -187,20 +188,21 @@ func (th *theater) ends(dsn string) {
 		}
 	}
 	if len(rows) != held*len(th.platforms) {
-		th.t.Errorf("%d jobs are kept", len(rows))
+		th.t.Errorf("%d jobs are stored", len(rows))
 	}
 	for i, h := range th.platforms {
 		if sum := h.oracle.Sum(); sum.Creates != held || sum.Runs != held || sum.Starts != held || sum.Cancels != 0 {
-			th.t.Errorf("platform %d: %+v of %d jobs", i, sum, held)
+			th.t.Errorf("platform %d: %+v, want each of %d jobs once", i, sum, held)
 		}
 	}
 	if lost := strings.Count(th.p.Log.String(), "database unavailable; further failures"); lost != 1 {
-		th.t.Errorf("the outage is logged as lost %d times", lost)
+		th.t.Errorf("the outage is logged %d times, want once", lost)
 	}
 	th.p.stop(th.t)
 }
 
-// play makes the database unavailable while responses are held back, releases these, and restores the database after a lease.
+// play makes the database unavailable while responses are held back, releases the responses, and restores the database after more
+// than a lease. It returns how long the jobs then took to end.
 func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, restore func()) time.Duration {
 	t.Helper()
 	th := newTheater(t, o, dsn)
@@ -216,20 +218,20 @@ func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, rest
 	return time.Since(back)
 }
 
-// away requests the health every second of an outage, reads a job and submits another.
+// away checks during an outage that /health fails in time and that reading a job is refused.
 func away(th *theater) {
 	if ok, took := th.healthy(); ok || took > answeredWithin {
-		th.t.Errorf("healthy: %v, after %v", ok, took)
+		th.t.Errorf("/health succeeded: %v, after %v", ok, took)
 	}
 	for range 3 {
 		if ok, _ := th.healthy(); ok {
-			th.t.Error("healthy without a database")
+			th.t.Error("/health succeeded without a database")
 		}
 	}
 	th.refused(http.MethodGet, "/unit_jobs/1", nil)
 }
 
-// TestPostgreSQL_Stops: pg_ctl stop -m immediate, in the middle of creates, starts and executions.
+// TestPostgreSQL_Stops stops PostgreSQL immediately (pg_ctl stop -m immediate) during creates, starts and executions.
 func TestPostgreSQL_Stops(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
@@ -240,7 +242,8 @@ func TestPostgreSQL_Stops(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQL_Freezes: SIGSTOP of the whole server. A write may still be done when it resumes, so clients only read.
+// TestPostgreSQL_Freezes sends SIGSTOP to the whole server. A write may still succeed once the server resumes, so clients only
+// read.
 func TestPostgreSQL_Freezes(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
@@ -248,7 +251,7 @@ func TestPostgreSQL_Freezes(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQL_IsUnreachable: nothing is forwarded in either direction, and no connection is reset.
+// TestPostgreSQL_IsUnreachable drops all traffic in both directions without resetting connections.
 func TestPostgreSQL_IsUnreachable(t *testing.T) {
 	t.Parallel()
 	proxy := postgres.NewProxy(t, postgres.NewServer(t).URL)
@@ -256,16 +259,16 @@ func TestPostgreSQL_IsUnreachable(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQL_IsReadOnly, as a primary that was demoted.
+// TestPostgreSQL_IsReadOnly makes the server read-only, like a demoted primary.
 func TestPostgreSQL_IsReadOnly(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
 	took := lasting().play(t, s.URL, func(th *theater) {
 		if ok, _ := th.healthy(); !ok {
-			t.Error("a database that answers is called lost")
+			t.Error("/health fails although the database responds")
 		}
 		if err := th.p.ask(t.Context(), http.MethodGet, "/jobs_status", "", nil, nil); err != nil {
-			t.Errorf("what is kept cannot be read: %v", err)
+			t.Errorf("stored jobs cannot be read: %v", err)
 		}
 		th.refused(http.MethodPost, "/unit_jobs", th.scenes[0].job)
 	}, func() { s.ReadOnly(t, true) }, func() { s.ReadOnly(t, false) })

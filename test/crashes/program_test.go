@@ -1,4 +1,5 @@
-// Package crashes kills, freezes and restarts the real program while it works, and asks the simulator what really happened.
+// Package crashes kills, freezes and restarts the real program while it works, and compares its state with the events that the
+// simulator recorded.
 package crashes
 
 import (
@@ -22,9 +23,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-var full = flag.Bool("full", false, "play everything, not only what fits into two minutes")
+var full = flag.Bool("full", false, "run all tests in full, not only what fits into two minutes")
 
-// Programs mostly wait, so many can share a core.
+// atOnce is the number of parallel tests. The programs mostly wait, so many of them can share a core.
 const atOnce = "64"
 
 func TestMain(m *testing.M) {
@@ -35,13 +36,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The program as it is released, and one that kills itself on demand and in which a minute lasts a second.
+// released builds the program as it is released, and mortal one that kills itself at a given crash point and in which a minute lasts
+// a second.
 var released, mortal = executable.Released, executable.Mortal
 
-// program is a broker that was started.
+// program is a running broker process.
 type program struct{ *executable.Program }
 
-// launch starts the command serve with an environment and returns when it serves or has ended.
+// launch runs the command serve with an environment, and returns once the program serves or has ended.
 func launch(t testing.TB, binary executable.Binary, environ []string, more ...string) *program {
 	t.Helper()
 	return &program{executable.Start(t, binary, slices.Concat(environ, more)...)}
@@ -54,18 +56,18 @@ func (p *program) dies(t testing.TB, within time.Duration) bool {
 	return p.ProcessState.Sys().(syscall.WaitStatus).Signaled()
 }
 
-// stop stops the program, which must end with exit code 0 and soon.
+// stop stops the program and expects exit code 0.
 func (p *program) stop(t testing.TB) {
 	t.Helper()
 	if p.Stop(t) != 0 {
-		t.Errorf("it ended with %v", p.ProcessState)
+		t.Errorf("the program ended with %v", p.ProcessState)
 	}
 }
 
-// world is the identity provider of all tests of this package.
+// world starts the identity provider that all tests of this package share.
 var world = sync.OnceValues(func() (*simulator.World, error) { return simulator.Start(simulator.Options{}) })
 
-// environment is what every broker is started with. Its platforms may have a private address.
+// environment returns the environment of a broker. In development mode, its platforms may have private addresses.
 func environment(t testing.TB, dsn string, platforms []map[string]any) []string {
 	t.Helper()
 	w, err := world()
@@ -80,7 +82,7 @@ func environment(t testing.TB, dsn string, platforms []map[string]any) []string 
 		"EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID, "EODISPATCH_PLATFORMS=" + string(text)}
 }
 
-// token lets a user in. Any name will do.
+// token returns an access token for a user of any name.
 func token(user string) (string, error) {
 	w, err := world()
 	if err != nil {
@@ -89,7 +91,8 @@ func token(user string) (string, error) {
 	return w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.TokenFaults{}), nil
 }
 
-// ask calls a broker as a user does. What is refused, or not answered, is an error. into nil: the answer does not matter.
+// ask sends a request to a broker as the user alice. A missing response, or one with a status from 300, is an error. The response is
+// decoded into into, unless that is nil.
 func (p *program) ask(ctx context.Context, method, path, key string, body, into any) error {
 	token, err := token("alice")
 	if err != nil {
@@ -134,7 +137,7 @@ func answer(r *http.Request, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// until looks ten times a second whether ok, and reports whether it is, at the latest when the time is over.
+// until calls ok ten times a second until it returns true or the time is over, and returns its last result.
 func until(within time.Duration, ok func() bool) bool {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
@@ -146,5 +149,5 @@ func until(within time.Duration, ok func() bool) bool {
 	return ok()
 }
 
-// stopping reports whether the program has said that it heeds a signal.
+// stopping reports whether the program has logged that it is stopping.
 func (p *program) stopping() bool { return strings.Contains(p.Log.String(), `"msg":"stopping"`) }

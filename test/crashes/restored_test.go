@@ -27,7 +27,7 @@ func sqliteBackup(t *testing.T) backup {
 	return backup{"sqlite:" + file, func() { restore(t, file, file+".copy") }, func() { restore(t, file+".copy", file) }}
 }
 
-// postgresBackup keeps the copy as another database of the server.
+// postgresBackup stores the copy as another database of the server.
 func postgresBackup(t *testing.T) backup {
 	dsn := postgres.Database(t)
 	u, err := url.Parse(dsn)
@@ -41,12 +41,12 @@ func postgresBackup(t *testing.T) backup {
 	return backup{dsn, func() { postgres.Exec(t, server, "CREATE DATABASE "+copied+" TEMPLATE "+name) }, func() {
 		postgres.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)")
 		postgres.Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+copied)
-		postgres.Exec(t, dsn, "UPDATE served SET seen = seen - 120000000") // as in a copy that is two minutes old: restored need not wait
+		postgres.Exec(t, dsn, "UPDATE served SET seen = seen - 120000000") // as in a copy that is two minutes old, so that the command restored need not wait
 	}}
 }
 
-// TestRestored_Database takes a copy of the database while jobs wait, lets them run and others come, and puts the copy back. After
-// `restored` nothing runs twice, what came later is left alone and shown, and no id is given out again.
+// TestRestored_Database copies the database while jobs wait, lets them and later jobs run, and restores the copy. After the command
+// restored no job runs twice, jobs submitted after the copy are left running and reported by doctor, and no id is assigned again.
 func TestRestored_Database(t *testing.T) {
 	for name, of := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func workPastABackup(t *testing.T, b backup) {
 	post(p, 2) // one runs, one waits
 	before := database(t, b.dsn)
 	if !until(2*time.Minute, func() bool { return slices.ContainsFunc(rowsOf(t, before), started) }) {
-		t.Fatal("nothing runs")
+		t.Fatal("no job runs")
 	}
 	p.stop(t)
 	before.Close()
@@ -92,31 +92,32 @@ func workPastABackup(t *testing.T, b backup) {
 
 	b.putBack()
 	if said := command(t, more, "restored"); !strings.Contains(said, "1 accounts submit no jobs") {
-		t.Fatalf("restored said: %s", said)
+		t.Fatalf("output of restored: %s", said)
 	}
 	p = launch(t, released, more)
 	post(p, 1)
 	db := database(t, b.dsn)
 	if !until(3*time.Minute, func() bool { return s.oracle.Sum().Runs == 5 }) {
-		t.Fatalf("what comes after the restore does not run: %+v", rowsOf(t, db))
+		t.Fatalf("a job submitted after the restore does not run: %+v", rowsOf(t, db))
 	}
 	if !until(5*time.Minute, func() bool {
 		return rowsOf(t, db)[0].phase == dispatch.Ended && rowsOf(t, db)[2].phase == dispatch.Ended
 	}) {
-		t.Errorf("not all end: %+v", rowsOf(t, db))
+		t.Errorf("not all jobs end: %+v", rowsOf(t, db))
 	}
 	p.stop(t)
 	checkRestored(t, s, rowsOf(t, db), last)
 	if said := command(t, more, "doctor"); strings.Count(said, "is not in the restored database") != 3 {
-		t.Errorf("doctor said: %s", said)
+		t.Errorf("output of doctor: %s", said)
 	}
 }
 
-// checkRestored checks the jobs after a restore: that one has finished, one is unknown, and one has a number that was never given out.
+// checkRestored checks the jobs after a restore: the first has finished, the second is unknown, and the third has an id that was not
+// assigned before.
 func checkRestored(t *testing.T, s scene, rows []row, last dispatch.JobID) {
 	t.Helper()
 	if len(rows) != 3 || rows[0].status != dispatch.Finished || rows[1].attention != dispatch.SubmissionUnknown || rows[2].id <= last {
-		t.Errorf("after the restore, ids were given out up to %d: %+v", last, rows)
+		t.Errorf("last id before the restore: %d, jobs after it: %+v", last, rows)
 	}
 	if n := s.oracle.Sum(); n.Runs != 5 || n.Starts != 5 || n.Cancels != 0 {
 		t.Errorf("at the platform: %+v", n)
@@ -125,7 +126,7 @@ func checkRestored(t *testing.T, s scene, rows []row, last dispatch.JobID) {
 
 func started(r row) bool { return r.phase == dispatch.Started }
 
-// restore replaces a database by a copy, without its write-ahead log.
+// restore replaces a database file with a copy, and removes its write-ahead log.
 func restore(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
@@ -151,6 +152,6 @@ func command(t *testing.T, environ []string, name string) string {
 	}
 	c := exec.CommandContext(t.Context(), path, name)
 	c.Env, c.Dir = environ, t.TempDir()
-	said, _ := c.CombinedOutput() // doctor fails where the issuer is a simulator without a key; its output is checked
+	said, _ := c.CombinedOutput() // doctor fails because the issuer is a simulator without a key; the tests check its output
 	return string(said)
 }

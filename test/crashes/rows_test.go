@@ -21,8 +21,8 @@ type row struct {
 	strays    string
 }
 
-// rests reports whether nothing more happens to the job unless its owner decides: it has ended, or its outcome cannot be found
-// out and that is shown.
+// rests reports whether the job does not change any more without its owner: it has ended, or it is shown as submission_unknown
+// because the broker cannot determine its outcome.
 func (r row) rests() bool {
 	return r.phase == dispatch.Ended && r.strays == "" || r.attention == dispatch.SubmissionUnknown && r.desired == dispatch.WantRun
 }

@@ -22,46 +22,46 @@ func atWork(t *testing.T) (p *program, s scene, dsn string, environ []string, an
 	release := make(chan struct{})
 	answer = sync.OnceFunc(func() { close(release) })
 	s.behind(t, &holder{route: "/jobs", release: release, Handler: s.handler})
-	t.Cleanup(answer) // before the server is closed, which waits for requests
+	t.Cleanup(answer) // runs before the server is closed, which waits for requests
 	environ = environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}})
 	p = launch(t, released, environ)
 	posted := make(chan struct{})
 	go func() {
 		defer close(posted)
-		_ = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil) // it may not be answered
+		_ = p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, nil) // the program may end before it responds
 	}()
 	t.Cleanup(func() { <-posted })
 	if !until(time.Minute, func() bool { return s.oracle.Requests(create) > 0 }) {
-		t.Fatal("nothing is sent")
+		t.Fatal("the program sends no create")
 	}
 	return p, s, dsn, environ, answer
 }
 
-// TestShutdown_FirstSignalLetsRequestsFinish stops a program during a request: that one finishes and is saved, and no other is
-// sent. The next process continues at once.
+// TestShutdown_FirstSignalLetsRequestsFinish stops a program during a request to a platform. The request must finish and its result
+// be saved, without another request. The next process must continue the job.
 func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	p, s, dsn, environ, answer := atWork(t)
 	p.Send(t, syscall.SIGTERM)
 	if !until(time.Minute, p.stopping) {
-		t.Fatal("it does not heed the signal")
+		t.Fatal("the program does not react to the signal")
 	}
 	answer()
 	if p.dies(t, 2*time.Minute) || p.ProcessState.ExitCode() != 0 {
-		t.Errorf("it ended with %v", p.ProcessState)
+		t.Errorf("the program ended with %v", p.ProcessState)
 	}
 	db := database(t, dsn)
 	rows := rowsOf(t, db)
 	if len(rows) != 1 || rows[0].phase != dispatch.Created || rows[0].ref == "" {
-		t.Errorf("what was answered is not kept: %+v", rows)
+		t.Errorf("the platform's response is not saved: %+v", rows)
 	}
 	if s.oracle.Requests(begin) > 0 {
-		t.Error("a step was begun after the signal")
+		t.Error("the program sent a start after the signal")
 	}
 	began := time.Now()
 	next := launch(t, released, environ)
 	if !until(3*time.Minute, func() bool { return rowsOf(t, db)[0].phase == dispatch.Ended }) {
-		t.Errorf("the next process leaves it: %+v", rowsOf(t, db))
+		t.Errorf("the next process does not finish the job: %+v", rowsOf(t, db))
 	}
 	if n := s.oracle.Sum(); n.Creates != 1 || n.Runs != 1 {
 		t.Errorf("at the platform: %+v", n)
@@ -70,8 +70,8 @@ func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	next.stop(t)
 }
 
-// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change, of one job, of lists
-// and of a task: all are answered at once with the present state, and the exit code is 0.
+// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change of one job or of a list.
+// All must be answered at once with the current state, and the exit code must be 0.
 func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	s, dsn := crash{}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
@@ -104,20 +104,20 @@ func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 			defer written()
 			status, err := p.wait(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { written() }}), path, tag)
 			if want := map[bool]int{true: http.StatusOK, false: http.StatusNotModified}[tag == ""]; err == nil && status != want {
-				err = fmt.Errorf("not %d", want)
+				err = fmt.Errorf("want status %d", want)
 			}
 			replies <- reply{path, status, err}
 		}()
 	}
 	sent.Wait()
-	if until(3*time.Second, func() bool { return len(replies) > 0 }) { // time to accept the last connections, too
-		t.Fatalf("one was answered too early: %+v", <-replies)
+	if until(3*time.Second, func() bool { return len(replies) > 0 }) { // also gives the program time to accept the last connections
+		t.Fatalf("a waiting request was answered too early: %+v", <-replies)
 	}
 	began := time.Now()
 	p.Send(t, syscall.SIGTERM)
 	p.dies(t, 2*time.Minute)
-	if took := time.Since(began); took > 30*time.Second || p.ProcessState.ExitCode() != 0 { // the waits would last a minute, and so long that shutdown_grace ends
-		t.Errorf("it ended with %v after %v", p.ProcessState, took)
+	if took := time.Since(began); took > 30*time.Second || p.ProcessState.ExitCode() != 0 { // without an early answer the requests would wait for a minute, longer than shutdown_grace
+		t.Errorf("the program ended with %v after %v", p.ProcessState, took)
 	} else {
 		t.Logf("ended after %v", took.Round(time.Millisecond))
 	}
@@ -128,7 +128,7 @@ func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// tag returns the ETag at a path.
+// tag returns the current ETag of a path.
 func (p *program) tag(t *testing.T, path string) string {
 	t.Helper()
 	r, err := p.get(t.Context(), path, "")
@@ -139,7 +139,8 @@ func (p *program) tag(t *testing.T, path string) string {
 	return r.Header.Get("ETag")
 }
 
-// wait requests a path and waits for a state other than that of an ETag, or than the present one; it returns the status.
+// wait requests a path with wait=60, for a state that differs from that of the ETag or, without one, from the current state. It
+// returns the HTTP status.
 func (p *program) wait(ctx context.Context, path, tag string) (int, error) {
 	wait := "?wait=60"
 	if strings.Contains(path, "?") {
@@ -170,19 +171,19 @@ func (p *program) get(ctx context.Context, path, tag string) (*http.Response, er
 	return http.DefaultClient.Do(r)
 }
 
-// TestShutdown_SecondSignalEndsAtOnce does not wait for a platform that does not respond.
+// TestShutdown_SecondSignalEndsAtOnce checks that a second signal ends the program while a platform does not respond.
 func TestShutdown_SecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _, dsn, _, _ := atWork(t)
 	p.Send(t, syscall.SIGTERM)
 	if !until(time.Minute, p.stopping) {
-		t.Fatal("it does not heed the first signal")
+		t.Fatal("the program does not react to the first signal")
 	}
 	p.Send(t, syscall.SIGTERM)
-	if !p.dies(t, 2*time.Minute) { // after shutdown_grace it would end by itself
-		t.Errorf("it ended with %v", p.ProcessState)
+	if !p.dies(t, 2*time.Minute) { // after shutdown_grace it would exit without a signal
+		t.Errorf("the program ended with %v", p.ProcessState)
 	}
 	if rows := rowsOf(t, database(t, dsn)); len(rows) != 1 || rows[0].phase != dispatch.Creating {
-		t.Errorf("what may be at the platform is forgotten: %+v", rows)
+		t.Errorf("the intent to create the job is not saved: %+v", rows)
 	}
 }

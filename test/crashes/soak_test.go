@@ -23,7 +23,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// soak is two replicas on one database, three platforms, and users who submit, cancel and delete, each watched by many clients.
+// soak is a set of replicas on one database, with three platforms and users who submit, cancel and delete jobs. Many clients watch
+// each user's jobs.
 type soak struct {
 	t *testing.T
 	soaking
@@ -38,10 +39,10 @@ type soak struct {
 
 // soaking is the size of a soak.
 type soaking struct {
-	crowd, audience int           // users, and watchers of all of them
-	lasts           time.Duration // the time of submitting
-	pause           time.Duration // average, of a user between two requests
-	visit           time.Duration // average, of a watcher at a replica
+	crowd, audience int           // number of users, and total number of watchers
+	lasts           time.Duration // how long users submit jobs
+	pause           time.Duration // average time between two requests of a user
+	visit           time.Duration // average lifetime of a watcher's stream
 }
 
 func soakedFor() soaking {
@@ -51,7 +52,7 @@ func soakedFor() soaking {
 	return soaking{crowd: 20, audience: 300, lasts: 25 * time.Second, pause: 3 * time.Second, visit: 20 * time.Second}
 }
 
-// place is a platform.
+// place is a simulated platform.
 type place struct {
 	name, label string
 	url         string
@@ -109,7 +110,7 @@ func newSoak(t *testing.T, size soaking) *soak {
 	return s
 }
 
-// place serves a platform. A received request has its effect, even if nobody waits for the response any more.
+// place serves a platform. A received request has its effect even if the broker no longer waits for the response.
 func (s *soak) place(name string, label dispatch.Label, h http.Handler, oracle *simulator.Oracle, faults *simulator.Faults) *place {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-time.After(latency)
@@ -133,7 +134,7 @@ func (s *soak) launch() *program {
 	return p
 }
 
-// kill ends a replica like `kill -9`. Clients use the others.
+// kill kills a replica with SIGKILL. Clients use the others from then on.
 func (s *soak) kill(p *program) {
 	s.mu.Lock()
 	for i, q := range s.live {
@@ -153,11 +154,11 @@ func (s *soak) any() *program {
 	return s.live[rand.IntN(len(s.live))]
 }
 
-// user submits, and sometimes cancels or deletes.
+// user is a user who submits jobs, and sometimes cancels or deletes one.
 type user struct {
 	*soak
 	name  string
-	first int64 // task
+	first int64 // id of the task that clients watch
 
 	mu    sync.Mutex
 	token string
@@ -166,7 +167,7 @@ type user struct {
 	tasks []int64
 }
 
-// signIn returns a token that is valid for a while.
+// signIn returns an access token, which it renews every minute.
 func (u *user) signIn() (_ string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -177,7 +178,7 @@ func (u *user) signIn() (_ string, err error) {
 	return u.token, err
 }
 
-// ask sends a request to any replica, and repeats it with the same key until one has answered.
+// ask sends a request to a random replica, and repeats it with the same idempotency key until one succeeds or ctx is done.
 func (u *user) ask(ctx context.Context, method, path string, body, into any) (err error) {
 	key := fmt.Sprintf("%s-%x", u.name, rand.Uint64())
 	for ctx.Err() == nil {
@@ -203,7 +204,7 @@ func (u *user) submit(ctx context.Context, p *place, task bool) {
 	}
 	var kept struct{ ID int64 }
 	if err := u.ask(ctx, http.MethodPost, path, body, &kept); err != nil {
-		return // the time is over; jobs accepted all the same are in the list
+		return // the time is over; jobs that were accepted nevertheless are in the list
 	}
 	if task {
 		u.tasks = append(u.tasks, kept.ID)
@@ -212,7 +213,7 @@ func (u *user) submit(ctx context.Context, p *place, task bool) {
 	}
 }
 
-// begin submits a task for the watchers.
+// begin submits the task that clients watch.
 func (u *user) begin(ctx context.Context) {
 	u.submit(ctx, u.platforms[0], true)
 	if len(u.tasks) != 1 {
@@ -222,7 +223,7 @@ func (u *user) begin(ctx context.Context) {
 	u.first = u.tasks[0]
 }
 
-// work submits until ctx is done.
+// work submits, cancels and deletes jobs until ctx is done.
 func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -232,7 +233,7 @@ func (u *user) work(ctx context.Context) {
 		}
 		switch n := rand.IntN(10); {
 		case n == 0 && len(u.jobs) > 0:
-			_ = u.askOnce(ctx, http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", u.jobs[len(u.jobs)-1]), nil) // it may have ended
+			_ = u.askOnce(ctx, http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", u.jobs[len(u.jobs)-1]), nil) // fails if the job has ended
 		case n == 1 && len(u.jobs) > 0:
 			last := len(u.jobs) - 1
 			if u.askOnce(ctx, http.MethodDelete, fmt.Sprintf("/unit_jobs/%d", u.jobs[last]), nil) == nil {
@@ -252,7 +253,7 @@ func (u *user) askOnce(ctx context.Context, method, path string, into any) error
 	return u.any().askAs(ctx, token, method, path, "", nil, into)
 }
 
-// sees returns what GET returns at one of the user's addresses.
+// sees returns the state that GET returns for one of the user's paths.
 func (u *user) sees(path string) (shown, error) {
 	var data json.RawMessage
 	if err := u.askOnce(u.t.Context(), http.MethodGet, path, &data); err != nil {
@@ -262,7 +263,7 @@ func (u *user) sees(path string) (shown, error) {
 	return s, s.fold(data)
 }
 
-// all returns what GET returns for the list, and for each task.
+// all returns the states that GET returns for the list and for each task, by path.
 func (u *user) all() (map[string]shown, error) {
 	list, err := u.sees("/jobs_status")
 	if err != nil {
@@ -280,8 +281,8 @@ func (u *user) all() (map[string]shown, error) {
 	return all, nil
 }
 
-// settle reports whether all of the user's jobs have ended. It cancels jobs whose outcome the broker cannot find out, as their
-// texts advise.
+// settle reports whether all of the user's jobs have ended. It cancels jobs whose outcome the broker cannot determine, as their
+// messages advise, and returns their number.
 func (u *user) settle() (settled bool, doubts int) {
 	all, err := u.all()
 	if err != nil {
@@ -303,14 +304,14 @@ func (u *user) settle() (settled bool, doubts int) {
 			doubt := one.Attention.Code == dispatch.InDoubt || one.Attention.Code == dispatch.SubmissionUnknown
 			if key[0] == 'j' && doubt && !one.Status.Final() {
 				doubts++
-				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil) // repeated until it has worked
+				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil) // settle is repeated until this succeeds
 			}
 		}
 	}
 	return settled, doubts
 }
 
-// each runs do for all users, a few at a time.
+// each calls do for every user, up to eight at a time.
 func (s *soak) each(do func(*user)) {
 	var all sync.WaitGroup
 	few := make(chan struct{}, 8)
@@ -324,7 +325,8 @@ func (s *soak) each(do func(*user)) {
 	all.Wait()
 }
 
-// populate creates users, each with a task, and distributes watchers over them: every fifth watches the task.
+// populate creates users with a task each, and distributes the watchers among them. Every fifth watcher of a user watches the
+// task, the others the list.
 func (s *soak) populate() {
 	for i := range s.crowd {
 		s.users = append(s.users, &user{soak: s, name: fmt.Sprintf("user-%d", i)})
@@ -340,10 +342,10 @@ func (s *soak) populate() {
 	}
 }
 
-// TestWatchers_SeeEveryEnd has two replicas work while users submit, cancel and delete, and many clients connect, watch and
-// disconnect. A replica is killed and restarted, and a platform fails and recovers. At the end every client has received what
-// GET returns; nothing is lost or was done twice; and when all have disconnected, the surviving replica has no more goroutines
-// and memory than one that just started.
+// TestWatchers_SeeEveryEnd runs two replicas while users submit, cancel and delete jobs, and many clients connect, watch and
+// disconnect. One replica is killed and replaced, and a platform fails and recovers. At the end every client must have received
+// the state that GET returns, and no job may be lost or have run twice. After all clients have disconnected, the surviving replica
+// must have no more goroutines and memory than one that has just started, apart from a small tolerance.
 func TestWatchers_SeeEveryEnd(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
@@ -371,8 +373,8 @@ func TestWatchers_SeeEveryEnd(t *testing.T) {
 	s.leavesNothing(survivor)
 }
 
-// TestWatchers_SeeWhatAnotherReplicaDid has a client watch at one replica with an interval of an hour, while everything is done
-// at the other.
+// TestWatchers_SeeWhatAnotherReplicaDid checks that a client that watches at one replica with an interval of an hour receives
+// the changes made at another replica.
 func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
@@ -400,7 +402,7 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 			}
 			return true
 		})
-		t.Logf("changes: %v: the slowest of what was submitted was told %v after", changes, slowest.Round(time.Millisecond))
+		t.Logf("changes: %v: the slowest notification arrived %v after its submission", changes, slowest.Round(time.Millisecond))
 		leave()
 		<-ended
 	}
@@ -408,11 +410,11 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 	there.stop(t)
 }
 
-// disturb kills a replica and starts another, and makes a platform unavailable for a while.
+// disturb kills a replica, starts another, and makes a platform unavailable for a while.
 func (s *soak) disturb(mortal *program) {
 	<-time.After(s.lasts / 4)
 	if !until(time.Minute, func() bool { return slices.ContainsFunc(s.watchers, func(w *watcher) bool { return w.isAt(mortal) }) }) {
-		s.t.Error("nobody watches at the replica that is to be killed")
+		s.t.Error("no client watches at the replica to be killed")
 	}
 	s.kill(mortal)
 	<-time.After(s.lasts / 8)
@@ -424,7 +426,7 @@ func (s *soak) disturb(mortal *program) {
 	unsteady.Set()
 }
 
-// rest waits until everything has ended.
+// rest waits until all jobs have ended.
 func (s *soak) rest() {
 	s.t.Helper()
 	begin, mu, doubts, left := time.Now(), sync.Mutex{}, 0, 0
@@ -444,10 +446,10 @@ func (s *soak) rest() {
 	if !until(6*time.Minute, resting) {
 		s.t.Errorf("jobs of %d users have not ended", left)
 	}
-	s.t.Logf("all has ended %v after the last was submitted; in doubt and given up: %d", time.Since(begin).Round(time.Second), doubts)
+	s.t.Logf("all jobs ended %v after the last submission; jobs in doubt, which were canceled: %d", time.Since(begin).Round(time.Second), doubts)
 }
 
-// agree waits until every watcher has received what GET returns.
+// agree waits until every watcher has received the state that GET returns.
 func (s *soak) agree() {
 	s.t.Helper()
 	begin := time.Now()
@@ -470,30 +472,30 @@ func (s *soak) agree() {
 		return len(missing) == 0
 	})
 	if !ok {
-		s.t.Errorf("%d of %d watchers have not seen all, such as %s", len(missing), len(s.watchers), missing[0])
+		s.t.Errorf("%d of %d watchers differ from GET, such as %s", len(missing), len(s.watchers), missing[0])
 	}
 	streams, broken := 0, 0
 	for _, w := range s.watchers {
 		streams, broken = streams+w.streams, broken+w.broken
 	}
-	s.t.Logf("%d watchers opened %d streams, of which %d broke off; the last had seen all after %v", len(s.watchers), streams, broken,
+	s.t.Logf("%d watchers opened %d streams, of which %d broke; the last was up to date after %v", len(s.watchers), streams, broken,
 		time.Since(begin).Round(time.Millisecond))
 	if streams < len(s.watchers) || broken == 0 {
-		s.t.Error("nobody lost a replica")
+		s.t.Error("no watcher lost its stream when a replica was killed")
 	}
 }
 
-// audit compares the database with what really happened at the platforms.
+// audit compares the database with the events at the platforms.
 func (s *soak) audit() {
 	s.t.Helper()
 	db := database(s.t, s.dsn())
 	var rows []row
 	moves := func(r row) bool { return !r.rests() }
-	if !until(3*time.Minute, func() bool { // also deleted jobs
+	if !until(3*time.Minute, func() bool { // including deleted jobs
 		rows = rowsOf(s.t, db)
 		return !slices.ContainsFunc(rows, moves)
 	}) {
-		s.t.Errorf("not at rest: %+v", slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.rests() }))
+		s.t.Errorf("jobs not at rest: %+v", slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.rests() }))
 	}
 	ran, refs := 0, map[string]bool{}
 	for _, r := range rows {
@@ -501,7 +503,7 @@ func (s *soak) audit() {
 			ran++
 		}
 		if refs[r.ref] && r.ref != "" {
-			s.t.Errorf("two jobs are %s at their platform", r.ref)
+			s.t.Errorf("two jobs have the platform id %s", r.ref)
 		}
 		refs[r.ref] = true
 	}
@@ -510,7 +512,7 @@ func (s *soak) audit() {
 	for _, p := range s.platforms {
 		for tag, n := range p.oracle.Tally().Tags {
 			runs += n.Runs
-			if i := strings.LastIndexByte(tag, '.'); i > 0 { // openEO's tags have the attempt at the end
+			if i := strings.LastIndexByte(tag, '.'); i > 0 { // tags at openEO platforms end with the attempt
 				perJob[tag[:i]] += n.Runs
 			}
 		}
@@ -521,15 +523,16 @@ func (s *soak) audit() {
 		}
 	}
 	if runs < ran || runs > ran+canceled {
-		s.t.Errorf("of %d jobs %d ran to an end and %d were canceled; at the platforms %d ran", len(rows), ran, canceled, runs)
+		s.t.Errorf("of %d jobs, %d finished or failed and %d were canceled, but %d ran at the platforms", len(rows), ran, canceled, runs)
 	}
 	s.t.Logf("%d jobs, of which %d were canceled", len(rows), canceled)
 }
 
-// collection matches a line of the garbage collector's trace: live heap in MB, and stacks in MB.
+// collection matches a line of the garbage collector's trace, with the sizes of the live heap and of the stacks in MB.
 var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, \d+ MB goal, (\d+) MB stacks`)
 
-// alive makes a program run its garbage collector a few times, and returns what is left.
+// alive sends requests to a program until its garbage collector has run three times, and returns the remaining heap and stacks in
+// MB.
 func (s *soak) alive(p *program) (heap, stacks int) {
 	s.t.Helper()
 	const round = "\ngc "
@@ -549,7 +552,7 @@ func (s *soak) alive(p *program) (heap, stacks int) {
 	}
 	all := collection.FindAllStringSubmatch(p.Log.String(), -1)
 	last := all[len(all)-1]
-	heap, _ = strconv.Atoi(last[1]) // matched as digits
+	heap, _ = strconv.Atoi(last[1]) // cannot fail: matched as digits
 	stacks, _ = strconv.Atoi(last[2])
 	return heap, stacks
 }
@@ -557,14 +560,14 @@ func (s *soak) alive(p *program) (heap, stacks int) {
 // created matches the creator of a goroutine in a dump.
 var created = regexp.MustCompile(`(?m)^created by (\S+) in goroutine`)
 
-// goroutines ends a program with a dump of its goroutines, and counts them by creator.
+// goroutines ends a program with SIGQUIT, and counts the goroutines of its dump by creator.
 func (s *soak) goroutines(p *program) map[string]int {
 	s.t.Helper()
 	p.Send(s.t, syscall.SIGQUIT)
 	p.dies(s.t, time.Minute)
 	_, dump, found := strings.Cut(p.Log.String(), "SIGQUIT: quit")
 	if !found {
-		s.t.Fatal("it told nothing")
+		s.t.Fatal("the program wrote no goroutine dump")
 	}
 	count := map[string]int{}
 	for _, c := range created.FindAllStringSubmatch(dump, -1) {
@@ -574,13 +577,13 @@ func (s *soak) goroutines(p *program) map[string]int {
 }
 
 const (
-	pooled     = "net/http.(*Transport).dialConn" // connections to platforms, which end when nobody uses them for a while
+	pooled     = "net/http.(*Transport).dialConn" // idle connections to platforms, which close after a while
 	heapBound  = 8                                // MB
 	stackBound = 1                                // MB
-	passing    = 2                                // goroutines that are about to end
+	passing    = 2                                // tolerance for goroutines that are about to end
 )
 
-// connections counts the connections of clients that a program has open, as Linux lists them.
+// connections counts the open client connections of a program in /proc/net/tcp.
 func connections(t *testing.T, p *program) (open int) {
 	t.Helper()
 	address, err := netip.ParseAddrPort(strings.TrimPrefix(p.Address, "http://"))
@@ -591,7 +594,7 @@ func connections(t *testing.T, p *program) (open int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const listening, over = "0A", "0" // state, and the inode of a socket that no process has open
+	const listening, over = "0A", "0" // the state of a listening socket, and the inode of a socket that no process has open
 	for line := range strings.Lines(string(table)) {
 		fields := strings.Fields(line)
 		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", address.Port())) && fields[3] != listening && fields[9] != over {
@@ -601,26 +604,27 @@ func connections(t *testing.T, p *program) (open int) {
 	return open
 }
 
-// leavesNothing compares a program with one that has just started and received the same requests.
+// leavesNothing compares the memory and goroutines of a program with those of one that has just started and received the same
+// requests.
 func (s *soak) leavesNothing(p *program) {
 	s.t.Helper()
 	fresh := s.launch()
 	idleHeap, idleStacks := s.alive(fresh)
 	heap, stacks := s.alive(p)
-	s.t.Logf("alive: %d MB and %d MB of stacks; in a program that just started %d and %d", heap, stacks, idleHeap, idleStacks)
+	s.t.Logf("live heap %d MB, stacks %d MB; in a program that has just started %d and %d", heap, stacks, idleHeap, idleStacks)
 	if heap > idleHeap+heapBound || stacks > idleStacks+stackBound {
-		s.t.Error("memory is left behind")
+		s.t.Error("the program leaks memory")
 	}
 	http.DefaultClient.CloseIdleConnections()
 	if !until(time.Minute, func() bool { return connections(s.t, fresh)+connections(s.t, p) == 0 }) {
-		s.t.Error("the programs keep connections that their clients have closed")
+		s.t.Error("the programs keep connections open that their clients have closed")
 	}
-	<-time.After(time.Second) // for the goroutines of the last ones to end
+	<-time.After(time.Second) // lets the goroutines of the last connections end
 	idle, left := s.goroutines(fresh), s.goroutines(p)
-	s.t.Logf("goroutines: %v; in a program that just started %v", left, idle)
+	s.t.Logf("goroutines: %v; in a program that has just started %v", left, idle)
 	for by, n := range left {
 		if n > idle[by]+passing && by != pooled {
-			s.t.Errorf("%d goroutines of %s are left behind, in an idle program there are %d", n, by, idle[by])
+			s.t.Errorf("%d goroutines created by %s are left, in an idle program %d", n, by, idle[by])
 		}
 	}
 }

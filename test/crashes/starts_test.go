@@ -11,11 +11,11 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// manyStarts is how many jobs are started; the start of the last is lost.
+// manyStarts is the number of jobs. The first start of the last one is lost.
 const manyStarts = 30
 
-// TestStarts_OneOfThirtyIsLost loses one start of thirty at a platform that tells of each start at once: it answers 500 and takes
-// nothing. The job is started again soon, and nothing runs twice. In the short form a minute is a second.
+// TestStarts_OneOfThirtyIsLost loses one of thirty starts at a platform that shows each start at once: it responds with 500 and does
+// not start the job. The broker must start the job again soon, and no job may run twice. Without -full, a minute lasts a second.
 func TestStarts_OneOfThirtyIsLost(t *testing.T) {
 	t.Run("a minute is a second", func(t *testing.T) {
 		t.Parallel()
@@ -42,13 +42,13 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 	}
 	asked := func(n int) func() bool { return func() bool { return s.oracle.Requests(begin) >= n } }
 	if !until(5*time.Minute, asked(manyStarts)) {
-		t.Fatalf("%d starts were asked for", s.oracle.Requests(begin))
+		t.Fatalf("the platform received only %d starts", s.oracle.Requests(begin))
 	}
 	lost := time.Now()
 	if !until(within, asked(manyStarts+1)) {
-		t.Fatalf("not started again within %v: %+v", within, rowsOf(t, database(t, dsn)))
+		t.Fatalf("the job is not started again within %v: %+v", within, rowsOf(t, database(t, dsn)))
 	}
-	t.Logf("started again after %v", time.Since(lost).Round(100*time.Millisecond))
+	t.Logf("the job was started again after %v", time.Since(lost).Round(100*time.Millisecond))
 	db := database(t, dsn)
 	ended := func() bool {
 		for _, r := range rowsOf(t, db) {
@@ -59,7 +59,7 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 		return true
 	}
 	if !until(5*time.Minute, ended) {
-		t.Errorf("not all end: %+v", rowsOf(t, db))
+		t.Errorf("not all jobs finish: %+v", rowsOf(t, db))
 	}
 	p.stop(t)
 	if n := s.oracle.Sum(); n.Runs != manyStarts || n.Starts != manyStarts || n.Creates != manyStarts {
@@ -67,10 +67,10 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 	}
 }
 
-// overMany makes a task of the scene's job with so many values.
+// overMany turns the scene's job into a task of n jobs.
 func (s scene) overMany(n int) {
 	parameters := s.job["parameters"].(map[string]any)
-	for _, name := range []string{"temporal_extent", "bbox"} { // openEO's, and that of OGC API - Processes
+	for _, name := range []string{"temporal_extent", "bbox"} { // the dimension for openEO, and for OGC API - Processes
 		if value, given := parameters[name]; given {
 			delete(parameters, name)
 			s.job["dimension"] = map[string]any{"name": name, "values": []any{value}}

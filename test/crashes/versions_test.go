@@ -25,7 +25,7 @@ import (
 // versionHeading matches the heading of a version in CHANGELOG.md, such as "## 0.1.0 (719ccb8)".
 var versionHeading = regexp.MustCompile(`(?m)^## (\S+) \(([0-9a-f]{7,40})\)$`)
 
-// previous is the program of the last version in CHANGELOG.md, built from its commit.
+// previous builds the program of the last version in CHANGELOG.md from its commit.
 var previous = sync.OnceValues(func() (string, error) {
 	commit, err := lastVersion()
 	if err != nil {
@@ -75,8 +75,9 @@ func checkOut(commit, folder string) error {
 	return nil
 }
 
-// TestVersions_SideBySide replaces the last version by this one as docs/upgrade.md says, while clients submit to both and jobs of both
-// protocols run. Nothing is lost, nothing runs twice, no account is visited by two replicas, and limits.jobs holds.
+// TestVersions_SideBySide replaces the last version with this one as docs/upgrade.md describes, while clients submit to both and jobs
+// of both protocols run. It checks that no job is lost or runs twice, that no account is visited by two replicas at once, and that
+// limits.jobs holds.
 func TestVersions_SideBySide(t *testing.T) {
 	t.Parallel()
 	s := briefly()
@@ -103,7 +104,8 @@ func TestVersions_SideBySide(t *testing.T) {
 	c.checkProcesses()
 }
 
-// submitToBoth submits half of each platform's jobs through one replica and half through the other, the first halves in turn.
+// submitToBoth submits half of each platform's jobs through one replica and half through the other. The replicas alternate between
+// platforms.
 func (c *cluster) submitToBoth(a, b replica) {
 	c.t.Helper()
 	for _, half := range [][2]replica{{a, b}, {b, a}} {
@@ -114,7 +116,8 @@ func (c *cluster) submitToBoth(a, b replica) {
 	}
 }
 
-// execute submits a task of so many jobs for the OGC platform, each with a different mark by which the platform counts.
+// execute submits a task of the given number of jobs for the OGC platform. Each job has a different mark, by which the platform
+// counts its runs.
 func (c *cluster) execute(r replica, jobs int) {
 	c.t.Helper()
 	marks := make([]string, jobs)
@@ -146,12 +149,12 @@ func (c *cluster) bothWork(a, b replica) {
 		return by
 	}
 	if !until(3*time.Minute, func() bool { by := visits(); return by[0] > 0 && by[1] > 0 }) {
-		c.t.Fatalf("accounts visited by the two: %v", visits())
+		c.t.Fatalf("number of accounts visited by each replica: %v", visits())
 	}
-	c.t.Logf("accounts visited by the two: %v", visits())
+	c.t.Logf("number of accounts visited by each replica: %v", visits())
 }
 
-// sameTasks reads the tasks and their jobs from both replicas: each must be able to read what the other has written.
+// sameTasks reads the tasks and their jobs from both replicas. Each must be able to read what the other has written.
 func (c *cluster) sameTasks(a, b replica) {
 	c.t.Helper()
 	for _, r := range []replica{a, b} {
@@ -176,17 +179,17 @@ func (c *cluster) checkProcesses() {
 	c.t.Helper()
 	tags := c.processes.Oracle.Tally().Tags
 	if len(tags) != c.executes {
-		c.t.Errorf("the OGC platform has %d different jobs of %d", len(tags), c.executes)
+		c.t.Errorf("the OGC platform has %d different jobs, want %d", len(tags), c.executes)
 	}
 	for tag, count := range tags {
 		if count.Runs != 1 {
-			c.t.Errorf("the OGC platform: %s ran %d times", tag, count.Runs)
+			c.t.Errorf("OGC platform: job %s ran %d times", tag, count.Runs)
 		}
 	}
 }
 
-// TestVersions_PlatformIsAddedToOneReplicaAfterTheOther: while one replica knows a new platform and the other does not, jobs for it begin at once,
-// and at neither replica do they show platform_not_configured.
+// TestVersions_PlatformIsAddedToOneReplicaAfterTheOther runs one replica with a new platform and one without. It checks that jobs for
+// the new platform start soon, and that neither replica shows them as platform_not_configured.
 func TestVersions_PlatformIsAddedToOneReplicaAfterTheOther(t *testing.T) {
 	t.Parallel()
 	addPlatform(t, released)
@@ -217,7 +220,7 @@ func addPlatform(t *testing.T, binary func() (string, error)) {
 					t.Fatal(err)
 				}
 				if strings.Contains(string(text), string(dispatch.NoPlatform)) {
-					t.Fatalf("after %d jobs: %s", n, text)
+					t.Fatalf("platform_not_configured after %d jobs: %s", n, text)
 				}
 			}
 			return added.oracle.Sum().Runs == n && known.oracle.Sum().Runs == n
@@ -230,7 +233,7 @@ func addPlatform(t *testing.T, binary func() (string, error)) {
 		return !slices.ContainsFunc(rowsOf(t, db), func(r row) bool { return r.status != dispatch.Finished })
 	}
 	if !until(3*time.Minute, ended) {
-		t.Errorf("not all end: %+v", rowsOf(t, db))
+		t.Errorf("not all jobs finish: %+v", rowsOf(t, db))
 	}
 	before.stop(t)
 	after.stop(t)

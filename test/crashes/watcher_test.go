@@ -16,12 +16,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// shown is the state that a client knows: the tasks and jobs, without the time of their last check, by "t" or "j" and the id.
+// shown is the state that a client knows: its tasks and jobs as JSON, without their times, by "t" or "j" followed by the id.
 type shown map[string]string
 
-// told is a message of a stream: a status or changes, of a list or of one task.
+// told is the data of a message: the status of a list or of one task, or its changes.
 type told struct {
-	ID             int64             `json:"id"` // of the task
+	ID             int64             `json:"id"` // id of the task; 0 in a list
 	Jobs           []json.RawMessage `json:"jobs"`
 	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
 	ProcessingJobs []json.RawMessage `json:"processing_jobs"`
@@ -29,7 +29,7 @@ type told struct {
 	RemovedJobs    []int64           `json:"removed_processing_jobs"`
 }
 
-// fold applies a message to the known state.
+// fold applies the data of a message to the state.
 func (s shown) fold(data json.RawMessage) error {
 	var t told
 	if err := json.Unmarshal(data, &t); err != nil {
@@ -66,14 +66,14 @@ func (s shown) put(kind string, one json.RawMessage) error {
 	return err
 }
 
-// status returns the status of a job; "" if it is not shown.
+// status returns the status of a job, or "" if the client does not know the job.
 func (s shown) status(id int64) dispatch.Status {
 	var j struct{ Status dispatch.Status }
-	_ = json.Unmarshal([]byte(s[fmt.Sprint("j", id)]), &j) // fails for "", which has no status
+	_ = json.Unmarshal([]byte(s[fmt.Sprint("j", id)]), &j) // fails for an unknown job, which has no status
 	return j.Status
 }
 
-// watcher is a client that watches its user's list, or one task, by one stream after the other.
+// watcher is a client that watches the user's list or one task. It opens one stream after the other.
 type watcher struct {
 	user     *user
 	path     string
@@ -82,14 +82,15 @@ type watcher struct {
 	news     chan struct{} // signals a message; may be nil
 
 	mu      sync.Mutex
-	at      *program          // that has its stream; nil: none
+	at      *program          // the program that serves its stream; nil without a stream
 	whole   json.RawMessage   // the last complete state
 	since   []json.RawMessage // changes after it
 	streams int
-	broken  int // streams that did not end by the client's choice
+	broken  int // streams that the client did not close
 }
 
-// watch watches until ctx is done. It closes each stream after a while, until stay is closed.
+// watch opens streams until ctx is done. It closes each stream after a while, until stay is closed; after that it keeps its
+// stream.
 func (w *watcher) watch(ctx context.Context, s *soak, stay <-chan struct{}) {
 	for ctx.Err() == nil {
 		life := time.Duration(float64(s.visit) * (0.2 + rand.Float64()))
@@ -110,7 +111,7 @@ func (w *watcher) watch(ctx context.Context, s *soak, stay <-chan struct{}) {
 		if err := w.stream(stream, s.any()); err != nil && stream.Err() == nil {
 			w.count(&w.broken)
 			select {
-			case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))): // as clients do, not all at once
+			case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))): // real clients do not reconnect all at once either
 			case <-ctx.Done():
 			}
 		}
@@ -124,21 +125,21 @@ func (w *watcher) count(what *int) {
 	*what++
 }
 
-// move notes which program has the watcher's stream.
+// move records the program that serves the watcher's stream.
 func (w *watcher) move(to *program) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at = to
 }
 
-// isAt reports whether a program has the watcher's stream.
+// isAt reports whether a program serves the watcher's stream.
 func (w *watcher) isAt(p *program) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.at == p
 }
 
-// stream reads one WebSocket until it ends.
+// stream opens one WebSocket and reads it until it ends. It returns the error that ended it.
 func (w *watcher) stream(ctx context.Context, p *program) error {
 	token, err := w.user.signIn()
 	if err != nil {
@@ -184,7 +185,7 @@ func (w *watcher) heed(kind string, data json.RawMessage) {
 	}
 }
 
-// await reads until enough returns true.
+// await waits until enough returns true for the received state. It fails the test after three minutes.
 func (w *watcher) await(t *testing.T, enough func(shown) bool) {
 	t.Helper()
 	late := time.After(3 * time.Minute)
@@ -192,7 +193,7 @@ func (w *watcher) await(t *testing.T, enough func(shown) bool) {
 		select {
 		case <-w.news:
 		case <-late:
-			t.Fatal("it is not told")
+			t.Fatal("the client is not notified in three minutes")
 		}
 		seen, err := w.sees()
 		if err != nil {
@@ -204,7 +205,7 @@ func (w *watcher) await(t *testing.T, enough func(shown) bool) {
 	}
 }
 
-// sees combines the received messages.
+// sees returns the state that results from the received messages.
 func (w *watcher) sees() (shown, error) {
 	w.mu.Lock()
 	whole, since := w.whole, slices.Clone(w.since)
@@ -224,7 +225,7 @@ func (w *watcher) sees() (shown, error) {
 	return s, nil
 }
 
-// differs returns "" if the client's state is what GET returns, and an example of a difference otherwise.
+// differs returns an example of a difference between the client's state and that which GET returns, or "" if they are equal.
 func (w *watcher) differs(want shown) string {
 	got, err := w.sees()
 	if err != nil {
@@ -232,11 +233,11 @@ func (w *watcher) differs(want shown) string {
 	}
 	for key := range maps.Keys(want) {
 		if got[key] != want[key] {
-			return fmt.Sprintf("%s (changes: %v) was told %s, and it is %s", w.path, w.changes, got[key], want[key])
+			return fmt.Sprintf("%s (changes: %v) received %s, want %s", w.path, w.changes, got[key], want[key])
 		}
 	}
 	if len(got) != len(want) {
-		return fmt.Sprintf("%s (changes: %v) sees %d, and there are %d", w.path, w.changes, len(got), len(want))
+		return fmt.Sprintf("%s (changes: %v) knows %d tasks and jobs, want %d", w.path, w.changes, len(got), len(want))
 	}
 	return ""
 }
