@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// deadly is a two-step platform whose adapter ends the process when it submits one particular job.
+// deadly is a two-step platform whose adapter kills the process when it submits a job with "bad" in its title.
 type deadly struct {
 	twoStep
 	process func(name string) *process
@@ -28,7 +28,8 @@ func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 	return p.twoStep.Submit(ctx, t, s)
 }
 
-// A job whose submission ends the process is set aside after three times. The other jobs continue.
+// TestSetAside_JobThatEndsTheProcess checks that a job whose submission kills the process is set aside after the third time, and that
+// the other jobs continue.
 func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
@@ -57,14 +58,14 @@ func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 		}
 		aside, ended := h.outcomes(t, 9)
 		if deaths != 3 || aside != 1 || ended != 8 {
-			t.Errorf("%d processes ended; %d jobs are set aside, %d ended by themselves", deaths, aside, ended)
+			t.Errorf("%d processes died, %d jobs were set aside, %d ended otherwise; want 3, 1, 8", deaths, aside, ended)
 		}
 		h.procs = []*process{p}
 		h.end()
 	})
 }
 
-// outcomes counts how many of the first n jobs were set aside, and how many ended otherwise.
+// outcomes returns how many of the first n jobs were set aside, and how many ended without attention.
 func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -81,7 +82,7 @@ func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
 	return aside, ended
 }
 
-// inHand counts the first n jobs whose submission was begun and not answered.
+// inHand returns how many of the first n jobs have submissions without a response, and the maximum number of these for one job.
 func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -96,10 +97,10 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	return begun, most
 }
 
-// manyInHand is reduced under the race detector.
+// manyInHand is the number of jobs in TestSetAside_NotAfterKills. It is lower under the race detector.
 var manyInHand = 100
 
-// A process that is killed three times with many submissions under way sets none of these jobs aside.
+// TestSetAside_NotAfterKills checks that no job is set aside when the process is killed three times during many submissions.
 func TestSetAside_NotAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := manyInHand
@@ -119,19 +120,19 @@ func TestSetAside_NotAfterKills(t *testing.T) {
 		}
 		time.Sleep(6 * time.Hour)
 		if aside, ended := h.outcomes(t, n); aside != 0 || ended != n {
-			t.Errorf("%d jobs are set aside, %d ended by themselves", aside, ended)
+			t.Errorf("%d jobs are set aside, %d ended otherwise; want 0 and %d", aside, ended, n)
 		}
 		h.procs = []*process{p}
 		h.end()
 	})
 }
 
-// lethal is a platform whose adapter ends the process when it reads the status of one job, the first that is started, or any
-// listing.
+// lethal is a two-step platform whose adapter kills the process when it reads the status of a started job with "bad" in its title
+// or, if listings is set, when it reads a listing.
 type lethal struct {
 	twoStep
 	kill     func()
-	first    *sync.Map // the job's Ref
+	first    *sync.Map // Refs of started bad jobs
 	listings bool
 }
 
@@ -157,7 +158,8 @@ func (p lethal) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 	return p.twoStep.List(ctx, t, base)
 }
 
-// A status or listing that ends the process each time does not stop the other jobs of its account.
+// TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse checks that other jobs of the account end even though reading one status, or any
+// listing, kills the process each time.
 func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 	for name, listings := range map[string]bool{"a status": false, "the listing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -199,13 +201,13 @@ func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 					if j.Phase == dispatch.Ended && j.Attention == dispatch.None {
 						ended++
 					} else if j.Attention != dispatch.SetAside {
-						t.Errorf("job %d is %s %q after %d questions without an answer", j.ID, j.Phase, j.Attention, j.Tries)
+						t.Errorf("job %d is %s %q after %d reads without a response", j.ID, j.Phase, j.Attention, j.Tries)
 					}
 				}
 				if ended < 8 || deaths > 20 || deaths < 3 {
-					t.Errorf("%d processes ended in 12 hours; %d of 8 jobs ended", deaths, ended)
+					t.Errorf("%d processes died in 12 hours, and %d of 9 jobs ended; want 3 to 20 and at least 8", deaths, ended)
 				}
-				t.Logf("%d processes ended in 12 hours, %d jobs", deaths, ended)
+				t.Logf("%d processes died in 12 hours, and %d jobs ended", deaths, ended)
 				h.procs = []*process{p}
 				h.end()
 			})
@@ -213,7 +215,7 @@ func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 	}
 }
 
-// submissions counts the submissions of the first n jobs that were begun since the last response.
+// submissions returns the number of submissions of the first n jobs since the last response to each.
 func (h *history) submissions(t *testing.T, n int) (sum int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -225,7 +227,7 @@ func (h *history) submissions(t *testing.T, n int) (sum int) {
 	return sum
 }
 
-// unsettled counts the first n jobs that have not started.
+// unsettled returns how many of the first n jobs have neither started nor ended.
 func (h *history) unsettled(t *testing.T, n int) (sum int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -239,8 +241,8 @@ func (h *history) unsettled(t *testing.T, n int) (sum int) {
 	return sum
 }
 
-// A process that is killed with many submissions under way, and twice more as soon as it repeats some of them, sets none of
-// these jobs aside. They are settled soon after.
+// TestSetAside_NotAfterKillsInARow kills the process during many submissions, and twice more as soon as it has repeated one of them.
+// It checks that no job is set aside, and that all are settled within 30 minutes.
 func TestSetAside_NotAfterKillsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 120
@@ -267,10 +269,10 @@ func TestSetAside_NotAfterKillsInARow(t *testing.T) {
 		}
 		t.Logf("settled after %v", time.Since(began))
 		if took := time.Since(began); took > 30*time.Minute {
-			t.Errorf("the jobs were settled after %v", took)
+			t.Errorf("the jobs were settled after %v, want at most 30 minutes", took)
 		}
 		if aside, _ := h.outcomes(t, n); aside != 0 {
-			t.Errorf("%d jobs are set aside", aside)
+			t.Errorf("%d jobs are set aside, want none", aside)
 		}
 		h.procs = []*process{p}
 		h.end()

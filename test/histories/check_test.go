@@ -9,14 +9,14 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// Checks run in a bubble of testing/synctest, where time costs nothing.
+// The checks run in a bubble of testing/synctest, where sleeping takes no real time.
 
-// accepted records what was stored. A key stands for one request only.
+// accepted records the jobs that were stored, and checks that an idempotency key always refers to the same job.
 func (h *history) accepted(k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch.Draft) {
 	if r != (dispatch.KeyTarget{}) {
 		h.locked(func() {
 			if h.byKey[k.Text] != r.Job {
-				h.violated("key %s stands for job %d, and first stood for %d", k.Text, r.Job, h.byKey[k.Text])
+				h.violated("key %s refers to job %d, but first referred to job %d", k.Text, r.Job, h.byKey[k.Text])
 			}
 		})
 		return
@@ -27,7 +27,7 @@ func (h *history) accepted(k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch
 	}
 }
 
-// sawTask records what was committed for all jobs of a task.
+// sawTask records the committed state of all jobs of a task.
 func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err error) {
 	if err != nil {
 		return
@@ -47,13 +47,13 @@ func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err
 	}
 }
 
-// retried begins a new life of a job, in which it may run once more.
+// retried records a retry. It begins a new life of the job, in which the job may run once more.
 func (h *history) retried(was, j dispatch.Job) {
 	if was.Phase != dispatch.Ended || was.Status != dispatch.Failed || was.Hidden {
-		h.violated("job %d was %s %s, and is retried", j.ID, was.Phase, was.Status)
+		h.violated("job %d was %s %s when it was retried", j.ID, was.Phase, was.Status)
 	}
 	if was.Ref != (dispatch.Ref{}) && !slices.Contains(j.Past, was.Ref) {
-		h.violated("job %d forgets its ref %s when it is retried", j.ID, was.Ref)
+		h.violated("job %d lost its ref %s when it was retried", j.ID, was.Ref)
 	}
 	if was.Attention == dispatch.SubmissionUnknown {
 		h.unsure[j.ID] = true
@@ -61,7 +61,7 @@ func (h *history) retried(was, j dispatch.Job) {
 	h.lives[j.ID] = append(h.lives[j.ID], j.Attempt)
 }
 
-// life returns how often the job had been retried when it had so many attempts.
+// life returns how often a job had been retried at the given attempt.
 func (h *history) life(id dispatch.JobID, attempt int) int {
 	n := 0
 	for _, first := range h.lives[id] {
@@ -72,7 +72,7 @@ func (h *history) life(id dispatch.JobID, attempt int) int {
 	return n
 }
 
-// saw records what was committed, and checks what can be checked at once.
+// saw records the committed state of a job, and checks the promises about single changes.
 func (h *history) saw(what string, j dispatch.Job, err error) {
 	if err != nil {
 		return
@@ -81,7 +81,7 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	defer h.mu.Unlock()
 	was := h.jobs[j.ID]
 	h.jobs[j.ID] = j
-	if was.Version == j.Version { // possibly hidden
+	if was.Version == j.Version { // the job may have been hidden
 		return
 	}
 	h.trace("%s job %d v%d: %s/%d %s %s ref %q orphans %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt, j.Desired, j.Status,
@@ -103,14 +103,14 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		h.violated("job %d lost its ref %s", j.ID, was.Ref)
 	}
 	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) || j.Desired != dispatch.WantRun) {
-		h.violated("job %d is canceled for its time: %v, until %v, checked %v", j.ID, j.MaxDuration, j.Deadline, j.Checked)
+		h.violated("job %d is canceled as overdue with maximum duration %v, deadline %v, last check %v", j.ID, j.MaxDuration, j.Deadline, j.Checked)
 	}
 	if j.Phase == dispatch.Ended && j.Status == dispatch.Canceled && was.Phase != dispatch.Ended {
 		h.settled[j.ID] = time.Now()
 	}
 }
 
-// intending checks that slots go to the owner with the fewest at that moment, and among equals to the one served longest ago.
+// intending checks that slots go to the owner who holds the fewest and, among several, to the one who was served longest ago.
 func (h *history) intending(jobs []dispatch.Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +144,7 @@ func (h *history) intending(jobs []dispatch.Job) {
 	}
 }
 
-// atRest reports whether nothing is left to do; if not, it returns such a job.
+// atRest reports whether all jobs are at rest. If not, it returns one that is not.
 func (h *history) atRest() (dispatch.Job, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +163,7 @@ func (h *history) cancels() bool {
 	return can
 }
 
-// check checks the promises that hold in every history.
+// check checks the promises that hold at the end of every history.
 func (h *history) check() {
 	if j, rests := h.atRest(); !rests {
 		h.violated("job %d does not come to rest: %s %s %q, orphans %v", j.ID, j.Phase, j.Status, j.Attention, j.Orphans)
@@ -177,7 +177,7 @@ func (h *history) check() {
 			h.violated("job %d is lost", id)
 		}
 		if err == nil && stored.Version != is.Version {
-			h.violated("job %d: version %d, not %d", id, stored.Version, is.Version)
+			h.violated("job %d: stored version %d, want %d", id, stored.Version, is.Version)
 		}
 	}
 	h.checkRuns(jobs)
@@ -187,29 +187,29 @@ func (h *history) check() {
 	}
 }
 
-// checkOwner checks that owners see all their jobs and results, and nobody else does.
+// checkOwner checks that the owner of a job, and no other user, sees the job and its results.
 func (h *history) checkOwner(j dispatch.Job) {
 	p := h.procs[len(h.procs)-1]
 	if _, err := p.Read(h.t.Context(), "dee", j.ID, time.Second); !dispatch.Is(err, dispatch.NotFound) {
-		h.violated("job %d is shown to another: %v", j.ID, err)
+		h.violated("job %d is shown to another user: %v", j.ID, err)
 	}
 	r, err := p.Read(h.t.Context(), j.Owner, j.ID, time.Minute)
 	switch {
 	case j.Hidden && !dispatch.Is(err, dispatch.NotFound):
-		h.violated("job %d was deleted and is shown: %v", j.ID, err)
+		h.violated("job %d was deleted but is shown: %v", j.ID, err)
 	case !j.Hidden && (err != nil || r.Request.Title == "" || r.Status != j.Status && j.Phase == dispatch.Ended):
-		h.violated("job %d is shown as %s %q, not %s: %v", j.ID, r.Status, r.Request.Title, j.Status, err)
+		h.violated("job %d is shown as %s %q, want %s: %v", j.ID, r.Status, r.Request.Title, j.Status, err)
 	}
 	if j.Hidden || j.Phase != dispatch.Ended {
 		return
 	}
 	c, err := p.Results(h.t.Context(), j.Owner, j.ID)
 	if finished := j.Status == dispatch.Finished; finished && (err != nil || c == nil) || !finished && !dispatch.Is(err, dispatch.Conflict) {
-		h.violated("job %d is %s and its results are %s, %v", j.ID, j.Status, c, err)
+		h.violated("job %d is %s, but its results are %s, %v", j.ID, j.Status, c, err)
 	}
 }
 
-// keeps reports whether the process that received the id of a run lived long enough to save it.
+// keeps reports whether the process that received the platform id of a run lived long enough to save it.
 func (h *history) keeps(r conformance.Run) bool {
 	for _, p := range h.procs {
 		if p.name == r.ToldTo {
@@ -219,17 +219,17 @@ func (h *history) keeps(r conformance.Run) bool {
 	return false
 }
 
-// checkVisible checks that a doubt that lasts for minutes is shown.
+// checkVisible checks that jobs in doubt for more than four minutes are shown as such.
 func (h *history) checkVisible() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, j := range h.jobs {
 		at := h.intended[id]
-		if end := h.outage.end(); end.After(at) { // nothing could be saved before
+		if end := h.outage.end(); end.After(at) { // nothing could be saved before the outage ended
 			at = end
 		}
 		if j.Phase.InDoubt() && j.Attention == dispatch.None && time.Since(at) > 4*time.Minute && !h.jumps {
-			h.violated("job %d is in doubt since %v, and nobody is told", id, h.intended[id].Sub(h.began))
+			h.violated("job %d is in doubt since %v, but has no attention", id, h.intended[id].Sub(h.began))
 		}
 	}
 }
@@ -254,19 +254,19 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || r.Dropped || r.Sync && j.Status == dispatch.Finished
 		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
-			h.violated("run %s of job %d (attempt %d) is not known, and nobody is told", r.Ref, j.ID, attempt)
+			h.violated("run %s of job %d (attempt %d) is neither known nor shown as unknown", r.Ref, j.ID, attempt)
 		}
 		if !r.Told.IsZero() && !known && h.keeps(r) {
-			h.violated("run %s of job %d was told to %s and is forgotten", r.Ref, j.ID, r.ToldTo)
+			h.violated("the response about run %s of job %d reached %s, but the run is not known", r.Ref, j.ID, r.ToldTo)
 		}
 		if !r.Told.IsZero() && h.keeps(r) && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
-			h.violated("run %s of job %d was told to %s, and the job is unknown", r.Ref, j.ID, r.ToldTo)
+			h.violated("the response about run %s of job %d reached %s, but the job is unknown", r.Ref, j.ID, r.ToldTo)
 		}
 		if j.Status == dispatch.Canceled && r.Active(time.Now()) && !unsure {
-			h.violated("run %s of canceled job %d goes on", r.Ref, j.ID)
+			h.violated("run %s of canceled job %d continues", r.Ref, j.ID)
 		}
 		if known && r.Ref == j.Ref && j.Phase == dispatch.Ended && r.Active(time.Now()) {
-			h.violated("run %s goes on and job %d has ended as %s", r.Ref, j.ID, j.Status)
+			h.violated("run %s continues, but job %d has ended as %s", r.Ref, j.ID, j.Status)
 		}
 	}
 	for of, n := range runs {
@@ -285,6 +285,6 @@ func (h *history) jobOf(jobs map[dispatch.JobID]dispatch.Job, r conformance.Run)
 			}
 		}
 	}
-	h.violated("run %s is of no job: %s", r.Ref, r.Tag)
+	h.violated("run %s belongs to no job: %s", r.Ref, r.Tag)
 	return dispatch.Job{}, 0
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// calm returns a history without random events: a correct two-step platform.
+// calm returns a history without random events, on a correct two-step platform.
 func calm(t *testing.T, l dispatch.Limits) *history {
 	h := newHistory(t, 1)
 	h.rand, h.limits, h.jumps, h.twoStep, h.atLeastOnce = rand.New(rand.NewPCG(1, 1)), l, false, true, false
@@ -29,7 +29,7 @@ func (h *history) end() {
 	report(h.t, h)
 }
 
-// A visit that is busy for longer than its lease renews it.
+// TestVisit_LongOneKeepsItsLease checks that a visit that lasts longer than its lease renews the lease.
 func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 30 * time.Second})
@@ -39,7 +39,7 @@ func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 		time.Sleep(time.Second)
 		one.acceptTask("ann", request(), 23)
 		time.Sleep(time.Second)
-		two.Accept(t.Context(), "ann", request(), dispatch.Key{}) // two has the account in its engine, too
+		two.Accept(t.Context(), "ann", request(), dispatch.Key{}) // now the engine of two also knows the account
 		time.Sleep(80 * time.Second)
 		if first, second := one.visited(), two.visited(); first < 80 || second > 0 {
 			t.Errorf("one had %d turns, two had %d", first, second)
@@ -48,7 +48,7 @@ func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	})
 }
 
-// Statuses are read between two renewals even if requests are short.
+// TestVisit_ShortRequestsHaveTheirTime checks that statuses are read between two renewals even with a short limits.send.
 func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 2 * time.Second})
@@ -59,8 +59,8 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 		p.acceptTask("ann", request(), 20)
 		time.Sleep(80 * time.Second)
 		h.locked(func() {
-			for _, j := range h.jobs { // one per second
-				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second { // a job that the platform did not find is read again after a minute
+			for _, j := range h.jobs { // with one request per second
+				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second { // the broker waits a minute after a status that was not found
 					t.Errorf("the status of job %d is %v old", j.ID, age)
 				}
 			}
@@ -69,7 +69,7 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	})
 }
 
-// However many jobs one user has waiting, another user's job gets the next free slot.
+// TestVisit_OneUserDoesNotDelayAnother checks that a user's job gets the next free slot however many jobs of another user wait.
 func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -83,7 +83,7 @@ func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 		j, _ = h.store.Record(t.Context(), "bob", j.ID)
 		for i, r := range h.world.Runs() {
 			if r.Tag == j.Tag(installation) && i > before {
-				t.Errorf("bob's job came after %d more of ann's", i-before)
+				t.Errorf("bob's job was submitted after %d more jobs of ann", i-before)
 			}
 		}
 		if j.Phase == dispatch.Waiting {
@@ -93,7 +93,7 @@ func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 	})
 }
 
-// A client's read returns a fresh status although none was due.
+// TestVisit_ReadIsFresh checks that a client's read returns a fresh status although no poll is due.
 func TestVisit_ReadIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -110,7 +110,7 @@ func TestVisit_ReadIsFresh(t *testing.T) {
 				t.Fatalf("Read = %v after %v", err, time.Since(began))
 			}
 			if age := time.Since(j.Checked); j.Phase == dispatch.Started && age > 10*time.Second {
-				t.Errorf("the answer is %v old", age)
+				t.Errorf("the status is %v old", age)
 			}
 		}
 		h.end()

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// history is one run: users, processes, platforms, and faults.
+// history is one simulated run of users, processes and platforms with faults.
 type history struct {
 	t           *testing.T
 	seed        uint64
@@ -31,32 +31,32 @@ type history struct {
 	atLeastOnce bool
 	jumps       bool
 	twoStep     bool
-	settles     time.Duration // when starts in doubt are settled; 0: learned
+	settles     time.Duration // see dispatch.Backend.StartSettlesAfter; 0 means learned
 
 	mu       sync.Mutex
 	procs    []*process
 	started  int
 	keys     int
-	jobs     map[dispatch.JobID]dispatch.Job // as last committed
-	byKey    map[string]dispatch.JobID       // what was first stored under a key
-	settled  map[dispatch.JobID]time.Time    // when a cancel was settled
-	intended map[dispatch.JobID]time.Time    // when the last request was intended
-	lives    map[dispatch.JobID][]int        // attempts at which a job was retried
-	unsure   map[dispatch.JobID]bool         // retried although it may have run
-	turns    []turn                          // in the order in which slots were given
+	jobs     map[dispatch.JobID]dispatch.Job // last committed state
+	byKey    map[string]dispatch.JobID       // first job stored under each key
+	settled  map[dispatch.JobID]time.Time    // times when cancels were settled
+	intended map[dispatch.JobID]time.Time    // times of the last intents
+	lives    map[dispatch.JobID][]int        // attempts at which each job was retried
+	unsure   map[dispatch.JobID]bool         // jobs that were retried although they may have run
+	turns    []turn                          // in the order in which slots were assigned
 	digest   uint64
 	lines    []string
 	wrong    []string
-	silences int // how often a platform was noted as unresponsive
+	silences int // how often a platform was recorded as unresponsive
 }
 
-// turn is a slot given to an owner.
+// turn is the assignment of a slot to an owner.
 type turn struct {
 	account dispatch.Account
 	owner   dispatch.UserID
 }
 
-// clock is the clock of the database, which may jump.
+// clock is the database's clock, which can jump.
 type clock struct {
 	mu   sync.Mutex
 	skew time.Duration
@@ -74,7 +74,7 @@ func (c *clock) jump(d time.Duration) {
 	c.skew += d
 }
 
-// trace records an event. Equal histories have equal digests.
+// trace records an event and adds it to the digest, so that equal histories have equal digests.
 func (h *history) trace(format string, args ...any) {
 	line := fmt.Sprintf("%12v ", time.Since(h.began)) + fmt.Sprintf(format, args...)
 	f := fnv.New64a()
@@ -88,11 +88,11 @@ func (h *history) violated(format string, args ...any) {
 }
 
 const (
-	busyTime = 15 * time.Minute // time in which users act and faults happen
-	patience = 60 * time.Hour   // time until everything must be at rest
+	busyTime = 15 * time.Minute // time during which users act and faults occur
+	patience = 60 * time.Hour   // maximum time until all jobs are at rest
 )
 
-// play runs the history of a seed on a store, changed where that is wanted, and returns what happened.
+// play runs the history of a seed on a store and returns it. It applies the changes before the run.
 func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func()), change ...func(*history)) (h *history) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(t, seed)
@@ -109,7 +109,7 @@ func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, 
 			p.stop()
 			<-p.done
 		}
-		time.Sleep(time.Hour) // for requests that are still under way
+		time.Sleep(time.Hour) // for requests that are still in progress
 	})
 	return h
 }
@@ -139,7 +139,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// choose selects a kind of platform.
+// choose selects the kind of platform: 0 to 2 are one-step platforms, others have two steps.
 func (h *history) choose(kind int) {
 	switch kind {
 	case 0:
@@ -162,7 +162,7 @@ func (h *history) locked(f func()) {
 	f()
 }
 
-// run performs actions of users and operators, and faults, at random moments.
+// run performs user actions and faults at random times.
 func (h *history) run() {
 	h.launch()
 	events := 4 + h.rand.IntN(12)
@@ -209,7 +209,7 @@ func (h *history) event() {
 	}
 }
 
-// launch starts a process, which may be planned to die at one of its calls.
+// launch starts a process. With a probability of 1/3, it dies at a random call.
 func (h *history) launch() *process {
 	h.started++
 	p := h.start(fmt.Sprintf("process%d", h.started))
@@ -219,11 +219,11 @@ func (h *history) launch() *process {
 		p.mu.Unlock()
 	}
 	h.procs = append(h.procs, p)
-	time.Sleep(10 * time.Millisecond) // let it start, so that nothing else happens at the same instant
+	time.Sleep(10 * time.Millisecond) // lets it start, so that nothing else happens at the same instant
 	return p
 }
 
-// anyone returns a running process; if there is none, it starts one.
+// anyone returns a running process. It starts one if there is none.
 func (h *history) anyone() *process {
 	for _, p := range h.procs {
 		if p.awake() {
@@ -235,8 +235,8 @@ func (h *history) anyone() *process {
 
 var users = []dispatch.UserID{"ann", "bob", "cem"}
 
-// someone returns a user with a request: to a platform with a shared account, or to one where each user has an account. Some
-// requests have a maximum duration.
+// someone returns a random user and request. The request is for the platform with a shared account or for the one with an account per
+// user, and may have a maximum duration.
 func (h *history) someone() (dispatch.UserID, dispatch.Request) {
 	r := request()
 	r.Service.Endpoint = []string{"https://p.example", "p.example/openeo", "https://Q.example/"}[h.rand.IntN(3)]
@@ -262,7 +262,7 @@ func request() dispatch.Request {
 		Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}
 }
 
-// acceptTwice sends a request twice with one key; one job is stored.
+// acceptTwice sends a request twice with the same key, so that only one job may be stored.
 func (h *history) acceptTwice() {
 	h.keys++
 	k := dispatch.Key{Text: fmt.Sprint(h.keys), Fingerprint: "same"}
@@ -290,7 +290,7 @@ func (p *process) acceptTask(u dispatch.UserID, r dispatch.Request, n int) {
 	p.AcceptTask(context.Background(), u, r, d, dispatch.Key{})
 }
 
-// onTask calls do for a task.
+// onTask calls do for the task of a random job, if it has one.
 func (h *history) onTask(do func(*process, dispatch.UserID, dispatch.TaskID)) {
 	p := h.anyone()
 	if j, ok := h.some(); ok && j.Task != 0 {
@@ -364,7 +364,7 @@ func (h *history) crash() {
 	h.launch()
 }
 
-// freeze stops a process for minutes at any call, while a second one works beside it.
+// freeze freezes a process for up to four minutes at a random call, while a second one works.
 func (h *history) freeze() {
 	p := h.anyone()
 	p.mu.Lock()
@@ -375,24 +375,24 @@ func (h *history) freeze() {
 	h.launch()
 }
 
-// away makes the store unavailable, at any call, for seconds or for longer than any lease.
+// away makes the store unavailable from a random call on, for 5 s to 10 minutes.
 func (h *history) away() {
 	lasts := []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}[h.rand.IntN(3)]
 	h.outage.plan(1+h.rand.IntN(12), lasts, h.rand.IntN(2) == 0)
 	h.accept(dispatch.Key{}) // so that there are calls
 }
 
-// stop stops a process in an orderly way and starts the next.
+// stop shuts a process down in order, and starts the next.
 func (h *history) stop() {
 	h.anyone().stop()
 	time.Sleep(time.Duration(h.rand.Int64N(int64(time.Minute))))
 	h.launch()
 }
 
-// rest waits until nothing changes any more.
+// rest starts a last process and waits until all jobs are at rest.
 func (h *history) rest() {
 	time.Sleep(time.Minute)
-	for _, p := range h.procs { // the last started process must find all that others left
+	for _, p := range h.procs { // the last started process must finish what the others left
 		p.spare()
 	}
 	h.procs = append(h.procs, h.start("last"))

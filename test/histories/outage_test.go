@@ -12,25 +12,25 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// outage is a time in which the store does not respond. It begins at one of the calls, which may be committed without a
-// response.
+// outage is a period in which the store does not respond. It begins at a planned call, which may be committed although its response
+// is lost.
 type outage struct {
 	mu      sync.Mutex
-	after   int // number of calls that still get a response; 0: all
+	after   int // number of calls until the outage begins, with the one at which it begins; 0 means that none is planned
 	commits bool
 	lasts   time.Duration
 	longest time.Duration
 	until   time.Time
 }
 
-// plan begins an outage at the n-th call from now.
+// plan plans an outage that begins at the n-th call from now.
 func (o *outage) plan(n int, lasts time.Duration, commits bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.after, o.lasts, o.commits, o.longest = n, lasts, commits, max(o.longest, lasts)
 }
 
-// strike decides for one call whether the store receives it, and whether its response is lost.
+// strike counts one call, and returns whether it does not reach the store and whether its response is lost.
 func (o *outage) strike() (away, lost bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,12 +91,12 @@ func (s *storeOf) Wake(ctx ctxt, a dispatch.Account) error {
 	return s.Store.Wake(ctx, a)
 }
 
-// everyCall is 1: the outage begins at each call to the database. Under the race detector it begins at every third.
+// everyCall is the step between the calls at which an outage begins: 1 tests each call. It is 3 under the race detector.
 var everyCall = 1
 
-// TestOutage_OfTheDatabase makes the database unavailable for 5 s, a minute and ten minutes, from every call of a submission
-// on, with that call committed or not, for both protocols, with the process alone and with a second one. Each job runs once, no
-// identifier is forgotten, no job becomes unknown, and the platform is not reported as failing.
+// TestOutage_OfTheDatabase makes the database unavailable for 5 s, a minute and ten minutes, from each of the first 24 calls on, with
+// that call committed or not, for both protocols and two processes. It checks that each job runs once and ends, that no platform id
+// is lost, and that the platform is not recorded as unresponsive.
 func TestOutage_OfTheDatabase(t *testing.T) {
 	platforms := map[string]func(conformance.Link) dispatch.Platform{
 		"two steps": func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} },
@@ -132,7 +132,7 @@ func awayAt(t *testing.T, platform func(conformance.Link) dispatch.Platform, cal
 		}
 	}
 	if h.silences > 0 {
-		h.violated("the platform is said not to answer %d times", h.silences)
+		h.violated("the platform was recorded as unresponsive %d times", h.silences)
 	}
 	for _, p := range h.procs {
 		if n := p.Unsaved(); n > 0 {

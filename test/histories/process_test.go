@@ -14,10 +14,10 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// Processes run in a bubble of testing/synctest, where time costs nothing.
+// Processes run in a bubble of testing/synctest, where sleeping takes no real time.
 
-// process is a broker that can die or freeze at any outgoing call. It dies by runtime.Goexit: the code after the call never
-// runs.
+// process is a broker that can die or freeze at any outgoing call. It dies through runtime.Goexit, so that the code after the call
+// never runs.
 type process struct {
 	*dispatch.Broker
 	name string
@@ -27,13 +27,13 @@ type process struct {
 	mu       sync.Mutex
 	dead     bool
 	died     time.Time
-	diesAt   int // the call of the store before or after which it dies; 0: never
-	napsAt   int // likewise, where it freezes for nap
+	diesAt   int // number of the passage of a store call at which it dies; 0 means never
+	napsAt   int // likewise, number of the passage at which it freezes for nap
 	nap      time.Duration
-	calls    int
+	calls    int // number of passages so far: one before and one after each store call
 	turns    int // number of visits
 	naps     int
-	from, to time.Time // frozen
+	from, to time.Time // period in which it is frozen
 }
 
 const installation = "histories"
@@ -63,8 +63,8 @@ func (h *history) start(name string) *process {
 	return p
 }
 
-// visit delays each account's visit a little, so that no two begin at the same instant, in an order that the scheduler would
-// decide.
+// visit delays a visit by a time that depends on its account. Otherwise two visits could begin at the same instant, in an order that
+// depends on the scheduler.
 func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
 	f := fnv.New32a()
 	io.WriteString(f, string(l.Account))
@@ -72,13 +72,13 @@ func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
 	return p.Visit(ctx, l)
 }
 
-// pass lets a call through, unless the process is dead or frozen.
+// pass lets a call through. It blocks while the process is frozen, and does not return if it is dead.
 func (p *process) pass() {
 	p.mu.Lock()
 	p.naps++
 	d := time.Duration(p.naps) * time.Microsecond
 	p.mu.Unlock()
-	p.passAfter(d) // frozen goroutines continue one after the other
+	p.passAfter(d) // so that frozen goroutines continue one after the other
 }
 
 func (p *process) passAfter(d time.Duration) {
@@ -97,7 +97,7 @@ func (p *process) passAfter(d time.Duration) {
 	}
 }
 
-// passStore is pass with a counter, for a death at the n-th call.
+// passStore is pass for store calls. It counts them, and lets the process die or freeze at the planned call.
 func (p *process) passStore() {
 	p.mu.Lock()
 	p.calls++
@@ -111,14 +111,14 @@ func (p *process) passStore() {
 	p.pass()
 }
 
-// kill ends the process at its next call.
+// kill lets the process die at its next call.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.die()
 }
 
-// spare cancels the planned death of the process.
+// spare cancels the planned death and freeze of the process.
 func (p *process) spare() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +155,8 @@ func (p *process) visited() int {
 	return p.turns
 }
 
-// storeOf is a process's connection to the store. The history observes what is committed. Calls that run beside a visit are not
-// counted, because their order does not depend on the seed.
+// storeOf is the store as a process uses it. It records committed changes in the history. Calls that run beside visits are not
+// counted, because the seed does not determine their order.
 type storeOf struct {
 	dispatch.Store
 	h *history
@@ -184,7 +184,7 @@ func only(s *storeOf, call func() error) error {
 	return err
 }
 
-// beside lets a call through without counting it.
+// beside lets a call through that is not counted.
 func (s *storeOf) beside() { s.p.passAfter(time.Nanosecond) }
 
 type ctxt = context.Context
@@ -317,7 +317,7 @@ func (s *storeOf) Load(ctx ctxt, id dispatch.JobID) (dispatch.Job, error) {
 
 func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) {
-		if !s.p.justWoke() { // the choice was right at the time of the read
+		if !s.p.justWoke() { // otherwise the choice may be outdated: it was right when the process read the jobs
 			s.h.intending(jobs)
 		}
 		kept, err := s.Store.Intend(ctx, l, limits, jobs)

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	seed = flag.Uint64("seed", 0, "play only the history of this seed, and tell it")
+	seed = flag.Uint64("seed", 0, "run only the history of this seed, and log its events")
 	from = flag.Uint64("from", 1, "the first seed")
-	n    = flag.Int("histories", 100, "how many histories, beginning with -from")
+	n    = flag.Int("histories", 100, "number of histories, from the seed -from on")
 )
 
 func inMemory(c dispatch.Clock) (dispatch.Store, func()) {
@@ -43,7 +43,7 @@ func TestHistories_OfRandomEvents(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d histories from seed %d, %.0f a second", *n, *from, float64(*n)/time.Since(began).Seconds())
+	t.Logf("%d histories from seed %d, %.0f per second", *n, *from, float64(*n)/time.Since(began).Seconds())
 }
 
 func report(t *testing.T, h *history) bool {

@@ -15,7 +15,7 @@ import (
 
 type twoStep = conformance.TwoStep
 
-// losing is a two-step platform that loses the first creates: they have no effect and get no response.
+// losing is a two-step platform that loses the given number of creates, which have no effect and get no response.
 type losing struct {
 	twoStep
 	creates *atomic.Int32
@@ -28,8 +28,9 @@ func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 	return l.twoStep.Submit(ctx, t, s)
 }
 
-// A restored database assigns ids again. A create in doubt must then neither adopt the run that the same id had before, nor
-// cancel it as an orphan: it belongs to another job, perhaps of another user.
+// TestRestored_CreateInDoubtLeavesForeignJobsAlone checks a create in doubt after a restore, when the database assigns an id again.
+// The broker must neither adopt the run of the earlier job with this id nor cancel it as an orphan, because that job may belong to
+// another user.
 func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -43,7 +44,7 @@ func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 		first.stop()
 		<-first.done
 
-		h.store, h.jobs = conformance.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{} // as it was before the job was accepted
+		h.store, h.jobs = conformance.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{} // the database from before the job was accepted
 		h.seed++                                                                              // new random events
 		creates := new(atomic.Int32)
 		creates.Store(1)
@@ -75,7 +76,8 @@ func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	})
 }
 
-// An account whose platform has no listing submits nothing after a restore until the operator allows it.
+// TestRestored_AccountWithoutAListing checks that, after a restore, an account whose platform has no listing submits no jobs until the
+// operator allows it.
 func TestRestored_AccountWithoutAListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Send: 30 * time.Second})
@@ -98,20 +100,20 @@ func TestRestored_AccountWithoutAListing(t *testing.T) {
 		}
 		all, err := h.store.TaskJobs(t.Context(), "ann", 1, dispatch.Page{})
 		if err != nil || all[5].Phase != dispatch.Waiting || all[5].Attention != dispatch.NeedsOperator {
-			t.Errorf("what waits shows %s %q, %v", all[5].Phase, all[5].Attention, err)
+			t.Errorf("the waiting job is %s %q, %v", all[5].Phase, all[5].Attention, err)
 		}
 		if _, err := h.store.MarkRestored(t.Context(), dispatch.CompareIfLists); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour)
 		if n := len(h.world.Runs()); n != 6 {
-			t.Errorf("%d runs after the operator allowed it", n)
+			t.Errorf("%d runs after the operator allowed submissions, want 6", n)
 		}
 		h.end()
 	})
 }
 
-// barred is a two-step platform that refuses all tokens of one account for a while.
+// barred is a two-step platform that rejects the tokens of one account until a given time.
 type barred struct {
 	twoStep
 	account dispatch.Account
@@ -139,9 +141,9 @@ func (b barred) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 	return b.twoStep.List(ctx, t, base)
 }
 
-// After a restore each account is compared by itself, with its own token, in the lists of all addresses below which it has jobs. What waited
-// in the backup and was submitted since is found in each of them, and not submitted again. An account whose token is not taken submits
-// nothing until it was compared.
+// TestRestored_EveryListingIsCompared checks that, after a restore, each account is compared with the listings of all its base
+// addresses, with its own token. Jobs that were submitted after the backup must be found and not be submitted again. An account whose
+// token is rejected must submit no jobs until it has been compared.
 func TestRestored_EveryListingIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second})
@@ -172,7 +174,7 @@ func TestRestored_EveryListingIsCompared(t *testing.T) {
 		for _, after := range []time.Duration{50 * time.Minute, 24 * time.Hour} {
 			time.Sleep(after)
 			if n := len(h.world.Runs()); n != before || before != 12 {
-				t.Errorf("%d runs before the restore, %d after it", before, n)
+				t.Errorf("%d runs before the restore, %d after it, want 12 each", before, n)
 			}
 		}
 		for _, u := range []dispatch.UserID{"ann", "bob"} {

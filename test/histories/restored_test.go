@@ -17,13 +17,13 @@ import (
 type restoring struct {
 	*history
 	backup    *conformance.MemStore
-	jobs      map[dispatch.JobID]dispatch.Job // as in the backup
+	jobs      map[dispatch.JobID]dispatch.Job // state of the jobs in the backup
 	turns     int
 	restored  time.Time
 	untouched []conformance.Run // platform jobs at the time of the restore
 }
 
-// act lets users, crashes and outages act for a while.
+// act performs random user actions, crashes and outages.
 func (r *restoring) act(events int) {
 	for range events {
 		time.Sleep(time.Duration(r.rand.Int64N(int64(2 * time.Minute))))
@@ -49,7 +49,7 @@ func (r *restoring) take() {
 	})
 }
 
-// putBack ends all processes, replaces the store by the backup some minutes later, and marks it as restored.
+// putBack kills all processes, replaces the store with the backup ten minutes later, and marks it as restored.
 func (r *restoring) putBack() {
 	for _, p := range r.procs {
 		p.kill()
@@ -65,8 +65,8 @@ func (r *restoring) putBack() {
 	}
 }
 
-// checkRestored checks that no job ran twice, including those lost by the restore, and that platform jobs unknown since then
-// were left alone.
+// checkRestored checks that no job ran twice, including jobs that the restore lost, and that platform jobs that are unknown since the
+// restore were neither adopted, canceled nor started.
 func (r *restoring) checkRestored() {
 	known, starts := map[string]bool{}, map[string]int{}
 	refs := map[dispatch.Ref]dispatch.JobID{}
@@ -98,7 +98,7 @@ func (r *restoring) checkRestored() {
 	r.checkShown(known)
 }
 
-// checkShown checks that all live platform jobs that are unknown since the restore are reported.
+// checkShown checks that all active platform jobs that are unknown since the restore are reported.
 func (r *restoring) checkShown(known map[string]bool) {
 	found, err := r.store.Unrecognized(r.t.Context())
 	if err != nil {
@@ -111,13 +111,13 @@ func (r *restoring) checkShown(known map[string]bool) {
 		})
 		shown := slices.ContainsFunc(found, func(u dispatch.Unrecognized) bool { return u.Ref == run.Ref })
 		if live := run.Active(r.restored) && run.Active(r.restored.Add(30*time.Minute)); live && !known[run.Tag] && compared && !shown {
-			r.violated("run %s of job %d goes on, is unknown since the restore, and is not reported", run.Ref, id)
+			r.violated("run %s of job %d is active and unknown since the restore, but not reported", run.Ref, id)
 		}
 	}
 }
 
-// TestRestored_RandomHistories: a backup is taken at a random moment and put back later. No job runs twice, what the restore lost is neither
-// adopted nor canceled nor started, and what of it goes on is reported.
+// TestRestored_RandomHistories takes a backup at a random time and restores it later. It checks that no job runs twice, that platform
+// jobs lost by the restore are neither adopted, canceled nor started, and that the active ones are reported.
 func TestRestored_RandomHistories(t *testing.T) {
 	lost := 0
 	for s := range uint64(60) {
@@ -147,6 +147,6 @@ func TestRestored_RandomHistories(t *testing.T) {
 		}
 	}
 	if lost == 0 {
-		t.Error("nothing ever ran before a restore")
+		t.Error("no job ran before any restore")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// shownOf is all that its owner sees of a task and its jobs, but for the times of asking and places in the queue. Unsure: it depends on the
-// time when it was read.
+// shownOf returns the view that the owner has of a task and its jobs, without the times of checks and queue positions. unsure means
+// that the view depends on the time of the read.
 func shownOf(t *testing.T, p *process, u dispatch.UserID, id dispatch.TaskID) (text string, unsure bool, err error) {
 	var b strings.Builder
 	task, err := p.Task(t.Context(), u, id)
@@ -38,7 +38,7 @@ func shownOf(t *testing.T, p *process, u dispatch.UserID, id dispatch.TaskID) (t
 	return b.String(), unsure, nil
 }
 
-// TestRevisions_InRandomHistories: whatever happens, two equal revisions of a task show the same of it.
+// TestRevisions_InRandomHistories checks that equal revisions of a task always have equal views.
 func TestRevisions_InRandomHistories(t *testing.T) {
 	equal, different := 0, 0
 	for s := range uint64(30) {
@@ -64,7 +64,7 @@ func TestRevisions_InRandomHistories(t *testing.T) {
 				}
 				switch was, known := shown[id][after.Revision]; {
 				case known && was != text:
-					t.Errorf("seed %d: task %d has one revision, %+v, and shows\n%s\nand\n%s", s+1, id, after, was, text)
+					t.Errorf("seed %d: task %d has two views at revision %+v:\n%s\nand\n%s", s+1, id, after, was, text)
 				case known:
 					equal++
 				default:
@@ -88,6 +88,6 @@ func TestRevisions_InRandomHistories(t *testing.T) {
 		}
 	}
 	if equal == 0 || different == 0 {
-		t.Errorf("%d looks found a revision that was known, %d a new one", equal, different)
+		t.Errorf("%d reads returned a known revision and %d a new one, want some of each", equal, different)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// inSQLite returns a database in memory, which runs the SQL without a disk.
+// inSQLite returns an SQLite database in memory.
 func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
 	s, err := store.Open(context.Background(), "sqlite::memory:", c)
 	if err != nil {
@@ -17,10 +17,11 @@ func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
 	return s, func() { s.Close() }
 }
 
-// sameSeeds are the histories that also run on SQLite.
+// sameSeeds are the seeds of the histories that also run on SQLite.
 var sameSeeds = []uint64{1, 2, 3, 4, 5, 6}
 
-// Equal seeds give equal histories, event for event and nanosecond for nanosecond, on the store in memory and on SQLite.
+// TestRandomHistories_OnSQLite checks that equal seeds produce equal histories, event by event with equal times, on the store in
+// memory and on SQLite.
 func TestRandomHistories_OnSQLite(t *testing.T) {
 	for _, s := range sameSeeds {
 		a, again, b := play(t, s, inMemory), play(t, s, inMemory), play(t, s, inSQLite)
@@ -43,5 +44,5 @@ func same(t *testing.T, seed uint64, what string, a, b *history) {
 			return
 		}
 	}
-	t.Errorf("seed %d %s: %d events, then %d", seed, what, len(a.lines), len(b.lines))
+	t.Errorf("seed %d %s: %d events, want %d", seed, what, len(a.lines), len(b.lines))
 }
