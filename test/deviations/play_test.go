@@ -15,7 +15,7 @@ func TestDeviations_OfOpenEOPlatforms(t *testing.T) { play(t, "openeo", openEOSc
 
 func TestDeviations_OfOGCPlatforms(t *testing.T) { play(t, "ogc", ogcScenes) }
 
-// A task is told of by listings where that is cheaper.
+// TestDeviations_InTasks plays the scenes in which a task's statuses are read from listings.
 func TestDeviations_InTasks(t *testing.T) {
 	for _, c := range taskScenes {
 		t.Run(c.does, func(t *testing.T) {
@@ -25,7 +25,8 @@ func TestDeviations_InTasks(t *testing.T) {
 	}
 }
 
-// play has each scene watched, and once more nobody look before the end, which is to be the same.
+// play plays each scene twice: with a client that watches, and with a client that reads only at the start and at the end. Both must see
+// the same end.
 func play(t *testing.T, protocol string, scenes []scene) {
 	for _, c := range scenes {
 		c.most = cmp.Or(c.most, 25*time.Minute)
@@ -35,7 +36,7 @@ func play(t *testing.T, protocol string, scenes []scene) {
 			t.Run("watched", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					if told := c.play(with(t, protocol), often); strings.Join(told, " → ") != c.tells {
-						t.Errorf("told\n%s, want\n%s", strings.Join(told, " → "), c.tells)
+						t.Errorf("the owner saw\n%s, want\n%s", strings.Join(told, " → "), c.tells)
 					}
 				})
 			})
@@ -45,7 +46,7 @@ func play(t *testing.T, protocol string, scenes []scene) {
 					s.inMemory = true
 					told := c.play(s, func(time.Duration) time.Duration { return c.most })
 					if last := told[len(told)-1]; !strings.HasSuffix(c.tells, last) {
-						t.Errorf("told %s in the end, want %s", last, c.tells)
+						t.Errorf("at the end the owner saw %s, want %s", last, c.tells)
 					}
 				})
 			})
@@ -53,7 +54,7 @@ func play(t *testing.T, protocol string, scenes []scene) {
 	}
 }
 
-// play returns what the owner saw, without repetitions.
+// play plays the scene and returns the states that the owner saw, without repetitions.
 func (c scene) play(s *stage, when client) (told []string) {
 	mends(s)
 	if c.acts != nil {
@@ -69,10 +70,10 @@ func (c scene) play(s *stage, when client) (told []string) {
 		return now.ended()
 	})
 	if !ended {
-		s.Errorf("it has not ended, it is %s", now)
+		s.Errorf("the job has not ended: %s", now)
 	}
 	if got := s.oracle.Sum(); got != c.books {
-		s.Errorf("the platform's books: %+v, want %+v", got, c.books)
+		s.Errorf("events at the platform: %+v, want %+v", got, c.books)
 	}
 	if c.check != nil {
 		c.check(s)
@@ -94,10 +95,10 @@ func (c taskScene) play(s *stage) {
 		return now["finished"]+now["failed"]+now["canceled"] == 6
 	})
 	if told := fmt.Sprintf("%d finished, %d failed", now["finished"], now["failed"]); told != c.tells {
-		s.Errorf("told %s, want %s", told, c.tells)
+		s.Errorf("the owner saw %s, want %s", told, c.tells)
 	}
 	if got := s.oracle.Sum(); got.Creates-before != 6 || got.Starts != 6 || got.Runs != 6 || got.Cancels != 0 {
-		s.Errorf("the platform's books: %+v, %d of others", got, before)
+		s.Errorf("events at the platform: %+v, of which %d creates of other clients", got, before)
 	}
 }
 
@@ -107,14 +108,14 @@ type deed struct {
 	do    func(*stage)
 }
 
-// watch calls look until it reports the end, at times since now that the client chooses, for at most a while, and does
-// the deeds meanwhile. It reports whether there was an end.
+// watch calls look at the times that the client chooses until look returns true or the time most is over, and performs the deeds
+// meanwhile. It reports whether look returned true.
 func (s *stage) watch(most time.Duration, when client, deeds []deed, look func() (ended bool)) bool {
 	s.Helper()
 	for begin := time.Now(); ; {
 		if look() {
 			if len(deeds) > 0 {
-				s.Errorf("it ended before all was done, after %v", time.Since(begin))
+				s.Errorf("the job ended before all deeds were done, after %v", time.Since(begin))
 			}
 			return true
 		}
@@ -130,11 +131,11 @@ func (s *stage) watch(most time.Duration, when client, deeds []deed, look func()
 	}
 }
 
-// client returns the time until the next read, given the time since the submission.
+// client returns the time of the next read, given the time since the submission. Both are relative to the submission.
 type client func(since time.Duration) time.Duration
 
-// often is when a client looks again that has looked for so long: every ten seconds at first, then every five minutes;
-// never just when the broker does.
+// often is a client that reads every ten seconds in the first half hour, then every five minutes. Three seconds are added so that it
+// never reads at the same instant as the broker.
 func often(since time.Duration) time.Duration {
 	const aside = 3 * time.Second
 	every := 10 * time.Second
@@ -147,7 +148,7 @@ func often(since time.Duration) time.Duration {
 // pass lets time pass on the fake clock.
 func pass(d time.Duration) { time.Sleep(d) }
 
-// docs/platforms.md lists exactly the tested scenes.
+// TestDocument_ListsWhatIsTested checks that docs/platforms.md lists exactly the tested scenes.
 func TestDocument_ListsWhatIsTested(t *testing.T) {
 	text, err := os.ReadFile("../../docs/platforms.md")
 	if err != nil {
@@ -170,7 +171,7 @@ func TestDocument_ListsWhatIsTested(t *testing.T) {
 	}
 	for i := range max(len(rows), len(want)) {
 		if i >= len(rows) || i >= len(want) || rows[i] != want[i] {
-			t.Fatalf("row %d of docs/platforms.md differs; they should be\n%s", i+1, strings.Join(want, "\n"))
+			t.Fatalf("row %d of docs/platforms.md differs; the rows must be\n%s", i+1, strings.Join(want, "\n"))
 		}
 	}
 }

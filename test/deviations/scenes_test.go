@@ -13,14 +13,14 @@ import (
 
 // scene is one deviation of a platform and its consequences.
 type scene struct {
-	does  string           // the deviation
+	does  string           // description of the deviation
 	seen  string           // where it was seen; see docs/platforms.md
-	acts  func(*stage)     // before the job is submitted
-	deeds []deed           // while the job is watched
-	most  time.Duration    // how long the job is watched at most; default 25 minutes
-	tells string           // everything that the owner sees, in order
-	books simulator.Counts // what really happened at the platform; default once each, except for Cancels
-	check func(*stage)     // after the job was watched
+	acts  func(*stage)     // runs before the job is submitted
+	deeds []deed           // performed while the job is watched
+	most  time.Duration    // maximum time to watch the job; default 25 minutes
+	tells string           // all states that the owner sees, in order
+	books simulator.Counts // events at the platform; default one of each except Cancels
+	check func(*stage)     // runs after the job was watched
 }
 
 // taskScene is a scene with many jobs.
@@ -29,7 +29,7 @@ type taskScene struct {
 	at         string // the protocol
 	acts       func(*stage)
 	deeds      []deed
-	tells      string // at the end
+	tells      string // expected outcome
 }
 
 var once = simulator.Counts{Creates: 1, Starts: 1, Runs: 1}
@@ -37,7 +37,7 @@ var once = simulator.Counts{Creates: 1, Starts: 1, Runs: 1}
 // good is what the owner sees at a correct platform.
 const good = "submitted → queued → running → finished"
 
-// The routes of the two simulators that a job uses.
+// Routes of the two simulators that serve a job.
 const (
 	createJob  = "POST /jobs"
 	startJob   = "POST /jobs/{id}/results"
@@ -63,7 +63,7 @@ var openEOScenes = []scene{
 	{
 		does: "The response to the start is an error, but the job runs.", seen: "openeo-geopyspark-driver#1065",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal", Message: "Server error"}),
-		tells: good, // the request has ended, so its status is read at once
+		tells: good, // the broker has received the response, so it reads the status at once
 	},
 	{
 		does: "The response to the start is an error, but the job runs, and statuses lag by 15 minutes.", seen: "openeo-geopyspark-driver#1065, #902",
@@ -144,7 +144,7 @@ var openEOScenes = []scene{
 	},
 	{
 		does: "The start fails, and then the status is a word that the specification does not define.", seen: "openeo-geopyspark-driver#505",
-		acts: func(s *stage) { // it queues for longer than the pause between two looks of a client that waited for an hour
+		acts: func(s *stage) { // the queue time is longer than the pause between two reads after an hour
 			fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"})(s)
 			fares(simulator.Life{Queue: 10 * time.Minute, Run: 10 * time.Minute})(s)
 		},
@@ -364,7 +364,7 @@ var taskScenes = []taskScene{
 	},
 }
 
-// What platforms and owners do.
+// Actions of platforms and owners.
 
 func fault(f simulator.Fault) func(*stage) { return func(s *stage) { s.faults.Add(f) } }
 
@@ -435,7 +435,8 @@ func noResults(s *stage) {
 	}
 }
 
-// linksHold follows the links of the results at once, and again after they have expired, each time as just returned.
+// linksHold checks that the links of the results work. It requests the results twice, the second time after the first links have
+// expired.
 func (s *stage) linksHold() {
 	for range 2 {
 		var results struct {

@@ -27,7 +27,7 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// stage is a broker with its HTTP interface and SQLite, and a platform of each protocol, on a fake clock.
+// stage is a broker with its HTTP interface and SQLite, and one platform for each protocol, on a fake clock.
 type stage struct {
 	*testing.T
 	openEO  *simulator.OpenEO
@@ -39,10 +39,10 @@ type stage struct {
 	platform    server // the platform of the job
 	faults      *simulator.Faults
 	oracle      *simulator.Oracle
-	inMemory    bool          // without SQLite
+	inMemory    bool          // use the store in memory instead of SQLite
 	atLeastOnce bool          // see dispatch.Backend
 	giveUp      time.Duration // see dispatch.Timing.GiveUpAfter
-	job         int64         // the watched job, if it is not the task
+	job         int64         // id of the watched job
 	task        int64
 }
 
@@ -104,7 +104,7 @@ func (s *stage) open() (end func()) {
 	}
 }
 
-// keep returns the database: SQLite, or the store in memory, which takes less time.
+// keep opens the store: SQLite, or the store in memory, which is faster.
 func (s *stage) keep() (kept dispatch.Store, forget func()) {
 	if s.inMemory {
 		return conformance.NewMemStore(conformance.WallClock{}), func() {}
