@@ -49,8 +49,8 @@ func briefly() size {
 	return size{jobs: 120, send: "10s", run: time.Second}
 }
 
-// cluster is a set of replicas on one database. Each replica reaches the platforms at its own addresses, by which the test tells
-// the replicas apart.
+// cluster is a set of replicas on one database. Each replica reaches the platforms at its own addresses, by which the test
+// distinguishes the replicas.
 type cluster struct {
 	t *testing.T
 	size
