@@ -78,7 +78,7 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 		c = fast{signedIn(b, w, p.Address)}
 		c.must(b, http.MethodGet, "/unit_jobs/1", nil, nil)
 	}
-	note("the first list of a program that knows the platform; median and longest of 3", spread(stale(b, w, 3, again, list)), "pages + 1 round trips of 50 ms, + 100 ms")
+	note("the first list after a restart and one read; median and longest of 3", spread(stale(b, w, 3, again, list)), "pages + 1 round trips of 50 ms, + 100 ms")
 	p.Stop(b)
 	return all
 }

@@ -226,7 +226,7 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 // BenchmarkPerformanceOfChanges compares the number and size of the messages of three kinds of streams, while all 3,000 jobs of
 // a task run to their end.
 func BenchmarkPerformanceOfChanges(b *testing.B) {
-	table := newTable(b, fmt.Sprintf("a task of %d jobs, drained", tiles), "messages", "sent", "of that, whole lists = 1")
+	table := newTable(b, fmt.Sprintf("a task of %d jobs, run to its end", tiles), "messages", "sent", "relative to the first row")
 	a := newAudience(b, simulator.Life{Run: 2 * time.Second}, 100, 1)
 	c := a.client("user")
 	request := a.request(a.platforms[0])

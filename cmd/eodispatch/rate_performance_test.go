@@ -41,8 +41,8 @@ const (
 func BenchmarkPerformanceOfTheRate(b *testing.B) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "each account with 20 jobs and a client\tneeded\trequests a second: mean, most\tbound\tage of what clients were sent: p99, most\tratio, aim 1.2"+
-		"\tbetween two reads: p99, most\tratio\ta call meanwhile: median, most")
+	fmt.Fprintln(table, "20 jobs and one client per account\trequests per round\trequests per second: mean, max\tbound\tage of sent statuses: p99, max\tratio, aim 1.2"+
+		"\ttime between two reads: p99, max\tratio\tconcurrent call: median, max")
 	for _, c := range []crowd{
 		{name: "openEO, 1,000 accounts, 50/s, SQLite", protocol: config.OpenEO, accounts: 1000, rate: 50, aged: time.Hour, databases: sqlite},
 		{name: "openEO, 1,000 accounts, 50/s, PostgreSQL, 2 replicas", protocol: config.OpenEO, accounts: 1000, rate: 50, databases: replicas},
