@@ -260,7 +260,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 }
 
 // checkTurns checks that users were served in the order of queue_position, each user once per round, and the newcomer next after
-// the came jobs that were submitted before it.
+// the jobs that were submitted before it, of which there are came.
 func checkTurns(t *testing.T, order []string, came, users int, told map[int]string) {
 	t.Helper()
 	var served []string

@@ -41,7 +41,7 @@ func sized() size {
 	return size{jobs: 240, send: "10s", frozen: 27 * time.Second, run: 6 * time.Second}
 }
 
-// briefly returns the size for disturbances that take no time.
+// briefly returns the size for instantaneous disturbances.
 func briefly() size {
 	if *full {
 		return sized()

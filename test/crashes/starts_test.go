@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// manyStarts is the number of jobs. The first start of the last one is lost.
+// manyStarts is the number of jobs. The start request with this number is lost.
 const manyStarts = 30
 
 // TestStarts_OneOfThirtyIsLost loses one of thirty starts at a platform that shows each start at once: it responds with 500 and does
