@@ -125,9 +125,14 @@ type house struct {
 }
 
 func open(s dispatch.Store, backends ...*dispatch.Backend) *house {
+	return openTimed(s, dispatch.Timing{}, backends...)
+}
+
+// openTimed sets the timing before the first visit, which begins at once where jobs are left from before.
+func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *house {
 	h := &house{purse: &purse{}, logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
-	h.Broker = &dispatch.Broker{Store: s, Tokens: h.purse, Backends: backends, Installation: "me", Log: log}
+	h.Broker = &dispatch.Broker{Store: s, Tokens: h.purse, Backends: backends, Installation: "me", Log: log, Timing: timing}
 	e := engine.New(engine.Config{Store: s, Visit: h.Visit, Log: log})
 	h.Engine = e
 	ctx, cancel := context.WithCancel(context.Background())

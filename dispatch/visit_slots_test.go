@@ -169,8 +169,7 @@ func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 			for range 2 {
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits.Jobs, b.Limits.FreeStalled = 2, frees
-				h := open(s, b)
-				h.Timing.StalledAfter = time.Hour
+				h := openTimed(s, dispatch.Timing{StalledAfter: time.Hour}, b)
 				defer h.stop()
 				replicas = append(replicas, h)
 			}
@@ -194,7 +193,7 @@ func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 		run("the first two stall", true, 30*time.Minute, 4, 2)
 		run("after another restart", true, 10*time.Minute, 4, 2)
 		run("the next two stall", true, time.Hour, 6, 2)
-		run("switched off", false, 3*time.Hour, 6, 6)
+		run("switched off", false, time.Hour, 6, 6)
 		run("switched on again: all six stall", true, 30*time.Minute, 8, 2)
 	})
 }

@@ -30,7 +30,7 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		"countTasks":         "jobs USING COVERING INDEX jobs_task (task=?)",
 		"listTaskJobs":       "jobs USING INDEX jobs_number (task=? AND number>?)",
 		"listLines":          "SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)",
-		"sumEpochs":      "jobs USING INDEX jobs_number (task=?)",
+		"sumEpochs":          "jobs USING INDEX jobs_number (task=?)",
 		"sumTask":            "jobs USING COVERING INDEX jobs_task (task=?",
 		"countTimeDependent": "jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)",
 		"countQueues":        "jobs USING COVERING INDEX jobs_line",
