@@ -354,8 +354,8 @@ func TestReplicas_Fail(t *testing.T) {
 	frozen.Send(t, syscall.SIGSTOP)
 	woken := time.After(c.frozen)
 	rest = append(rest, c.launch())
-	c.takenOver(lost, killed.number, since, since, 2*time.Minute)
-	c.takenOver(left, frozen.number, since, since, 2*time.Minute)
+	c.takenOver(lost, killed.number, since, since, takeoverWithin)
+	c.takenOver(left, frozen.number, since, since, takeoverWithin)
 	<-woken
 	frozen.Send(t, syscall.SIGCONT)
 
@@ -367,6 +367,9 @@ func TestReplicas_Fail(t *testing.T) {
 	c.finish(rest...)
 	c.check()
 }
+
+// takeoverWithin is the documented limit for the accounts of a lost or frozen replica: a lease, at most 45 s here, and the 2 s between two polls.
+const takeoverWithin = time.Minute
 
 // atOnceWithin bounds the takeover of accounts from a replica that stopped and released them. It is less than a lease, after which
 // accounts are taken over without a release.
