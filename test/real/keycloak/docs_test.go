@@ -138,7 +138,7 @@ func (c *chromium) popups() (ids []string) {
 func (c *chromium) popup() *chromium {
 	c.t.Helper()
 	var ids []string
-	eventually(c.t, 30*time.Second, func() error {
+	eventually(c.t, 3*time.Minute, func() error {
 		if ids = c.popups(); len(ids) != 1 {
 			return fmt.Errorf("%d windows are open, want 1", len(ids))
 		}
@@ -154,7 +154,7 @@ func (c *chromium) popup() *chromium {
 // hasNoPopup waits until all windows that pages opened are closed.
 func (c *chromium) hasNoPopup() {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, func() error {
+	eventually(c.t, 3*time.Minute, func() error {
 		if n := len(c.popups()); n > 0 {
 			return fmt.Errorf("%d windows are still open", n)
 		}
