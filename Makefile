@@ -16,7 +16,7 @@ test: ready
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
 test-quick:
 	go vet ./...
-	go test -shuffle=on ./test/histories ./api ./platform/... ./dispatch ./identity ./parameters ./grid ./upstream ./simulator ./budget ./config ./stac .
+	go test -shuffle=on -timeout 40m ./test/histories ./api ./platform/... ./dispatch ./identity ./parameters ./grid ./upstream ./simulator ./budget ./config ./stac .
 
 # ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:
