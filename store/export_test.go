@@ -33,6 +33,20 @@ func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) 
 	}))
 }
 
+// TransactionLimits returns, for each pool of connections to PostgreSQL, after which time without a statement the server ends a transaction.
+func TransactionLimits(t *testing.T, s *Store) map[string]string {
+	t.Helper()
+	limits := map[string]string{}
+	for name, pool := range map[string]*sql.DB{"write": s.write, "visit": s.visit, "look": s.look, "read": s.read, "ping": s.ping, "locks": s.locks} {
+		var limit string
+		if err := pool.QueryRowContext(t.Context(), "SHOW idle_in_transaction_session_timeout").Scan(&limit); err != nil {
+			t.Fatal(err)
+		}
+		limits[name] = limit
+	}
+	return limits
+}
+
 // Count counts the queries and transactions of a store that is not in use yet. Transactions on PostgreSQL also read the clock.
 func Count(s *Store) (queries, transactions *atomic.Int64) {
 	queries, transactions = new(atomic.Int64), new(atomic.Int64)
