@@ -52,7 +52,7 @@ func (c client) lasts(t *testing.T, r dispatch.Request) time.Duration {
 }
 
 // notDelayed is how long a job may take that takes some time alone, on a busy machine. It is less than the 15 s for which the broker waits
-// for one document.
+// for one document, or for one response of the hostile platform.
 func notDelayed(alone time.Duration) time.Duration { return alone + 12*time.Second }
 
 // TestDocuments_BadOnesDelayNobodyElse runs the real program with one account for all. While a user has twelve jobs whose documents hang, and

@@ -66,7 +66,7 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	p := startProgram(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID,
 		"EODISPATCH_DATABASE=sqlite:d.db", "EODISPATCH_LIMITS_USER_REQUESTS=100", fmt.Sprintf(`EODISPATCH_PLATFORMS=[
 			{"name": "good", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}},
-			{"name": "bad", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}, "limits": {"send": "5s"}}]`,
+			{"name": "bad", "protocol": "openeo", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 1000}, "limits": {"send": "15s"}}]`,
 			w.OpenEOURL, account, bad, account))
 	alice, bob := as(w, p.Address, "alice", nil), as(w, p.Address, "bob", nil)
 	good := openEORequest(w)
