@@ -212,6 +212,9 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	if len(refused) > 0 {
 		t.Errorf("a platform received %d invalid tokens, the first: %v", len(refused), refused[0])
 	}
+	if late := keeper.expired(); late > (without+with)/2 {
+		t.Errorf("%d of %d tokens were still sent after they had expired", late, without+with)
+	}
 	if most := 2*int(time.Since(began)/(brief/2)) + 4; turn.renewals > most || turn.top > 1 {
 		t.Errorf("%d renewals, want at most %d; %d at once, want at most 1", turn.renewals, most, turn.top)
 	}
