@@ -235,7 +235,7 @@ func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 	meanwhile, took := tasks.Load()-before, time.Since(began)
 	stop()
 	t.Logf("%d agendas were read while %d tasks were accepted, in %v", agendas, meanwhile, took)
-	if meanwhile > agendas*2/3 { // behind clients about one agenda would be read for each task, otherwise it is about ten
+	if meanwhile > agendas*5/6 { // behind clients at most one agenda would be read for each task, otherwise it is about ten
 		t.Errorf("only %d agendas were read while %d tasks were accepted", agendas, meanwhile)
 	}
 }

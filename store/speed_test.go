@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestSpeed_ManyJobs checks that many waiting jobs do not slow down the agenda: the one of an account with 100 jobs is read before and after another account gets 10,000, and
-// compared with theirs. BenchmarkAgenda has the figures.
+// TestSpeed_ManyJobs checks that many waiting jobs do not slow down the agenda: the one of an account with 100 jobs is read before
+// and after another account gets 10,000, and compared with that of the other. BenchmarkAgenda has the figures.
 func TestSpeed_ManyJobs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		few := drafts(100)
