@@ -311,7 +311,7 @@ func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id)
 // resultsAt returns the address of a task's results: below the configured public URL, or else below the address that
 // the client used.
 func (a *api) resultsAt(in *request, id dispatch.TaskID) string {
-	base := strings.TrimSuffix(a.PublicURL, "/")
+	base := a.PublicURL
 	if base == "" {
 		base = "http://" + in.http.Host()
 		if in.http.TLS() != nil {

@@ -36,7 +36,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	c.Locker, c.SessionGrants = kept, settings.Identity.SessionGrants
 	if ring != nil {
 		c.Vault, c.Keys = kept, ring
-		if strings.HasPrefix(settings.Database.Reveal(), "postgres:") {
+		if allowsSeveral(settings.Database.Reveal()) {
 			c.SharedTokens = identity.NewTokenStore(kept, ring)
 		}
 	}

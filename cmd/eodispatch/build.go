@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -129,7 +128,7 @@ func proxies(settings *config.Config) (networks []netip.Prefix) {
 
 // notifierOf returns what reaches other processes: nil on SQLite, whose file only one process may use.
 func notifierOf(settings *config.Config, log *slog.Logger) engine.Notifier {
-	if address := settings.Database.Reveal(); !strings.HasPrefix(address, "sqlite:") {
+	if address := settings.Database.Reveal(); allowsSeveral(address) {
 		return engine.NewPostgres(address, log)
 	}
 	return nil
