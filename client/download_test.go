@@ -1,0 +1,221 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// fileServer serves content with ranges and an ETag. Every response breaks off after cut bytes, unless cut is 0.
+type fileServer struct {
+	content  []byte
+	etag     string
+	cut      int
+	requests atomic.Int64
+	refuse   func(n int64, w http.ResponseWriter) bool // answers request n itself
+}
+
+func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := s.requests.Add(1)
+	if s.refuse != nil && s.refuse(n, w) {
+		return
+	}
+	if s.etag != "" {
+		w.Header().Set("ETag", s.etag)
+	}
+	if s.cut > 0 {
+		w = &cutter{ResponseWriter: w, left: s.cut}
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.content))
+}
+
+// cutter aborts a connection after some bytes.
+type cutter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutter) Write(p []byte) (int, error) {
+	if len(p) > c.left {
+		n, _ := c.ResponseWriter.Write(p[:c.left]) // the connection is aborted anyway
+		_ = http.NewResponseController(c.ResponseWriter).Flush()
+		c.left -= n
+		panic(http.ErrAbortHandler)
+	}
+	c.left -= len(p)
+	return c.ResponseWriter.Write(p)
+}
+
+func contentOf(n int) []byte {
+	content, source := make([]byte, n), rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(content) // never fails
+	return content
+}
+
+func checksum(content []byte) string { return fmt.Sprintf("1220%x", sha256.Sum256(content)) }
+
+// fetch downloads from a server and returns what is there afterwards.
+func fetch(t *testing.T, s *fileServer, change func(*client.File)) (content []byte, fetched bool, err error) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	defer server.Close()
+	f := client.File{Href: server.URL + "/file?signature=secret", Path: filepath.Join(t.TempDir(), "folder", "file.tif")}
+	if change != nil {
+		change(&f)
+	}
+	var d client.Downloader
+	fetched, err = d.Fetch(t.Context(), f)
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error shows the signed link: %v", err)
+	}
+	content, _ = os.ReadFile(f.Path)
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(f.Path), "*.part*")); err == nil && len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	return content, fetched, err
+}
+
+func TestFetch_ContinuesWhereItBrokeOff(t *testing.T) {
+	s := &fileServer{content: contentOf(1 << 20), etag: `"one"`, cut: 100_000}
+	got, _, err := fetch(t, s, func(f *client.File) { f.Checksum, f.Size = checksum(s.content), int64(len(s.content)) })
+	if err != nil || !bytes.Equal(got, s.content) {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	if n := s.requests.Load(); n > 14 {
+		t.Errorf("%d requests for eleven pieces", n)
+	}
+}
+
+// The part of an earlier process is continued if the server still has that version, and else dropped.
+func TestFetch_ContinuesTheEarlierProcess(t *testing.T) {
+	for _, row := range []struct {
+		etag  string
+		bytes int64
+	}{{`"one"`, 600}, {`"two"`, 1000}} {
+		s := &fileServer{content: contentOf(1000), etag: `"one"`}
+		s.etag = row.etag
+		var received int64
+		server := httptest.NewServer(s)
+		path := filepath.Join(t.TempDir(), "file")
+		for name, text := range map[string][]byte{".part": s.content[:400], ".part.version": []byte(`"one"`)} {
+			if err := os.WriteFile(path+name, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := client.Downloader{Received: func(n int64) { received += max(0, n) }}
+		_, err := d.Fetch(t.Context(), client.File{Href: server.URL, Path: path})
+		server.Close()
+		if got, _ := os.ReadFile(path); err != nil || !bytes.Equal(got, s.content) || received != row.bytes {
+			t.Errorf("%s: %d bytes received, %d are there: %v", row.etag, received, len(got), err)
+		}
+	}
+}
+
+func TestFetch_OnlyWhatIsMissing(t *testing.T) {
+	s := &fileServer{content: []byte("new")}
+	write := func(text string) func(*client.File) {
+		return func(f *client.File) {
+			f.Size = 3
+			if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o700), os.WriteFile(f.Path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, fetched, err := fetch(t, s, write("old")); string(got) != "old" || fetched || err != nil || s.requests.Load() != 0 {
+		t.Errorf("%q, %v, %v, %d requests", got, fetched, err, s.requests.Load())
+	}
+	if got, fetched, err := fetch(t, s, write("torn")); string(got) != "new" || !fetched || err != nil {
+		t.Errorf("%q, %v, %v", got, fetched, err)
+	}
+}
+
+func TestFetch_RenewsAnExpiredLink(t *testing.T) {
+	for _, status := range []int{401, 403, 404, 410} {
+		s := &fileServer{content: []byte("content"), refuse: func(n int64, w http.ResponseWriter) bool {
+			if n == 1 {
+				w.WriteHeader(status)
+			}
+			return n == 1
+		}}
+		got, _, err := fetch(t, s, func(f *client.File) {
+			href := f.Href
+			f.Href = strings.Replace(f.Href, "/file", "/old", 1)
+			f.Renew = func(ctx context.Context) (string, error) { return href, nil }
+		})
+		if err != nil || string(got) != "content" {
+			t.Errorf("%d: %q, %v", status, got, err)
+		}
+	}
+}
+
+func TestFetch_SaysWhatIsWrong(t *testing.T) {
+	answer := func(status int) func(int64, http.ResponseWriter) bool {
+		return func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(status); return true }
+	}
+	for name, row := range map[string]struct {
+		refuse func(int64, http.ResponseWriter) bool
+		change func(*client.File)
+		want   string
+	}{
+		"forbidden":     {refuse: answer(403), want: "file.tif: 127.0.0.1:"},
+		"gone for good": {refuse: answer(404), change: func(f *client.File) { f.Renew = func(context.Context) (string, error) { return f.Href, nil } }, want: "404 Not Found"},
+		"no results": {refuse: answer(410), change: func(f *client.File) {
+			f.Renew = func(context.Context) (string, error) { return "", errors.New("deleted") }
+		}, want: "no new link is to be had: deleted"},
+		"length":     {change: func(f *client.File) { f.Size = 5 }, want: client.ErrCorrupt.Error()},
+		"checksum":   {change: func(f *client.File) { f.Checksum = checksum([]byte("other")) }, want: client.ErrCorrupt.Error()},
+		"no address": {change: func(f *client.File) { f.Href = "s3://bucket/file" }, want: `"s3" address`},
+	} {
+		got, _, err := fetch(t, &fileServer{content: []byte("content"), refuse: row.refuse}, row.change)
+		if err == nil || !strings.Contains(err.Error(), row.want) || got != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestFetch_KeepsThePartOfAFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no device that is always full")
+	}
+	_, _, err := fetch(t, &fileServer{content: contentOf(1000), etag: `"one"`}, func(f *client.File) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o700), os.Symlink("/dev/full", f.Path+".part")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Error(err)
+	}
+}
+
+func TestFileNames_AreSafeAndDiffer(t *testing.T) {
+	names := client.FileNames(map[string]client.Asset{
+		"a": {Href: "https://files.example.org/1/openEO.tif?x=1"}, "b": {Href: "https://files.example.org/2/OPENEO.tif"},
+		"../../etc/passwd": {Href: "https://files.example.org/"}, "c": {Href: "https://files.example.org/..%2f..%2fx.tif"},
+		"d.json": {Href: "https://files.example.org/download"}, "e": {Href: "https://files.example.org/collection.json"},
+		strings.Repeat("long", 100): {Href: "https://files.example.org/" + strings.Repeat("ü", 200) + ".tif"}, "con": {Href: ":"},
+	})
+	seen := map[string]bool{}
+	for key, name := range names {
+		if name == "" || seen[strings.ToLower(name)] || len(name) > 240 || strings.ContainsAny(name, `/\:`) || strings.HasPrefix(name, ".") {
+			t.Errorf("%q is stored as %q", key, name)
+		}
+		seen[strings.ToLower(name)] = true
+	}
+	if names["a"] != "openEO.tif" || names["d.json"] != "d.json" || names["e"] == "collection.json" || len(names) != 8 {
+		t.Error(names)
+	}
+}

@@ -1,0 +1,273 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Filter selects jobs and tasks of a list. The zero value selects all.
+type Filter struct {
+	Statuses  []Status
+	Platforms []string
+	Since     time.Time // only what has changed since
+	// WithParameters includes the parameters of jobs, which may be large.
+	WithParameters bool
+	PageSize       int // number of elements that are requested at once; 0: 200
+}
+
+const pageSize = 200
+
+func (f Filter) query() url.Values {
+	size := f.PageSize
+	if size <= 0 {
+		size = pageSize
+	}
+	q := url.Values{"limit": {strconv.Itoa(size)}, "parameters": {strconv.FormatBool(f.WithParameters)}}
+	for _, s := range f.Statuses {
+		q.Add("status", string(s))
+	}
+	for _, p := range f.Platforms {
+		q.Add("platform", p)
+	}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	return q
+}
+
+// NewKey returns a random Idempotency-Key.
+func NewKey() string { return rand.Text() }
+
+// Submit submits a job. The key is sent as the Idempotency-Key: with the same key and request, even from another process, nothing is
+// submitted twice within a day. "": a random key.
+func (c *Client) Submit(ctx context.Context, r JobRequest, key string) (j Job, err error) {
+	return j, c.create(ctx, "/unit_jobs", r, key, &j)
+}
+
+// Upscale submits a task. The key is as in Submit.
+func (c *Client) Upscale(ctx context.Context, r TaskRequest, key string) (t Task, err error) {
+	return t, c.create(ctx, "/upscale_tasks", r, key, &t)
+}
+
+func (c *Client) create(ctx context.Context, path string, body any, key string, v any) error {
+	if key == "" {
+		key = NewKey()
+	}
+	_, err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, header: http.Header{"Idempotency-Key": {key}}}, v)
+	return err
+}
+
+func jobPath(id int64) string  { return fmt.Sprintf("/unit_jobs/%d", id) }
+func taskPath(id int64) string { return fmt.Sprintf("/upscale_tasks/%d", id) }
+
+// Job reads a job.
+func (c *Client) Job(ctx context.Context, id int64) (j Job, err error) {
+	return j, c.get(ctx, jobPath(id), &j)
+}
+
+// Cancel cancels a job, which stays in the list.
+func (c *Client) Cancel(ctx context.Context, id int64) (j Job, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: jobPath(id) + "/cancel"}, &j)
+	return j, err
+}
+
+// Delete cancels a job and removes it from the list.
+func (c *Client) Delete(ctx context.Context, id int64) error { return c.remove(ctx, jobPath(id)) }
+
+// Task reads a task with all its jobs. For a task of thousands of jobs, TaskSummary and TaskJobs take less memory.
+func (c *Client) Task(ctx context.Context, id int64) (t Task, err error) {
+	return t, c.get(ctx, taskPath(id), &t)
+}
+
+// TaskSummary reads a task without its jobs.
+func (c *Client) TaskSummary(ctx context.Context, id int64) (t Task, err error) {
+	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id), query: url.Values{"limit": {"1"}, "parameters": {"false"}}}, &t)
+	t.Jobs = nil
+	return t, err
+}
+
+// Retry submits the failed jobs of a task again.
+func (c *Client) Retry(ctx context.Context, id int64) (t Task, err error) {
+	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/retry"}, &t)
+	return t, err
+}
+
+// DeleteTask cancels a task with its jobs and removes it from the list.
+func (c *Client) DeleteTask(ctx context.Context, id int64) error { return c.remove(ctx, taskPath(id)) }
+
+func (c *Client) get(ctx context.Context, path string, v any) error {
+	_, err := c.do(ctx, call{method: http.MethodGet, path: path}, v)
+	return err
+}
+
+func (c *Client) remove(ctx context.Context, path string) error {
+	_, err := c.do(ctx, call{method: http.MethodDelete, path: path}, nil)
+	return err
+}
+
+// list is a page of the list of jobs and tasks.
+type list struct {
+	Tasks []Task `json:"upscaling_tasks"`
+	Jobs  []Job  `json:"processing_jobs"`
+}
+
+// Jobs yields the jobs that belong to no task, newest first. It reads pages as they are needed.
+func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[Job, error] {
+	return pages(ctx, c, "/jobs_status", f.listing("processing"), func(l list) []Job { return l.Jobs })
+}
+
+// Tasks yields the tasks without their jobs, newest first. It reads pages as they are needed.
+func (c *Client) Tasks(ctx context.Context, f Filter) iter.Seq2[Task, error] {
+	return pages(ctx, c, "/jobs_status", f.listing("upscaling"), func(l list) []Task { return l.Tasks })
+}
+
+func (f Filter) listing(kind string) url.Values {
+	q := f.query()
+	q.Set("filter", kind)
+	return q
+}
+
+// TaskJobs yields the jobs of a task in the order of the dimension's values. It reads pages as they are needed.
+func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[Job, error] {
+	return pages(ctx, c, taskPath(id), f.query(), func(t Task) []Job { return t.Jobs })
+}
+
+// pages yields the elements of a list that has the address of its next page in the header Link.
+func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		for q := query; q != nil; {
+			var page P
+			header, err := c.do(ctx, call{method: http.MethodGet, path: path, query: q}, &page)
+			if err != nil {
+				var none E
+				yield(none, err)
+				return
+			}
+			for _, e := range elements(page) {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			q = withRest(nextQuery(header), query)
+		}
+	}
+}
+
+// withRest adds the members of a first page's query that the next one's does not have. nil stays nil.
+func withRest(next, first url.Values) url.Values {
+	if next == nil {
+		return nil
+	}
+	all := maps.Clone(first)
+	maps.Copy(all, next)
+	return all
+}
+
+// Log yields what the platform logged about a job, oldest first, after the first skip entries.
+func (c *Client) Log(ctx context.Context, id int64, skip int) iter.Seq2[LogEntry, error] {
+	type page struct {
+		Logs []LogEntry `json:"logs"`
+	}
+	return pages(ctx, c, jobPath(id)+"/logs", url.Values{"offset": {strconv.Itoa(skip)}}, func(p page) []LogEntry { return p.Logs })
+}
+
+// Results returns the results of a job; nil while there are none. The links of its assets may expire; they are fresh in each response.
+func (c *Client) Results(ctx context.Context, id int64) (found *Collection, err error) {
+	return found, c.get(ctx, jobPath(id)+"/results", &found)
+}
+
+// TaskResults returns the STAC Collection of a task, which has no assets: TaskItems yields the results of its jobs.
+func (c *Client) TaskResults(ctx context.Context, id int64) (found Collection, err error) {
+	return found, c.get(ctx, taskPath(id)+"/results", &found)
+}
+
+// TaskItem returns the results of one finished job of a task.
+func (c *Client) TaskItem(ctx context.Context, task, job int64) (i Item, err error) {
+	return i, c.get(ctx, fmt.Sprintf("%s/results/items/%d", taskPath(task), job), &i)
+}
+
+// TaskItems yields the results of a task's finished jobs, in the order in which they finished. It reads pages as they are needed.
+func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error] {
+	type page struct {
+		Features []Item `json:"features"`
+		Links    []struct {
+			Rel  string `json:"rel"`
+			Href string `json:"href"`
+		} `json:"links"`
+	}
+	return func(yield func(Item, error) bool) {
+		for q := (url.Values{"limit": {"50"}}); q != nil; {
+			var p page
+			if _, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/results/items", query: q}, &p); err != nil {
+				yield(Item{}, err)
+				return
+			}
+			for _, i := range p.Features {
+				if !yield(i, nil) {
+					return
+				}
+			}
+			q = nil
+			for _, l := range p.Links {
+				if l.Rel == "next" {
+					q = queryOf(l.Href)
+				}
+			}
+		}
+	}
+}
+
+const pollFor = 30 * time.Second // that a broker waits for a change of a job
+
+// WatchJob yields a job now and after each change, and ends when the job has ended. It goes on after lost connections and misses no
+// change between two requests. The error is that of ctx, or the broker's refusal.
+func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		r := call{method: http.MethodGet, path: jobPath(id), header: http.Header{}}
+		back := backOff{}
+		for seen := false; ; {
+			var j Job
+			header, err := c.do(ctx, r, &j)
+			if err != nil && (!seen || !passes(err) || back.wait(ctx) != nil) {
+				yield(j, errors.Join(err, ctx.Err()))
+				return
+			}
+			if err != nil {
+				continue
+			}
+			back, seen = backOff{}, true
+			if j.ID != 0 && (!yield(j, nil) || j.Status.Final()) { // 0: not modified
+				return
+			}
+			r.query = url.Values{"wait": {strconv.Itoa(int(pollFor / time.Second))}}
+			if tag := header.Get("ETag"); tag != "" {
+				r.header.Set("If-None-Match", tag)
+			}
+		}
+	}
+}
+
+// passes reports whether an error of a request says nothing about what was requested, so that a later request may succeed.
+func passes(err error) bool {
+	if e, refused := errors.AsType[*Error](err); refused {
+		return e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError
+	}
+	_, lost := errors.AsType[*url.Error](err)
+	return lost && !errors.Is(err, context.Canceled)
+}
+
+// backOff doubles the pause between attempts, up to half a minute.
+type backOff struct{ last time.Duration }
+
+func (b *backOff) wait(ctx context.Context) error {
+	b.last = min(max(500*time.Millisecond, 2*b.last), 30*time.Second)
+	return wait(ctx, b.last)
+}

@@ -1,0 +1,275 @@
+package client
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Status is how a job or a task stands.
+type Status string
+
+// The statuses, in the order in which a job passes through them.
+const (
+	Created   Status = "created"   // accepted by the broker, not yet by the platform
+	Submitted Status = "submitted" // accepted by the platform
+	Queued    Status = "queued"
+	Running   Status = "running"
+	Unknown   Status = "unknown" // the broker cannot find out
+	Finished  Status = "finished"
+	Failed    Status = "failed"
+	Canceled  Status = "canceled"
+)
+
+// Statuses lists all statuses, the final ones last.
+var Statuses = []Status{Created, Submitted, Queued, Running, Unknown, Finished, Failed, Canceled}
+
+// Final reports whether a job with this status has ended.
+func (s Status) Final() bool { return slices.Contains([]Status{Finished, Failed, Canceled}, s) }
+
+// Protocols of platforms, the values of the member label.
+const (
+	OpenEO     = "openeo"
+	OGCProcess = "ogc_api_process"
+)
+
+// Service names the service that a job runs: by its id in the broker's catalogue, or by platform and application.
+type Service struct {
+	ID          string  `json:"id,omitempty"`
+	Endpoint    string  `json:"endpoint,omitempty"`
+	Namespace   *string `json:"namespace,omitempty"`
+	Application string  `json:"application,omitempty"`
+}
+
+// JobRequest is a request for one job.
+type JobRequest struct {
+	Title      string          `json:"title"`
+	Label      string          `json:"label,omitempty"`
+	Service    Service         `json:"service"`
+	Parameters json.RawMessage `json:"parameters"`
+	Format     string          `json:"format"`
+	Options    json.RawMessage `json:"options,omitempty"`
+}
+
+// TaskRequest is a request for a job for each value of a dimension.
+type TaskRequest struct {
+	JobRequest
+	Dimension Dimension `json:"dimension"`
+}
+
+// Dimension is a parameter and the values that a task gives it.
+type Dimension struct {
+	Name   string            `json:"name"`
+	Values []json.RawMessage `json:"values"`
+}
+
+// Job is one job. Members that the broker did not send are zero.
+type Job struct {
+	ID            int64           `json:"id"`
+	Title         string          `json:"title"`
+	Label         string          `json:"label"`
+	Status        Status          `json:"status"`
+	Service       Service         `json:"service"`
+	Parameters    json.RawMessage `json:"parameters,omitempty"`
+	Attention     *Attention      `json:"attention,omitempty"`
+	Warning       string          `json:"warning,omitempty"`
+	Failure       string          `json:"failure,omitempty"`
+	Progress      *float64        `json:"progress,omitempty"` // percent
+	Checked       *time.Time      `json:"checked,omitempty"`
+	QueuePosition *int            `json:"queue_position,omitempty"`
+	TaskID        int64           `json:"task_id,omitempty"`
+	Platform      string          `json:"platform,omitempty"`
+	PlatformJobID string          `json:"platform_job_id,omitempty"`
+	Format        string          `json:"format,omitempty"`
+	Costs         *float64        `json:"costs,omitempty"`
+	Duration      float64         `json:"duration,omitempty"` // seconds
+	Created       time.Time       `json:"created,omitzero"`   // zero in lists
+	Updated       time.Time       `json:"updated,omitzero"`   // zero in lists
+}
+
+// Attention says why a job makes no progress, and what its owner can do.
+type Attention struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Link    *string `json:"link"`
+}
+
+// Task is one task.
+type Task struct {
+	ID        int64          `json:"id"`
+	Title     string         `json:"title"`
+	Label     string         `json:"label"`
+	Status    Status         `json:"status"`
+	Counts    map[Status]int `json:"counts,omitempty"`
+	Progress  *float64       `json:"progress,omitempty"` // percent
+	Attention *Attention     `json:"attention,omitempty"`
+	Warning   string         `json:"warning,omitempty"`
+	Service   Service        `json:"service,omitzero"` // zero in lists
+	Created   time.Time      `json:"created,omitzero"` // zero in lists
+	Updated   time.Time      `json:"updated,omitzero"` // zero in lists
+	Jobs      []Job          `json:"jobs,omitempty"`   // nil in lists
+}
+
+// Ended returns how many jobs of the task have ended, and how many there are.
+func (t Task) Ended() (ended, all int) {
+	for status, n := range t.Counts {
+		all += n
+		if status.Final() {
+			ended += n
+		}
+	}
+	return ended, all
+}
+
+// Parameter is one parameter of a service.
+type Parameter struct {
+	Name        string            `json:"name"`
+	Type        string            `json:"type"`
+	Optional    bool              `json:"optional"`
+	Description string            `json:"description"`
+	Default     json.RawMessage   `json:"default"`
+	Options     []json.RawMessage `json:"options"`
+	Schema      json.RawMessage   `json:"schema"`
+	Minimum     *json.Number      `json:"minimum,omitempty"`
+	Maximum     *json.Number      `json:"maximum,omitempty"`
+	Nullable    bool              `json:"nullable"`
+	Warning     string            `json:"warning,omitempty"`
+}
+
+// Platform is a platform as the broker sees it.
+type Platform struct {
+	Name        string     `json:"name"`
+	Label       string     `json:"label"`
+	Endpoint    string     `json:"endpoint"`
+	Access      string     `json:"access"`
+	State       string     `json:"state"`
+	LastAnswer  *time.Time `json:"last_answer"`
+	Failure     string     `json:"failure,omitempty"`
+	Attention   *Attention `json:"attention,omitempty"`
+	QueueLength int        `json:"queue_length"`
+	Jobs        OwnJobs    `json:"jobs"`
+	Slots       Share      `json:"slots"`
+	Rate        float64    `json:"requests_per_second,omitempty"`
+	Starts      *Starts    `json:"starts,omitempty"`
+	Live        Share      `json:"live"`
+	LastDay     Share      `json:"last_day"`
+}
+
+// OwnJobs counts the user's jobs at a platform.
+type OwnJobs struct {
+	Waiting int `json:"waiting"`
+	Active  int `json:"active"`
+}
+
+// Share is how much of something is used, and of how much; Of is nil if there is no limit.
+type Share struct {
+	Used int  `json:"used"`
+	Of   *int `json:"of"`
+}
+
+// Starts is how the broker finds out whether a start request arrived when its response was lost.
+type Starts struct {
+	SettlesAfter float64 `json:"settles_after"`
+	Prompt       int     `json:"prompt"`
+	Lag          float64 `json:"lag"`
+}
+
+// PlatformList is all platforms, and the user's limits at all of them.
+type PlatformList struct {
+	Platforms []Platform `json:"platforms"`
+	Live      Share      `json:"live"`
+	LastDay   Share      `json:"last_day"`
+	Bytes     Share      `json:"bytes"`
+}
+
+// Grid is a division of the Earth into cells.
+type Grid struct {
+	Name        string  `json:"name"`
+	Description string  `json:"description"`
+	CellWidth   float64 `json:"cell_width"`  // metres
+	CellHeight  float64 `json:"cell_height"` // metres
+	Cells       int     `json:"cells"`
+	CRS         string  `json:"crs"`
+}
+
+// Tiles is a GeoJSON GeometryCollection of tiles.
+type Tiles struct {
+	Type       string            `json:"type"`
+	Geometries []json.RawMessage `json:"geometries"`
+	IDs        []string          `json:"ids"`
+}
+
+// LogEntry is one entry of a job's log.
+type LogEntry struct {
+	Time    *time.Time `json:"time"`
+	Level   string     `json:"level"`
+	Message string     `json:"message"`
+}
+
+// Usage is what a user uses of a platform.
+type Usage struct {
+	Platform string   `json:"platform"`
+	Live     int      `json:"live"`
+	LiveOf   *int     `json:"live_limit"`
+	LastDay  int      `json:"last_day"`
+	DayOf    *int     `json:"last_day_limit"`
+	Jobs     int      `json:"jobs"`
+	Costs    *float64 `json:"costs"`
+}
+
+// Grant is a permission to act for the user.
+type Grant struct {
+	ID        string     `json:"id"`
+	Kind      string     `json:"kind"`
+	Platforms []string   `json:"platforms"`
+	Created   time.Time  `json:"created"`
+	Renewed   time.Time  `json:"renewed"`
+	Expires   *time.Time `json:"expires"`
+}
+
+// Collection is the results of a job, a STAC Collection.
+type Collection struct {
+	ID     string           `json:"id"`
+	Title  string           `json:"title"`
+	Assets map[string]Asset `json:"assets"`
+	// Raw is the whole document.
+	Raw json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON keeps the whole document in Raw.
+func (c *Collection) UnmarshalJSON(text []byte) error {
+	type plain Collection
+	if err := json.Unmarshal(text, (*plain)(c)); err != nil {
+		return err
+	}
+	c.Raw = slices.Clone(text)
+	return nil
+}
+
+// Item is the results of one job of a task, a STAC Item.
+type Item struct {
+	ID     string           `json:"id"`
+	Assets map[string]Asset `json:"assets"`
+	// Raw is the whole document.
+	Raw json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON keeps the whole document in Raw.
+func (i *Item) UnmarshalJSON(text []byte) error {
+	type plain Item
+	if err := json.Unmarshal(text, (*plain)(i)); err != nil {
+		return err
+	}
+	i.Raw = slices.Clone(text)
+	return nil
+}
+
+// Asset is one file of a result.
+type Asset struct {
+	Href     string   `json:"href"`
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Roles    []string `json:"roles"`
+	Size     int64    `json:"file:size"`     // bytes; 0: not known
+	Checksum string   `json:"file:checksum"` // multihash in hexadecimal; "": not known
+}

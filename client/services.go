@@ -1,0 +1,180 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Parameters returns the parameters of a service. The label is not needed for a service of the catalogue.
+func (c *Client) Parameters(ctx context.Context, s Service, label string) (all []Parameter, err error) {
+	body := struct {
+		Label   string  `json:"label,omitempty"`
+		Service Service `json:"service"`
+	}{label, s}
+	_, err = c.do(ctx, call{method: http.MethodPost, path: "/params", body: body}, &all)
+	return all, err
+}
+
+// Platforms returns the platforms, and how much the user uses of them.
+func (c *Client) Platforms(ctx context.Context) (l PlatformList, err error) {
+	return l, c.get(ctx, "/platforms", &l)
+}
+
+// Grids returns the grids that areas can be split by.
+func (c *Client) Grids(ctx context.Context) (all []Grid, err error) {
+	_, err = c.do(ctx, call{method: http.MethodGet, path: "/grids", open: true}, &all)
+	return all, err
+}
+
+// Tiles splits an area, in GeoJSON, into the tiles of a grid.
+func (c *Client) Tiles(ctx context.Context, area json.RawMessage, grid string) (t Tiles, err error) {
+	body := struct {
+		AOI  json.RawMessage `json:"aoi"`
+		Grid string          `json:"grid"`
+	}{area, grid}
+	_, err = c.do(ctx, call{method: http.MethodPost, path: "/tiles", body: body, open: true}, &t)
+	return t, err
+}
+
+// Usage returns what the user uses of each platform.
+func (c *Client) Usage(ctx context.Context) (all []Usage, err error) {
+	return all, c.get(ctx, "/usage", &all)
+}
+
+// Grants returns the permissions to act for the user.
+func (c *Client) Grants(ctx context.Context) (all []Grant, err error) {
+	return all, c.get(ctx, "/grants", &all)
+}
+
+// NewGrant returns the address of the page where the user permits jobs to run after they sign out.
+func (c *Client) NewGrant(ctx context.Context) (link string, err error) {
+	var page struct {
+		Link string `json:"link"`
+	}
+	_, err = c.do(ctx, call{method: http.MethodPost, path: "/grants"}, &page)
+	return page.Link, err
+}
+
+// Revoke withdraws a permission.
+func (c *Client) Revoke(ctx context.Context, id string) error {
+	return c.remove(ctx, "/grants/"+url.PathEscape(id))
+}
+
+// ServiceSummary is a service of the catalogue in a list.
+type ServiceSummary struct {
+	ID            string     `json:"id"`
+	Title         string     `json:"title"`
+	Summary       string     `json:"summary"`
+	Keywords      []string   `json:"keywords"`
+	Platform      string     `json:"platform"`
+	PlatformState string     `json:"platform_state"`
+	Protocol      string     `json:"protocol"`
+	Provider      *Provider  `json:"provider"`
+	Licence       *string    `json:"licence"`
+	Thumbnail     *string    `json:"thumbnail"`
+	Updated       *time.Time `json:"updated"`
+	StaleSince    *time.Time `json:"stale_since"`
+}
+
+// Provider is who provides a service.
+type Provider struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// ServiceDescription is a service of the catalogue.
+type ServiceDescription struct {
+	ServiceSummary
+	Description string          `json:"description"` // Markdown
+	Links       []Link          `json:"links"`
+	Cost        *Cost           `json:"cost"`
+	Endpoint    string          `json:"endpoint"`
+	Application string          `json:"application"`
+	Namespace   *string         `json:"namespace"`
+	Parameters  []Parameter     `json:"parameters"` // nil: not known now
+	Formats     []ResultFormat  `json:"formats"`    // nil: not known
+	Example     json.RawMessage `json:"example"`
+}
+
+// Link leads to something related.
+type Link struct {
+	Rel   string `json:"rel"`
+	Href  string `json:"href"`
+	Title string `json:"title"`
+	Type  string `json:"type"`
+}
+
+// Cost is what a run of a service costs, as far as it is known.
+type Cost struct {
+	Estimate *float64 `json:"estimate"`
+	Unit     *string  `json:"unit"`
+	Note     *string  `json:"note"`
+}
+
+// ResultFormat is a format of a service's results.
+type ResultFormat struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+}
+
+// Services yields the services of the catalogue that match a text; "": all. It reads pages as they are needed.
+func (c *Client) Services(ctx context.Context, text string) iter.Seq2[ServiceSummary, error] {
+	return func(yield func(ServiceSummary, error) bool) {
+		query := url.Values{"limit": {"100"}}
+		if text != "" {
+			query.Set("q", text)
+		}
+		for {
+			var page struct {
+				Services []ServiceSummary `json:"services"`
+				Next     string           `json:"next"`
+			}
+			if _, err := c.do(ctx, call{method: http.MethodGet, path: "/services", query: query}, &page); err != nil {
+				yield(ServiceSummary{}, err)
+				return
+			}
+			for _, s := range page.Services {
+				if !yield(s, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			query.Set("cursor", page.Next)
+		}
+	}
+}
+
+// Service returns a service of the catalogue.
+func (c *Client) Service(ctx context.Context, id string) (s ServiceDescription, err error) {
+	return s, c.get(ctx, "/services/"+url.PathEscape(id), &s)
+}
+
+// SignIn is how users of a broker get their tokens.
+type SignIn struct {
+	Issuer   string
+	ClientID string // a public client at the issuer for programs like this one; "": the operator has set up none
+	Scopes   []string
+}
+
+// SignIn returns how users of the broker get their tokens: its protected resource metadata (RFC 9728).
+func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
+	var found struct {
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported"`
+		ClientID string   `json:"eodispatch_client_id"`
+	}
+	_, err := c.do(ctx, call{method: http.MethodGet, path: "/.well-known/oauth-protected-resource", open: true}, &found)
+	if err == nil && len(found.Servers) == 0 {
+		err = &Error{Code: NotABroker, Message: c.base + " does not name the identity provider of its users. The broker may be of an earlier version."}
+	}
+	if err != nil {
+		return SignIn{}, err
+	}
+	return SignIn{found.Servers[0], found.ClientID, found.Scopes}, nil
+}

@@ -1,0 +1,192 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Update is one message of a stream.
+type Update struct {
+	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection is full, so
+	// that nothing that happened during an interruption is missed.
+	Full  bool
+	Tasks []Task // without their jobs
+	Jobs  []Job
+
+	RemovedTasks, RemovedJobs []int64
+
+	// Interrupted is why the connection was lost. The stream goes on by itself; an Update with it carries nothing else.
+	Interrupted error
+}
+
+// WatchTask yields a task and its jobs, without their parameters, and then what changes. It goes on after lost connections, with a
+// new token each time, until the caller stops or the broker refuses: the error is its refusal, or that of ctx. A deleted task
+// ends it with TASK_NOT_FOUND.
+func (c *Client) WatchTask(ctx context.Context, id int64) iter.Seq2[Update, error] {
+	return c.watch(ctx, fmt.Sprintf("/ws/upscale_tasks/%d", id))
+}
+
+// WatchList yields all of the user's tasks, and the jobs that belong to none, and then what changes, as WatchTask does.
+func (c *Client) WatchList(ctx context.Context) iter.Seq2[Update, error] {
+	return c.watch(ctx, "/job_status")
+}
+
+const (
+	mostMessage = 512 << 20 // bytes of a message: a task of 100,000 jobs
+	dialWithin  = time.Minute
+	pingEvery   = 30 * time.Second
+	pongWithin  = 30 * time.Second
+)
+
+// errStopped ends a stream because the caller wants no more.
+var errStopped = errors.New("stopped")
+
+func (c *Client) watch(ctx context.Context, path string) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		back, connected := backOff{}, false
+		for {
+			err := c.listen(ctx, path, func(u Update) bool {
+				back, connected = backOff{}, true
+				return yield(u, nil)
+			})
+			switch {
+			case errors.Is(err, errStopped):
+				return
+			case ctx.Err() != nil, !connected && !answeredBusy(err), connected && !passes(err) && !lost(err):
+				yield(Update{}, errors.Join(ctx.Err(), err))
+				return
+			}
+			if connected && !yield(Update{Interrupted: err}, nil) {
+				return
+			}
+			if back.wait(ctx) != nil {
+				yield(Update{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// answeredBusy reports whether a broker that is there asks for a later attempt.
+func answeredBusy(err error) bool {
+	_, answered := errors.AsType[*Error](err)
+	return answered && passes(err)
+}
+
+// lost reports whether an error ended a connection that worked. The next attempt shows whether the token or the task is the reason.
+func lost(err error) bool {
+	_, refused := errors.AsType[*Error](err)
+	_, tokenless := errors.AsType[*tokenError](err)
+	return !refused && !tokenless
+}
+
+// listen opens one connection and calls take for each message until take returns false.
+func (c *Client) listen(ctx context.Context, path string, take func(Update) bool) error {
+	socket, err := c.dial(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer socket.CloseNow() // the broker does not wait for a farewell
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go keepAlive(ctx, socket, cancel)
+	for {
+		_, text, err := socket.Read(ctx)
+		if err != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		u, ok, err := updateOf(text)
+		if err != nil {
+			return err
+		}
+		if ok && !take(u) {
+			return errStopped
+		}
+	}
+}
+
+// keepAlive ends a connection whose other end is gone without a word.
+func keepAlive(ctx context.Context, socket *websocket.Conn, cancel context.CancelCauseFunc) {
+	again := time.NewTicker(pingEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+		within, done := context.WithTimeout(ctx, pongWithin)
+		err := socket.Ping(within)
+		done()
+		if err != nil {
+			cancel(fmt.Errorf("the broker no longer responds: %w", err))
+			return
+		}
+	}
+}
+
+func (c *Client) dial(ctx context.Context, path string) (*websocket.Conn, error) {
+	header := http.Header{}
+	if err := c.headers(ctx, header, call{}); err != nil {
+		return nil, err
+	}
+	header.Del("Accept")
+	within, done := context.WithTimeout(ctx, dialWithin)
+	defer done()
+	query := url.Values{"changes": {"true"}, "parameters": {"false"}}
+	socket, response, err := websocket.Dial(within, "ws"+strings.TrimPrefix(c.base, "http")+path+"?"+query.Encode(),
+		&websocket.DialOptions{HTTPClient: c.HTTP, HTTPHeader: header})
+	if err == nil {
+		socket.SetReadLimit(mostMessage)
+		return socket, nil
+	}
+	if response == nil || response.StatusCode < http.StatusBadRequest {
+		return nil, &url.Error{Op: "open", URL: c.base + path, Err: err}
+	}
+	text, _ := io.ReadAll(response.Body) // the library keeps the beginning of the body; what is missing shows as no error code
+	return nil, c.errorOf(response, text)
+}
+
+// updateOf decodes a message. ok is false for messages without content.
+func updateOf(text []byte) (u Update, ok bool, err error) {
+	var m struct {
+		Type    string          `json:"type"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return u, false, fmt.Errorf("a message of the stream cannot be read: %w", err)
+	}
+	var d struct {
+		list
+		RemovedTasks []int64 `json:"removed_upscaling_tasks"`
+		RemovedJobs  []int64 `json:"removed_processing_jobs"`
+		ID           int64   `json:"id"`
+	}
+	switch m.Type {
+	case "error":
+		return u, false, errors.New(m.Message)
+	case "status", "changes":
+		err = json.Unmarshal(m.Data, &d)
+	default:
+		return u, false, nil
+	}
+	u = Update{Full: m.Type == "status", Tasks: d.Tasks, Jobs: d.Jobs, RemovedTasks: d.RemovedTasks, RemovedJobs: d.RemovedJobs}
+	if err == nil && d.ID != 0 {
+		var t Task
+		err = json.Unmarshal(m.Data, &t)
+		u.Jobs, t.Jobs = t.Jobs, nil
+		u.Tasks = []Task{t}
+	}
+	return u, true, err
+}
