@@ -1,0 +1,81 @@
+// Requests to the broker, in the session of the page.
+import { sessionEnded } from "./session";
+import type { ErrorBody, ValidationError } from "./wire";
+
+// Refused is an error response of the broker, or the failure to reach it (status 0).
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly errors: ValidationError[] = [],
+    readonly link: string | null = null,
+    readonly reference: string | null = null,
+  ) {
+    super(message);
+  }
+}
+
+// address returns a URL of the broker. Paths are relative because a proxy may serve the page below a path.
+export function address(path: string): URL {
+  return new URL(path, document.baseURI.split("#")[0]);
+}
+
+export interface Answer<T> {
+  body: T;
+  etag: string | null;
+  next: string | null; // query of the next page
+}
+
+// ask sends a request and returns its response; null as body for 304. It throws Refused.
+export async function ask<T>(method: string, path: string, options: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Answer<T>> {
+  const headers: Record<string, string> = { Accept: "application/json", ...options.headers };
+  if (method !== "GET") headers["Content-Type"] = "application/json";
+  let response: Response;
+  try {
+    response = await fetch(address(path), {
+      method,
+      headers,
+      credentials: "same-origin",
+      cache: "no-store",
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      signal: options.signal ?? null,
+    });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new Refused(0, "UNREACHABLE", "");
+  }
+  const text = await response.text();
+  if (response.status === 304) return { body: null as T, etag: response.headers.get("ETag"), next: null };
+  if (!response.ok) throw refused(response.status, text);
+  return { body: (text === "" ? null : JSON.parse(text)) as T, etag: response.headers.get("ETag"), next: nextOf(response.headers.get("Link")) };
+}
+
+function refused(status: number, text: string): Refused {
+  if (status === 401) sessionEnded();
+  try {
+    const body = JSON.parse(text) as ErrorBody;
+    return new Refused(status, body.error_code, body.message, body.details?.errors ?? [], body.details?.link ?? null, body.request_id ?? null);
+  } catch {
+    return new Refused(status, "", "");
+  }
+}
+
+// nextOf returns the query of the link with the relation next.
+function nextOf(link: string | null): string | null {
+  const found = link?.match(/<([^>]*)>;\s*rel="?next"?/);
+  return found ? new URL(found[1]!, address("")).search : null;
+}
+
+export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> => (await ask<T>("GET", path, signal ? { signal } : {})).body;
+export const post = async <T>(path: string, body?: unknown, headers?: Record<string, string>): Promise<T> =>
+  (await ask<T>("POST", path, { body, ...(headers ? { headers } : {}) })).body;
+
+// remove deletes something. Another tab may have done so before; that is what was wanted.
+export async function remove(path: string): Promise<void> {
+  try {
+    await ask("DELETE", path);
+  } catch (error) {
+    if (!(error instanceof Refused && error.status === 404)) throw error;
+  }
+}

@@ -1,0 +1,64 @@
+// Who uses the page. The session is a cookie that scripts cannot read; the page knows only whether there is one.
+import { signal } from "@preact/signals";
+import { address, get, post, Refused } from "./client";
+import type { Session, Settings } from "./wire";
+
+export type SignIn =
+  | { state: "unknown" }
+  | { state: "out"; ended: boolean } // ended: there was a session when the page was opened
+  | { state: "in"; session: Session };
+
+export const signIn = signal<SignIn>({ state: "unknown" });
+export const settings = signal<Settings>({ title: "eodispatch", version: "", signed_in_needed: true, base_map: null, limits: {} });
+
+let userBefore: string | null = null;
+
+// loadSession asks the broker who is signed in.
+export async function loadSession(): Promise<void> {
+  try {
+    const session = await get<Session>("session");
+    userBefore = session.user.id;
+    signIn.value = { state: "in", session };
+    announce("in");
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 401) throw error;
+    sessionEnded();
+  }
+}
+
+// sessionEnded notes that the broker knows no session of this browser. What the page shows stays.
+export function sessionEnded(): void {
+  if (signIn.value.state !== "out") signIn.value = { state: "out", ended: userBefore !== null };
+}
+
+// signInAddress is where to sign in. The provider sends the browser back to what the page shows.
+export function signInAddress(): string {
+  const at = new URL(document.baseURI);
+  const link = address("session/sign-in");
+  link.searchParams.set("return", at.pathname + location.hash);
+  return link.href;
+}
+
+// signOut ends the session in all tabs and goes to the page where the provider ends its own.
+export async function signOut(): Promise<void> {
+  const { location: end } = await post<{ location: string }>("session/sign-out");
+  announce("out");
+  location.assign(end);
+}
+
+const tabs = new BroadcastChannel("eodispatch-session");
+
+function announce(state: "in" | "out"): void {
+  tabs.postMessage(state);
+}
+
+// Other tabs follow: one that waits for a sign-in goes on, one that is signed in notes the end.
+tabs.onmessage = (message: MessageEvent<"in" | "out">) => {
+  if (message.data === "out") sessionEnded();
+  if (message.data === "in" && signIn.value.state === "out") void loadSession();
+};
+
+// A page that was left open asks again when somebody returns to it.
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible" && signIn.value.state === "in") void loadSession().catch(() => undefined);
+});

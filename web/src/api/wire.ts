@@ -1,0 +1,281 @@
+// The JSON of the broker's interface, as /openapi.json describes it. Only members that the page reads are named.
+import type { Geometry, MultiPolygon, Polygon } from "geojson";
+
+export type Status = "created" | "submitted" | "queued" | "running" | "finished" | "canceled" | "failed" | "unknown";
+
+export interface User {
+  id: string;
+  name?: string;
+  email?: string;
+}
+
+export interface Session {
+  user: User;
+  expires: string;
+}
+
+export interface Settings {
+  title: string;
+  version: string;
+  signed_in_needed: boolean;
+  base_map: { url: string; attribution: string } | null;
+  limits: { values?: number; tiles?: number; body_bytes?: number };
+  links?: { rel?: string; href: string; title?: string }[];
+}
+
+export interface ServiceSummary {
+  id: string;
+  title: string;
+  summary?: string;
+  keywords?: string[];
+  platform: string;
+  platform_state?: PlatformState;
+  protocol: "openeo" | "ogcapi";
+  provider?: { name: string; url?: string | null } | null;
+  licence?: string | null;
+  thumbnail?: string | null;
+  updated?: string | null;
+  stale_since?: string | null;
+}
+
+export interface ServiceList {
+  services: ServiceSummary[];
+  next?: string;
+  total: number;
+  platforms: { id: string; title: string; services: number }[];
+  keywords: { keyword: string; services: number }[];
+}
+
+export interface Link {
+  rel: string;
+  href: string;
+  title?: string;
+  type?: string;
+}
+
+export interface Service extends ServiceSummary {
+  description?: string;
+  description_html?: string;
+  links?: Link[];
+  cost?: { estimate: number | null; unit: string | null; note: string | null } | null;
+  endpoint: string;
+  application: string;
+  namespace?: string | null;
+  parameters: Parameter[] | null;
+  parameters_error?: ErrorBody | null;
+  formats?: { name: string; title?: string; gis_data_types?: string[] }[] | null;
+  example?: Record<string, unknown> | null;
+}
+
+export type ParameterType =
+  | "datetime" | "date-interval" | "bounding-box" | "polygon" | "boolean" | "integer" | "double" | "string" | "array-string"
+  | "object" | "array";
+
+export interface Parameter {
+  name: string;
+  type: ParameterType;
+  optional: boolean;
+  description: string;
+  default: unknown;
+  options: unknown[];
+  schema: unknown;
+  minimum?: number;
+  maximum?: number;
+  nullable: boolean;
+  warning?: string;
+}
+
+export interface ValidationError {
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+}
+
+export interface ErrorBody {
+  error_code: string;
+  message: string;
+  details?: { errors?: ValidationError[]; link?: string | null } | null;
+  request_id?: string | null;
+}
+
+export type Label = "openeo" | "ogc_api_process";
+export type Format = "gtiff" | "netcdf" | "geojson" | "json";
+
+export interface JobRequest {
+  title: string;
+  label: Label;
+  service: { id: string };
+  parameters: Record<string, unknown>;
+  format: Format;
+}
+
+export interface TaskRequest extends JobRequest {
+  dimension: { name: string; values: unknown[] };
+}
+
+export interface Attention {
+  code: string;
+  message: string;
+  link: string | null;
+}
+
+export interface Job {
+  id: number;
+  title: string;
+  label: Label;
+  status: Status;
+  service: { endpoint: string; namespace?: string | null; application: string };
+  parameters?: Record<string, unknown>;
+  attention?: Attention;
+  warning?: string;
+  failure?: string;
+  progress?: number;
+  checked?: string;
+  queue_position?: number;
+  task_id?: number;
+  platform?: string;
+  platform_job_id?: string;
+  format?: string;
+  costs?: number;
+  duration?: number;
+  created?: string;
+  updated?: string;
+}
+
+export interface TaskSummary {
+  id: number;
+  title: string;
+  label: Label;
+  status: Status;
+  counts?: Partial<Record<Status, number>>;
+  progress?: number;
+  attention?: Attention;
+  warning?: string;
+}
+
+export interface Task extends TaskSummary {
+  service: Job["service"];
+  created: string;
+  updated: string;
+  jobs: Job[];
+}
+
+export interface JobsStatus {
+  upscaling_tasks: TaskSummary[];
+  processing_jobs: Job[];
+}
+
+export interface Changes {
+  upscaling_tasks: TaskSummary[] | null;
+  processing_jobs: Job[] | null;
+  removed_upscaling_tasks?: number[] | null;
+  removed_processing_jobs?: number[] | null;
+}
+
+export interface Tile {
+  type: "Feature";
+  id: number;
+  geometry: Geometry | null;
+  bbox?: number[];
+  properties: { title: string; status: Status; progress?: number; failure?: string };
+}
+
+export interface TileMap {
+  type: "FeatureCollection";
+  features: Tile[];
+}
+
+export interface Tiles {
+  type: "GeometryCollection";
+  geometries: (Polygon | MultiPolygon)[];
+  ids: string[];
+}
+
+export interface Grid {
+  name: string;
+  description: string;
+  cell_width: number;
+  cell_height: number;
+}
+
+export interface Asset {
+  href: string;
+  type?: string;
+  title?: string;
+  roles?: string[];
+  "file:size"?: number;
+}
+
+export interface Collection {
+  id: string;
+  assets?: Record<string, Asset>;
+  links?: Link[];
+}
+
+export interface Item {
+  id: string;
+  geometry: Geometry | null;
+  bbox?: number[];
+  properties: Record<string, unknown>;
+  assets: Record<string, Asset>;
+  links: Link[];
+}
+
+export interface ItemPage {
+  features: Item[];
+  links: Link[];
+  numberMatched: number;
+}
+
+export type PlatformState = "ok" | "unknown" | "unreachable" | "busy" | "sign_in_required" | "misconfigured" | "forbidden";
+
+export interface Share {
+  used: number;
+  of: number | null;
+}
+
+export interface Platform {
+  name: string;
+  label: Label;
+  endpoint: string;
+  access: "user" | "shared" | "open";
+  state: PlatformState;
+  last_answer: string | null;
+  failure?: string;
+  attention?: Attention;
+  queue_length: number;
+  jobs: { waiting: number; active: number };
+  slots: Share;
+  live: Share;
+  last_day: Share;
+}
+
+export interface PlatformList {
+  platforms: Platform[];
+  live: Share;
+  last_day: Share;
+  bytes: Share;
+}
+
+export interface Usage {
+  platform: string;
+  live: number;
+  live_limit: number | null;
+  last_day: number;
+  last_day_limit: number | null;
+  jobs: number;
+  costs: number | null;
+}
+
+export interface Grant {
+  id: string;
+  kind: "session" | "offline";
+  platforms: string[];
+  created: string;
+  renewed: string;
+  expires: string | null;
+}
+
+export interface LogPage {
+  logs: { time: string | null; level: "error" | "warning" | "info" | "debug"; message: string }[];
+}

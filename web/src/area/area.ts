@@ -1,0 +1,42 @@
+// The area of a run: polygons in longitudes and latitudes, and where they come from.
+import GeoJSON from "ol/format/GeoJSON";
+import { getArea } from "ol/sphere";
+import type { MultiPolygon, Polygon, Position } from "geojson";
+import { boxAround } from "../map/antimeridian";
+
+export interface Area {
+  geometry: Polygon | MultiPolygon;
+  isBox: boolean;
+  name?: string; // of the file or the country
+}
+
+const geojson = new GeoJSON();
+
+export const sizeInKm2 = (geometry: Polygon | MultiPolygon): number => getArea(geojson.readGeometry(geometry)!, { projection: "EPSG:4326" }) / 1e6;
+
+export type Corners = { west: number; south: number; east: number; north: number };
+
+export function cornersOf(geometry: Polygon | MultiPolygon): Corners {
+  const [west, south, east, north] = boxAround(geometry).map((x) => Math.round(x * 1e6) / 1e6) as [number, number, number, number];
+  return { west, south, east, north };
+}
+
+// boxOf returns the area within corners, or null if they span none. West is larger than east across the antimeridian.
+export function boxOf({ west, south, east, north }: Corners): Area | null {
+  const valid = [west, east].every((x) => Math.abs(x) <= 180) && [south, north].every((y) => Math.abs(y) <= 90) && south < north && west !== east;
+  if (!valid) return null;
+  const end = west > east ? east + 360 : east;
+  return { isBox: true, geometry: { type: "Polygon", coordinates: [[[west, south], [end, south], [end, north], [west, north], [west, south]]] } };
+}
+
+// fromMap returns an area that was drawn on the map, whose longitudes may be of another copy of the world.
+export function fromMap(geometry: Polygon | MultiPolygon, isBox: boolean): Area {
+  const outer = geometry.type === "Polygon" ? geometry.coordinates : geometry.coordinates[0]!;
+  const west = Math.min(...outer[0]!.map((p) => p[0]!));
+  const shift = -360 * Math.floor((west + 180) / 360);
+  const move = (rings: Position[][]) => rings.map((ring) => ring.map(([x = 0, y = 0]): Position => [x + shift, Math.max(-90, Math.min(90, y))]));
+  return {
+    isBox,
+    geometry: geometry.type === "Polygon" ? { type: "Polygon", coordinates: move(geometry.coordinates) } : { type: "MultiPolygon", coordinates: geometry.coordinates.map(move) },
+  };
+}

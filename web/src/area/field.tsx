@@ -1,0 +1,144 @@
+// The fields of an area: buttons to draw, coordinates, files and countries. They say the same as the map.
+import { useSignal } from "@preact/signals";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Field, Notice } from "../controls";
+import { km2 } from "../format";
+import { countries, type Country } from "../map/world";
+import { texts } from "../texts";
+import { boxOf, cornersOf, sizeInKm2, type Area, type Corners } from "./area";
+import { readAreaFile, readAreaText } from "./files";
+
+export type Drawing = "box" | "polygon" | null;
+
+interface Given {
+  area: Area | null;
+  fault: string | undefined;
+  required: boolean;
+  help: string;
+  drawing: Drawing;
+  draw: (kind: Drawing) => void;
+  set: (area: Area | null, show: boolean) => void; // show: move the map there
+  message: { kind: "info" | "error"; text: string } | null;
+  upload: (files: FileList) => void;
+}
+
+const sides = ["west", "south", "east", "north"] as const;
+
+export function AreaField({ area, fault, required, help, drawing, draw, set, message, upload }: Given) {
+  const file = useId();
+  return (
+    <Field group label={<>{texts.form.area} {area && <output class="soft" name="size">{texts.area.size(km2(sizeInKm2(area.geometry)))}{area.name ? ` · ${area.name}` : ""}</output>}</>}
+      required={required} error={fault} help={<p>{help || texts.area.help}</p>}>
+      {() => <>
+        <div class="row">
+          <button type="button" aria-pressed={drawing === "box"} onClick={() => draw(drawing === "box" ? null : "box")}>{texts.area.box}</button>
+          <button type="button" aria-pressed={drawing === "polygon"} onClick={() => draw(drawing === "polygon" ? null : "polygon")}>{texts.area.polygon}</button>
+          <label class="button" for={file}>{texts.area.upload}</label>
+          <input id={file} class="visually-hidden" type="file" accept=".geojson,.json,.kml,.zip" onChange={(e) => {
+            if (e.currentTarget.files?.length) upload(e.currentTarget.files);
+            e.currentTarget.value = "";
+          }} />
+          <CountryChoice choose={(c) => set({ geometry: c.geometry, isBox: false, name: c.name }, true)} />
+        </div>
+        <p class="small soft" aria-live="polite">{drawing === "box" ? texts.area.drawingBox : drawing === "polygon" ? texts.area.drawing : ""}</p>
+        <CornerFields area={area} set={(a) => set(a, true)} />
+        <GeometryText area={area} set={(a) => set(a, true)} />
+        {message && <Notice kind={message.kind}><p>{message.text}</p></Notice>}
+        {area && <button type="button" class="quiet" onClick={() => set(null, false)}>{texts.area.remove}</button>}
+      </>}
+    </Field>
+  );
+}
+
+function CornerFields({ area, set }: { area: Area | null; set: (area: Area) => void }) {
+  const typed = useSignal<Record<string, string>>({});
+  const bad = useSignal(false);
+  const own = useRef<Area | undefined>(undefined); // the area that these fields made; "5." stays in them as it was typed
+  const corners = area ? cornersOf(area.geometry) : null;
+  useEffect(() => {
+    if (area === own.current) return;
+    typed.value = {};
+    bad.value = false;
+  }, [area]);
+  const change = (side: keyof Corners, text: string) => {
+    typed.value = { ...typed.value, [side]: text };
+    const all = sides.map((s) => typed.value[s] ?? (corners ? String(corners[s]) : ""));
+    if (all.some((t) => t.trim() === "")) return;
+    const [west = NaN, south = NaN, east = NaN, north = NaN] = all.map(Number);
+    const box = boxOf({ west, south, east, north });
+    bad.value = box === null;
+    if (!box) return;
+    own.current = box;
+    set(box);
+  };
+  return <>
+    <div class="corners">
+      {sides.map((side) => (
+        <label key={side}>{texts.area[side]}
+          <input type="text" inputMode="decimal" name={side} aria-invalid={bad.value || undefined}
+            value={typed.value[side] ?? (corners ? String(corners[side]) : "")}
+            onInput={(e) => change(side, e.currentTarget.value.replace("−", "-").replace(",", "."))} />
+        </label>
+      ))}
+    </div>
+    {bad.value && <div class="fault" role="alert">{texts.area.badCoordinates}</div>}
+  </>;
+}
+
+function GeometryText({ area, set }: { area: Area | null; set: (area: Area) => void }) {
+  const text = useSignal("");
+  const fault = useSignal("");
+  const shown = useSignal(false);
+  useEffect(() => {
+    if (shown.value) text.value = area ? JSON.stringify(area.geometry) : "";
+  }, [area, shown.value]);
+  const apply = () => {
+    try {
+      set(readAreaText(text.value));
+      fault.value = "";
+    } catch (e) {
+      fault.value = (e as Error).message;
+    }
+  };
+  return (
+    <details onToggle={(e) => (shown.value = e.currentTarget.open)}>
+      <summary>{texts.area.geojson}</summary>
+      <textarea class="code" rows={4} spellcheck={false} aria-label={texts.area.geojson} aria-invalid={fault.value !== "" || undefined} value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} />
+      {fault.value && <div class="fault" role="alert">{texts.area.badFile(texts.area.geojson, fault.value)}</div>}
+      <button type="button" onClick={apply}>{texts.area.apply}</button>
+    </details>
+  );
+}
+
+function CountryChoice({ choose }: { choose: (country: Country) => void }) {
+  const all = useSignal<Country[]>([]);
+  const load = () => {
+    if (all.value.length === 0) void countries(true).then((list) => (all.value = list));
+  };
+  useEffect(() => {
+    void countries(false).then((list) => {
+      if (all.value.length === 0) all.value = list;
+    });
+  }, []);
+  return (
+    <select class="button" aria-label={texts.area.chooseCountry} value="" onFocus={load} onPointerDown={load} onChange={(e) => {
+      const found = all.value.find((c) => c.name === e.currentTarget.value);
+      e.currentTarget.value = "";
+      if (found) choose(found);
+    }}>
+      <option value="">{texts.area.country}</option>
+      {all.value.map((c) => <option key={c.name} value={c.name}>{c.name}</option>)}
+    </select>
+  );
+}
+
+// readFirst reads a file that was dropped or chosen.
+export async function readFirst(files: FileList): Promise<{ area: Area; note: string | null } | { fault: string }> {
+  const file = files[0]!;
+  try {
+    const { area, polygons } = await readAreaFile(file);
+    return { area, note: polygons > 1 ? texts.area.several(polygons) : null };
+  } catch (e) {
+    return { fault: texts.area.badFile(file.name, (e as Error).message) };
+  }
+}

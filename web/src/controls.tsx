@@ -1,0 +1,215 @@
+// The elements that all views are made of.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren, TargetedEvent } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Refused } from "./api/client";
+import type { Attention, Status } from "./api/wire";
+import { share } from "./format";
+import { colour, fillOf, onSchemeChange, statuses } from "./status";
+import { texts } from "./texts";
+
+export function Swatch({ status }: { status: Status }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const draw = () => {
+      const element = canvas.current;
+      const context = element?.getContext("2d");
+      if (!element || !context) return;
+      const ratio = devicePixelRatio;
+      element.width = element.height = Math.round(14 * ratio);
+      context.fillStyle = fillOf(status, ratio);
+      context.fillRect(0, 0, element.width, element.height);
+      context.strokeStyle = colour(status);
+      context.lineWidth = 2 * ratio;
+      context.strokeRect(0, 0, element.width, element.height);
+    };
+    draw();
+    return onSchemeChange(draw);
+  }, [status]);
+  return <canvas ref={canvas} class="swatch" aria-hidden="true" />;
+}
+
+export function StatusWord({ status }: { status: Status }) {
+  return <span class="status" data-status={status}><Swatch status={status} />{texts.status[status]}</span>;
+}
+
+export function Notice({ kind, title, children, action }: { kind: "info" | "warning" | "error" | "done"; title?: string; children?: ComponentChildren; action?: ComponentChildren }) {
+  return (
+    <div class={`notice ${kind}`} role={kind === "error" ? "alert" : undefined}>
+      <div>{title && <strong>{title}</strong>}{children}</div>
+      {action && <div class="row">{action}</div>}
+    </div>
+  );
+}
+
+// errorText says what happened and what to do.
+export function errorText(error: unknown): string {
+  if (!(error instanceof Refused)) return texts.errors.unexpected(error instanceof Error ? error.message : String(error));
+  if (error.status === 0) return texts.errors.unreachable;
+  return error.message || texts.errors.status(error.status);
+}
+
+export function Failure({ error, again }: { error: unknown; again?: () => void }) {
+  if (error instanceof Refused && error.status === 401) return null; // the page asks to sign in
+  const link = error instanceof Refused ? error.link : null;
+  const reference = error instanceof Refused ? error.reference : null;
+  return (
+    <Notice kind="error" action={<>
+      {link && <a class="button" href={safe(link)}>{texts.resolve}</a>}
+      {again && <button type="button" onClick={again}>{texts.tryAgain}</button>}
+    </>}>
+      <p>{errorText(error)}</p>
+      {reference && <p class="soft small">{texts.reference(reference)}</p>}
+    </Notice>
+  );
+}
+
+export function AttentionNotice({ attention, action }: { attention: Attention; action?: ComponentChildren }) {
+  return (
+    <Notice kind="warning" action={<>
+      {attention.link && <a class="button primary" href={safe(attention.link)}>{texts.attention[attention.code] ?? texts.resolve}</a>}
+      {action}
+    </>}>
+      <p>{attention.message}</p>
+    </Notice>
+  );
+}
+
+// safe returns an address that is not a script. Addresses come from platforms and from records of others.
+export function safe(address: string): string | undefined {
+  try {
+    const url = new URL(address, document.baseURI);
+    return ["http:", "https:", "mailto:"].includes(url.protocol) ? url.href : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// Outward is a link to another site, or its text if the address cannot be opened.
+export function Outward({ href, children }: { href: string; children: ComponentChildren }) {
+  const to = safe(href);
+  return to ? <a href={to} target="_blank" rel="noopener noreferrer">{children}</a> : <>{children}</>;
+}
+
+export type Counts = Partial<Record<Status, number>>;
+
+// ProgressBar shows how many of all have which status.
+export function ProgressBar({ counts, label }: { counts: Counts; label: string }) {
+  const total = statuses.reduce((sum, s) => sum + (counts[s] ?? 0), 0) || 1;
+  const done = ((counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0)) / total;
+  const order: Status[] = ["finished", "failed", "canceled", "unknown", "running", "queued", "submitted"];
+  return (
+    <div class="bar" role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(done * 100)} aria-valuetext={share(done)}>
+      {order.map((s) => (counts[s] ? <i key={s} data-status={s} style={{ width: `${((counts[s] ?? 0) / total) * 100}%` }} /> : null))}
+    </div>
+  );
+}
+
+// Field is a labelled control with its help and its error.
+export function Field({ label, help, error, required, children, group }: {
+  label: ComponentChildren;
+  help?: ComponentChildren;
+  error?: string | undefined;
+  required?: boolean;
+  group?: boolean; // several controls
+  children: (attributes: { id: string; "aria-describedby": string | undefined; "aria-invalid": "true" | undefined }) => ComponentChildren;
+}) {
+  const id = useId();
+  const described = [help && `${id}-help`, error && `${id}-error`].filter(Boolean).join(" ") || undefined;
+  const inside = <>
+    {help && <div class="help" id={`${id}-help`}>{help}</div>}
+    {children({ id, "aria-describedby": described, "aria-invalid": error ? "true" : undefined })}
+    {error && <div class="fault" id={`${id}-error`}>{error}</div>}
+  </>;
+  const mark = !required && <span class="soft optional"> {texts.form.optional}</span>;
+  if (group) return <fieldset class="field" aria-describedby={described}><legend>{label}{mark}</legend>{inside}</fieldset>;
+  return <div class="field"><label for={id}>{label}{mark}</label>{inside}</div>;
+}
+
+export function Copy({ text, label }: { text: string; label?: string }) {
+  const done = useSignal(false);
+  return (
+    <button type="button" class="quiet" onClick={() => {
+      void navigator.clipboard.writeText(text).then(() => {
+        done.value = true;
+        setTimeout(() => (done.value = false), 2000);
+      });
+    }}>
+      <span aria-live="polite">{done.value ? texts.copied : (label ?? texts.copy)}</span>
+    </button>
+  );
+}
+
+// Confirm is a button that asks before it acts. It reports what went wrong.
+export function Confirm({ label, question, confirm, danger, act, class: classes }: {
+  label: string;
+  question: string;
+  confirm: string;
+  danger?: boolean;
+  class?: string;
+  act: () => Promise<void>;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const busy = useSignal(false);
+  const error = useSignal<unknown>(null);
+  const id = useId();
+  const run = async () => {
+    busy.value = true;
+    error.value = null;
+    try {
+      await act();
+      dialog.current?.close();
+    } catch (e) {
+      error.value = e;
+    } finally {
+      busy.value = false;
+    }
+  };
+  return <>
+    <button type="button" class={classes} onClick={() => dialog.current?.showModal()}>{label}</button>
+    <dialog ref={dialog} aria-labelledby={id}>
+      <p id={id}>{question}</p>
+      {error.value !== null && <Failure error={error.value} />}
+      <div class="row end">
+        <button type="button" onClick={() => dialog.current?.close()}>{texts.keep}</button>
+        <button type="button" class={danger ? "danger" : "primary"} disabled={busy.value} onClick={() => void run()}>{confirm}</button>
+      </div>
+    </dialog>
+  </>;
+}
+
+// Act is a button that does something that may fail.
+export function Act({ label, act, class: classes }: { label: string; act: () => Promise<void>; class?: string }) {
+  const busy = useSignal(false);
+  const error = useSignal<unknown>(null);
+  return <>
+    <button type="button" class={classes} disabled={busy.value} onClick={() => {
+      busy.value = true;
+      error.value = null;
+      act().catch((e: unknown) => (error.value = e)).finally(() => (busy.value = false));
+    }}>{label}</button>
+    {error.value !== null && <Failure error={error.value} />}
+  </>;
+}
+
+export function Loading() {
+  return <p class="loading soft" role="status">{texts.loading}</p>;
+}
+
+// save lets the browser store a text as a file.
+export function save(name: string, text: string, type = "text/plain"): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+// useTitle sets the title of the document, so that tabs and the history can be told apart.
+export function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = `${title} · eodispatch`;
+  }, [title]);
+}
+
+export type InputEvent = TargetedEvent<HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>;

@@ -1,0 +1,57 @@
+// What was entered for a run. It is kept in the tab until the run starts, also while the user signs in again.
+import { effect, signal, type Signal } from "@preact/signals";
+import type { Area } from "../area/area";
+import type { Format, Service } from "../api/wire";
+import { controlOf, entryOf, type Entry } from "./parameters";
+
+export interface Draft {
+  title: string;
+  format: Format | "";
+  entries: Record<string, Entry>;
+  area: Area | null;
+  split: boolean;
+  grid: string;
+  key: string; // Idempotency-Key of the submission
+}
+
+const open = new Map<string, { draft: Signal<Draft>; stop: () => void }>();
+const place = (id: string): string => `eodispatch-run:${id}`;
+
+// draftFor returns the draft of a run of a service: what the tab has kept, or the service's defaults.
+export function draftFor(service: Service): Signal<Draft> {
+  const known = open.get(service.id);
+  if (known) return known.draft;
+  const draft = signal(kept(service.id) ?? fresh(service));
+  const stop = effect(() => keep(service.id, draft.value));
+  open.set(service.id, { draft, stop });
+  return draft;
+}
+
+// forget drops the draft of a run that has started, or that starts over.
+export function forget(id: string): void {
+  open.get(id)?.stop();
+  open.delete(id);
+  sessionStorage.removeItem(place(id));
+}
+
+// fresh returns a draft with the service's defaults, and the values of an example if there is one.
+export function fresh(service: Service, example: Record<string, unknown> = {}): Draft {
+  const entries: Record<string, Entry> = {};
+  for (const p of service.parameters ?? []) {
+    if (controlOf(p) !== "area" || p.name in example) entries[p.name] = entryOf(p, example[p.name] ?? p.default);
+  }
+  return { title: service.title, format: "", entries, area: null, split: false, grid: "", key: crypto.randomUUID() };
+}
+
+function kept(id: string): Draft | null {
+  const text = sessionStorage.getItem(place(id));
+  return text === null ? null : (JSON.parse(text) as Draft);
+}
+
+function keep(id: string, draft: Draft): void {
+  try {
+    sessionStorage.setItem(place(id), JSON.stringify(draft));
+  } catch { // an area too large for the storage is kept in memory only
+    sessionStorage.setItem(place(id), JSON.stringify({ ...draft, area: null }));
+  }
+}

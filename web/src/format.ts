@@ -1,0 +1,43 @@
+// Numbers, dates and sizes in the browser's language.
+const plain = new Intl.NumberFormat();
+const short = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const plurals = new Intl.PluralRules("en");
+
+export const number = (n: number): string => plain.format(n);
+export const rounded = (n: number): string => (Math.abs(n) >= 1000 ? plain.format(Math.round(n)) : short.format(n));
+export const share = (part: number): string => percent.format(part);
+export const time = (text: string): string => moment.format(new Date(text));
+export const clockTime = (text: string): string => clock.format(new Date(text));
+export const date = (text: string): string => day.format(new Date(text));
+
+// count returns "1 job", "2 jobs".
+export const count = (n: number, one: string, many: string): string => `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
+
+export function since(text: string, now = Date.now()): string {
+  const seconds = (new Date(text).getTime() - now) / 1000;
+  for (const [unit, size] of [["day", 86_400], ["hour", 3_600], ["minute", 60]] as const) {
+    if (Math.abs(seconds) >= size) return ago.format(Math.round(seconds / size), unit);
+  }
+  return ago.format(Math.round(seconds), "second");
+}
+
+export function duration(seconds: number): string {
+  const unit = (n: number, name: string) => new Intl.NumberFormat(undefined, { style: "unit", unit: name, unitDisplay: "short" }).format(n);
+  if (seconds < 90) return unit(Math.round(seconds), "second");
+  if (seconds < 90 * 60) return unit(Math.round(seconds / 60), "minute");
+  return unit(Math.round(seconds / 360) / 10, "hour");
+}
+
+export function bytes(n: number): string {
+  const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+  let i = 0;
+  for (; n >= 1000 && i < units.length - 1; i++) n /= 1000;
+  return new Intl.NumberFormat(undefined, { style: "unit", unit: units[i]!, unitDisplay: "short", maximumSignificantDigits: 3 }).format(n);
+}
+
+export const km2 = (area: number): string => `${area < 10 ? short.format(area) : plain.format(Math.round(area))} km²`;

@@ -1,0 +1,98 @@
+// The area of a run on the map: drawing, editing, and the tiles it is split into.
+import Feature from "ol/Feature";
+import GeoJSON from "ol/format/GeoJSON";
+import Draw, { createBox } from "ol/interaction/Draw";
+import Modify from "ol/interaction/Modify";
+import VectorLayer from "ol/layer/Vector";
+import VectorSource from "ol/source/Vector";
+import { Circle, Fill, Stroke, Style } from "ol/style";
+import type { MultiPolygon, Polygon } from "geojson";
+import { cssColour, type Stage } from "./stage";
+
+const geojson = new GeoJSON({ dataProjection: "EPSG:4326", featureProjection: "EPSG:3857" });
+
+export class AreaLayer {
+  private readonly area = new VectorSource();
+  private readonly tiles = new VectorSource();
+  private draw: Draw | undefined;
+
+  constructor(
+    private readonly stage: Stage,
+    private readonly changed: (geometry: Polygon | MultiPolygon, drawn: "box" | "polygon" | "edited") => void,
+    private readonly stopped: () => void,
+    editable = true,
+  ) {
+    const areaLayer = new VectorLayer({ source: this.area, zIndex: 20 });
+    const tileLayer = new VectorLayer({ source: this.tiles, zIndex: 10 });
+    stage.add(areaLayer);
+    stage.add(tileLayer);
+    stage.onRestyle(() => {
+      const accent = cssColour("--accent");
+      const stroke = new Stroke({ color: accent, width: 2.5 });
+      areaLayer.setStyle(new Style({ fill: new Fill({ color: alpha(accent, 0.08) }), stroke }));
+      tileLayer.setStyle(new Style({ fill: new Fill({ color: alpha(accent, 0.14) }), stroke: new Stroke({ color: accent, width: 1 }) }));
+    });
+    if (!editable) return;
+    const modify = new Modify({ source: this.area });
+    modify.on("modifyend", () => this.report("edited"));
+    stage.map.addInteraction(modify);
+    document.addEventListener("keydown", this.onKey);
+  }
+
+  private readonly onKey = (event: KeyboardEvent) => {
+    if (event.key === "Escape" && this.draw) this.start(null);
+  };
+
+  // start begins to draw a new area, in place of the present one; null stops.
+  start(kind: "box" | "polygon" | null): void {
+    if (this.draw) this.stage.map.removeInteraction(this.draw);
+    this.draw = undefined;
+    if (!kind) {
+      this.stopped();
+      return;
+    }
+    const accent = cssColour("--accent");
+    this.draw = new Draw({
+      type: kind === "box" ? "Circle" : "Polygon",
+      ...(kind === "box" ? { geometryFunction: createBox() } : {}),
+      style: new Style({
+        fill: new Fill({ color: alpha(accent, 0.14) }),
+        stroke: new Stroke({ color: accent, width: 2, lineDash: [6, 4] }),
+        image: new Circle({ radius: 5, fill: new Fill({ color: accent }) }),
+      }),
+    });
+    this.draw.on("drawend", (event) => {
+      this.area.clear(true);
+      this.area.addFeature(event.feature);
+      queueMicrotask(() => {
+        this.start(null);
+        this.report(kind);
+      });
+    });
+    this.stage.map.addInteraction(this.draw);
+  }
+
+  private report(how: "box" | "polygon" | "edited"): void {
+    const geometry = this.area.getFeatures()[0]?.getGeometry();
+    if (geometry) this.changed(geojson.writeGeometryObject(geometry, { decimals: 6 }) as Polygon | MultiPolygon, how);
+  }
+
+  showArea(geometry: Polygon | MultiPolygon | null): void {
+    this.area.clear(true);
+    if (geometry) this.area.addFeature(new Feature(geojson.readGeometry(geometry)!));
+    else this.area.changed();
+  }
+
+  showTiles(geometries: (Polygon | MultiPolygon)[]): void {
+    this.tiles.clear(true);
+    this.tiles.addFeatures(geometries.map((g) => new Feature(geojson.readGeometry(g)!)));
+    this.tiles.changed();
+  }
+
+  dispose(): void {
+    document.removeEventListener("keydown", this.onKey);
+  }
+}
+
+// alpha returns a colour of the style sheet (#rrggbb) with an opacity.
+export const alpha = (colour: string, opacity: number): string => colour + Math.round(opacity * 255).toString(16).padStart(2, "0");

@@ -1,0 +1,115 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { address, get, post, Refused, remove } from "../api/client";
+import { signIn, signOut } from "../api/session";
+import type { Grant, Platform, PlatformList, Usage } from "../api/wire";
+import { Act, AttentionNotice, Confirm, Failure, Loading, useTitle } from "../controls";
+import { rounded, since } from "../format";
+import { texts } from "../texts";
+
+const t = texts.account;
+
+export function Account() {
+  useTitle(t.title);
+  const platforms = useSignal<PlatformList | null>(null);
+  const usage = useSignal<Usage[]>([]);
+  const grants = useSignal<Grant[]>([]);
+  const error = useSignal<unknown>(null);
+  const attempt = useSignal(0);
+  const now = signIn.value;
+  useEffect(() => {
+    const abort = new AbortController();
+    Promise.all([get<PlatformList>("platforms", abort.signal), get<Usage[]>("usage", abort.signal), get<Grant[]>("grants", abort.signal)]).then(([p, u, g]) => {
+      [platforms.value, usage.value, grants.value, error.value] = [p, u, g, null];
+    }).catch((e: unknown) => {
+      if (!abort.signal.aborted) error.value = e;
+    });
+    return () => abort.abort();
+  }, [attempt.value, now.state]);
+  const again = () => attempt.value++;
+  return (
+    <div class="page narrow" data-view="account" data-state={platforms.value ? "ready" : "loading"}>
+      <h1>{t.title}</h1>
+      {now.state === "in" && (
+        <section class="box">
+          <p>{texts.signIn.as(now.session.user.name || now.session.user.email || now.session.user.id)}{now.session.user.email && now.session.user.name ? <span class="soft"> · {now.session.user.email}</span> : null}</p>
+          <div class="row"><Act label={texts.signIn.out} act={signOut} /></div>
+          <p class="soft small">{texts.signIn.outOf}</p>
+        </section>
+      )}
+      {error.value !== null && <Failure error={error.value} again={again} />}
+      {!platforms.value && error.value === null && <Loading />}
+      {platforms.value && <>
+        <h2>{t.platforms}</h2>
+        {platforms.value.platforms.map((p) => <PlatformCard key={p.name} platform={p} />)}
+        <p class="soft small">{t.unlinkHelp}</p>
+        <h2>{t.permissions}</h2>
+        <Permissions grants={grants.value} again={again} />
+        <h2>{t.usage}</h2>
+        <UsageTable list={platforms.value} usage={usage.value} />
+      </>}
+    </div>
+  );
+}
+
+function PlatformCard({ platform: p }: { platform: Platform }) {
+  return (
+    <section class="card" data-platform={p.name}>
+      <div class="row between"><h3>{p.name}</h3><span class={p.state === "ok" ? "good" : p.state === "unknown" ? "soft" : "warn"}>{texts.state[p.state]}</span></div>
+      <p class="soft small">{texts.service.protocols[p.label === "openeo" ? "openeo" : "ogcapi"]} · {p.endpoint}</p>
+      <p class="small">{t.linkedAs} {t.access[p.access]}. {t.waiting(p.jobs.waiting, p.jobs.active)}. {p.slots.of !== null && <>{t.slots}: {t.of(p.slots.used, p.slots.of)}.</>}</p>
+      {p.attention ? <AttentionNotice attention={p.attention} /> : null}
+      {p.failure && <p class="small warn">{t.failure(p.failure)}</p>}
+      {p.access === "user" && !p.attention?.link && <div><a class="button" href={address(`link/${encodeURIComponent(p.name)}`).href}>{t.link}</a></div>}
+    </section>
+  );
+}
+
+function Permissions({ grants, again }: { grants: Grant[]; again: () => void }) {
+  const unsupported = useSignal("");
+  const give = async () => {
+    try {
+      const { link } = await post<{ link: string }>("grants");
+      location.assign(link);
+    } catch (e) {
+      if (!(e instanceof Refused && e.status === 501)) throw e;
+      unsupported.value = e.message;
+    }
+  };
+  return <>
+    <p class="soft">{t.permissionsLead}</p>
+    {grants.length === 0 ? <p>{t.noPermissions}</p> : (
+      <ul class="files">
+        {grants.map((g) => (
+          <li key={g.id}>
+            <div class="grow">{g.platforms.join(", ")} <span class="soft small">{t.kinds[g.kind]}, {t.used(since(g.renewed))}{g.expires && `, ${t.expires(since(g.expires))}`}</span></div>
+            <Confirm label={t.takeBack} question={t.takeBackQuestion} confirm={t.takeBack} danger act={async () => { await remove(`grants/${encodeURIComponent(g.id)}`); again(); }} />
+          </li>
+        ))}
+      </ul>
+    )}
+    {unsupported.value ? <p class="soft">{unsupported.value}</p> : <div class="row"><Act label={t.give} act={give} /></div>}
+  </>;
+}
+
+function UsageTable({ list, usage }: { list: PlatformList; usage: Usage[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={t.usage}>
+      <table>
+        <thead><tr><th scope="col">{t.platform}</th><th scope="col">{t.live}</th><th scope="col">{t.lastDay}</th><th scope="col">{t.stored}</th><th scope="col">{t.costs}</th></tr></thead>
+        <tbody>
+          {usage.map((u) => (
+            <tr key={u.platform}>
+              <th scope="row">{u.platform}</th>
+              <td class="num">{t.of(u.live, u.live_limit)}</td>
+              <td class="num">{t.of(u.last_day, u.last_day_limit)}</td>
+              <td class="num">{u.jobs}</td>
+              <td class="num">{u.costs === null ? "" : rounded(u.costs)}</td>
+            </tr>
+          ))}
+          <tr><th scope="row">{t.overall}</th><td class="num">{t.of(list.live.used, list.live.of)}</td><td class="num">{t.of(list.last_day.used, list.last_day.of)}</td><td /><td /></tr>
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,206 @@
+// One job: its course, parameters, logs, and results.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { address, ask, get, post, Refused, remove } from "../api/client";
+import { signIn } from "../api/session";
+import type { Job, LogPage } from "../api/wire";
+import { AttentionNotice, Confirm, Failure, Loading, Notice, StatusWord, useTitle } from "../controls";
+import { clockTime, duration, rounded, share, since, time } from "../format";
+import { label } from "../form/parameters";
+import { RasterLayer } from "../map/raster_layer";
+import { boxAround } from "../map/antimeridian";
+import { AreaLayer } from "../map/area_layer";
+import type { Box, Stage } from "../map/stage";
+import { MapView } from "../map/view";
+import { go, to } from "../route";
+import { ended } from "../status";
+import { texts } from "../texts";
+import { JobResults, RasterControls, useRasters } from "./results";
+import type { MultiPolygon, Polygon } from "geojson";
+import { boxOf, type Corners } from "../area/area";
+
+const t = texts.job;
+
+// useJob reads a job, and waits for its changes until it has ended.
+function useJob(id: number) {
+  const job = useSignal<Job | null>(null);
+  const error = useSignal<unknown>(null);
+  const attempt = useSignal(0);
+  const user = signIn.value.state;
+  useEffect(() => {
+    const abort = new AbortController();
+    void (async () => {
+      let etag: string | null = null;
+      for (;;) {
+        const answer: { body: Job | null; etag: string | null } = await ask<Job>("GET", `unit_jobs/${id}${etag ? "?wait=30" : ""}`, { signal: abort.signal, headers: etag ? { "If-None-Match": etag } : {} });
+        if (answer.body) job.value = answer.body;
+        error.value = null;
+        etag = answer.etag;
+        if (job.value && ended(job.value.status)) return;
+      }
+    })().catch((e: unknown) => {
+      if (!abort.signal.aborted) error.value = e;
+    });
+    return () => abort.abort();
+  }, [id, attempt.value, user]);
+  return { job: job.value?.id === id ? job.value : null, error: error.value, again: () => attempt.value++ };
+}
+
+export function JobPage({ id }: { id: number }) {
+  const { job, error, again } = useJob(id);
+  const layer = useSignal<RasterLayer | null>(null);
+  const stage = useSignal<Stage | null>(null);
+  const rasters = useRasters(layer.value);
+  useTitle(job?.title ?? t.job(id));
+  const area = job && areaIn(job.parameters ?? {});
+  const key = area ? JSON.stringify(boxAround(area)) : "";
+  const fit = () => {
+    if (area) stage.value?.fit(boxAround(area) as Box);
+  };
+  useEffect(() => {
+    if (!stage.value || !area) return;
+    const shown = new AreaLayer(stage.value, () => undefined, () => undefined, false);
+    shown.showArea(area);
+    fit();
+    return () => shown.dispose();
+  }, [key, stage.value]);
+  if (!job) return <div class="page">{error ? <Failure error={error} again={again} /> : <Loading />}</div>;
+  return (
+    <div class="split" data-view="job" data-state="ready" data-status={job.status}>
+      <div class="panel">
+        <p>{job.task_id ? <><a href={to(["tasks", String(job.task_id)])}>← {texts.task.task(job.task_id)}</a></> : <a href={to(["jobs"])}>← {texts.lists.jobs}</a>}</p>
+        <h1>{job.title}</h1>
+        <p role="status"><StatusWord status={job.status} />{job.progress !== undefined && !ended(job.status) && <span class="soft num"> {share(job.progress / 100)}</span>} <span class="soft small">{t.job(job.id)}</span></p>
+        {error !== null && <Failure error={error} again={again} />}
+        {job.failure && <Notice kind="error" title={t.failed}><p>{job.failure}</p></Notice>}
+        {job.attention && <AttentionNotice attention={job.attention} />}
+        {job.warning && <Notice kind="info"><p>{job.warning}</p></Notice>}
+        <Actions job={job} again={again} />
+        <h2>{t.results}</h2>
+        {job.status === "finished" ? <JobResults id={id} rasters={rasters} /> : <p class="soft">{texts.results.notYet}</p>}
+        <h2>{t.course}</h2>
+        <Course job={job} />
+        <h2>{t.parameters}</h2>
+        <Parameters parameters={job.parameters ?? {}} />
+        <Logs job={job} />
+        <p><a href={address(`unit_jobs/${id}/document`).href}>{t.definition}</a></p>
+      </div>
+      <MapView label={texts.area.map} onFit={fit} onStage={(made) => {
+        stage.value = made;
+        layer.value = new RasterLayer(made);
+      }}>
+        <RasterControls rasters={rasters} />
+      </MapView>
+    </div>
+  );
+}
+
+// areaIn returns the first area among the values of parameters, in the forms that the broker and the platforms use.
+function areaIn(parameters: Record<string, unknown>): Polygon | MultiPolygon | null {
+  for (const value of Object.values(parameters)) {
+    const found = areaOfValue(value);
+    if (found) return found;
+  }
+  return null;
+}
+
+function areaOfValue(value: unknown): Polygon | MultiPolygon | null {
+  if (typeof value !== "object" || value === null) return null;
+  const v = value as Partial<Corners> & { type?: string; bbox?: number[]; geometry?: unknown };
+  if (v.type === "Polygon" || v.type === "MultiPolygon") return value as Polygon | MultiPolygon;
+  if (v.type === "Feature") return areaOfValue(v.geometry);
+  const [west, south, east, north] = v.bbox ?? [v.west, v.south, v.east, v.north];
+  if ([west, south, east, north].some((x) => typeof x !== "number")) return null;
+  return boxOf({ west: west!, south: south!, east: east!, north: north! })?.geometry ?? null;
+}
+
+function Actions({ job, again }: { job: Job; again: () => void }) {
+  return (
+    <div class="row">
+      {!ended(job.status) && <Confirm label={t.cancel} question={t.cancelQuestion} confirm={t.cancel} danger act={async () => { await post(`unit_jobs/${job.id}/cancel`); again(); }} />}
+      <Confirm label={t.delete} question={t.deleteQuestion} confirm={t.delete} danger act={async () => {
+        await remove(`unit_jobs/${job.id}`);
+        go(job.task_id ? to(["tasks", String(job.task_id)]) : to(["jobs"]));
+      }} />
+    </div>
+  );
+}
+
+function Course({ job: j }: { job: Job }) {
+  const at = (text?: string) => text && <span title={text}>{time(text)} <span class="soft small">({since(text)})</span></span>;
+  const rows: [string, preact.ComponentChildren][] = [
+    [t.created, at(j.created)],
+    [t.queue, j.queue_position !== undefined && texts.task.queue(j.queue_position)],
+    [t.checked, at(j.checked)],
+    [t.updated, at(j.updated)],
+    [t.duration, j.duration && duration(j.duration)],
+    [t.costs, j.costs !== undefined && rounded(j.costs)],
+    [t.platform, j.platform],
+    [t.platformJob, j.platform_job_id && <code>{j.platform_job_id}</code>],
+  ];
+  return <dl class="facts">{rows.filter(([, v]) => v).map(([name, v]) => <div key={name}><dt>{name}</dt><dd>{v}</dd></div>)}</dl>;
+}
+
+const longest = 300; // characters of a value that is shown at once
+
+function Parameters({ parameters }: { parameters: Record<string, unknown> }) {
+  return (
+    <dl class="facts">
+      {Object.entries(parameters).map(([name, value]) => {
+        const text = typeof value === "string" ? value : JSON.stringify(value);
+        return <div key={name}><dt>{label(name)}</dt><dd>{text.length > longest ? <details><summary>{texts.form.json}</summary><pre tabIndex={0}>{JSON.stringify(value, null, 2)}</pre></details> : <code>{text}</code>}</dd></div>;
+      })}
+    </dl>
+  );
+}
+
+const logsOfPage = 1000;
+const again = 5_000; // ms between two reads of the log of a job that runs
+
+function Logs({ job }: { job: Job }) {
+  const shown = useSignal(false);
+  const entries = useSignal<LogPage["logs"]>([]);
+  const error = useSignal<unknown>(null);
+  const level = useSignal("");
+  const over = ended(job.status);
+  useEffect(() => {
+    if (!shown.value) return;
+    const abort = new AbortController();
+    let timer: number | undefined;
+    const read = async () => {
+      const page = await get<LogPage>(`unit_jobs/${job.id}/logs?limit=${logsOfPage}&offset=${entries.value.length}`, abort.signal);
+      if (page.logs.length > 0) entries.value = [...entries.value, ...page.logs];
+      error.value = null;
+      if (page.logs.length === logsOfPage) await read();
+    };
+    const loop = () => {
+      read().catch((e: unknown) => {
+        if (!abort.signal.aborted && !(e instanceof Refused && e.status === 409)) error.value = e;
+      }).finally(() => {
+        if (!over && !abort.signal.aborted) timer = window.setTimeout(loop, again);
+      });
+    };
+    loop();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [job.id, shown.value, over]);
+  const found = entries.value.filter((e) => !level.value || e.level === level.value);
+  return (
+    <details class="logs" onToggle={(e) => (shown.value = e.currentTarget.open)}>
+      <summary><h2>{t.logs}</h2></summary>
+      <select aria-label={t.level} value={level.value} onChange={(e) => (level.value = e.currentTarget.value)}>
+        <option value="">{t.all}</option>
+        {["error", "warning", "info", "debug"].map((l) => <option key={l}>{l}</option>)}
+      </select>
+      {error.value !== null && <Failure error={error.value} />}
+      {found.length === 0 && error.value === null && <p class="soft">{t.noLogs}</p>}
+      {found.length > 0 && (
+        <div class="scroll log" tabIndex={0} role="log" aria-label={t.logs}>
+          {found.slice(-1000).map((e, i) => <div key={i} class={`entry ${e.level}`}><span class="soft num">{e.time ? clockTime(e.time) : ""}</span> <b>{e.level}</b> {e.message}</div>)}
+        </div>
+      )}
+    </details>
+  );
+}

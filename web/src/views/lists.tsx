@@ -1,0 +1,149 @@
+// The lists of tasks and of jobs: search, filters in the address, counts, and actions on several at once.
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { post, remove } from "../api/client";
+import { followJobs, followTasks } from "../api/live";
+import type { Job, Status, TaskSummary } from "../api/wire";
+import { Confirm, Loading, Notice, ProgressBar, StatusWord, Swatch, useTitle } from "../controls";
+import { number, share } from "../format";
+import { query, setQuery, to } from "../route";
+import { ended, statuses } from "../status";
+import { texts } from "../texts";
+import { cancelJobs } from "./cancel";
+
+const t = texts.lists;
+
+type Entry = (TaskSummary | Job) & { platform?: string };
+
+export function Tasks() {
+  return <RunList kind="tasks" />;
+}
+
+export function Jobs() {
+  return <RunList kind="jobs" />;
+}
+
+const atOnce = 100; // entries shown before "show more"
+
+function RunList({ kind }: { kind: "tasks" | "jobs" }) {
+  useTitle(t[kind]);
+  const list = useMemo(() => (kind === "tasks" ? followTasks() : followJobs()), [kind]);
+  useEffect(() => list.close, [list]);
+  const selected = useSignal<ReadonlySet<number>>(new Set());
+  const most = useSignal(atOnce);
+  const all: Entry[] | null = list.items.value && [...list.items.value.values()].sort((a, b) => b.id - a.id);
+  const found = all?.filter(matches(query.value)) ?? [];
+  const shown = found.slice(0, most.value);
+  const chosen = found.filter((e) => selected.value.has(e.id));
+  return (
+    <div class="page" data-view={kind} data-state={all ? "ready" : "loading"}>
+      <div class="row between"><h1>{t[kind]}</h1>{all && <Live live={list.live.value} />}</div>
+      {!all ? <Loading /> : all.length === 0 ? <Nothing kind={kind} /> : <>
+        <Filters kind={kind} all={all} />
+        <Selection kind={kind} chosen={chosen} done={() => (selected.value = new Set())} />
+        {found.length === 0 ? <Notice kind="info"><p>{t.none}</p></Notice> : <Table kind={kind} shown={shown} selected={selected.value} select={(s) => (selected.value = s)} />}
+        {found.length > shown.length && (
+          <div class="row"><span class="soft">{t.of(shown.length, found.length)}</span><button type="button" onClick={() => (most.value += atOnce)}>{texts.more}</button></div>
+        )}
+      </>}
+    </div>
+  );
+}
+
+export function Live({ live }: { live: boolean }) {
+  return <span class={live ? "live on" : "live"} role="status">{live ? texts.live : texts.notLive}</span>;
+}
+
+function Nothing({ kind }: { kind: "tasks" | "jobs" }) {
+  return <Notice kind="info" action={<a class="button primary" href={to(["services"])}>{t.pick}</a>}><p>{kind === "tasks" ? t.noTasks : t.noJobs}</p></Notice>;
+}
+
+// matches returns a test by the filters of the address.
+function matches(filters: URLSearchParams): (e: Entry) => boolean {
+  const words = (filters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = filters.getAll("status");
+  return (e) => {
+    const text = `${e.id} ${e.title} ${e.platform ?? ""}`.toLowerCase();
+    return words.every((w) => text.includes(w)) && (wanted.length === 0 || wanted.includes(e.status));
+  };
+}
+
+function Filters({ kind, all }: { kind: "tasks" | "jobs"; all: Entry[] }) {
+  const wanted = query.value.getAll("status");
+  const counts = new Map<Status, number>();
+  for (const e of all) counts.set(e.status, (counts.get(e.status) ?? 0) + 1);
+  const label = kind === "tasks" ? t.searchTasks : t.searchJobs;
+  return (
+    <div class="filters" role="search">
+      <input type="search" class="grow" aria-label={label} placeholder={label} defaultValue={query.value.get("q") ?? ""} onInput={(e) => setQuery({ q: e.currentTarget.value })} />
+      <div class="chips" role="group" aria-label={t.status}>
+        {statuses.filter((s) => counts.has(s) || wanted.includes(s)).map((s) => (
+          <button key={s} type="button" class="chip" aria-pressed={wanted.includes(s)} onClick={() => setQuery({ status: wanted.includes(s) ? wanted.filter((w) => w !== s) : [...wanted, s] })}>
+            <Swatch status={s} />{texts.status[s]} <b class="num">{number(counts.get(s) ?? 0)}</b>
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Table({ kind, shown, selected, select }: { kind: "tasks" | "jobs"; shown: Entry[]; selected: ReadonlySet<number>; select: (s: Set<number>) => void }) {
+  const toggle = (id: number, on: boolean) => {
+    const next = new Set(selected);
+    if (on) next.add(id);
+    else next.delete(id);
+    select(next);
+  };
+  const everything = shown.every((e) => selected.has(e.id));
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={t[kind]}>
+      <table class="runs">
+        <thead><tr>
+          <th scope="col"><input type="checkbox" aria-label={t.selectAll} checked={everything} onChange={(e) => select(new Set(e.currentTarget.checked ? shown.map((s) => s.id) : []))} /></th>
+          <th scope="col">{t.id}</th><th scope="col">{t.name}</th><th scope="col">{t.status}</th><th scope="col">{t.progress}</th>
+          {kind === "jobs" && <th scope="col">{t.platform}</th>}
+        </tr></thead>
+        <tbody>
+          {shown.map((e) => (
+            <tr key={e.id} data-id={e.id} data-status={e.status}>
+              <td><input type="checkbox" aria-label={t.select(e.title)} checked={selected.has(e.id)} onChange={(c) => toggle(e.id, c.currentTarget.checked)} /></td>
+              <td class="num">{e.id}</td>
+              <th scope="row"><a href={to([kind, String(e.id)])}>{e.title}</a>{(e.attention || ("failure" in e && e.failure)) && <p class="small soft clamp">{("failure" in e && e.failure) || e.attention?.message}</p>}</th>
+              <td><StatusWord status={e.status} /></td>
+              <td><Progress entry={e} /></td>
+              {kind === "jobs" && <td>{e.platform}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Progress({ entry: e }: { entry: Entry }) {
+  if ("counts" in e && e.counts) return <ProgressBar counts={e.counts} label={`${t.progress}: ${e.title}`} />;
+  return <span class="num">{e.progress !== undefined && !ended(e.status) ? share(e.progress / 100) : ""}</span>;
+}
+
+function Selection({ kind, chosen, done }: { kind: "tasks" | "jobs"; chosen: Entry[]; done: () => void }) {
+  const path = kind === "tasks" ? "upscale_tasks" : "unit_jobs";
+  const each = async (list: Entry[], act: (e: Entry) => Promise<unknown>) => {
+    for (const e of list) await act(e);
+    done();
+  };
+  const alive = chosen.filter((e) => !ended(e.status));
+  const failed = kind === "tasks" ? chosen.filter((e) => "counts" in e && (e.counts?.failed ?? 0) > 0) : [];
+  if (chosen.length === 0) return null;
+  return (
+    <div class="row selection">
+      <span role="status">{t.selected(chosen.length)}</span>
+      {alive.length > 0 && (
+        <Confirm label={t.cancel} question={t.cancelQuestion(alive.length)} confirm={t.cancel} danger
+          act={() => each(alive, (e) => (kind === "tasks" ? cancelJobs(e.id) : post(`${path}/${e.id}/cancel`)))} />
+      )}
+      {failed.length > 0 && <Confirm label={t.retry} question={texts.task.retryAll(failed.reduce((n, e) => n + (("counts" in e && e.counts?.failed) || 0), 0))} confirm={t.retry} act={() => each(failed, (e) => post(`${path}/${e.id}/retry`))} />}
+      <Confirm label={t.delete} question={t.deleteQuestion(chosen.length)} confirm={t.delete} danger act={() => each(chosen, (e) => remove(`${path}/${e.id}`))} />
+    </div>
+  );
+}
+

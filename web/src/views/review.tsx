@@ -1,0 +1,114 @@
+// The last page before a run starts: what runs where, what it meets, and the same request for other tools.
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { get } from "../api/client";
+import { signIn, signInAddress } from "../api/session";
+import type { JobRequest, Platform, PlatformList, Service, TaskRequest } from "../api/wire";
+import { sizeInKm2 } from "../area/area";
+import { AttentionNotice, Copy, Failure, Notice, save } from "../controls";
+import type { Draft } from "../form/draft";
+import { label } from "../form/parameters";
+import { asCommand, asCurl, asPython, isTask } from "../form/request";
+import { count, km2, rounded } from "../format";
+import { texts } from "../texts";
+import { costOf } from "./service";
+
+const t = texts.run;
+
+export function Review({ service, draft, request, submit, failure, back }: {
+  service: Service;
+  draft: Draft;
+  request: JobRequest | TaskRequest;
+  submit: () => Promise<void>;
+  failure: unknown;
+  back: () => void;
+}) {
+  const list = useSignal<PlatformList | null>(null);
+  const busy = useSignal(false);
+  const heading = useRef<HTMLHeadingElement>(null);
+  const user = signIn.value.state;
+  useEffect(() => heading.current?.focus(), []);
+  useEffect(() => {
+    if (user === "in") void get<PlatformList>("platforms").then((found) => (list.value = found)).catch(() => undefined);
+  }, [user]);
+  const jobs = isTask(request) ? request.dimension.values.length : 1;
+  const platform = list.value?.platforms.find((p) => p.name === service.platform);
+  const start = () => {
+    busy.value = true;
+    void submit().finally(() => (busy.value = false));
+  };
+  return <>
+    <h1 ref={heading} tabIndex={-1}>{t.reviewTitle}</h1>
+    <dl class="facts">
+      <div><dt>{t.what}</dt><dd>{request.title}<br /><span class="soft small">{service.title}</span></dd></div>
+      <div><dt>{t.where}</dt><dd>{service.platform}{platform && <>, {t.account[platform.access]}</>}</dd></div>
+      {draft.area && <div><dt>{texts.form.area}</dt><dd>{km2(sizeInKm2(draft.area.geometry))}{draft.area.name ? ` · ${draft.area.name}` : ""}</dd></div>}
+      {Object.entries(request.parameters).filter(([, v]) => typeof v !== "object" || Array.isArray(v)).map(([name, v]) => (
+        <div key={name}><dt>{label(name)}</dt><dd>{Array.isArray(v) ? v.map(String).join(" – ") : String(v)}</dd></div>
+      ))}
+      <div><dt>{texts.form.format}</dt><dd>{request.format}</dd></div>
+      <div><dt>{t.jobs}</dt><dd data-jobs={jobs}>{count(jobs, "job", "jobs")}</dd></div>
+      <div><dt>{t.cost}</dt><dd><Cost service={service} draft={draft} /></dd></div>
+    </dl>
+    {list.value && platform && <Limits list={list.value} platform={platform} jobs={jobs} />}
+    {failure !== null && <Failure error={failure} />}
+    <div class="actions">
+      {user === "in"
+        ? <button type="button" class="primary" disabled={busy.value} onClick={start}>{busy.value ? t.starting : t.start(jobs)}</button>
+        : <a class="button primary" href={signInAddress()}>{texts.signIn.button}</a>}
+      <button type="button" onClick={back}>{t.back}</button>
+    </div>
+    <Elsewhere service={service} draft={draft} request={request} />
+  </>;
+}
+
+// Cost estimates by the area where the provider gives a cost per km².
+function Cost({ service, draft }: { service: Service; draft: Draft }) {
+  const { estimate, unit } = service.cost ?? {};
+  if (estimate != null && unit && draft.area && /per\s*km(2|²)/i.test(unit)) {
+    return <>{t.costOf(rounded(estimate * sizeInKm2(draft.area.geometry)), unit.replace(/\s*per\s*km(2|²)/i, ""))}</>;
+  }
+  return <>{costOf(service) ?? t.noCost}</>;
+}
+
+function Limits({ list, platform: p, jobs }: { list: PlatformList; platform: Platform; jobs: number }) {
+  const lines: string[] = [];
+  if (p.slots.of !== null) lines.push(t.slots(p.slots.of));
+  const live = p.live.of !== null ? p.live : list.live;
+  const day = p.last_day.of !== null ? p.last_day : list.last_day;
+  if (live.of !== null) lines.push(t.liveLimit(live.used, live.of));
+  if (day.of !== null) lines.push(t.dayLimit(day.used, day.of));
+  if (p.queue_length > 0) lines.push(t.queue(p.queue_length));
+  const over = [p.live, p.last_day, list.live, list.last_day].some((s) => s.of !== null && s.used + jobs > s.of);
+  const troubled = p.state === "unreachable" || p.state === "busy" || p.state === "misconfigured" || p.state === "forbidden";
+  return <>
+    {p.attention && <AttentionNotice attention={p.attention} />}
+    {troubled && <Notice kind="warning"><p>{t.notWorking(texts.state[p.state])}</p></Notice>}
+    {over && <Notice kind="error"><p>{t.overLimit}</p></Notice>}
+    {lines.length > 0 && <><h2>{t.limits}</h2><ul class="soft small">{lines.map((l) => <li key={l}>{l}</li>)}</ul></>}
+  </>;
+}
+
+function Elsewhere({ service, draft, request }: { service: Service; draft: Draft; request: JobRequest | TaskRequest }) {
+  const tool = useSignal<"curl" | "command" | "python">("curl");
+  const text = { curl: () => asCurl(request, draft.key), command: () => asCommand(service, draft, request), python: () => asPython(request, draft.key) }[tool.value]();
+  return (
+    <section class="elsewhere">
+      <h2>{t.same}</h2>
+      <div class="row between">
+        <div class="segments" role="group" aria-label={t.same}>
+          {(["curl", "command", "python"] as const).map((name) => (
+            <button key={name} type="button" aria-pressed={tool.value === name} onClick={() => (tool.value = name)}>{t[name]}</button>
+          ))}
+        </div>
+        <Copy text={text} />
+      </div>
+      <pre tabIndex={0} data-tool={tool.value}>{text}</pre>
+      <div class="row small">
+        <button type="button" class="quiet" onClick={() => save("request.json", JSON.stringify(request, null, 2), "application/json")}>{t.request}</button>
+        {draft.area && <button type="button" class="quiet" onClick={() => save("area.geojson", JSON.stringify(draft.area!.geometry), "application/geo+json")}>{t.areaFile}</button>}
+      </div>
+      {tool.value !== "command" && <p class="soft small">{t.token}</p>}
+    </section>
+  );
+}

@@ -1,0 +1,305 @@
+// A new run: the form of a service, its area on the map, and a review before anything starts.
+import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { MultiPolygon, Polygon } from "geojson";
+import { get, post } from "../api/client";
+import { settings } from "../api/session";
+import type { Grid, Job, Service, TaskSummary, Tiles } from "../api/wire";
+import { fromMap, sizeInKm2, type Area } from "../area/area";
+import { AreaField, readFirst, type Drawing } from "../area/field";
+import { errorText, Failure, Field, Loading, Notice, useTitle } from "../controls";
+import { draftFor, forget, fresh, type Draft } from "../form/draft";
+import { ParameterField } from "../form/fields";
+import { areaOf, label } from "../form/parameters";
+import { faultsOf, formatsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
+import { number } from "../format";
+import { AreaLayer } from "../map/area_layer";
+import { boxAround } from "../map/antimeridian";
+import type { Stage } from "../map/stage";
+import { MapView } from "../map/view";
+import { go, query, setQuery, to } from "../route";
+import { texts } from "../texts";
+import { Review } from "./review";
+import { costOf, useService } from "./service";
+import { Origin } from "./services";
+
+const t = texts.run;
+
+export function NewRun({ id }: { id: string }) {
+  const { service, error, again } = useService(id);
+  useTitle(t.title(service?.title ?? ""));
+  if (!service) return <div class="page">{error ? <Failure error={error} again={again} /> : <Loading />}</div>;
+  if (!service.parameters) {
+    return (
+      <div class="page narrow">
+        <h1>{t.title(service.title)}</h1>
+        <Notice kind="error" action={<button type="button" onClick={again}>{texts.tryAgain}</button>}>
+          <p>{texts.service.noParameters} {service.parameters_error?.message}</p>
+        </Notice>
+      </div>
+    );
+  }
+  return <Form key={service.id} service={service} />;
+}
+
+// Split is the tiles of the area, or why there are none.
+export type Split = { state: "none" | "counting" } | { state: "ready"; tiles: (Polygon | MultiPolygon)[]; slivers: number } | { state: "failed"; error: unknown };
+
+function Form({ service }: { service: Service }) {
+  const draft = useMemo(() => startOf(service), [service]);
+  const faults = useSignal<Faults>({});
+  const general = useSignal<string[]>([]);
+  const failure = useSignal<unknown>(null);
+  const split = useSplit(draft);
+  const map = useAreaMap(draft);
+  const summary = useRef<HTMLDivElement>(null);
+  const tiles = split.value.state === "ready" ? split.value.tiles : [];
+  const prepared = prepare(service, draft.value, tiles);
+  const change = (part: Partial<Draft>) => (draft.value = { ...draft.value, ...part, key: crypto.randomUUID() });
+
+  useSignalEffect(() => map.layer.value?.showTiles(draft.value.split && split.value.state === "ready" ? split.value.tiles : []));
+
+  const refuse = (found: Faults, others: string[] = []) => {
+    faults.value = found;
+    general.value = others;
+    setQuery({ step: "" });
+    setTimeout(() => summary.current?.focus());
+  };
+  const review = () => {
+    const found = { ...prepared.faults, ...splitFault(draft.value, split.value) };
+    if (Object.keys(found).length > 0) return refuse(found);
+    faults.value = {};
+    general.value = [];
+    setQuery({ step: "review" });
+  };
+  const submit = async () => {
+    failure.value = null;
+    try {
+      const made = await post<Job | TaskSummary>(pathOf(prepared.request), prepared.request, { "Idempotency-Key": draft.value.key });
+      forget(service.id);
+      go(to([isTask(prepared.request) ? "tasks" : "jobs", String(made.id)]));
+    } catch (e) {
+      failure.value = e;
+      const found = faultsOf(e, service);
+      if (Object.keys(found.faults).length + found.general.length > 0) refuse(found.faults, found.general);
+    }
+  };
+  const reviewing = query.value.get("step") === "review" && Object.keys(prepared.faults).length === 0 && splitReady(draft.value, split.value);
+  return (
+    <div class="split" data-view={reviewing ? "review" : "run"} data-state="ready">
+      <div class="panel">
+        {reviewing
+          ? <Review service={service} draft={draft.value} request={prepared.request} submit={submit} failure={failure.value} back={() => setQuery({ step: "" })} />
+          : <form noValidate onSubmit={(e) => { e.preventDefault(); review(); }}>
+            <p><a href={to(["services", service.id])}>← {service.title}</a></p>
+            <h1>{t.title(service.title)}</h1>
+            <p class="soft small"><Origin service={service} />{costOf(service) && <> · {costOf(service)}</>}</p>
+            <FaultSummary faults={faults.value} general={general.value} focus={summary} />
+            <Fields service={service} draft={draft.value} faults={faults.value} change={change} map={map} split={split.value} />
+            <div class="actions">
+              <button type="submit" class="primary">{t.review}</button>
+              <button type="button" class="quiet" onClick={() => { forget(service.id); draft.value = fresh(service); }}>{texts.form.reset}</button>
+            </div>
+            <p class="soft small">{texts.form.kept}</p>
+          </form>}
+      </div>
+      <MapView label={texts.area.map} onStage={map.onStage} onFit={map.fit} onFiles={map.upload} />
+    </div>
+  );
+}
+
+// startOf returns the draft: with the values of the service's example if the address asks for it.
+function startOf(service: Service): Signal<Draft> {
+  const draft = draftFor(service);
+  if (query.value.get("from") === "example" && service.example) {
+    draft.value = fresh(service, service.example);
+    setQuery({ from: "" });
+  }
+  return draft;
+}
+
+const splitReady = (draft: Draft, split: Split): boolean => !draft.split || (split.state === "ready" && Object.keys(splitFault(draft, split)).length === 0);
+
+function splitFault(draft: Draft, split: Split): Faults {
+  if (!draft.split || !draft.area) return {};
+  if (split.state === "failed") return { ":area": errorText(split.error) };
+  if (split.state !== "ready") return { ":area": texts.split.counting };
+  const limit = settings.value.limits.values ?? Infinity;
+  if (split.tiles.length === 0) return { ":area": texts.split.none };
+  return split.tiles.length > limit ? { ":area": texts.split.over(split.tiles.length, limit) } : {};
+}
+
+// useSplit asks for the tiles of the area while the run is to be split.
+function useSplit(draft: Signal<Draft>): Signal<Split> {
+  const split = useSignal<Split>({ state: "none" });
+  const area = useComputed(() => draft.value.area);
+  const grid = useComputed(() => (draft.value.split ? draft.value.grid : ""));
+  useSignalEffect(() => {
+    if (!area.value || !grid.value) {
+      split.value = { state: "none" };
+      return;
+    }
+    const body = { aoi: area.value.geometry, grid: grid.value };
+    let dropped = false;
+    split.value = { state: "counting" };
+    const timer = setTimeout(() => {
+      post<Tiles>("tiles", body).then((found) => {
+        if (!dropped) split.value = { state: "ready", tiles: found.geometries, slivers: sliversIn(found) };
+      }).catch((error: unknown) => {
+        if (!dropped) split.value = { state: "failed", error };
+      });
+    }, 250); // an area that is being edited changes often
+    return () => {
+      dropped = true;
+      clearTimeout(timer);
+    };
+  });
+  return split;
+}
+
+function sliversIn({ geometries }: Tiles): number {
+  const sizes = geometries.map(sizeInKm2);
+  const whole = sizes.reduce((a, b) => Math.max(a, b), 0);
+  return sizes.filter((s) => s < whole / 10).length;
+}
+
+interface AreaMap {
+  layer: Signal<AreaLayer | null>;
+  drawing: Signal<Drawing>;
+  message: Signal<{ kind: "info" | "error"; text: string } | null>;
+  onStage: (stage: Stage) => () => void;
+  draw: (kind: Drawing) => void;
+  set: (area: Area | null, show: boolean) => void;
+  upload: (files: FileList) => void;
+  fit: () => void;
+}
+
+// useAreaMap connects the area of a draft with the map.
+function useAreaMap(draft: Signal<Draft>): AreaMap {
+  const stage = useRef<Stage | undefined>(undefined);
+  const layer = useSignal<AreaLayer | null>(null);
+  const drawing = useSignal<Drawing>(null);
+  const message = useSignal<AreaMap["message"]["value"]>(null);
+  const fit = () => {
+    if (draft.value.area) stage.current?.fit(boxAround(draft.value.area.geometry));
+  };
+  const set = (area: Area | null, show: boolean) => {
+    message.value = null;
+    draft.value = { ...draft.value, area, key: crypto.randomUUID() };
+    layer.value?.showArea(area?.geometry ?? null);
+    if (show) fit();
+  };
+  return {
+    layer, drawing, message, set, fit,
+    draw: (kind) => {
+      drawing.value = kind;
+      layer.value?.start(kind);
+    },
+    upload: (files) => {
+      void readFirst(files).then((found) => {
+        if ("fault" in found) {
+          message.value = { kind: "error", text: found.fault };
+          return;
+        }
+        set(found.area, true);
+        message.value = found.note ? { kind: "info", text: found.note } : null;
+      });
+    },
+    onStage: (made) => {
+      stage.current = made;
+      const own = new AreaLayer(made, (geometry, how) => set(fromMap(geometry, how === "box"), false), () => (drawing.value = null));
+      own.showArea(draft.value.area?.geometry ?? null);
+      layer.value = own;
+      fit();
+      return () => own.dispose();
+    },
+  };
+}
+
+function FaultSummary({ faults, general, focus }: { faults: Faults; general: string[]; focus: { current: HTMLDivElement | null } }) {
+  const names = Object.keys(faults);
+  if (names.length + general.length === 0) return null;
+  const words: Record<string, string> = { ":area": texts.form.area, ":title": texts.form.title, ":format": texts.form.format };
+  return (
+    <div ref={focus} tabIndex={-1}>
+      <Notice kind="error" title={texts.form.faults(names.length + general.length)}>
+        <ul>
+          {names.map((n) => <li key={n}>{words[n] ?? label(n)}: {faults[n]}</li>)}
+          {general.map((g) => <li key={g}>{g}</li>)}
+        </ul>
+      </Notice>
+    </div>
+  );
+}
+
+function Fields({ service, draft, faults, change, map, split }: {
+  service: Service;
+  draft: Draft;
+  faults: Faults;
+  change: (part: Partial<Draft>) => void;
+  map: AreaMap;
+  split: Split;
+}) {
+  const area = areaOf(service.parameters ?? []);
+  const formats = formatsOf(service);
+  return <>
+    <Field label={texts.form.title} help={texts.form.titleHelp} required error={faults[":title"]}>
+      {(a) => <input {...a} type="text" name="title" maxLength={200} required value={draft.title} onInput={(e) => change({ title: e.currentTarget.value })} />}
+    </Field>
+    {area && <AreaField area={draft.area} fault={faults[":area"]} required={!area.optional} help={area.description} drawing={map.drawing.value} draw={map.draw} set={map.set} message={map.message.value} upload={map.upload} />}
+    {service.parameters!.filter((p) => p !== area).map((p) => (
+      <ParameterField key={p.name} parameter={p} entry={draft.entries[p.name]} fault={faults[p.name]} set={(entry) => change({ entries: { ...draft.entries, [p.name]: entry } })} />
+    ))}
+    <Field label={texts.form.format} required error={faults[":format"]}>
+      {(a) => (
+        <select {...a} name="format" value={draft.format || formats[0]} onChange={(e) => change({ format: e.currentTarget.value as Draft["format"] })}>
+          {formats.map((f) => <option key={f} value={f}>{service.formats?.find((o) => o.name.toLowerCase() === f)?.title || f}</option>)}
+        </select>
+      )}
+    </Field>
+    {area && <SplitField draft={draft} change={change} split={split} />}
+  </>;
+}
+
+function SplitField({ draft, change, split }: { draft: Draft; change: (part: Partial<Draft>) => void; split: Split }) {
+  const grids = useSignal<Grid[]>([]);
+  useEffect(() => {
+    void get<Grid[]>("grids").then((found) => {
+      grids.value = found;
+      if (draft.grid === "" && found[0]) change({ grid: found[0].name });
+    }).catch(() => undefined);
+  }, []);
+  return (
+    <fieldset class="field box">
+      <legend>{texts.split.title}</legend>
+      <div class="row">
+        <label class="check"><input type="radio" name="split" checked={!draft.split} onChange={() => change({ split: false })} /> {texts.split.one}</label>
+        <label class="check"><input type="radio" name="split" checked={draft.split} onChange={() => change({ split: true })} /> {texts.split.tiles}</label>
+      </div>
+      {draft.split && <>
+        <label>{texts.split.grid}
+          <select name="grid" value={draft.grid} onChange={(e) => change({ grid: e.currentTarget.value })}>
+            {grids.value.map((g) => <option key={g.name} value={g.name}>{number(g.cell_width / 1000)} × {number(g.cell_height / 1000)} km</option>)}
+          </select>
+        </label>
+        <SplitCount split={split} hasArea={draft.area !== null} />
+      </>}
+    </fieldset>
+  );
+}
+
+function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
+  const limit = settings.value.limits.values;
+  return (
+    <div aria-live="polite" data-tiles={split.state === "ready" ? split.tiles.length : undefined}>
+      {!hasArea && <p class="soft">{texts.split.needsArea}</p>}
+      {split.state === "counting" && <p class="soft">{texts.split.counting}</p>}
+      {split.state === "failed" && <Notice kind="error"><p>{errorText(split.error)}</p></Notice>}
+      {split.state === "ready" && limit !== undefined && split.tiles.length > limit && <Notice kind="error"><p>{texts.split.over(split.tiles.length, limit)}</p></Notice>}
+      {split.state === "ready" && <p><strong>{split.tiles.length > 0 ? texts.split.count(split.tiles.length) : texts.split.none}</strong></p>}
+      {split.state === "ready" && split.slivers > 0 && <p class="soft small">{texts.split.slivers(split.slivers)}</p>}
+      {limit !== undefined && <p class="soft small">{texts.split.limit(limit)}</p>}
+    </div>
+  );
+}
+

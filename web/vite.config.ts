@@ -1,0 +1,33 @@
+import license from "rollup-plugin-license";
+import { defineConfig } from "vite";
+
+// The broker that `npm run dev` forwards requests to.
+const broker = process.env["EODISPATCH_BROKER"] ?? "http://127.0.0.1:8080";
+const routes = "^/(session|services|unit_jobs|sync_jobs|upscale_tasks|jobs_status|params|platforms|usage|grants|grids|tiles|link|away|docs|openapi.json|health|page/settings.json)";
+
+export default defineConfig({
+  base: "./", // a proxy may serve the broker below a path
+  build: {
+    outDir: "dist",
+    assetsDir: "page",
+    emptyOutDir: false, // dist holds a committed placeholder
+    target: "es2022",
+    assetsInlineLimit: 0, // the Content-Security-Policy permits no data: URLs but of images
+    modulePreload: { polyfill: false },
+  },
+  plugins: [
+    license({
+      thirdParty: {
+        includePrivate: false,
+        includeSelf: false,
+        output: "dist/page/notices.txt",
+      },
+    }),
+  ],
+  server: {
+    proxy: {
+      [routes]: { target: broker, changeOrigin: false },
+      "^/(ws/|job_status)": { target: broker, ws: true, changeOrigin: false },
+    },
+  },
+});
