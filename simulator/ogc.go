@@ -443,8 +443,7 @@ func (s *OGC) file(w http.ResponseWriter, c call) *problem {
 	}
 	for _, format := range []string{"GTiff", "GeoJSON"} {
 		if f := produce(format, area); f.name == c.PathValue("file") {
-			w.Header().Set("Content-Type", f.media)
-			w.Write(f.data)
+			f.serve(w, c.Request)
 			return nil
 		}
 	}

@@ -265,8 +265,7 @@ func (s *OpenEO) asset(w http.ResponseWriter, c call, j *job) *problem {
 	if f.name != c.PathValue("file") {
 		return &problem{404, "NotFound", "There is no such file."}
 	}
-	w.Header().Set("Content-Type", f.media)
-	w.Write(f.data)
+	f.serve(w, c.Request)
 	return nil
 }
 

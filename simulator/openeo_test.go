@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -164,6 +165,28 @@ func TestOpenEO_LifeCycle(t *testing.T) {
 	}
 	c.must(204, "DELETE /jobs/"+id, "")
 	c.refused(404, "code", "JobNotFound", "GET /jobs/"+id, "")
+}
+
+// TestOpenEO_PagesReadRangesOfFiles: a page of another origin reads a part of a file, as previews of GeoTIFFs do.
+func TestOpenEO_PagesReadRangesOfFiles(t *testing.T) {
+	c := ann(t, &simulator.OpenEO{})
+	id := create(c, graph)
+	c.must(202, "POST /jobs/"+id+"/results", "")
+	assets := c.must(200, "GET /jobs/"+id+"/results", "").json("assets").(map[string]any)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, assets["openEO.tif"].(map[string]any)["href"].(string), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Range", "bytes=0-3")
+	answer, err := c.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	part, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusPartialContent || string(part) != "II*\x00" || err != nil || answer.Header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%d, %q, %v, headers %v", answer.StatusCode, part, err, answer.Header)
+	}
 }
 
 func TestOpenEO_ResultsServeBytesUntilTheyExpire(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // box is an area: west, south, east, north, in degrees.
@@ -70,6 +72,15 @@ func numbers(list ...any) (b box, ok bool) {
 type product struct {
 	name, media string
 	data        []byte
+}
+
+// serve writes the file, or the range of it that the client asks for. Pages of any origin may read it.
+func (p product) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", p.media)
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.data))
 }
 
 // produce makes a small valid file that covers an area. Formats are named as in openEO back-ends, in any case.

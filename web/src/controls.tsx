@@ -126,10 +126,10 @@ export function Field({ label, help, error, required, children, group }: {
   return <div class="field"><label for={id}>{label}{mark}</label>{inside}</div>;
 }
 
-export function Copy({ text, label }: { text: string; label?: string }) {
+export function Copy({ text, label, small }: { text: string; label?: string; small?: boolean }) {
   const done = useSignal(false);
   return (
-    <button type="button" class="quiet" onClick={() => {
+    <button type="button" class={small ? "quiet small" : "quiet"} onClick={() => {
       void navigator.clipboard.writeText(text).then(() => {
         done.value = true;
         setTimeout(() => (done.value = false), 2000);

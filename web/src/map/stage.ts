@@ -3,12 +3,13 @@ import OLMap from "ol/Map";
 import View from "ol/View";
 import { defaults as interactions } from "ol/interaction/defaults";
 import type BaseLayer from "ol/layer/Base";
+import Graticule from "ol/layer/Graticule";
 import TileLayer from "ol/layer/Tile";
 import VectorLayer from "ol/layer/Vector";
 import { fromLonLat, transformExtent } from "ol/proj";
 import VectorSource from "ol/source/Vector";
 import XYZ from "ol/source/XYZ";
-import { Fill, Stroke, Style } from "ol/style";
+import { Fill, Stroke, Style, Text } from "ol/style";
 import "ol/ol.css";
 import { settings } from "../api/session";
 import { onSchemeChange } from "../status";
@@ -42,6 +43,7 @@ export class Stage {
       fill: new Fill({ color: cssColour("--land") }),
       stroke: new Stroke({ color: cssColour("--coast"), width: 1 }),
     })));
+    this.showGraticule();
     this.stops.push(onSchemeChange(() => this.restyles.forEach((restyle) => restyle())));
     void this.showOutlines(false);
     this.map.getView().on("change:resolution", () => {
@@ -62,6 +64,26 @@ export class Stage {
     source.addFeatures(features);
   }
 
+  // showGraticule draws the lines of whole degrees with their names, since the outlines alone do not tell where a small area is.
+  private showGraticule(): void {
+    let lines: Graticule | undefined;
+    this.onRestyle(() => {
+      if (lines) this.map.removeLayer(lines);
+      const label = (align: "left" | "center") => new Text({ textAlign: align, textBaseline: "bottom", font: "12px system-ui, sans-serif", fill: new Fill({ color: cssColour("--soft") }), stroke: new Stroke({ color: cssColour("--land"), width: 3 }) });
+      lines = new Graticule({
+        zIndex: 2,
+        showLabels: true,
+        wrapX: true,
+        strokeStyle: new Stroke({ color: cssColour("--coast") + "66", width: 1 }),
+        lonLabelStyle: label("center"),
+        latLabelStyle: label("left"),
+        lonLabelPosition: 0.01,
+        latLabelPosition: 0.01,
+      });
+      this.map.addLayer(lines);
+    });
+  }
+
   // onRestyle calls now, and whenever the colours of the page change.
   onRestyle(restyle: () => void): void {
     this.restyles.push(restyle);
@@ -75,7 +97,7 @@ export class Stage {
   // fit shows a box in degrees. West may be larger than east.
   fit([west, south, east, north]: Box): void {
     const box = transformExtent([west, Math.max(south, -85), west > east ? east + 360 : east, Math.min(north, 85)], "EPSG:4326", "EPSG:3857");
-    this.map.getView().fit(box, { padding: [48, 48, 48, 48], maxZoom: 13, duration: this.animated ? 250 : 0 });
+    this.map.getView().fit(box, { padding: [48, 72, 80, 48], maxZoom: 13, duration: this.animated ? 250 : 0 });
   }
 
   zoom(by: number): void {

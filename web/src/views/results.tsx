@@ -115,8 +115,8 @@ function Files({ owner, assets, rasters }: { owner: string; assets: Record<strin
           <li key={id} data-file={name}>
             <div class="grow"><Outward href={a.href}>{a.title || name}</Outward> <span class="soft small">{[a.type?.split(";")[0], a["file:size"] !== undefined && bytes(a["file:size"])].filter(Boolean).join(" · ")}</span></div>
             {rasters && isGeoTIFF(a) && <button type="button" class="quiet small" aria-pressed={on} onClick={() => (on ? rasters.hide(id) : void rasters.show([{ name: id, href: a.href }]))}>{on ? t.hide : t.open}<span class="visually-hidden"> {name}</span></button>}
-            {safe(a.href) && <a class="button quiet small" href={safe(a.href)} download={name}>{t.download}<span class="visually-hidden"> {name}</span></a>}
-            <Copy text={a.href} label={t.link} />
+            {safe(a.href) && <a class="button quiet small" href={safe(a.href)} download={name} rel="noopener noreferrer">{t.download}<span class="visually-hidden"> {name}</span></a>}
+            <Copy text={a.href} label={t.link} small />
           </li>
         );
       })}
