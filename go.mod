@@ -2,6 +2,8 @@ module github.com/eodispatch/eodispatch
 
 go 1.26.0
 
+ignore ./web/node_modules
+
 exclude golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
 
 require (

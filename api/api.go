@@ -51,6 +51,9 @@ type Config struct {
 	SignInLink func(platform string) string
 	// SignIns runs the pages where users link accounts and give permissions. nil: these pages are not served.
 	SignIns SignIns
+	// Sessions keeps browsers signed in; nil: users of the page cannot sign in. Needs SignIns and PublicURL.
+	Sessions Sessions
+	Page     Page // the page at /
 	// OnAccessChanged is called with the user after a sign-in, a linked account or a permission changed. Optional.
 	OnAccessChanged func(context.Context, dispatch.UserID)
 	DocsSignIn      *DocsSignIn // nil: on the documentation page users can only paste a token
@@ -231,8 +234,10 @@ func New(c Config) API {
 	a.routes()
 	a.accessRoutes()
 	a.ticketRoutes()
+	a.sessionRoutes()
 	a.streams()
 	a.servePages()
+	a.servePage()
 	nameModels(a.huma.OpenAPI())
 	a.serveDocs()
 	a.handler = a.track(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route)))))

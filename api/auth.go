@@ -47,9 +47,13 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 // open reports whether an operation needs no sign-in. It says so by an empty, non-nil list of security requirements.
 func open(op *huma.Operation) bool { return op.Security != nil && len(op.Security) == 0 }
 
-// callerOf verifies the token of r. Only the Authorization header may carry it (RFC 6750, section 2.1).
+// callerOf verifies the token of r, which only the Authorization header may carry (RFC 6750, section 2.1), or without one
+// the session of the browser.
 func (a *api) callerOf(r *http.Request) (identity.Caller, error) {
 	headers := r.Header.Values("Authorization")
+	if len(headers) == 0 && a.hasSession(r) {
+		return a.sessionCaller(r)
+	}
 	if len(headers) != 1 {
 		return identity.Caller{}, errNoToken
 	}

@@ -24,11 +24,12 @@ import (
 // call is the state of one request. It is also the writer of its response.
 type call struct {
 	http.ResponseWriter
-	id      string          // correlation id
-	caller  identity.Caller // zero: the caller is not known
-	address netip.Addr      // of the client
-	status  int             // 0: no response yet
-	turn    *turn           // the request's place among those served at once; nil: the request is not counted
+	id      string           // correlation id
+	caller  identity.Caller  // zero: the caller is not known
+	session identity.Session // of the caller's browser; zero: there is none
+	address netip.Addr       // of the client
+	status  int              // 0: no response yet
+	turn    *turn            // the request's place among those served at once; nil: the request is not counted
 }
 
 func (c *call) WriteHeader(status int) {

@@ -60,7 +60,6 @@ func (a *api) serveDocs() {
 		}
 		w.Write(document)
 	})
-	a.mux.HandleFunc("GET /{$}", a.serveRoot)
 	page := v5emb.NewHandlerWithConfig(a.docsPage())
 	policy := docsPolicy(rendered(page, "/docs"))
 	serveFile := func(w http.ResponseWriter, r *http.Request) {
@@ -109,21 +108,5 @@ func (a *api) serveDocsFiles(serve http.HandlerFunc) {
 	}
 	if a.DocsSignIn != nil {
 		a.mux.HandleFunc("GET "+docsSignedInPath, a.docsSignedInPage)
-	}
-}
-
-// serveRoot redirects browsers to the documentation and lists the service's addresses for programs.
-func (a *api) serveRoot(w http.ResponseWriter, r *http.Request) {
-	w.Header().Add("Vary", "Accept")
-	w.Header().Set("Cache-Control", "no-cache")
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, "/docs", http.StatusSeeOther)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	err := json.NewEncoder(w).Encode(map[string]string{"title": a.Title, "version": a.Version,
-		"documentation": "/docs", "openapi": "/openapi.json", "health": "/health"})
-	if err != nil { // the client has disconnected
-		a.Log.DebugContext(r.Context(), "answer not written", "error", err)
 	}
 }

@@ -25,6 +25,11 @@ func (a *api) document() huma.Config {
 	c.Security = []map[string][]string{{"bearer": {}}}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer",
 		BearerFormat: "JWT", Description: "An access token of the identity provider that this service trusts. It is verified with each request."}}
+	if a.Sessions != nil {
+		c.Security = append(c.Security, map[string][]string{"session": {}})
+		c.Components.SecuritySchemes["session"] = &huma.SecurityScheme{Type: "apiKey", In: "cookie", Name: a.cookie(sessionCookie, "", 0).Name,
+			Description: "The session of a browser that signed in to the page at /. It is accepted only in requests from that page."}
+	}
 	if a.PublicURL != "" {
 		c.Servers = []*huma.Server{{URL: a.PublicURL}}
 	}
@@ -240,6 +245,9 @@ var reasons = map[int]string{
 func (a *api) errors(statuses ...int) map[string]*huma.Response {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	all := map[string]*huma.Response{}
+	if a.Sessions != nil && slices.Contains(statuses, http.StatusUnauthorized) && !slices.Contains(statuses, http.StatusForbidden) {
+		statuses = append(statuses, http.StatusForbidden) // a session used by another page
+	}
 	for _, status := range append(statuses, http.StatusInternalServerError, http.StatusTooManyRequests) {
 		body := schemas.Schema(reflect.TypeFor[ErrorResponse](), true, "")
 		if status == http.StatusUnprocessableEntity {

@@ -85,10 +85,10 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /grants/{grant_id}", "DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /jobs_status", "GET /platforms", "GET /unit_jobs/{job_id}",
+	want := []string{"DELETE /grants/{grant_id}", "DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /jobs_status", "GET /platforms", "GET /session", "GET /unit_jobs/{job_id}",
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
 		"GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
-		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "POST /grants", "POST /params", "POST /sync_jobs", "POST /tickets", "POST /tiles",
+		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "POST /grants", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets", "POST /tiles",
 		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
@@ -102,7 +102,7 @@ func TestDocument(t *testing.T) {
 }
 
 // openOperations are all operations that need no token.
-var openOperations = []string{"GET /health", "GET /grids", "POST /tiles"}
+var openOperations = []string{"GET /health", "GET /health/details", "GET /grids", "POST /session/sign-out", "POST /tiles"}
 
 func TestOperations_NeedAToken(t *testing.T) {
 	const unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0."
@@ -144,7 +144,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 24 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 25 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }

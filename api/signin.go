@@ -272,9 +272,12 @@ func (a *api) dropSignIns(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cookie returns a cookie for the sign-in pages. With https its prefix __Host- ensures that only this host has set it.
+// cookie returns a cookie of this service. With https its prefix __Host- ensures that only this host has set it.
 func (a *api) cookie(name, value string, seconds int) *http.Cookie {
-	c := &http.Cookie{Name: "eodispatch-" + name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	c := &http.Cookie{Name: "eodispatch", Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if name != "" {
+		c.Name += "-" + name
+	}
 	if strings.HasPrefix(a.PublicURL, "https:") {
 		c.Name, c.Secure = "__Host-"+c.Name, true
 	}
@@ -292,6 +295,10 @@ func (a *api) signedInPage(w http.ResponseWriter, r *http.Request) {
 	arrived, err := a.SignIns.Finish(r.Context(), r.URL.Query(), remembered)
 	if arrived.User != "" && a.OnAccessChanged != nil && !dispatch.Is(err, dispatch.Forbidden) {
 		a.OnAccessChanged(r.Context(), arrived.User)
+	}
+	if err == nil && arrived.Session {
+		a.startSession(w, r, arrived)
+		return
 	}
 	title, done := titles(arrived)
 	if err != nil {
@@ -326,6 +333,8 @@ func (a *api) tryAgain(arrived identity.Arrival, err error) *pageLink {
 		return &pageLink{a.pagePath("/link/" + url.PathEscape(arrived.Platform)), "Try again"}
 	case arrived.Away:
 		return &pageLink{a.pagePath("/away"), "Try again"}
+	case arrived.Session:
+		return &pageLink{a.pagePath(signInPath) + "?return=" + url.QueryEscape(arrived.Return), "Try again"}
 	}
 	return nil
 }

@@ -99,6 +99,9 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (topic, error
 		a.OnRequest(r.Context(), caller)
 	}
 	s := &stream{api: a, expires: caller.Expires}
+	if session := callIn(r.Context()).session; session.Cookie != "" { // it outlives its access token
+		s.session, s.expires = session.Cookie, time.Time{}
+	}
 	if s.topic, err = about(r); err != nil {
 		return nil, err
 	}
@@ -156,6 +159,11 @@ func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
 		return a.redeem(r.Context(), tickets[0])
 	case len(tickets) > 0:
 		return identity.Caller{}, errNoToken
+	case len(given) == 0 && r.Header.Get("Authorization") == "" && a.hasSession(r):
+		if err := a.checkStreamOrigin(r); err != nil {
+			return identity.Caller{}, err
+		}
+		return a.openSession(r)
 	case len(given) == 0:
 		return a.callerOf(r)
 	case len(given) > 1 || r.Header.Get("Authorization") != "":
@@ -264,7 +272,8 @@ type stream struct {
 	socket   *websocket.Conn
 	interval time.Duration
 	changes  bool
-	expires  time.Time // of the token; zero: never
+	expires  time.Time       // of the token; zero: never
+	session  dispatch.Secret // cookie of the session that opened the stream; "": a token or ticket did
 
 	last *snapshot // the last one that was sent, reduced by snapshot.sent
 	sent time.Time
@@ -330,6 +339,8 @@ func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, 
 		return websocket.StatusGoingAway, "The service is stopping."
 	case errors.Is(err, errExpired):
 		return websocket.StatusPolicyViolation, "The token has expired."
+	case errors.Is(err, identity.ErrSignedOut):
+		return websocket.StatusPolicyViolation, "You are signed out."
 	case notThere:
 		return websocket.StatusPolicyViolation, "The task was deleted."
 	}
@@ -548,8 +559,13 @@ func (f *frames) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// ping checks that the client responds.
+// ping checks that the client responds, and that its session lasts.
 func (s *stream) ping(ctx context.Context) error {
+	if s.session != "" {
+		if err := s.Sessions.Check(ctx, s.session); errors.Is(err, identity.ErrSignedOut) {
+			return err
+		}
+	}
 	return withTimeout(ctx, pongWithin, s.socket.Ping)
 }
 

@@ -43,6 +43,7 @@ func (r *reader) finish(c *Config) {
 		r.checkURL(c, "public_url", c.PublicURL)
 	}
 	r.finishIdentity(c)
+	r.checkBaseMap(c)
 	r.checkOrigins(c)
 	for i, host := range c.Applications.AllowHosts {
 		if host == "" || strings.ContainsAny(host, "/ ?#@") {
@@ -173,6 +174,24 @@ func (r *reader) finishIdentity(c *Config) {
 	if len(id.Audience) == 0 {
 		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
 	}
+}
+
+// checkBaseMap checks the address of the tiles, which browsers load.
+func (r *reader) checkBaseMap(c *Config) {
+	m := c.Page.BaseMap
+	if m == nil || r.failedBelow("page.base_map") {
+		return
+	}
+	if r.require("page.base_map.url", m.URL, "write the address of the tiles, with {z}, {x} and {y}") {
+		r.checkURL(c, "page.base_map.url", m.URL)
+		for _, part := range []string{"{z}", "{x}", "{y}"} {
+			if !strings.Contains(m.URL, part) {
+				r.failAt("page.base_map.url", "must contain {z}, {x} and {y}, for example https://tiles.example.org/{z}/{x}/{y}.png")
+				break
+			}
+		}
+	}
+	r.require("page.base_map.attribution", m.Attribution, "write whom users must be told to have made the map")
 }
 
 func (r *reader) checkOrigins(c *Config) {

@@ -19,6 +19,8 @@ type Config struct {
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Identity      Identity        `yaml:"identity"`
 	Vault         Vault           `yaml:"vault"`
+	Session       Session         `yaml:"session"`
+	Page          Page            `yaml:"page"`
 	Platforms     []Platform      `yaml:"platforms"`
 	Applications  Applications    `yaml:"applications"`
 	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
@@ -65,6 +67,23 @@ type Identity struct {
 // Vault configures the encryption of users' secrets. Without keys none are stored.
 type Vault struct {
 	Keys dispatch.Secret `yaml:"keys"` // see identity.ParseKeyring
+}
+
+// Session limits how long browsers stay signed in to the page.
+type Session struct {
+	Life time.Duration `yaml:"life" default:"24h"` // after a sign-in
+	Idle time.Duration `yaml:"idle" default:"8h"`  // after the last request
+}
+
+// Page configures the page at /.
+type Page struct {
+	BaseMap *BaseMap `yaml:"base_map"` // absent: outlines of countries, without requests to other servers
+}
+
+// BaseMap is a map of tiles from another server.
+type BaseMap struct {
+	URL         string `yaml:"url"` // with {z}, {x} and {y}
+	Attribution string `yaml:"attribution"`
 }
 
 // Platform is one external back-end. A platform without a protocol becomes two: NAME for openEO, and NAME-ogc for OGC

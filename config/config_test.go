@@ -33,6 +33,8 @@ identity:
   session_grants: false
   give_up_after: 48h
 vault: {keys: env:VAULT}
+session: {life: 12h, idle: 1h}
+page: {base_map: {url: "https://tiles.example.org/{z}/{x}/{y}.png", attribution: Somebody}}
 platforms:
   - name: cdse
     protocol: openeo
@@ -91,7 +93,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Listen: "0.0.0.0:8080", Proxies: []string{"10.0.0.0/8"}, TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
 			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", GiveUpAfter: 48 * time.Hour},
-		Vault: Vault{Keys: vaultKey},
+		Vault: Vault{Keys: vaultKey}, Session: Session{Life: 12 * time.Hour, Idle: time.Hour},
+		Page: Page{BaseMap: &BaseMap{URL: "https://tiles.example.org/{z}/{x}/{y}.png", Attribution: "Somebody"}},
 		Platforms: []Platform{{
 			Name: "cdse", Protocol: OpenEO, Endpoint: "https://openeo.example.org",
 			Aliases: []string{"https://openeofed.example.org"}, Access: dispatch.AccessUser,

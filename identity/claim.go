@@ -17,6 +17,16 @@ func (c Caller) Has(claim string, anyOf []string) bool {
 	return slices.ContainsFunc(m.at(claim), func(has string) bool { return slices.Contains(anyOf, has) })
 }
 
+// Email returns the e-mail address in the caller's token; "" if it has none.
+func (c Caller) Email() string {
+	m, err := payload(c.Token.Reveal())
+	if err != nil {
+		return ""
+	}
+	address, _ := m.text("email") // only for display, so faults do not matter
+	return printable(address, 254)
+}
+
 // at returns the texts at a path. It also finds a member whose name contains dots.
 func (m object) at(path string) []string {
 	if _, ok := m[path]; ok {

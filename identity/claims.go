@@ -24,9 +24,14 @@ type header struct {
 
 const maxKeyID = 256
 
-// parseHeader reads the header of a signed token in compact serialization. It refuses unacceptable tokens before any
-// key is looked up.
+// parseHeader reads the header of an access token or ID token. It refuses unacceptable tokens before any key is looked up.
 func parseHeader(token string) (header, error) {
+	// RFC 9068, section 2.1; tokens of other uses have another typ (RFC 8725, section 3.11)
+	return parseHeaderOf(token, "at+jwt", "jwt", "")
+}
+
+// parseHeaderOf reads the header of a signed token in compact serialization whose typ is one of types.
+func parseHeaderOf(token string, types ...string) (header, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || slices.Contains(parts, "") || strings.ContainsAny(token, "\r\n") {
 		return header{}, errors.New("not a signed token in compact serialization")
@@ -61,11 +66,10 @@ func parseHeader(token string) (header, error) {
 	if len(h.kid) > maxKeyID {
 		return header{}, errors.New("the kid is too long")
 	}
-	switch h.typ = strings.TrimPrefix(strings.ToLower(h.typ), "application/"); h.typ {
-	case "at+jwt", "jwt", "": // RFC 9068, section 2.1; tokens of other uses have another typ (RFC 8725, section 3.11)
-		return h, nil
+	if h.typ = strings.TrimPrefix(strings.ToLower(h.typ), "application/"); !slices.Contains(types, h.typ) {
+		return header{}, errors.New("the header's typ is that of a token for another use")
 	}
-	return header{}, errors.New("the header's typ is not that of an access token")
+	return h, nil
 }
 
 // claims is the part of a token's payload that the verifier uses.

@@ -80,7 +80,7 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 	case err != nil:
 		return subject{}, err
 	}
-	a, err := g.refresh(ctx, l)
+	a, err := g.client.refresh(ctx, g.gate, dispatch.Secret(l.Refresh))
 	switch {
 	case err != nil:
 		return subject{}, err
@@ -100,14 +100,14 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 
 // refresh asks the provider for an access token. While the provider does not respond, it is only asked from time to
 // time, for one user.
-func (g *grants) refresh(ctx context.Context, l permission) (a answer, err error) {
-	_, err = g.gate.run(ctx, func() (issued, error) {
+func (c exchangeClient) refresh(ctx context.Context, g *gate, token dispatch.Secret) (a answer, err error) {
+	_, err = g.run(ctx, func() (issued, error) {
 		var err error
-		a, err = g.client.form(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.Refresh}})
+		a, err = c.form(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.Reveal()}})
 		if err != nil {
 			return issued{}, unavailable(err)
 		}
-		if failed := a.failed("identity.Grant", a.refusal(g.client.Secret, dispatch.Secret(l.Refresh))); dispatch.Is(failed, dispatch.Unavailable) {
+		if failed := a.failed("identity.Grant", a.refusal(c.Secret, token)); dispatch.Is(failed, dispatch.Unavailable) {
 			return issued{}, failed
 		}
 		return issued{}, nil
@@ -118,7 +118,7 @@ func (g *grants) refresh(ctx context.Context, l permission) (a answer, err error
 // renewed stores the new refresh token before it returns the access token, because the old refresh token may no longer
 // be valid.
 func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l permission, a answer) (subject, error) {
-	got, next, err := g.readPermission(a, row.Owner)
+	got, next, err := g.client.readPermission(a, row.Owner)
 	if err != nil {
 		return subject{}, err
 	}
@@ -144,8 +144,8 @@ type expiringPermission struct {
 }
 
 // readPermission reads the tokens in a response of the token endpoint. They must belong to the user.
-func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPermission, error) {
-	got, err := g.client.provider.client.readIssued(a)
+func (c exchangeClient) readPermission(a answer, u dispatch.UserID) (issued, expiringPermission, error) {
+	got, err := c.provider.client.readIssued(a)
 	if err != nil {
 		return issued{}, expiringPermission{}, err
 	}
@@ -162,7 +162,7 @@ func (g *grants) readPermission(a answer, u dispatch.UserID) (issued, expiringPe
 	}
 	next := expiringPermission{permission: permission{m.Refresh, session}}
 	if seconds, err := m.Expires.Int64(); err == nil && seconds > 0 {
-		next.expires = g.now().Add(time.Duration(seconds) * time.Second)
+		next.expires = c.provider.client.now().Add(time.Duration(seconds) * time.Second)
 	}
 	return got, next, nil
 }
@@ -281,7 +281,7 @@ func (g *grants) askSession(ctx context.Context, u dispatch.UserID, token dispat
 	if a.status != http.StatusOK {
 		return a.failed("identity.Grant", a.refusal(g.client.Secret, token))
 	}
-	_, l, err := g.readPermission(a, u)
+	_, l, err := g.client.readPermission(a, u)
 	if err != nil {
 		return err
 	}
@@ -326,19 +326,7 @@ func (g *grants) due(ctx context.Context, u dispatch.UserID) bool {
 
 // lock keeps others, in all processes, from using a user's grant.
 func (g *grants) lock(ctx context.Context, u dispatch.UserID) (unlock func(), err error) {
-	release, err := g.turns.enter(ctx, string(u))
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	if g.locker == nil {
-		return release, nil
-	}
-	others, err := g.locker.Lock(ctx, "grant "+string(u))
-	if err != nil {
-		release()
-		return nil, unavailable(err)
-	}
-	return func() { others(); release() }, nil
+	return g.turns.lock(ctx, g.locker, "grant "+string(u))
 }
 
 // form sends a form to the token endpoint with the client's authentication.
@@ -379,4 +367,21 @@ func (k *keyed) enter(ctx context.Context, key string) (release func(), err erro
 			return nil, err
 		}
 	}
+}
+
+// lock is enter for the callers in all processes. locker is nil if there is no other process.
+func (k *keyed) lock(ctx context.Context, locker Locker, key string) (unlock func(), err error) {
+	release, err := k.enter(ctx, key)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if locker == nil {
+		return release, nil
+	}
+	others, err := locker.Lock(ctx, key)
+	if err != nil {
+		release()
+		return nil, unavailable(err)
+	}
+	return func() { others(); release() }, nil
 }

@@ -85,6 +85,15 @@ func selfDescription(token string) (issuer string, expires time.Time) {
 
 // payload reads the payload of a JWT without verifying its signature.
 func payload(token string) (object, error) {
+	raw, err := rawPayload(token)
+	if err != nil {
+		return nil, err
+	}
+	return members(raw)
+}
+
+// rawPayload returns the payload of a JWT as it is encoded, without verifying the token.
+func rawPayload(token string) ([]byte, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return nil, errors.New("not a JWT")
@@ -93,5 +102,5 @@ func payload(token string) (object, error) {
 	if err != nil {
 		return nil, errors.New("not a JWT")
 	}
-	return members(raw)
+	return raw, nil
 }

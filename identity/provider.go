@@ -29,6 +29,7 @@ type endpoints struct {
 
 	Authorization string `json:"authorization_endpoint"`
 	Revocation    string `json:"revocation_endpoint"`
+	EndSession    string `json:"end_session_endpoint"`                           // OpenID Connect RP-Initiated Logout 1.0
 	NamesItself   bool   `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 }
 
@@ -95,7 +96,7 @@ func (p *provider) discover(ctx context.Context) (endpoints, error) {
 		return endpoints{}, fmt.Errorf("the provider calls itself %q, the configuration %q",
 			printable(found.Issuer, 200), p.issuer)
 	}
-	for _, endpoint := range []string{found.Keys, found.Token, found.Authorization, found.Revocation} {
+	for _, endpoint := range []string{found.Keys, found.Token, found.Authorization, found.Revocation, found.EndSession} {
 		if endpoint == "" {
 			continue // not every use needs all endpoints; an empty address fails when it is used
 		}

@@ -36,21 +36,26 @@ type SignIns struct {
 	redirect string
 	now      func() time.Time
 	vault    dispatch.Vault // nil: there is no other process
+	sessions *Sessions      // nil: browsers are not kept signed in
 	used     states
 }
 
-// Purpose is why a user signs in: to link an account, or to give permission to run jobs after they have signed out.
+// Purpose is why a user signs in: to link an account, to give permission to run jobs after they have signed out, or to
+// stay signed in.
 type Purpose struct {
 	Platform string          // platform whose account is to be linked
 	Away     bool            // permission is to be given
+	Session  bool            // the browser is to stay signed in
+	Return   string          // path at which the browser continues in its session
 	User     dispatch.UserID // the user who must sign in; "": any
 }
 
 // Arrival is the outcome of a completed sign-in redirect.
 type Arrival struct {
 	Purpose
-	User dispatch.UserID
-	Name string // display name; may be any text
+	User   dispatch.UserID
+	Name   string          // display name; may be any text
+	Cookie dispatch.Secret // what the browser needs to use its session; "": there is none
 }
 
 // signInState is the state of a sign-in that the browser keeps.
@@ -72,7 +77,7 @@ func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
 // Begin returns the provider's page to which the browser must be redirected, and the state that it must bring back.
 // NotFound: no such platform has accounts to link. Unsupported: permissions cannot be stored.
 func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remember dispatch.Secret, err error) {
-	action, err := s.tokens.linkAction(p)
+	action, err := s.action(p)
 	if err != nil {
 		return "", "", err
 	}
@@ -95,16 +100,15 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 	if action != "" {
 		query.Set("kc_action", action)
 	}
-	if p.Away {
+	switch {
+	case p.Session:
+		query.Set("scope", "openid profile email")
+	case p.Away:
 		query.Set("scope", "openid offline_access")
 		query.Set("prompt", "consent") // the provider must ask the user (OpenID Connect Core 1.0, section 11)
 	}
 	sealed := s.ring.seal(dispatch.Secret(text), "sign-in")
-	separator := "?"
-	if strings.Contains(at.Authorization, "?") {
-		separator = "&"
-	}
-	return at.Authorization + separator + query.Encode(), dispatch.Secret(sealed.Key + ":" + sealed.Text), nil
+	return withQuery(at.Authorization, query), dispatch.Secret(sealed.Key + ":" + sealed.Text), nil
 }
 
 // Finish completes the sign-in of a user whose browser returned with a query, and acts on its purpose. Its errors may
@@ -133,7 +137,7 @@ func (s *SignIns) Finish(ctx context.Context, query url.Values, remembered dispa
 	case a.status != http.StatusOK:
 		return arrived, codeRefused(a, a.refusal(s.client.Secret, dispatch.Secret(query.Get("code")), dispatch.Secret(m.Verifier)))
 	}
-	if arrived, err = s.accept(ctx, m, a); err != nil && m.Away {
+	if arrived, err = s.accept(ctx, m, a); err != nil && (m.Away || m.Session) {
 		s.discard(context.WithoutCancel(ctx), a)
 	}
 	return arrived, err
@@ -149,7 +153,22 @@ func (s *SignIns) accept(ctx context.Context, m signInState, a answer) (arrived 
 		return arrived, &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn",
 			Text: "You signed in as another user than the one who asked for this page. Nothing was changed."}
 	}
+	if m.Session {
+		arrived.Cookie, err = s.sessions.begin(ctx, arrived.User, a)
+		return arrived, err
+	}
 	return arrived, s.carryOut(ctx, arrived, a)
+}
+
+// action returns the provider's action for a purpose; "" if a sign-in is enough.
+func (s *SignIns) action(p Purpose) (string, error) {
+	switch {
+	case !p.Session:
+		return s.tokens.linkAction(p)
+	case s.sessions == nil:
+		return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn", Text: "This service does not keep browsers signed in."}
+	}
+	return "", nil
 }
 
 // discard revokes a permission that was given but not stored. If its user has one that is in use, it does nothing, because
@@ -195,13 +214,7 @@ func (s *SignIns) openState(query url.Values, remembered dispatch.Secret) (signI
 // useOnce returns nil the first time that a state returns to any process, so that one sign-in cannot cause repeated
 // requests to the provider.
 func (s *SignIns) useOnce(ctx context.Context, m signInState) error {
-	first := true
-	var err error
-	if s.vault != nil {
-		first, err = s.vault.UseOnce(ctx, "state "+m.State, m.Until)
-	} else {
-		first = s.used.add(m.State, s.now(), m.Until)
-	}
+	first, err := s.isFirst(ctx, "state "+m.State, m.Until)
 	switch {
 	case err != nil:
 		return err
@@ -211,13 +224,21 @@ func (s *SignIns) useOnce(ctx context.Context, m signInState) error {
 	return nil
 }
 
+// isFirst reports whether a name is used for the first time, in any process. It is remembered until the given time.
+func (s *SignIns) isFirst(ctx context.Context, name string, until time.Time) (bool, error) {
+	if s.vault != nil {
+		return s.vault.UseOnce(ctx, name, until)
+	}
+	return s.used.add(name, s.now(), until), nil
+}
+
 // states remembers states that have returned until they expire. The zero value is ready to use.
 type states struct {
 	mu   sync.Mutex
 	ends map[string]time.Time
 }
 
-// add reports whether a state returns for the first time.
+// add reports whether a state, or another name, is used for the first time.
 func (s *states) add(state string, now, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +350,7 @@ func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dis
 func (s *SignIns) carryOut(ctx context.Context, arrived Arrival, a answer) error {
 	g := s.tokens.grants
 	if arrived.Away {
-		got, l, err := g.readPermission(a, arrived.User)
+		got, l, err := g.client.readPermission(a, arrived.User)
 		switch {
 		case err != nil:
 			return err

@@ -19,7 +19,7 @@ const (
 )
 
 // IdP is an identity provider with two realms that responds like Keycloak 26.7, including errors: discovery, key set, password
-// grant, authorization code with PKCE, refresh and offline tokens and their revocation, client credentials, the standard
+// grant, authorization code with PKCE, refresh and offline tokens and their revocation, logout by the client and by back channel, client credentials, the standard
 // exchange for a refresh token, the legacy exchange by requested_issuer, and the brokering API POST
 // /realms/{realm}/broker/{alias}/token. The broker's realm has the users alice, bob and carol, the platform's alice-p, bob-p
 // and carol-p; passwords are "<name>-password". Alice and carol are linked to their platform accounts.
@@ -47,6 +47,7 @@ type IdP struct {
 	arrivals map[string]arrival // by code
 	grants   map[string]grant   // by refresh token
 	disabled map[string]bool    // users
+	told     string             // see TellLogouts
 	serial   int
 	nextKey  int
 }
@@ -161,6 +162,7 @@ func (idp *IdP) init() {
 		{"POST /realms/{realm}/protocol/openid-connect/token", idp.token},
 		{"GET /realms/{realm}/protocol/openid-connect/auth", idp.authorize},
 		{"POST /realms/{realm}/protocol/openid-connect/revoke", idp.revoke},
+		{"GET /realms/{realm}/protocol/openid-connect/logout", idp.endSession},
 		{"POST /realms/{realm}/broker/{alias}/token", idp.brokered},
 		{"/", func(http.ResponseWriter, call) *problem {
 			return &problem{404, "Unable to find matching target resource method", ""}
@@ -222,14 +224,6 @@ func (idp *IdP) session(realm, user string) string {
 	return fmt.Sprintf("%s.%d", subject("session of "+realm, user), idp.sessions[name])
 }
 
-// Logout ends a user's session: its tokens are no longer accepted.
-func (idp *IdP) Logout(realm, user string) {
-	idp.once.Do(idp.init)
-	idp.mu.Lock()
-	defer idp.mu.Unlock()
-	idp.sessions[realm+"/"+user]++
-}
-
 // Link links a user of the broker's realm to an account at the platform, in place of any other.
 func (idp *IdP) Link(user, platformUser string) {
 	idp.once.Do(idp.init)
@@ -279,6 +273,9 @@ func (idp *IdP) discovery(w http.ResponseWriter, c call) *problem {
 		"token_endpoint":                        issuer + "/protocol/openid-connect/token",
 		"jwks_uri":                              issuer + "/protocol/openid-connect/certs",
 		"revocation_endpoint":                   issuer + "/protocol/openid-connect/revoke",
+		"end_session_endpoint":                  issuer + "/protocol/openid-connect/logout",
+		"backchannel_logout_supported":          true,
+		"backchannel_logout_session_supported":  true,
 		"grant_types_supported":                 []string{"authorization_code", "refresh_token", "password", "client_credentials", exchangeGrant},
 		"response_types_supported":              []string{"code"},
 		"subject_types_supported":               []string{"public"},

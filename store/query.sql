@@ -661,3 +661,35 @@ ON CONFLICT (account, ref_base, ref_id) DO UPDATE SET tag = excluded.tag, status
 
 -- name: ListUnrecognized :many
 SELECT * FROM unrecognized;
+
+-- name: AddSession :exec
+INSERT INTO sessions (id, owner, issuer, sid, key, sealed, created, ends)
+VALUES (sqlc.arg(id), sqlc.arg(owner), sqlc.arg(issuer), sqlc.arg(sid), sqlc.arg(key), sqlc.arg(sealed), sqlc.arg(created), sqlc.arg(ends));
+
+-- name: EndOldestSessions :exec
+DELETE FROM sessions WHERE sessions.owner = sqlc.arg(owner) AND sessions.id NOT IN (
+	SELECT s.id FROM sessions s WHERE s.owner = sqlc.arg(owner) ORDER BY s.created DESC, s.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
+-- name: GetSession :one
+SELECT * FROM sessions WHERE id = $1;
+
+-- name: RenewSession :one
+UPDATE sessions SET key = sqlc.arg(key), sealed = sqlc.arg(sealed), version = version + 1
+WHERE id = sqlc.arg(id) AND version = sqlc.arg(version) RETURNING *;
+
+-- name: ExtendSession :exec
+UPDATE sessions SET ends = sqlc.arg(ends) WHERE id = sqlc.arg(id) AND ends < CAST(sqlc.arg(ends) AS BIGINT);
+
+-- name: EndSession :exec
+DELETE FROM sessions WHERE id = $1;
+
+-- name: EndSessions :execrows
+DELETE FROM sessions WHERE issuer = sqlc.arg(issuer)
+	AND (CAST(sqlc.arg(sid) AS TEXT) = '' OR sid = CAST(sqlc.arg(sid) AS TEXT))
+	AND (CAST(sqlc.arg(owner) AS TEXT) = '' OR owner = CAST(sqlc.arg(owner) AS TEXT));
+
+-- name: EndAllSessions :exec
+DELETE FROM sessions;
+
+-- name: PurgeSessions :exec
+DELETE FROM sessions WHERE ends <= $1;

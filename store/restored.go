@@ -9,10 +9,14 @@ import (
 	"github.com/eodispatch/eodispatch/store/query"
 )
 
-// MarkRestored marks the database as restored from a backup.
+// MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have signed out since the
+// backup.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
 	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
 		if err := q.SkipIDs(ctx, dispatch.SkippedIDs); err != nil {
+			return err
+		}
+		if err := q.EndAllSessions(ctx); err != nil {
 			return err
 		}
 		n, err := q.MarkRestored(ctx, int64(r), now)

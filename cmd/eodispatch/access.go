@@ -17,13 +17,16 @@ import (
 type access struct {
 	*identity.Tokens
 	broker *dispatch.Broker
-	vault  dispatch.Vault
+	vault  *store.Store
 	log    *slog.Logger
 	ring   *identity.Keyring // nil: no permissions are stored
 	asUser []string          // names of the platforms with access "user"
 	linkTo map[string]string // page per platform where users link an account or give permission
 	linked []string          // platforms at which users link an account
 	comeTo string            // redirect address after a sign-in; "": there are no pages
+
+	session config.Session
+	alone   bool // no other process uses the database
 }
 
 func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, log *slog.Logger) (*access, error) {
@@ -31,12 +34,12 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 	if err != nil {
 		return nil, err
 	}
-	a := &access{vault: kept, log: log, ring: ring, linkTo: map[string]string{}}
+	a := &access{vault: kept, log: log, ring: ring, linkTo: map[string]string{}, session: settings.Session, alone: !allowsSeveral(settings.Database.Reveal())}
 	c := tokensOf(settings, backends, log)
 	c.Locker, c.SessionGrants = kept, settings.Identity.SessionGrants
 	if ring != nil {
 		c.Vault, c.Keys = kept, ring
-		if allowsSeveral(settings.Database.Reveal()) {
+		if !a.alone {
 			c.SharedTokens = identity.NewTokenStore(kept, ring)
 		}
 	}
@@ -52,7 +55,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 		a.linkTo[p.Name] = pageFor(settings, p, ring != nil)
 		c.Platforms[i].Link = a.linkTo[p.Name]
 	}
-	if settings.PublicURL != "" && len(a.asUser) > 0 {
+	if id := settings.Identity; settings.PublicURL != "" && id.ClientID != "" && id.ClientSecret+id.ClientKey != "" {
 		a.comeTo = strings.TrimSuffix(settings.PublicURL, "/") + api.SignedInPath
 	}
 	a.Tokens, err = identity.NewTokens(c)
@@ -92,7 +95,7 @@ func linksAccounts(p config.Platform) bool {
 
 // serve adds the sign-in pages, grants and links to the configuration of the API.
 func (a *access) serve(c *api.Config) error {
-	c.Grants, c.AsUser, c.Linked, c.Away = a, a.asUser, a.linked, a.ring != nil && a.comeTo != ""
+	c.Grants, c.AsUser, c.Linked, c.Away = a, a.asUser, a.linked, a.ring != nil && a.comeTo != "" && len(a.asUser) > 0
 	c.SignInLink = func(platform string) string { return a.linkTo[platform] }
 	c.OnRequest = func(ctx context.Context, caller identity.Caller) {
 		a.StoreUserToken(caller.User, caller.Token, caller.Expires)
@@ -109,7 +112,12 @@ func (a *access) serve(c *api.Config) error {
 			return err
 		}
 	}
-	c.SignIns = a.SignIns(a.comeTo, ring)
+	signIns := a.SignIns(a.comeTo, ring)
+	c.SignIns = signIns
+	if a.ring != nil || a.alone { // processes must open each other's sessions
+		c.Sessions = signIns.Sessions(ring, identity.SessionsConfig{Store: a.vault, Life: a.session.Life, Idle: a.session.Idle,
+			Home: strings.TrimSuffix(a.comeTo, api.SignedInPath) + "/", Locker: a.vault})
+	}
 	return nil
 }
 

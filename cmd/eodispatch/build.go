@@ -19,6 +19,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/web"
 )
 
 // keepHidden is how long a deleted job stays in the database after it has ended.
@@ -90,13 +91,22 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
 		Proxies: proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
-		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated},
+		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
 	if err := access.serve(&served); err != nil {
 		kept.Close()
 		return nil, err
 	}
 	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
+}
+
+// pageOf returns the page that was built into the program, and its settings.
+func pageOf(settings *config.Config) api.Page {
+	p := api.Page{Files: web.Page(), Development: settings.Development}
+	if m := settings.Page.BaseMap; m != nil {
+		p.BaseMap = &api.BaseMap{URL: m.URL, Attribution: m.Attribution}
+	}
+	return p
 }
 
 // docsSignIn returns the sign-in on the documentation page; nil without a client for it.

@@ -21,6 +21,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/web"
 )
 
 // algorithms holds the process graphs that the demonstration runs.
@@ -190,12 +191,20 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 		return s, err
 	}
 	for _, line := range [][2]string{
-		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"openEO back-end", s.world.OpenEOURL},
+		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)}, {"openEO back-end", s.world.OpenEOURL},
 		{"OGC server", s.world.OGCURL}, {"identity provider", s.world.IdPURL}, {"database and log", s.folder},
 	} {
 		fmt.Fprintf(c.out, "  %-18s %s\n", line[0], line[1])
 	}
 	return s, nil
+}
+
+// pageAddress returns the address of the page, or why there is none.
+func pageAddress(broker string) string {
+	if web.Page() == nil {
+		return "not built; make demo builds it"
+	}
+	return broker + "/  (open it in a browser; sign in as alice)"
 }
 
 // serveDocuments serves documents on the loopback interface, where the broker and the simulated platform read them.
@@ -218,7 +227,8 @@ func (s *demoServers) serveDocuments(documents map[string][]byte) error {
 }
 
 // settings is the configuration file of the demonstration's broker.
-const settings = `listen: 127.0.0.1:0
+const settings = `listen: %[9]s
+public_url: http://%[9]s
 database: sqlite:%[1]s/eodispatch.db
 development: true
 freshness: 500ms
@@ -243,25 +253,25 @@ platforms:
 // startBroker runs the broker in the same way as the command serve, until s is closed.
 func (s *demoServers) startBroker(ctx context.Context) error {
 	known := s.world.Credentials
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // before the settings, which name the port
+	if err != nil {
+		return err
+	}
 	file := filepath.Join(s.folder, "eodispatch.yaml")
 	text := fmt.Sprintf(settings, s.folder, known.Issuer, known.BrokerID, known.BrokerSecret,
-		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	settings, err := config.Load(file, nil)
+		s.world.OpenEOURL, simulator.PlatformAlias, known.Platform, s.world.OGCURL, listener.Addr())
+	settings, log, err := s.prepare(file, text)
 	if err != nil {
-		return err
+		return errors.Join(err, listener.Close())
 	}
-	log, err := os.Create(filepath.Join(s.folder, "eodispatch.log"))
-	if err != nil {
-		return err
-	}
+	s.world.IdP.TellLogouts("http://" + listener.Addr().String() + "/session/back-channel-sign-out")
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	address := make(chan string, 1)
 	go func() {
 		defer log.Close()
-		s.stopped <- serve(ctx, settings, newLog(settings.Log, log), func(a string) { address <- a })
+		err := serveOn(ctx, func(string, string) (net.Listener, error) { return listener, nil }, settings, newLog(settings.Log, log), func(a string) { address <- a })
+		listener.Close() // also if the broker did not come to use it
+		s.stopped <- err
 	}()
 	select {
 	case a := <-address:
@@ -270,6 +280,19 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	case err := <-s.stopped:
 		return err
 	}
+}
+
+// prepare writes the configuration file and reads it as the command serve does, and creates the log.
+func (s *demoServers) prepare(file, text string) (*config.Config, *os.File, error) {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, nil, err
+	}
+	settings, err := config.Load(file, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := os.Create(filepath.Join(s.folder, "eodispatch.log"))
+	return settings, log, err
 }
 
 // close stops everything and removes the temporary folder.
@@ -427,6 +450,9 @@ curl -s $B/tiles -H "$J" -d '{"grid": "20x20km", "aoi": {"type": "Polygon", "coo
 // explain prints shell assignments, and commands that work with them.
 func (s *demoServers) explain(out io.Writer, first dispatch.Request, own bool) {
 	known := s.world.Credentials
+	if web.Page() != nil {
+		fmt.Fprintf(out, "\nOpen %s/ in a browser and sign in as alice.\n", s.broker)
+	}
 	fmt.Fprintf(out, "\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A again when its token has expired, after five minutes):\n\n"+
 		"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))
 	fmt.Fprintf(out, "A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d username=%s -d password=%s"+

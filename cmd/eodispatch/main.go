@@ -13,6 +13,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/web"
 )
 
 // version is set by the linker when a release is built.
@@ -31,7 +32,7 @@ type commands struct {
 	Doctor  doctorCommand  `cmd:"" help:"Check the configuration, the database, the identity provider and each platform."`
 	Demo    demoCommand    `cmd:"" help:"Start a broker with simulated platforms in one process, run two jobs, and one task over many tiles."`
 	Vault   vaultCommand   `cmd:"" help:"Create and rotate the keys that encrypt users' tokens."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Version versionCommand `cmd:"" help:"Print the version, and whether the page is part of the program."`
 	Help    helpCommand    `cmd:"" help:"Show the help of a command."`
 
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
@@ -60,7 +61,7 @@ func run(args []string, c console) int {
 	parser, err := kong.New(&commands{}, kong.Name("eodispatch"), kong.Writers(c.out, c.err),
 		kong.Description("Accepts Earth-observation jobs over one HTTP interface and runs them on openEO back-ends and OGC API - Processes servers."),
 		kong.Exit(func(n int) { code = n }), kong.Bind(c),
-		kong.Vars{"version": "eodispatch " + ownVersion()})
+		kong.Vars{"version": versionLine()})
 	if err != nil {
 		fmt.Fprintln(c.err, err)
 		return exitFailed
@@ -97,8 +98,16 @@ func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch
 type versionCommand struct{}
 
 func (versionCommand) Run(c console) error {
-	_, err := fmt.Fprintln(c.out, "eodispatch", ownVersion())
+	_, err := fmt.Fprintln(c.out, versionLine())
 	return err
+}
+
+// versionLine returns what the program is: its version, and whether it contains the page.
+func versionLine() string {
+	if web.Page() == nil {
+		return "eodispatch " + ownVersion() + " (without the page, which make build adds)"
+	}
+	return "eodispatch " + ownVersion() + " (with the page)"
 }
 
 // ownVersion returns the version of the release, or the commit that was built.

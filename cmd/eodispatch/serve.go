@@ -39,12 +39,17 @@ func (s *serveCommand) Run(c console) error {
 // serve runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with the
 // address once it accepts requests.
 func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
+	return serveOn(ctx, net.Listen, settings, log, ready)
+}
+
+// serveOn is serve with a function that opens the port.
+func serveOn(ctx context.Context, open opener, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
 	b, err := build(ctx, settings, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.store.Close()) }()
-	listener, err := listen(settings, log)
+	listener, err := listen(open, settings, log)
 	if err != nil {
 		return err
 	}
@@ -67,8 +72,11 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 	return shutDown(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
 }
 
+// opener opens a port, as [net.Listen] does.
+type opener func(network, address string) (net.Listener, error)
+
 // listen opens the configured port, with the configured limit of connections, and with TLS if a certificate is configured.
-func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
+func listen(open opener, settings *config.Config, log *slog.Logger) (net.Listener, error) {
 	var own *certificate
 	if settings.TLS.CertFile != "" {
 		var err error
@@ -77,7 +85,7 @@ func listen(settings *config.Config, log *slog.Logger) (net.Listener, error) {
 		}
 	}
 	warnOfOpenFiles(openFiles(), settings.Limits.Connections, log)
-	listener, err := net.Listen("tcp", settings.Listen)
+	listener, err := open("tcp", settings.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
 	}

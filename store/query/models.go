@@ -86,6 +86,18 @@ type Revocation struct {
 	Created int64
 }
 
+type Session struct {
+	ID      string
+	Owner   dispatch.UserID
+	Issuer  string
+	Sid     string
+	Key     string
+	Sealed  string
+	Created int64
+	Ends    int64
+	Version int64
+}
+
 type Unrecognized struct {
 	Account dispatch.Account
 	RefBase string

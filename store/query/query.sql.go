@@ -11,6 +11,36 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+const addSession = `-- name: AddSession :exec
+INSERT INTO sessions (id, owner, issuer, sid, key, sealed, created, ends)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+`
+
+type AddSessionParams struct {
+	ID      string
+	Owner   dispatch.UserID
+	Issuer  string
+	Sid     string
+	Key     string
+	Sealed  string
+	Created int64
+	Ends    int64
+}
+
+func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) error {
+	_, err := q.db.ExecContext(ctx, addSession,
+		arg.ID,
+		arg.Owner,
+		arg.Issuer,
+		arg.Sid,
+		arg.Key,
+		arg.Sealed,
+		arg.Created,
+		arg.Ends,
+	)
+	return err
+}
+
 const awaitAll = `-- name: AwaitAll :many
 UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT), due = CASE
 	WHEN checked > CAST($2 AS BIGINT) THEN CAST($2 AS BIGINT)
@@ -729,6 +759,25 @@ func (q *Queries) DuePlatforms(ctx context.Context, now int64) ([]string, error)
 	return items, nil
 }
 
+const endAllSessions = `-- name: EndAllSessions :exec
+DELETE FROM sessions
+`
+
+func (q *Queries) EndAllSessions(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, endAllSessions)
+	return err
+}
+
+const endOldestSessions = `-- name: EndOldestSessions :exec
+DELETE FROM sessions WHERE sessions.owner = $1 AND sessions.id NOT IN (
+	SELECT s.id FROM sessions s WHERE s.owner = $1 ORDER BY s.created DESC, s.id DESC LIMIT CAST($2 AS BIGINT))
+`
+
+func (q *Queries) EndOldestSessions(ctx context.Context, owner dispatch.UserID, n int64) error {
+	_, err := q.db.ExecContext(ctx, endOldestSessions, owner, n)
+	return err
+}
+
 const endRestored = `-- name: EndRestored :exec
 UPDATE accounts SET restored = 0, hold = 0, hold_attention = '', hold_notice = '', wakes = wakes + 1, due = $1 WHERE id = $2
 `
@@ -736,6 +785,29 @@ UPDATE accounts SET restored = 0, hold = 0, hold_attention = '', hold_notice = '
 func (q *Queries) EndRestored(ctx context.Context, now int64, iD dispatch.Account) error {
 	_, err := q.db.ExecContext(ctx, endRestored, now, iD)
 	return err
+}
+
+const endSession = `-- name: EndSession :exec
+DELETE FROM sessions WHERE id = $1
+`
+
+func (q *Queries) EndSession(ctx context.Context, id string) error {
+	_, err := q.db.ExecContext(ctx, endSession, id)
+	return err
+}
+
+const endSessions = `-- name: EndSessions :execrows
+DELETE FROM sessions WHERE issuer = $1
+	AND (CAST($2 AS TEXT) = '' OR sid = CAST($2 AS TEXT))
+	AND (CAST($3 AS TEXT) = '' OR owner = CAST($3 AS TEXT))
+`
+
+func (q *Queries) EndSessions(ctx context.Context, issuer string, sid string, owner string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, endSessions, issuer, sid, owner)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const endSyncRun = `-- name: EndSyncRun :exec
@@ -813,6 +885,15 @@ func (q *Queries) EraseWithdrawn(ctx context.Context, iD string, owner dispatch.
 	var issuer string
 	err := row.Scan(&issuer)
 	return issuer, err
+}
+
+const extendSession = `-- name: ExtendSession :exec
+UPDATE sessions SET ends = $1 WHERE id = $2 AND ends < CAST($1 AS BIGINT)
+`
+
+func (q *Queries) ExtendSession(ctx context.Context, ends int64, iD string) error {
+	_, err := q.db.ExecContext(ctx, extendSession, ends, iD)
+	return err
 }
 
 const failWithoutSignIn = `-- name: FailWithoutSignIn :many
@@ -1275,6 +1356,27 @@ func (q *Queries) GetResult(ctx context.Context, iD dispatch.JobID, owner dispat
 	var body string
 	err := row.Scan(&body)
 	return body, err
+}
+
+const getSession = `-- name: GetSession :one
+SELECT id, owner, issuer, sid, key, sealed, created, ends, version FROM sessions WHERE id = $1
+`
+
+func (q *Queries) GetSession(ctx context.Context, id string) (Session, error) {
+	row := q.db.QueryRowContext(ctx, getSession, id)
+	var i Session
+	err := row.Scan(
+		&i.ID,
+		&i.Owner,
+		&i.Issuer,
+		&i.Sid,
+		&i.Key,
+		&i.Sealed,
+		&i.Created,
+		&i.Ends,
+		&i.Version,
+	)
+	return i, err
 }
 
 const getSetting = `-- name: GetSetting :one
@@ -3198,6 +3300,15 @@ func (q *Queries) PurgeKeys(ctx context.Context, created int64) error {
 	return err
 }
 
+const purgeSessions = `-- name: PurgeSessions :exec
+DELETE FROM sessions WHERE ends <= $1
+`
+
+func (q *Queries) PurgeSessions(ctx context.Context, ends int64) error {
+	_, err := q.db.ExecContext(ctx, purgeSessions, ends)
+	return err
+}
+
 const purgeSyncRuns = `-- name: PurgeSyncRuns :exec
 DELETE FROM sync_runs WHERE created < $1 AND lapses < $1
 `
@@ -3342,6 +3453,40 @@ func (q *Queries) RenewServing(ctx context.Context, arg RenewServingParams) (int
 	var served int64
 	err := row.Scan(&served)
 	return served, err
+}
+
+const renewSession = `-- name: RenewSession :one
+UPDATE sessions SET key = $1, sealed = $2, version = version + 1
+WHERE id = $3 AND version = $4 RETURNING id, owner, issuer, sid, key, sealed, created, ends, version
+`
+
+type RenewSessionParams struct {
+	Key     string
+	Sealed  string
+	ID      string
+	Version int64
+}
+
+func (q *Queries) RenewSession(ctx context.Context, arg RenewSessionParams) (Session, error) {
+	row := q.db.QueryRowContext(ctx, renewSession,
+		arg.Key,
+		arg.Sealed,
+		arg.ID,
+		arg.Version,
+	)
+	var i Session
+	err := row.Scan(
+		&i.ID,
+		&i.Owner,
+		&i.Issuer,
+		&i.Sid,
+		&i.Key,
+		&i.Sealed,
+		&i.Created,
+		&i.Ends,
+		&i.Version,
+	)
+	return i, err
 }
 
 const renewSyncRun = `-- name: RenewSyncRun :execrows

@@ -1,0 +1,246 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+// Sessions keeps browsers signed in. See [identity.Sessions] for the methods.
+type Sessions interface {
+	Open(ctx context.Context, cookie dispatch.Secret) (identity.Session, error)
+	Check(ctx context.Context, cookie dispatch.Secret) error
+	End(ctx context.Context, cookie dispatch.Secret) (leave string, err error)
+	Leave(ctx context.Context, leave string) (address string, err error)
+	EndByProvider(ctx context.Context, token dispatch.Secret) error
+}
+
+const (
+	sessionCookie = "" // the one cookie that is named after the service alone
+	signInPath    = "/session/sign-in"
+	leavePath     = "/session/leave"
+	maxReturn     = 512      // characters; a browser keeps up to eight of them, and the head of a request is bounded
+	maxLogout     = 32 << 10 // bytes of a logout request
+)
+
+// SignedIn is the user of a session.
+type SignedIn struct {
+	User    SignedInUser `json:"user"`
+	Expires time.Time    `json:"expires" doc:"When the sign-in ends, unless the session is used. With a bearer token, when that expires"`
+}
+
+// SignedInUser describes a user to themselves.
+type SignedInUser struct {
+	ID    string `json:"id" doc:"The user's subject at the identity provider"`
+	Name  string `json:"name"`
+	Email string `json:"email" doc:"Empty if the identity provider does not tell it"`
+}
+
+// SignedOut tells where a sign-out continues.
+type SignedOut struct {
+	Location string `json:"location" doc:"Where the browser must go next: a page that ends the session at the identity provider too, or the page of this service"`
+}
+
+type (
+	signedInAnswer  struct{ Body SignedIn }
+	signedOutAnswer struct{ Body SignedOut }
+)
+
+var (
+	errSignedOut = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", header: map[string]string{"WWW-Authenticate": "Bearer"},
+		message: "You are not signed in, or your session has ended. Sign in again."}
+	errForeignPage = refusal{status: http.StatusForbidden, code: "FORBIDDEN",
+		message: "A session is used from the page of this service only, and changes need Content-Type: application/json. Other clients send a bearer token, without cookies."}
+	errNoRenewal = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
+		message: "Your sign-in cannot be renewed because the identity provider does not respond. Try again in a few seconds."}
+	errNoSessions = &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.session",
+		Text: "Users cannot sign in to the page of this service: its operator must set public_url and the client of identity. Other clients send a bearer token."}
+)
+
+// sessionRoutes registers the operations on the session of a browser.
+func (a *api) sessionRoutes() {
+	register(a, huma.Operation{OperationID: "get_session", Method: http.MethodGet, Path: "/session", Tags: []string{"access"},
+		Summary: "Get who is signed in", Responses: a.errors(401, 503)}, a.getSession)
+	register(a, huma.Operation{OperationID: "end_session", Method: http.MethodPost, Path: "/session/sign-out", Tags: []string{"access"},
+		Summary:       "Sign a browser out",
+		Description:   "Ends the session of the browser that sends the request, if it has one.",
+		DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.errors(403, 503)}, a.endSession)
+	a.mux.HandleFunc("GET "+signInPath, a.limitPageRate(a.signInPage))
+	a.mux.HandleFunc("GET "+leavePath, a.limitPageRate(a.leavePage))
+	if a.Sessions != nil {
+		a.mux.HandleFunc("POST /session/back-channel-sign-out", a.endSessionsByProvider)
+	}
+}
+
+// hasSession reports whether a browser sends the cookie of a session.
+func (a *api) hasSession(r *http.Request) bool { return a.Sessions != nil && a.sessionIn(r) != "" }
+
+// sessionIn returns the cookie of a browser's session; "" if it has none, or several, of which another site could have
+// set one.
+func (a *api) sessionIn(r *http.Request) dispatch.Secret {
+	found := r.CookiesNamed(a.cookie(sessionCookie, "", 0).Name)
+	if len(found) != 1 {
+		return ""
+	}
+	return dispatch.Secret(found[0].Value)
+}
+
+// sessionCaller returns the user of a browser's session, if the page of this service sent the request.
+func (a *api) sessionCaller(r *http.Request) (identity.Caller, error) {
+	if !a.fromOwnPage(r) {
+		return identity.Caller{}, errForeignPage
+	}
+	return a.openSession(r)
+}
+
+// openSession returns the user of a browser's session. The caller has checked which page sent the request.
+func (a *api) openSession(r *http.Request) (identity.Caller, error) {
+	s, err := a.Sessions.Open(r.Context(), a.sessionIn(r))
+	switch {
+	case errors.Is(err, identity.ErrSignedOut):
+		a.Log.DebugContext(r.Context(), "session refused", "error", err)
+		return identity.Caller{}, errSignedOut
+	case isDatabaseFailure(err):
+		return identity.Caller{}, err
+	case err != nil:
+		a.Log.WarnContext(r.Context(), "session not renewed", "error", err)
+		return identity.Caller{}, errNoRenewal
+	}
+	if wait := a.byUser.wait(s.User); wait > 0 {
+		return identity.Caller{}, errTooFast("yours", wait)
+	}
+	callIn(r.Context()).session = s
+	return s.Caller, nil
+}
+
+// fromOwnPage reports whether the page of this service sent a request, or for a request that changes nothing, the user by
+// an address that they typed. Browsers say so by Sec-Fetch-Site, older ones by Origin; pages cannot set either. A request
+// that changes something must be in JSON, which a form of another site cannot send.
+func (a *api) fromOwnPage(r *http.Request) bool {
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	own := site == "same-origin" || site == "" && origin != "" && origin == originOf(a.PublicURL)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return own || site == "none" || site == "" && origin == ""
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return own && err == nil && kind == "application/json"
+}
+
+// checkStreamOrigin returns nil if the page of this service opens a stream. Browsers send Origin with every WebSocket.
+func (a *api) checkStreamOrigin(r *http.Request) error {
+	if origin := r.Header.Get("Origin"); origin == "" || origin != originOf(a.PublicURL) {
+		return errForeignPage
+	}
+	return nil
+}
+
+func (a *api) getSession(ctx context.Context, _ *request) (*signedInAnswer, error) {
+	c := callIn(ctx)
+	answer := signedInAnswer{SignedIn{SignedInUser{c.caller.Subject, c.caller.Name, c.caller.Email()}, c.caller.Expires.UTC()}}
+	if c.session.Cookie != "" {
+		answer.Body.Expires = c.session.Ends.UTC()
+	}
+	return &answer, nil
+}
+
+// endSession signs a browser out. It does not return the provider's address, because that holds a token of the user,
+// which no script may see: the browser is led there by leavePage.
+func (a *api) endSession(ctx context.Context, in *request) (*signedOutAnswer, error) {
+	r, w := humago.Unwrap(in.http)
+	if !a.fromOwnPage(r) {
+		return nil, errForeignPage
+	}
+	answer := signedOutAnswer{SignedOut{a.pagePath("/")}}
+	if !a.hasSession(r) {
+		return &answer, nil
+	}
+	leave, err := a.Sessions.End(ctx, a.sessionIn(r))
+	if err != nil {
+		return nil, err
+	}
+	http.SetCookie(w, a.cookie(sessionCookie, "", -1))
+	if leave != "" {
+		answer.Body.Location = a.pagePath(leavePath) + "?with=" + url.QueryEscape(leave)
+	}
+	return &answer, nil
+}
+
+// leavePage sends the browser to the provider's page that ends its session.
+func (a *api) leavePage(w http.ResponseWriter, r *http.Request) {
+	address, err := "", error(errNoSessions)
+	if a.Sessions != nil {
+		address, err = a.Sessions.Leave(r.Context(), r.URL.Query().Get("with"))
+	}
+	if err != nil {
+		a.showError(w, r, page{Title: "Not signed out at the identity provider", Link: &pageLink{a.pagePath("/"), "Go to the page"}}, err)
+		return
+	}
+	redirect(w, address)
+}
+
+// signInPage sends the browser to the provider to sign in.
+func (a *api) signInPage(w http.ResponseWriter, r *http.Request) {
+	if a.Sessions == nil {
+		a.showError(w, r, page{Title: "Sign-in failed"}, errNoSessions)
+		return
+	}
+	back := r.URL.Query().Get("return")
+	if !isOwnPath(back) {
+		back = a.pagePath("/")
+	}
+	a.redirectToProvider(w, r, identity.Purpose{Session: true, Return: back})
+}
+
+// isOwnPath reports whether a text is a path of this service, with a query and fragment, and no address of another server
+// in any reading of browsers.
+func isOwnPath(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= maxReturn && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.ContainsAny(text, "\\\r\n\t") &&
+		u.Scheme == "" && u.Host == "" && u.User == nil
+}
+
+// startSession gives the browser the cookie of its new session, in place of that of any earlier one, and sends it back to
+// the page.
+func (a *api) startSession(w http.ResponseWriter, r *http.Request, arrived identity.Arrival) {
+	if a.hasSession(r) {
+		if _, err := a.Sessions.End(r.Context(), a.sessionIn(r)); err != nil {
+			a.Log.WarnContext(r.Context(), "earlier session not ended", "error", err)
+		}
+	}
+	http.SetCookie(w, a.cookie(sessionCookie, arrived.Cookie.Reveal(), 0))
+	redirect(w, arrived.Return)
+}
+
+// redirect sends a browser to an address as it is: [http.Redirect] would change its path.
+func redirect(w http.ResponseWriter, address string) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Location", address)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// endSessionsByProvider ends the sessions that the identity provider names (OpenID Connect Back-Channel Logout 1.0,
+// section 2.5). Its signed token is its authentication.
+func (a *api) endSessionsByProvider(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxLogout)
+	err := a.Sessions.EndByProvider(r.Context(), dispatch.Secret(r.PostFormValue("logout_token")))
+	if err == nil {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	refused := refusalFor(err)
+	if dispatch.Is(err, dispatch.Invalid) {
+		a.Log.WarnContext(r.Context(), "logout token refused", "error", err)
+		refused = refusal{status: http.StatusBadRequest, code: "VALIDATION_ERROR", message: dispatch.TextFor(err)}
+	}
+	a.refuse(w, r, refused)
+}
