@@ -562,7 +562,7 @@ func TestLoad_UnprotectedConnectionsAreNoted(t *testing.T) {
 
 // Every secret of a configuration, also a future one, has the type that prints nothing.
 func TestConfig_SecretsHaveTheirType(t *testing.T) {
-	c := &Config{Platforms: []Platform{{Exchange: &Exchange{}, ServiceAccount: &ServiceAccount{}, Users: &Users{}}}}
+	c := &Config{Page: Page{BaseMap: &BaseMap{}}, Platforms: []Platform{{Exchange: &Exchange{}, ServiceAccount: &ServiceAccount{}, Users: &Users{}}}}
 	secrets := 0
 	var fill func(reflect.Value, string)
 	fill = func(v reflect.Value, path string) {
@@ -624,5 +624,20 @@ func TestLoad_NotesTheCompatibilitySwitch(t *testing.T) {
 	}
 	if n := named(append(deployed, "EODISPATCH_COMPAT_SUBMITTED_AS_CREATED=true")); n != 0 {
 		t.Errorf("%d notes name the switch that is set", n)
+	}
+}
+
+func TestLoad_BaseMap(t *testing.T) {
+	for given, want := range map[string]string{
+		`{url: "https://tiles.example.org/{z}/{x}/{y}.png", attribution: A}`: "",
+		`{url: "https://tiles.example.org/{z}/{x}.png", attribution: A}`:     "page.base_map.url: must contain {z}, {x} and {y}",
+		`{url: "http://tiles.example.org/{z}/{x}/{y}.png", attribution: A}`:  "page.base_map.url: ",
+		`{url: "https://tiles.example.org/{z}/{x}/{y}.png"}`:                 "page.base_map.attribution: is missing",
+		`{attribution: A}`: "page.base_map.url: is missing",
+	} {
+		_, err := load("x.yaml", []byte(minimal+"page: {base_map: "+given+"}\n"), nil)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", given, err)
+		}
 	}
 }
