@@ -391,7 +391,18 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	}
 }
 
-func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.TaskResults, err error) {
+func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[dispatch.JobResult, error], error) {
+	g, err := w.allResults(ctx, u, id)
+	return g.Task, func(yield func(dispatch.JobResult, error) bool) {
+		for _, p := range g.Jobs {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}, err
+}
+
+func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.TaskResults, err error) {
 	t, jobs, err := w.ReadTask(ctx, u, id, 0)
 	if err != nil {
 		return g, err
@@ -403,12 +414,11 @@ func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.
 			g.Jobs = append(g.Jobs, dispatch.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
 		}
 	}
-	g.Total = len(g.Jobs)
 	return g, nil
 }
 
 func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error) {
-	g, err := w.TaskOutline(ctx, u, id)
+	g, err := w.allResults(ctx, u, id)
 	g.Jobs = slices.DeleteFunc(g.Jobs, func(p dispatch.JobResult) bool { return p.ID <= after.Job })
 	g.More = len(g.Jobs) > n
 	g.Jobs = g.Jobs[:min(n, len(g.Jobs))]
@@ -416,7 +426,7 @@ func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.
 }
 
 func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (dispatch.TaskResults, error) {
-	g, err := w.TaskOutline(ctx, u, id)
+	g, err := w.allResults(ctx, u, id)
 	if err != nil {
 		return g, err
 	}

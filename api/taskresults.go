@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ import (
 
 // taskResultBroker reads the results of tasks.
 type taskResultBroker interface {
-	// TaskOutline returns all finished jobs of a task with what is known of their results.
-	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskResults, error)
+	// TaskOutline returns a task, and all its finished jobs with what is known of their results.
+	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[dispatch.JobResult, error], error)
 	// TaskResults returns the results of up to n finished jobs of a task after a position, in the order in which they finished.
 	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (dispatch.TaskResults, error)
 	// TaskResult returns the results of one finished job of a task.
@@ -125,12 +126,15 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	if err != nil {
 		return nil, err
 	}
-	f, err := a.Broker.TaskOutline(ctx, user(ctx), id)
+	t, finished, err := a.Broker.TaskOutline(ctx, user(ctx), id)
 	if err != nil {
 		return nil, taskError(err)
 	}
 	var extent stac.Extent
-	for _, p := range f.Jobs {
+	for p, err := range finished {
+		if err != nil {
+			return nil, taskError(err)
+		}
 		widen(&extent, p)
 	}
 	written, err := json.Marshal(extent)
@@ -139,8 +143,8 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 	}
 	at := a.resultsAt(in, id)
 	return &status[TaskCollection]{revalidate, TaskCollection{
-		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: f.Task.Request.Title,
-		Description: fmt.Sprintf("Results of the %d jobs that have finished, of %d.", f.Total, f.Task.Counts.Jobs()),
+		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
+		Description: fmt.Sprintf("Results of the %d jobs that have finished, of %d.", t.Counts[dispatch.Finished], t.Counts.Jobs()),
 		License:     "proprietary", Extent: Object{written},
 		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""},
 			{"items", at + "/items", mediaGeoJSON, "An Item for each job that has finished"},
@@ -180,7 +184,7 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, taskError(err)
 	}
 	at := a.resultsAt(in, id)
-	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Jobs)), Matched: f.Total, Returned: len(f.Jobs), Links: []Link{
+	page := ItemPage{Type: "FeatureCollection", Features: make([]Item, len(f.Jobs)), Matched: f.Task.Counts[dispatch.Finished], Returned: len(f.Jobs), Links: []Link{
 		{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""}, {"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
 	for i, p := range f.Jobs {
 		page.Features[i] = itemOf(f.Task, p, at)

@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"math"
-	"slices"
+	"iter"
 	"sync"
 	"time"
 )
@@ -90,47 +89,48 @@ type ResultPosition struct {
 // ResultPosition returns the position after a finished job.
 func (r Record) ResultPosition() ResultPosition { return ResultPosition{r.Moved, r.ID} }
 
-func (m ResultPosition) compare(n ResultPosition) int {
+// Compare returns -1, 0 or 1 if m is before n, equal to it, or after it.
+func (m ResultPosition) Compare(n ResultPosition) int {
 	return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job))
 }
 
-// TaskResults is a task and the results of its finished jobs, in the order in which they finished.
+// TaskResults is a task and the results of some of its finished jobs, in the order in which they finished. Task.Counts has the number of all.
 type TaskResults struct {
-	Task  TaskRecord
-	Total int // number of finished jobs
-	Jobs  []JobResult
-	More  bool // there are finished jobs after the last of Jobs
+	Task TaskRecord
+	Jobs []JobResult
+	More bool // there are finished jobs after the last of Jobs
 }
 
 // TaskResults returns the results of a task's finished jobs after a position, n at most. Jobs are in the order in which they finished, so a
 // client that follows the positions sees each once, even while the task runs. The results of each job are requested from the platform at most
 // once, and not while the links that it returned before are valid. If results may become available later, TaskResults returns an error; if
 // they never will, JobResult.Err is set.
-func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (TaskResults, error) {
-	f, err := b.finished(ctx, u, id)
-	if err != nil {
+func (b *Broker) TaskResults(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) (f TaskResults, err error) {
+	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
 		return f, err
 	}
-	at := slices.IndexFunc(f.Jobs, func(p JobResult) bool { return p.ResultPosition().compare(after) > 0 })
-	if at < 0 {
-		at = len(f.Jobs)
+	if f.Jobs, err = b.finished(ctx, u, id, after, n+1); err != nil {
+		return f, err
 	}
-	f.Jobs = f.Jobs[at:]
 	f.More = len(f.Jobs) > n
 	f.Jobs = f.Jobs[:min(n, len(f.Jobs))]
 	return f, b.readResults(ctx, u, f.Jobs)
 }
 
 // TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not finished.
-func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (TaskResults, error) {
-	f, err := b.finished(ctx, u, id)
+func (b *Broker) TaskResult(ctx context.Context, u UserID, id TaskID, job JobID) (f TaskResults, err error) {
+	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
+		return f, err
+	}
+	r, err := b.Store.Record(ctx, u, job)
+	if err == nil && (r.Task != id || r.Status != Finished) {
+		err = &Error{Kind: NotFound, Op: "dispatch.TaskResult"}
+	}
 	if err != nil {
 		return f, err
 	}
-	f.Jobs = slices.DeleteFunc(f.Jobs, func(p JobResult) bool { return p.ID != job })
-	if len(f.Jobs) == 0 {
-		return f, &Error{Kind: NotFound, Op: "dispatch.TaskResult"}
-	}
+	r.Value = f.Task.ValueOf(r.Request)
+	f.Jobs = []JobResult{{Record: r}}
 	return f, b.readResults(ctx, u, f.Jobs)
 }
 
@@ -139,42 +139,55 @@ const (
 	outlineWithin = 10 * time.Second
 )
 
-// TaskOutline returns all finished jobs of a task with the results that are known. It reads up to 100 others, and leaves out those that are
-// not available within 10 s.
-func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskResults, error) {
-	f, err := b.finished(ctx, u, id)
-	if err != nil {
-		return f, err
-	}
-	// unknown holds at most 100 parts whose results are not cached.
+// TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in parts. The sequence
+// reads up to 100 results that are not known, and leaves out those that are not available within 10 s. It ends with the first error.
+func (b *Broker) TaskOutline(ctx context.Context, u UserID, id TaskID) (TaskRecord, iter.Seq2[JobResult, error], error) {
+	t, err := b.Store.Task(ctx, u, id)
+	return t, func(yield func(JobResult, error) bool) {
+		reading, cancel := context.WithTimeout(ctx, outlineWithin)
+		defer cancel()
+		left := outlined
+		for after, more := (ResultPosition{}), true; more; {
+			part, err := b.finished(ctx, u, id, after, partSize)
+			if err != nil {
+				yield(JobResult{}, err)
+				return
+			}
+			left -= b.outline(reading, u, part, left)
+			for _, p := range part {
+				if !yield(p, nil) {
+					return
+				}
+				after = p.ResultPosition()
+			}
+			more = len(part) == partSize
+		}
+	}, err
+}
+
+// outline fills in the known results of a part. It reads up to n unknown ones, and returns how many it tried to read.
+func (b *Broker) outline(ctx context.Context, u UserID, part []JobResult, n int) int {
 	var unknown []JobResult
-	for i, p := range f.Jobs {
-		f.Jobs[i].Collection = b.results.last(p.resultKey())
-		if f.Jobs[i].Collection == nil && len(unknown) < outlined {
+	for _, p := range part {
+		if len(unknown) < n && b.results.last(p.resultKey()) == nil {
 			unknown = append(unknown, p)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, outlineWithin)
-	defer cancel()
 	_ = b.readResults(ctx, u, unknown) // results that are not available now are left out
-	for i, p := range f.Jobs {
-		f.Jobs[i].Collection = b.results.last(p.resultKey())
+	for i, p := range part {
+		part[i].Collection = b.results.last(p.resultKey())
 	}
-	return f, nil
+	return len(unknown)
 }
 
-// finished returns a task and its finished jobs, with their values and without the request that they share. The jobs are read in one query.
-func (b *Broker) finished(ctx context.Context, u UserID, id TaskID) (f TaskResults, err error) {
-	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
-		return f, err
+// finished returns finished jobs of a task after a position, n at most, with their values and without the request that they share.
+func (b *Broker) finished(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) ([]JobResult, error) {
+	records, err := b.Store.FinishedJobs(ctx, u, id, after, n)
+	jobs := make([]JobResult, len(records))
+	for i, r := range records {
+		jobs[i].Record = r
 	}
-	jobs, err := b.Store.TaskJobs(ctx, u, id, Page{Statuses: []Status{Finished}, Most: math.MaxInt32})
-	for _, j := range jobs {
-		f.Jobs = append(f.Jobs, JobResult{Record: j})
-	}
-	slices.SortFunc(f.Jobs, func(p, q JobResult) int { return p.ResultPosition().compare(q.ResultPosition()) })
-	f.Total = len(f.Jobs)
-	return f, err
+	return jobs, err
 }
 
 const partsAtOnce = 4

@@ -111,18 +111,34 @@ func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.ResultPosi
 	return g
 }
 
+// outline returns all jobs of an outline.
+func (h *house) outline(t *testing.T, id dispatch.TaskID) (all []dispatch.JobResult) {
+	t.Helper()
+	_, finished, err := h.TaskOutline(t.Context(), "ann", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, err := range finished {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 // Who follows the pages sees each result once, also those of jobs that finish meanwhile.
 func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 	p := newPress()
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
 		id := h.acceptTask(t, "5", "2", "4", "1", "3")
-		if g := h.page(t, id, dispatch.ResultPosition{}, 2); len(g.Jobs) > 0 || g.Total != 0 || g.More || p.read() > 0 {
+		if g := h.page(t, id, dispatch.ResultPosition{}, 2); len(g.Jobs) > 0 || g.Task.Counts[dispatch.Finished] != 0 || g.More || p.read() > 0 {
 			t.Errorf("too early: %+v", g)
 		}
 		time.Sleep(3*time.Hour + 10*time.Minute)
 		first := h.page(t, id, dispatch.ResultPosition{}, 2)
-		if ids(first) != "p1 p2" || first.Total != 3 || !first.More || p.read() != 2 {
-			t.Errorf("first page: %s of %d, more: %v", ids(first), first.Total, first.More)
+		if ids(first) != "p1 p2" || first.Task.Counts[dispatch.Finished] != 3 || !first.More || p.read() != 2 {
+			t.Errorf("first page: %s of %v, more: %v", ids(first), first.Task.Counts, first.More)
 		}
 		for _, part := range first.Jobs {
 			if !strings.Contains(string(part.Collection), part.Ref.ID+".tif") || part.Err != nil || string(part.Value) != part.Ref.ID[1:] {
@@ -135,15 +151,52 @@ func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		third := h.page(t, id, second.Jobs[0].ResultPosition(), 2)
-		if ids(third) != "p4 p5" || third.More || third.Total != 5 || third.Task.Counts.Status() != dispatch.Finished {
+		if ids(third) != "p4 p5" || third.More || third.Task.Counts[dispatch.Finished] != 5 || third.Task.Counts.Status() != dispatch.Finished {
 			t.Errorf("third page: %s", ids(third))
 		}
 		_, err := h.TaskResults(t.Context(), "bob", id, dispatch.ResultPosition{}, 2)
 		wantKind(t, err, dispatch.NotFound)
-		_, err = h.TaskOutline(t.Context(), "bob", id)
+		_, _, err = h.TaskOutline(t.Context(), "bob", id)
 		wantKind(t, err, dispatch.NotFound)
 		_, err = h.TaskResult(t.Context(), "bob", id, third.Jobs[0].ID)
 		wantKind(t, err, dispatch.NotFound)
+	})
+}
+
+// pageStore fails the test if a task's jobs are read as a whole, and counts those that are read.
+type pageStore struct {
+	dispatch.Store
+	t    *testing.T
+	read int
+}
+
+func (s *pageStore) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) ([]dispatch.Record, error) {
+	s.t.Error("all jobs of a task were read")
+	return nil, nil
+}
+
+func (s *pageStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+	records, err := s.Store.FinishedJobs(ctx, u, id, after, n)
+	s.read += len(records)
+	return records, err
+}
+
+func TestTaskResults_OnlyThePageIsRead(t *testing.T) {
+	p := newPress()
+	synctest.Test(t, func(t *testing.T) {
+		s := &pageStore{Store: conformance.NewMemStore(clock{}), t: t}
+		h := open(s, backend("a", dispatch.AccessShared, p))
+		defer h.stop()
+		id := h.acceptTask(t, strings.Split(strings.Repeat("1 ", 49)+"1", " ")...)
+		time.Sleep(3 * time.Hour)
+		page := h.page(t, id, dispatch.ResultPosition{}, 2)
+		if len(page.Jobs) != 2 || !page.More || s.read != 3 {
+			t.Errorf("%d jobs were read for a page of %d", s.read, len(page.Jobs))
+		}
+		s.read = 0
+		if one, err := h.TaskResult(t.Context(), "ann", id, page.Jobs[1].ID); err != nil || len(one.Jobs) != 1 || s.read != 0 {
+			t.Errorf("%d jobs were read for one of %d results, %v", s.read, len(one.Jobs), err)
+		}
 	})
 }
 
@@ -194,8 +247,8 @@ func TestTaskResults_UnavailableResults(t *testing.T) {
 		p.mu.Unlock()
 		_, err := h.TaskResults(t.Context(), "ann", id, dispatch.ResultPosition{}, 10)
 		wantKind(t, err, dispatch.Unavailable)
-		if outline, err := h.TaskOutline(t.Context(), "ann", id); err != nil || len(outline.Jobs) != 3 || outline.Jobs[0].Collection == nil || outline.Jobs[2].Collection != nil {
-			t.Errorf("outline of %d parts, %v", len(outline.Jobs), err)
+		if outline := h.outline(t, id); len(outline) != 3 || outline[0].Collection == nil || outline[2].Collection != nil {
+			t.Errorf("outline of %d parts: %+v", len(outline), outline)
 		}
 		p.mu.Lock()
 		p.fail["p3"] = nil
@@ -225,11 +278,11 @@ func TestTaskOutline_ReadsAHundred(t *testing.T) {
 		id := h.acceptTask(t, values...)
 		time.Sleep(4 * time.Hour)
 		known := func() (n int) {
-			g, err := h.TaskOutline(t.Context(), "ann", id)
-			if err != nil || len(g.Jobs) != 130 {
-				t.Fatalf("%d parts, %v", len(g.Jobs), err)
+			all := h.outline(t, id)
+			if len(all) != 130 {
+				t.Fatalf("%d parts", len(all))
 			}
-			for _, part := range g.Jobs {
+			for _, part := range all {
 				if part.Collection != nil {
 					n++
 				}

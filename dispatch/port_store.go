@@ -61,6 +61,9 @@ type Records interface {
 	TaskRevision(ctx context.Context, u UserID, id TaskID, late time.Duration) (TaskRevision, error)
 	// TaskJobs returns a task's jobs by number, without those that the owner deleted.
 	TaskJobs(context.Context, UserID, TaskID, Page) ([]Record, error)
+	// FinishedJobs returns the finished jobs of a task after a position, in the order in which they finished, n at most, without those that
+	// the owner deleted. They have Record.Value in place of Request.Parameters and Request.Options.
+	FinishedJobs(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) ([]Record, error)
 	// Usage counts the owner's jobs at each account, including deleted ones until they are purged. Usage.Lately counts those submitted
 	// within d.
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)

@@ -225,6 +225,12 @@ WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs
 	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
+-- name: ListFinished :many
+SELECT sqlc.embed(jobs), requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
+	AND jobs.moved >= CAST(sqlc.arg(moved) AS BIGINT) AND (jobs.moved > CAST(sqlc.arg(moved) AS BIGINT) OR jobs.id > CAST(sqlc.arg(after) AS BIGINT))
+ORDER BY jobs.moved, jobs.id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
 -- name: HideTask :one
 UPDATE tasks SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING account;
 

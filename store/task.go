@@ -186,6 +186,34 @@ func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now i
 	return dispatch.Record{Job: j, Request: r, Read: at(now)}, err
 }
 
+// FinishedJobs returns finished jobs of a task in the order in which they finished.
+func (s *Store) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (records []dispatch.Record, err error) {
+	err = s.in(allow(ctx, listWithin), s.read, "FinishedJobs", func(q tx, now int64) error {
+		row, err := q.GetTask(ctx, dispatch.PartMost, id, u)
+		if err != nil {
+			return err
+		}
+		task, err := taskOf(row, dispatch.PartMost, nil)
+		if err != nil {
+			return err
+		}
+		rows, err := q.ListFinished(ctx, query.ListFinishedParams{Task: int64(id), Moved: micros(after.At), After: int64(after.Job), N: int64(n)})
+		if err != nil {
+			return err
+		}
+		records = make([]dispatch.Record, len(rows))
+		for i, row := range rows {
+			j, err := jobOf(row.Job)
+			if err != nil {
+				return err
+			}
+			records[i] = dispatch.Record{Job: j, Request: task.RequestHeadFor(j.Number), Value: json.RawMessage(row.Body), Size: len(row.Body), Read: at(now)}
+		}
+		return nil
+	})
+	return records, err
+}
+
 // CancelTask cancels and hides all jobs of a task, and hides the task.
 func (s *Store) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
 	err = s.in(allow(ctx, listWithin), s.write, "CancelTask", func(q tx, now int64) error {

@@ -318,6 +318,9 @@ func (p *pair) compare(r *rapid.T) {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
 			})
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+				return s.FinishedJobs(ctx, u, id+1, dispatch.ResultPosition{}, 2)
+			})
 		}
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -93,6 +94,13 @@ func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.Ta
 		records = append(records, s.bounded(record, r, p))
 	}
 	return limited(records, p), nil
+}
+
+func (s *MemStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+	records, err := s.TaskJobs(ctx, u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32})
+	slices.SortFunc(records, func(a, b dispatch.Record) int { return a.ResultPosition().Compare(b.ResultPosition()) })
+	records = slices.DeleteFunc(records, func(r dispatch.Record) bool { return r.ResultPosition().Compare(after) <= 0 })
+	return records[:min(n, len(records))], err
 }
 
 func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {

@@ -78,6 +78,7 @@ var storeTests = []struct {
 	{"pages", storeTest.pages},
 	{"pages of tasks and of a task", storeTest.taskPages},
 	{"pages of large requests", storeTest.largePages},
+	{"pages of finished jobs", storeTest.finishedPages},
 	{"warnings come back", storeTest.warnings},
 	{"a task shows what its jobs wait for", storeTest.taskAttention},
 	{"installation", storeTest.installation},

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"time"
 
@@ -132,6 +133,45 @@ func (t storeTest) taskPages() {
 	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2}, Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
+}
+
+// finishedPages reads the finished jobs of a task in parts, while others finish.
+func (t storeTest) finishedPages() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 9)
+	began := t.look().Now
+	finish := func(i int, after time.Duration) dispatch.JobID {
+		return t.end(jobs[i].ID, dispatch.Finished, func(j *dispatch.Job) { j.Moved = began.Add(after) }).ID
+	}
+	want := []dispatch.JobID{finish(4, time.Second), finish(2, time.Minute), finish(3, time.Minute), finish(0, time.Hour)}
+	t.end(jobs[5].ID, dispatch.Failed, nil)
+	finish(6, time.Minute)
+	_, err := t.s.Cancel(ctx, ann, jobs[6].ID, true)
+	t.must(err)
+	var read []dispatch.JobID
+	for after := (dispatch.ResultPosition{}); ; {
+		page, err := t.s.FinishedJobs(ctx, ann, task.ID, after, 2)
+		t.must(err)
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			read, after = append(read, r.ID), r.ResultPosition()
+			t.equal(r.Job, t.load(r.ID))
+		}
+		if len(read) == 2 {
+			want = append(want, finish(1, 2*time.Hour))
+		}
+	}
+	t.equal(read, want)
+
+	whole, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32})
+	t.must(err)
+	page, err := t.s.FinishedJobs(ctx, ann, task.ID, whole[0].ResultPosition(), 9)
+	t.must(err)
+	t.equal(page, whole[1:2])
+	_, err = t.s.FinishedJobs(ctx, bob, task.ID, dispatch.ResultPosition{}, 1)
+	t.kind(err, dispatch.NotFound)
 }
 
 // largePages reads lists of requests that are too large to be read at once.

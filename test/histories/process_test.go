@@ -254,6 +254,11 @@ func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p di
 	return s.Store.TaskJobs(ctx, u, id, p)
 }
 
+func (s *storeOf) FinishedJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+	s.beside()
+	return s.Store.FinishedJobs(ctx, u, id, after, n)
+}
+
 func (s *storeOf) CancelTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
 	return through(s, func() (dispatch.Account, error) {
 		a, err := s.Store.CancelTask(ctx, u, id)
