@@ -152,6 +152,7 @@ type api struct {
 	ticketKey []byte
 	snapshots snapshotReads
 	revisions revisions
+	followers followers
 	readers   *readers
 	sockets   sockets
 	waits     sockets      // requests that wait for a change

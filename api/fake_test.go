@@ -203,6 +203,25 @@ func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch
 	return r, nil
 }
 
+func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time, n int) (c dispatch.TaskChanges, err error) {
+	if c.Revision, err = w.TaskRevision(ctx, u, id); err != nil {
+		return c, err
+	}
+	if c.Task, err = w.Task(ctx, u, id); err != nil {
+		return c, err
+	}
+	_, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	for _, r := range jobs {
+		if r.Updated.After(since) && len(c.Jobs) < n {
+			c.Jobs = append(c.Jobs, r)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.Jobs = w.bounded(c.Jobs, dispatch.Page{Most: dispatch.PartMost})
+	return c, err
+}
+
 func (w *world) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
 	err := w.broken()
 	w.mu.Lock()
@@ -407,13 +426,15 @@ func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.T
 	if err != nil {
 		return g, err
 	}
-	g.Task = t
+	var tally dispatch.Tally
 	for _, j := range jobs {
+		tally.Add(j.Job)
 		if j.Status == dispatch.Finished {
 			j.Value = t.ValueOf(j.Request)
 			g.Jobs = append(g.Jobs, dispatch.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
 		}
 	}
+	g.Task = tally.CountsFor(t)
 	return g, nil
 }
 

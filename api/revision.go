@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -11,6 +12,8 @@ import (
 type revisionBroker interface {
 	// TaskRevision returns a value that changes with everything that is shown of a task. It reads no jobs.
 	TaskRevision(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRevision, error)
+	// TaskChanges returns a task with its revision, and up to n jobs of it that changed after a time.
+	TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time, n int) (dispatch.TaskChanges, error)
 }
 
 // mostRevisions bounds the topics whose revisions are kept. Above it, all are dropped and learned again.
@@ -66,9 +69,9 @@ func (r *revisions) digest(t topic, at dispatch.Revision) (digest uint64, known 
 }
 
 // buildRevised builds a snapshot. It keeps the revision if that was the same before and after, and if nothing in the
-// snapshot depends on the time.
+// snapshot depends on the time. For streams of changes it also keeps what the next snapshot is derived from.
 func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
-	if !a.revisions.polledLately(t) {
+	if !a.revisions.polledLately(t) && !a.followers.follow(t) {
 		return a.buildSnapshot(ctx, t)
 	}
 	before, failed := a.Broker.TaskRevision(ctx, t.user, t.task)
@@ -76,9 +79,15 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 	if err != nil || failed != nil || p.unsure || before.TimeDependent > 0 {
 		return p, err
 	}
-	if after, err := a.Broker.TaskRevision(ctx, t.user, t.task); err == nil && after == before {
+	after, err := a.Broker.TaskRevision(ctx, t.user, t.task)
+	if err != nil {
+		return p, nil
+	}
+	if after == before {
 		a.revisions.keep(t, after.Revision, p.digest)
 	}
+	p.base = baseOf(p, before, after)
+	a.followers.keep(t, p)
 	return p, nil
 }
 

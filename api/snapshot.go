@@ -39,6 +39,7 @@ type topic struct {
 	want filter          // of the list
 	bare bool            // leave out parameters
 	same bool            // only the digest is wanted if nothing has changed, see readIfChanged
+	news bool            // only what changed is wanted, see readChanges
 }
 
 func (t topic) scope() dispatch.Scope {
@@ -63,6 +64,7 @@ type snapshot struct {
 	unsure  bool                 // a job is unsure, see dispatch.Record.TimeDependent
 	task    *dispatch.TaskRecord // of the topic, with the counts of its jobs, without parameters; nil for a list
 	largest int                  // bytes of the largest request
+	base    *base                // nil: the next snapshot cannot be derived from this one
 
 	summary json.RawMessage // of the task
 	message []byte          // as a stream sends it; nil: not held
@@ -92,16 +94,22 @@ type itemID struct {
 
 type item struct {
 	digest     uint64
+	updated    int64 // see dispatch.Revision
 	begin, end int
 }
 
 // readSnapshot returns the last known state of a topic. Callers that ask while it is read share the next read.
 func (a *api) readSnapshot(ctx context.Context, t topic) (*snapshot, error) {
+	return a.readShared(ctx, t, a.buildRevised)
+}
+
+// readShared builds a snapshot for all callers that ask for the same topic.
+func (a *api) readShared(ctx context.Context, t topic, build func(context.Context, topic) (*snapshot, error)) (*snapshot, error) {
 	return a.snapshots.get(ctx, t, func(ctx context.Context) (*snapshot, error) {
 		release := a.readers.enter(t.user)
 		defer release()
 		saved, stop := a.Broker.WatchSaves(t.user)
-		p, err := a.buildRevised(ctx, t)
+		p, err := build(ctx, t)
 		if err != nil {
 			stop()
 			return nil, err

@@ -12,9 +12,7 @@ import (
 
 // buildSnapshot reads a topic, and encodes it as long as it is small enough to be held.
 func (a *api) buildSnapshot(ctx context.Context, t topic) (*snapshot, error) {
-	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: &items{}}}, held: true}
-	c.renderer = *a.newRenderer(ctx, &c.buffer, t.user, t.bare)
-	c.weighed = true
+	c := a.newSnapshotBuilder(ctx, t)
 	defer c.close()
 	if err := c.read(); err != nil {
 		return nil, err
@@ -31,6 +29,14 @@ type snapshotBuilder struct {
 	release  func() // releases buildMemory; nil: it is not taken
 	tally    dispatch.Tally
 	shared   int // bytes that the jobs of a task share
+}
+
+// newSnapshotBuilder returns a builder, which the caller must close.
+func (a *api) newSnapshotBuilder(ctx context.Context, t topic) *snapshotBuilder {
+	c := &snapshotBuilder{snapshot: &snapshot{topic: t, outline: outline{items: &items{}}}, held: true}
+	c.renderer = *a.newRenderer(ctx, &c.buffer, t.user, t.bare)
+	c.weighed = true
+	return c
 }
 
 func (c *snapshotBuilder) close() {
@@ -50,7 +56,7 @@ func (c *snapshotBuilder) read() error {
 			if err != nil {
 				return err
 			}
-			if err := c.put(itemID{true, int64(task.ID)}, taskDigest(task), !task.Counts.Status().Final(), 0,
+			if err := c.put(itemID{true, int64(task.ID)}, item{digest: taskDigest(task)}, !task.Counts.Status().Final(), 0,
 				func() error { return c.element(c.taskSummary(task)) }); err != nil {
 				return err
 			}
@@ -90,25 +96,28 @@ func (c *snapshotBuilder) jobs(all iter.Seq2[dispatch.Record, error]) error {
 		if err != nil {
 			return err
 		}
-		c.tally.Add(j.Job)
-		c.snapshot.unsure = c.snapshot.unsure || j.TimeDependent()
-		size := j.Size
-		if c.bare {
-			size = 0
-		} else {
-			size += c.shared
-		}
-		if err := c.put(itemID{false, int64(j.ID)}, jobDigest(j), !j.Status.Final(), size, func() error { return c.job(j) }); err != nil {
+		if err := c.addJob(j); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (c *snapshotBuilder) addJob(j dispatch.Record) error {
+	c.tally.Add(j.Job)
+	c.snapshot.unsure = c.snapshot.unsure || j.TimeDependent()
+	size := 0
+	if !c.bare {
+		size = j.Size + c.shared
+	}
+	i := item{digest: jobDigest(j), updated: j.Updated.UnixMicro()}
+	return c.put(itemID{false, int64(j.ID)}, i, !j.Status.Final(), size, func() error { return c.job(j) })
+}
+
 // put adds an item, and encodes it if there is room. size is the bytes of its request.
-func (c *snapshotBuilder) put(id itemID, digest uint64, live bool, size int, encode func() error) error {
+func (c *snapshotBuilder) put(id itemID, i item, live bool, size int, encode func() error) error {
 	p, begin := c.snapshot, c.buffer.Len()
-	p.digest += digest // the sum does not depend on the order
+	p.digest += i.digest // the sum does not depend on the order
 	p.live = p.live || live
 	p.largest = max(p.largest, size)
 	p.size += size + elementSize
@@ -125,7 +134,8 @@ func (c *snapshotBuilder) put(id itemID, digest uint64, live bool, size int, enc
 	} else {
 		c.buffer = bytes.Buffer{}
 	}
-	(*p.items)[id] = item{digest, begin, c.buffer.Len()}
+	i.begin, i.end = begin, c.buffer.Len()
+	(*p.items)[id] = i
 	return nil
 }
 
@@ -158,7 +168,8 @@ func (c *snapshotBuilder) hold() error {
 	p.message = slices.Concat([]byte(head), []byte(before), c.buffer.Bytes(), []byte(after), []byte(tail))
 	p.begin, p.end, p.size = len(head), size-len(tail), size
 	for id, i := range *p.items {
-		(*p.items)[id] = item{i.digest, i.begin + shift, i.end + shift}
+		i.begin, i.end = i.begin+shift, i.end+shift
+		(*p.items)[id] = i
 	}
 	return nil
 }

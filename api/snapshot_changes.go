@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -31,19 +33,27 @@ func (p *snapshot) since(was *items) (difference, error) {
 	}
 	d := compare(*was, *p.items)
 	if p.message != nil && !d.none() {
-		tasks := p.shown(true, d.tasks)
-		if p.task != nil && len(d.tasks) > 0 {
-			tasks = []json.RawMessage{p.summary}
-		}
-		data, err := dispatch.Encode(StatusChanges{UpscalingTasks: tasks, ProcessingJobs: p.shown(false, d.jobs),
-			RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
-		if err != nil {
+		if err := p.encode(&d, p.message, *p.items); err != nil {
 			return d, err
 		}
-		d.message = message("changes", p.topic.task, data, "")
 	}
 	p.was, p.news = was, d
 	return d, nil
+}
+
+// encode writes the message of a difference. The jobs and tasks that changed stand in text, where items says.
+func (p *snapshot) encode(d *difference, text []byte, at items) error {
+	tasks := shown(text, at, true, d.tasks)
+	if p.task != nil && len(d.tasks) > 0 {
+		tasks = []json.RawMessage{p.summary}
+	}
+	data, err := dispatch.Encode(StatusChanges{UpscalingTasks: tasks, ProcessingJobs: shown(text, at, false, d.jobs),
+		RemovedTasks: d.removedTasks, RemovedJobs: d.removedJobs})
+	if err != nil {
+		return err
+	}
+	d.message = message("changes", p.topic.task, data, "")
+	return nil
 }
 
 func compare(was, is items) (d difference) {
@@ -68,11 +78,11 @@ func compare(was, is items) (d difference) {
 	return d
 }
 
-// shown returns the encoded tasks or jobs of a held snapshot.
-func (p *snapshot) shown(tasks bool, ids []int64) (all []json.RawMessage) {
+// shown returns the encoded tasks or jobs that stand in text.
+func shown(text []byte, at items, tasks bool, ids []int64) (all []json.RawMessage) {
 	for _, id := range ids {
-		if i := (*p.items)[itemID{tasks, id}]; i.begin < i.end {
-			all = append(all, p.message[i.begin:i.end])
+		if i := at[itemID{tasks, id}]; i.begin < i.end {
+			all = append(all, text[i.begin:i.end])
 		}
 	}
 	return all
@@ -171,9 +181,10 @@ func (r *renderer) changedJobs(p *snapshot, ids []int64) error {
 
 // someJobs writes the jobs of a snapshot that have these ids.
 func (r *renderer) someJobs(p *snapshot, ids []int64) error {
-	wanted := make(map[dispatch.JobID]bool, len(ids))
+	wanted, since := make(map[dispatch.JobID]bool, len(ids)), int64(math.MaxInt64)
 	for _, id := range ids {
 		wanted[dispatch.JobID(id)] = true
+		since = min(since, (*p.items)[itemID{false, id}].updated)
 	}
 	jobs := r.Broker.Jobs(r.ctx, p.topic.user, dispatch.Page{})
 	if p.task != nil {
@@ -182,7 +193,7 @@ func (r *renderer) someJobs(p *snapshot, ids []int64) error {
 			return err
 		}
 		defer release()
-		jobs = r.Broker.TaskJobs(r.ctx, p.topic.user, p.topic.task, dispatch.Page{})
+		jobs = r.Broker.TaskJobs(r.ctx, p.topic.user, p.topic.task, dispatch.Page{Since: time.UnixMicro(since - 1)})
 	}
 	for j, err := range jobs {
 		if err == nil && wanted[j.ID] {

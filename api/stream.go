@@ -352,6 +352,9 @@ func (s *stream) sendMessages(ctx context.Context) (err error) {
 	defer dispatch.RecoverAsError(ctx, s.Log, "api.stream", &err)
 	changed, stop := s.Broker.Watch(s.topic.user)
 	defer stop()
+	if s.changes {
+		defer s.followers.enter(s.topic)()
+	}
 	if err := s.send(ctx, message("init", s.topic.task, nil, "Connected. The present state follows.")); err != nil {
 		return err
 	}
@@ -430,11 +433,19 @@ func (s *stream) refresh(ctx context.Context, pending bool) error {
 	if err := s.freshen(ctx); err != nil {
 		return err
 	}
-	p, err := s.readSnapshot(ctx, s.topic)
+	p, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
 	return s.show(ctx, p, true)
+}
+
+// read reads the topic, or for a stream that has sent a task, what has changed of it.
+func (s *stream) read(ctx context.Context) (*snapshot, error) {
+	if s.changes && s.last != nil && s.topic.task != 0 {
+		return s.readChanges(ctx, s.topic)
+	}
+	return s.readSnapshot(ctx, s.topic)
 }
 
 // freshen runs in a goroutine of its own, because the large stack that a database needs would otherwise stay with the
@@ -460,7 +471,7 @@ func (s *stream) closeOnPanic(ctx context.Context) {
 
 // update sends what has changed.
 func (s *stream) update(ctx context.Context) error {
-	p, err := s.readSnapshot(ctx, s.topic)
+	p, err := s.read(ctx)
 	if err != nil {
 		return err
 	}

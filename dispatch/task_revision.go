@@ -1,6 +1,9 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Revision identifies the shown state of a task and its jobs, except for the times of status reads and the places in the queue. If two
 // revisions are equal, nothing of that state has changed between them, unless clocks were set back and the same jobs changed again at the
@@ -33,6 +36,13 @@ type TaskRevision struct {
 	TimeDependent int   // jobs for which Record.TimeDependent holds
 }
 
+// TaskChanges is a task and some of its jobs, those that changed after some time, as they were at one moment.
+type TaskChanges struct {
+	Task     TaskRecord
+	Revision TaskRevision
+	Jobs     []Record
+}
+
 // TimeDependent reports whether the record may be shown with [Unreachable] depending on when it is read.
 func (r Record) TimeDependent() bool {
 	return r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue())
@@ -41,4 +51,14 @@ func (r Record) TimeDependent() bool {
 // TaskRevision returns a task's present revision without reading its jobs one by one.
 func (b *Broker) TaskRevision(ctx context.Context, u UserID, id TaskID) (TaskRevision, error) {
 	return b.Store.TaskRevision(ctx, u, id, readWithin)
+}
+
+// TaskChanges returns a task and its jobs that changed after a time, n at most, as they were at one moment. A large request is cut as in Jobs.
+func (b *Broker) TaskChanges(ctx context.Context, u UserID, id TaskID, since time.Time, n int) (TaskChanges, error) {
+	c, err := b.Store.TaskChanges(ctx, u, id, Page{Since: since, Limit: n, Most: PartMost}, readWithin)
+	if err != nil {
+		return c, err
+	}
+	c.Jobs, err = b.setQueuePlaces(ctx, b.markUnreachable(c.Jobs), queuePlaces{})
+	return c, err
 }

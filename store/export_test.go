@@ -23,7 +23,7 @@ func LimitPages(t *testing.T, s *Store, pages int) {
 // of the program ends it.
 func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) error {
 	lock := "UPDATE accounts SET due = due WHERE id = $1"
-	return fail("InVisit", s.once(ctx, s.visit, func(q tx, _ int64) error {
+	return fail("InVisit", s.once(ctx, s.visit, nil, func(q tx, _ int64) error {
 		if _, err := q.ExecContext(ctx, lock, account); err != nil {
 			return err
 		}

@@ -122,20 +122,32 @@ const attempts = 5
 
 // in runs f in a transaction, with the store's time, and commits if f returns no error. It may call f more than once.
 func (s *Store) in(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
+	return s.inIsolated(ctx, db, op, nil, f)
+}
+
+// inSnapshot is in for a transaction that only reads, and all of whose reads see the database at one moment. On SQLite all do.
+func (s *Store) inSnapshot(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
+	if !s.remote {
+		return s.in(ctx, db, op, f)
+	}
+	return s.inIsolated(ctx, db, op, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, f)
+}
+
+func (s *Store) inIsolated(ctx context.Context, db *sql.DB, op string, o *sql.TxOptions, f func(q tx, now int64) error) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	var err error
 	for range attempts {
-		if err = s.once(ctx, db, f); !retryable(err) {
+		if err = s.once(ctx, db, o, f); !retryable(err) {
 			break
 		}
 	}
 	return fail(op, err)
 }
 
-func (s *Store) once(ctx context.Context, db *sql.DB, f func(q tx, now int64) error) error {
+func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q tx, now int64) error) error {
 	s.ready(ctx, db)
-	begun, err := db.BeginTx(ctx, nil)
+	begun, err := db.BeginTx(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -76,47 +76,73 @@ func attentionsOf(ctx context.Context, q *query.Queries, u dispatch.UserID, firs
 // Task returns a task of its owner.
 func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRecord, err error) {
 	err = s.in(ctx, s.read, "Task", func(q tx, _ int64) error {
-		row, err := q.GetTask(ctx, 0, id, u)
-		if err != nil {
-			return err
-		}
-		counts, err := q.CountTask(ctx, int64(id))
-		if err != nil {
-			return err
-		}
-		if r, err = taskOf(row, 0, counts); err != nil {
-			return err
-		}
-		attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
-		r.Attention = dispatch.TaskAttention(append(attentions[id], r.Attention)...)
+		r, err = readTask(ctx, q, u, id)
 		return err
 	})
+	return r, err
+}
+
+func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	row, err := q.GetTask(ctx, 0, id, u)
+	if err != nil {
+		return dispatch.TaskRecord{}, err
+	}
+	counts, err := q.CountTask(ctx, int64(id))
+	if err != nil {
+		return dispatch.TaskRecord{}, err
+	}
+	r, err := taskOf(row, 0, counts)
+	if err != nil {
+		return r, err
+	}
+	attentions, err := attentionsOf(ctx, q.Queries, u, row.Created, row.Created)
+	r.Attention = dispatch.TaskAttention(append(attentions[id], r.Attention)...)
 	return r, err
 }
 
 // TaskRevision returns a task's revision. It transfers a few numbers, however many jobs the task has.
 func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
 	err = s.in(ctx, s.read, "TaskRevision", func(q tx, now int64) error {
-		row, err := q.ReviseTask(ctx, id, u)
-		if err != nil {
-			return err
-		}
-		sums, err := q.SumTask(ctx, int64(id))
-		if err != nil {
-			return err
-		}
-		dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
-		r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
-			Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
-		if row.Hold > now {
-			r.Why, r.Notice = row.HoldAttention, row.HoldNotice
-		}
-		if err == nil && (row.Changed || row.Hold > now) {
-			r.Epochs, err = q.SumEpochs(ctx, int64(id))
-		}
+		r, err = revise(ctx, q, u, id, late, now)
 		return err
 	})
 	return r, err
+}
+
+func revise(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, late time.Duration, now int64) (r dispatch.TaskRevision, err error) {
+	row, err := q.ReviseTask(ctx, id, u)
+	if err != nil {
+		return r, err
+	}
+	sums, err := q.SumTask(ctx, int64(id))
+	if err != nil {
+		return r, err
+	}
+	dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
+	r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
+		Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
+	if row.Hold > now {
+		r.Why, r.Notice = row.HoldAttention, row.HoldNotice
+	}
+	if err == nil && (row.Changed || row.Hold > now) {
+		r.Epochs, err = q.SumEpochs(ctx, int64(id))
+	}
+	return r, err
+}
+
+// TaskChanges returns a task, its revision, and the jobs that changed after a time.
+func (s *Store) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration) (c dispatch.TaskChanges, err error) {
+	err = s.inSnapshot(ctx, s.read, "TaskChanges", func(q tx, now int64) error {
+		if c.Revision, err = revise(ctx, q, u, id, late, now); err != nil {
+			return err
+		}
+		if c.Task, err = readTask(ctx, q, u, id); err != nil {
+			return err
+		}
+		c.Jobs, err = readTaskJobs(ctx, q, u, id, p, now)
+		return err
+	})
+	return c, err
 }
 
 // taskOf returns a task of a page. most is the number of bytes of a request that the page reads.
@@ -145,28 +171,44 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 // TaskJobs returns a task's jobs, ordered by number.
 func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
 	err = s.in(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
-		task, err := q.GetTask(ctx, int64(p.Most), id, u)
-		if err != nil {
-			return err
-		}
-		shared, err := taskOf(task, p.Most, nil)
-		if err != nil {
-			return err
-		}
-		rows, err := q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: int64(id), After: p.After.ID, Since: micros(p.Since),
-			Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
-		if err != nil {
-			return err
-		}
-		records = make([]dispatch.Record, len(rows))
-		for i, row := range rows {
-			if records[i], err = jobOfTask(shared, row, p.Most, now); err != nil {
-				return err
-			}
-		}
-		return nil
+		records, err = readTaskJobs(ctx, q, u, id, p, now)
+		return err
 	})
 	return records, err
+}
+
+func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now int64) ([]dispatch.Record, error) {
+	task, err := q.GetTask(ctx, int64(p.Most), id, u)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := taskOf(task, p.Most, nil)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := listTaskJobs(ctx, q, id, p)
+	records := make([]dispatch.Record, len(rows))
+	for i, row := range rows {
+		if records[i], err = jobOfTask(shared, row, p.Most, now); err != nil {
+			return nil, err
+		}
+	}
+	return records, err
+}
+
+// listTaskJobs reads a page by number, or if only changes are wanted, by when the jobs changed.
+func listTaskJobs(ctx context.Context, q tx, id dispatch.TaskID, p dispatch.Page) (rows []query.ListTaskJobsRow, err error) {
+	statuses, accounts := joinList(p.Statuses), joinList(p.Accounts)
+	if p.Since.IsZero() {
+		return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: int64(id), After: p.After.ID, Statuses: statuses, OfAccounts: accounts,
+			Most: int64(p.Most), N: most(p.Limit)})
+	}
+	changed, err := q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: int64(id), After: p.After.ID, Since: micros(p.Since),
+		Statuses: statuses, OfAccounts: accounts, Most: int64(p.Most), N: most(p.Limit)})
+	for _, row := range changed {
+		rows = append(rows, query.ListTaskJobsRow(row))
+	}
+	return rows, err
 }
 
 func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now int64) (dispatch.Record, error) {

@@ -1792,6 +1792,117 @@ func (q *Queries) ListBases(ctx context.Context, account dispatch.Account) ([]st
 	return items, nil
 }
 
+const listChangedJobs = `-- name: ListChangedJobs :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
+	AND +jobs.number > CAST($4 AS BIGINT)
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
+	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
+ORDER BY +jobs.number LIMIT CAST($7 AS BIGINT)
+`
+
+type ListChangedJobsParams struct {
+	Most       int64
+	Task       int64
+	Since      int64
+	After      int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
+
+type ListChangedJobsRow struct {
+	Job           Job
+	Body          string
+	Size          int64
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+}
+
+// Like ListTaskJobs. The plus keeps databases from reading all jobs by number instead of those that changed.
+func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams) ([]ListChangedJobsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listChangedJobs,
+		arg.Most,
+		arg.Task,
+		arg.Since,
+		arg.After,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListChangedJobsRow
+	for rows.Next() {
+		var i ListChangedJobsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
+			&i.Job.IntentLease,
+			&i.Job.Nonces,
+			&i.Job.Unmoved,
+			&i.Job.Begun,
+			&i.Job.Bytes,
+			&i.Body,
+			&i.Size,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listDue = `-- name: ListDue :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
@@ -1936,6 +2047,98 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listFinished = `-- name: ListFinished :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
+	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
+ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
+`
+
+type ListFinishedParams struct {
+	Task  int64
+	Moved int64
+	After int64
+	N     int64
+}
+
+type ListFinishedRow struct {
+	Job  Job
+	Body string
+}
+
+func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]ListFinishedRow, error) {
+	rows, err := q.db.QueryContext(ctx, listFinished,
+		arg.Task,
+		arg.Moved,
+		arg.After,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListFinishedRow
+	for rows.Next() {
+		var i ListFinishedRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
+			&i.Job.IntentLease,
+			&i.Job.Nonces,
+			&i.Job.Unmoved,
+			&i.Job.Begun,
+			&i.Job.Bytes,
+			&i.Body,
 		); err != nil {
 			return nil, err
 		}
@@ -2544,17 +2747,15 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
-	AND jobs.updated > CAST($4 AS BIGINT)
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
-	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
-ORDER BY jobs.number LIMIT CAST($7 AS BIGINT)
+	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || jobs.status || '|', '') <> CAST($4 AS TEXT))
+	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.account || '|', '') <> CAST($5 AS TEXT))
+ORDER BY jobs.number LIMIT CAST($6 AS BIGINT)
 `
 
 type ListTaskJobsParams struct {
 	Most       int64
 	Task       int64
 	After      int64
-	Since      int64
 	Statuses   string
 	OfAccounts string
 	N          int64
@@ -2575,7 +2776,6 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 		arg.Most,
 		arg.Task,
 		arg.After,
-		arg.Since,
 		arg.Statuses,
 		arg.OfAccounts,
 		arg.N,

@@ -298,6 +298,14 @@ func (p *pair) pass(r *rapid.T) {
 	}
 }
 
+// since returns the time of some change; zero if there was none.
+func (p *pair) since(r *rapid.T) time.Time {
+	if len(p.known) == 0 {
+		return time.Time{}
+	}
+	return rapid.SampledFrom(p.known).Draw(r, "since").Updated
+}
+
 // compare compares everything that can be read.
 func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
@@ -309,6 +317,7 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
+		since := p.since(r)
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRevision, error) {
@@ -317,6 +326,9 @@ func (p *pair) compare(r *rapid.T) {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
+			})
+			both(p, r, func(s dispatch.Store) (dispatch.TaskChanges, error) {
+				return s.TaskChanges(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since}, time.Minute)
 			})
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 				return s.FinishedJobs(ctx, u, id+1, dispatch.ResultPosition{}, 2)

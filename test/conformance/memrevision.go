@@ -7,9 +7,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
+func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (dispatch.TaskRevision, error) {
 	now, unlock := s.lock()
 	defer unlock()
+	return s.revision(u, id, late, now)
+}
+
+func (s *MemStore) revision(u dispatch.UserID, id dispatch.TaskID, late time.Duration, now time.Time) (r dispatch.TaskRevision, err error) {
 	t, err := s.task(u, id)
 	if err != nil {
 		return r, err
@@ -37,4 +41,15 @@ func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatc
 		}
 	}
 	return r, nil
+}
+
+func (s *MemStore) TaskChanges(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration) (c dispatch.TaskChanges, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	if c.Revision, err = s.revision(u, id, late, now); err != nil {
+		return c, err
+	}
+	c.Task = s.counted(s.tasks[id])
+	c.Jobs, err = s.taskJobs(u, id, p, now)
+	return c, err
 }

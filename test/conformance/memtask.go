@@ -77,9 +77,13 @@ func (s *MemStore) counted(t dispatch.Task) dispatch.TaskRecord {
 	return r
 }
 
-func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
+func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) ([]dispatch.Record, error) {
 	now, unlock := s.lock()
 	defer unlock()
+	return s.taskJobs(u, id, p, now)
+}
+
+func (s *MemStore) taskJobs(u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now time.Time) (records []dispatch.Record, err error) {
 	if _, err := s.task(u, id); err != nil {
 		return nil, err
 	}

@@ -254,6 +254,10 @@ func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p di
 	return s.Store.TaskJobs(ctx, u, id, p)
 }
 
+func (s *storeOf) TaskChanges(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration) (dispatch.TaskChanges, error) {
+	return through(s, func() (dispatch.TaskChanges, error) { return s.Store.TaskChanges(ctx, u, id, p, late) })
+}
+
 func (s *storeOf) FinishedJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
 	s.beside()
 	return s.Store.FinishedJobs(ctx, u, id, after, n)
