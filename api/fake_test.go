@@ -211,11 +211,14 @@ func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.
 		return c, err
 	}
 	_, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	var tally dispatch.Tally
 	for _, r := range jobs {
+		tally.Add(r.Job)
 		if r.Updated.After(since) && len(c.Jobs) < n {
 			c.Jobs = append(c.Jobs, r)
 		}
 	}
+	c.Task = tally.CountsFor(c.Task)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.Jobs = w.bounded(c.Jobs, dispatch.Page{Most: dispatch.PartMost})

@@ -76,8 +76,12 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 	}
 	before, failed := a.Broker.TaskRevision(ctx, t.user, t.task)
 	p, err := a.buildSnapshot(ctx, t)
-	if err != nil || failed != nil || p.unsure || before.TimeDependent > 0 {
-		return p, err
+	if err != nil {
+		return nil, err
+	}
+	defer a.followers.keep(t, p)
+	if failed != nil || p.unsure || before.TimeDependent > 0 {
+		return p, nil
 	}
 	after, err := a.Broker.TaskRevision(ctx, t.user, t.task)
 	if err != nil {
@@ -87,7 +91,6 @@ func (a *api) buildRevised(ctx context.Context, t topic) (*snapshot, error) {
 		a.revisions.keep(t, after.Revision, p.digest)
 	}
 	p.base = baseOf(p, before, after)
-	a.followers.keep(t, p)
 	return p, nil
 }
 

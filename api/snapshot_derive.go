@@ -114,16 +114,17 @@ func (f *followers) keep(t topic, p *snapshot) {
 // snapshot mostly lacks its body. Callers that ask while it is read share the next read.
 func (a *api) readChanges(ctx context.Context, t topic) (*snapshot, error) {
 	t.news = true
-	return a.readShared(ctx, t, func(ctx context.Context, t topic) (*snapshot, error) {
-		t.news = false
-		if last := a.followers.last(t); last != nil {
-			p, err := a.derive(ctx, t, last)
-			if p != nil || err != nil {
-				return p, err
-			}
+	return a.readShared(ctx, t, a.buildChanges)
+}
+
+func (a *api) buildChanges(ctx context.Context, t topic) (*snapshot, error) {
+	t.news = false
+	if last := a.followers.last(t); last != nil {
+		if p, err := a.derive(ctx, t, last); p != nil || err != nil {
+			return p, err
 		}
-		return a.buildRevised(ctx, t)
-	})
+	}
+	return a.buildRevised(ctx, t)
 }
 
 // derive returns the snapshot that follows a state; nil if it cannot be derived from the jobs that changed since. That the revision is the

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -62,6 +63,40 @@ func (t storeTest) revisions() {
 	_, err = t.s.CancelTask(ctx, ann, task.ID)
 	t.must(err)
 	_, err = t.s.TaskRevision(ctx, ann, task.ID, time.Minute)
+	t.kind(err, dispatch.NotFound)
+}
+
+// changesOfTasks checks that a task is read together with its revision and with the jobs that changed.
+func (t storeTest) changesOfTasks() {
+	ctx := t.Context()
+	task, jobs := t.acceptTask(ann, 4)
+	t.db.Pass(time.Minute)
+	since := t.look().Now
+	t.db.Pass(time.Second)
+	t.change(jobs[2].ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Started, dispatch.Running })
+	t.change(jobs[0].ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Ended, dispatch.Failed })
+	t.touchJob(jobs[1].ID, func(j *dispatch.Job) { j.Checked = t.look().Now })
+	for _, limit := range []int{0, 1} {
+		page := dispatch.Page{Since: since, Limit: limit, Most: 1000}
+		is, err := t.s.TaskChanges(ctx, ann, task.ID, page, time.Minute)
+		t.must(err)
+		var ids []dispatch.JobID
+		for _, j := range is.Jobs {
+			ids = append(ids, j.ID)
+		}
+		want := []dispatch.JobID{jobs[0].ID, jobs[2].ID}
+		t.equal(ids, want[:min(len(want), cmp.Or(limit, len(want)))])
+		its, err := t.s.TaskJobs(ctx, ann, task.ID, page)
+		t.must(err)
+		t.equal(is.Jobs, its)
+		revision, err := t.s.TaskRevision(ctx, ann, task.ID, time.Minute)
+		t.must(err)
+		t.equal(is.Revision, revision)
+		whole, err := t.s.Task(ctx, ann, task.ID)
+		t.must(err)
+		t.equal(is.Task, whole)
+	}
+	_, err := t.s.TaskChanges(ctx, bob, task.ID, dispatch.Page{}, time.Minute)
 	t.kind(err, dispatch.NotFound)
 }
 

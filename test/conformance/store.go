@@ -85,6 +85,7 @@ var storeTests = []struct {
 	{"tasks and their counts", storeTest.tasks},
 	{"revisions of tasks", storeTest.revisions},
 	{"revisions of held tasks and changed documents", storeTest.revisionsOfPhases},
+	{"a task and its changes", storeTest.changesOfTasks},
 	{"a task is deleted", storeTest.cancelTask},
 	{"a task is retried", storeTest.retryTask},
 	{"await a task", storeTest.awaitTask},
