@@ -1,12 +1,15 @@
-# make test runs everything and installs what it needs, make bench what it measures with; the other targets need Go alone.
+# make test runs everything and installs what it needs, make bench what it measures with; page, build and demo need Node 20 or newer, which
+# they install with Python's pip where the system has none; the other targets need Go alone.
 # The programs that make check runs are pinned by tools/go.mod, their hashes by tools/go.sum.
 # sqlc generates store/query. Without cgo it parses SQL by WebAssembly, so that it needs no C compiler, and is built in about a minute, once.
 SQLC = cd store && CGO_ENABLED=0 go tool -modfile=../tools/go.mod sqlc
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: test test-quick build check fuzz bench fire soak generate ready
+PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-test: ready
+.PHONY: test test-quick build page demo check fuzz bench fire soak generate ready
+
+test: ready page
 	@echo "all tests, with the race detector: ten to twenty minutes on two cores"
 	go vet ./...
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/eodispatch
@@ -22,11 +25,28 @@ test-quick:
 ready:
 	@bash test/real/install.sh
 
-build:
+# page builds the page into web/dist, from the packages in web/package-lock.json, which npm checks by their hashes.
+page: web/dist/index.html
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && bash ../.ci/node npm ci --no-audit --no-fund
+
+web/dist/index.html: web/node_modules/.package-lock.json $(PAGE)
+	rm -rf web/dist/page web/dist/index.html
+	cd web && bash ../.ci/node npm run build
+	@touch $@
+
+# demo builds the page if that is possible, and runs the demonstration: on a terminal until Ctrl-C, else to its end.
+demo:
+	@$(MAKE) -s page || echo "The page could not be built, for the reason above; the demonstration runs without it." >&2
+	@if [ -t 1 ]; then trap : INT; go run ./cmd/eodispatch demo --keep; else go run ./cmd/eodispatch demo; fi
+
+build: page
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/eodispatch ./cmd/eodispatch
 
-check:
+check: web/node_modules/.package-lock.json
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	cd web && bash ../.ci/node npm run check
 	go vet ./...
 	CGO_ENABLED=0 go vet ./...
 	go vet -tags failpoints ./dispatch ./cmd/eodispatch

@@ -153,3 +153,19 @@ func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 		}
 	}
 }
+
+// The demonstration's broker keeps browsers signed in, also without a key in its configuration, and is told of sign-outs at its provider.
+func TestDemo_KeepsBrowsersSignedIn(t *testing.T) {
+	var out screen
+	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), nil, simulator.Life{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	alice := newBrowser(t, s.broker, "alice")
+	alice.signsIn("alice")
+	s.world.IdP.Logout(simulator.BrokerRealm, "alice")
+	if status := alice.asks(http.MethodGet, s.broker+"/session", nil, nil); status != http.StatusUnauthorized {
+		t.Errorf("after the provider's sign-out: %d", status)
+	}
+}

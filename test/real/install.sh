@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
-# a browser, a Python environment for each real server that the tests of this folder start and for each judge, borders of countries,
-# and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
+# a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
+# older than 20, borders of countries, and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
 #   install.sh          all that is missing
 #   install.sh NAME...  only the environments of requirements/NAME.txt, or the borders of world-atlas
+#   install.sh --bin NAME   prints the folder of an environment's programs
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${EODISPATCH_CACHE:-$HOME/.cache/eodispatch}
@@ -56,6 +57,9 @@ environment() {
   touch "$venv/installed.txt"
 }
 
+# has_node: whether the system has the node and npm that build the page.
+has_node() { command -v npm && node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)'; }
+
 # outlines: unpacks the npm package of country borders, as it was published.
 outlines() {
   local folder=$cache/world-atlas-2.0.2 file
@@ -69,6 +73,10 @@ outlines() {
   touch "$folder/installed.txt"
 }
 
+if [[ ${1:-} == --bin ]]; then
+  echo "$cache/$2-$(made_of "$2")/bin"
+  exit
+fi
 names=("$@")
 if [[ $# == 0 ]]; then
   package postgresql has_postgres
@@ -93,6 +101,13 @@ for name in "${names[@]}"; do
   case $name in
     world-atlas) outlines ;;
     build) ;; # a part of every environment
+    node)
+      if ! has_node >/dev/null 2>&1; then
+        package python3 command -v python3
+        package python3-venv has_venv
+        environment node
+      fi
+      ;;
     *) environment "$name" ;;
   esac
 done
