@@ -15,16 +15,17 @@ import (
 // Agenda implements dispatch.Store. It reads the wakes before the jobs: a change in between is either read with the jobs or
 // counted as an unseen wake.
 func (s *Store) Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (g dispatch.Agenda, err error) {
-	err = s.in(ctx, s.look, "Agenda", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.look, "Agenda", func(q tx, now int64) error {
 		l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled)}
 		g = dispatch.Agenda{Now: at(now)}
 		if err := l.row(ctx, &g); err != nil {
 			return err
 		}
-		if err := l.nextDue(ctx, &g); err != nil {
+		due, err := l.nextDue(ctx, &g)
+		if err != nil {
 			return err
 		}
-		if err := l.steps(ctx, n, &g); err != nil {
+		if err := l.steps(ctx, n, due, &g); err != nil {
 			return err
 		}
 		return l.lines(ctx, &g)
@@ -55,20 +56,30 @@ func (l accountReader) row(ctx context.Context, g *dispatch.Agenda) error {
 	return err
 }
 
-func (l accountReader) nextDue(ctx context.Context, g *dispatch.Agenda) error {
+func (l accountReader) nextDue(ctx context.Context, g *dispatch.Agenda) (query.NextDueRow, error) {
 	row, err := l.q.NextDue(ctx, l.account)
 	g.NextWaiting, g.NextStart, g.NextPoll = at(row.Waiting), at(row.Start), at(row.Learn)
 	g.Next, g.NextUnprepared = at(row.Cancel), at(row.Unprepared)
 	if settle := at(row.Settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
 		g.Next = settle
 	}
-	return err
+	return row, err
 }
 
-func (l accountReader) steps(ctx context.Context, n int, g *dispatch.Agenda) (err error) {
-	for step, jobs := range map[string]*[]dispatch.Job{"cancel": &g.Cancel, "settle": &g.Settle, "start": &g.Start, "learn": &g.Poll} {
-		p := query.ListDueParams{Account: l.account, Step: step, Now: l.now, N: int64(n)}
-		if *jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
+// steps reads the jobs of each step for which any is due.
+func (l accountReader) steps(ctx context.Context, n int, next query.NextDueRow, g *dispatch.Agenda) (err error) {
+	for _, s := range []struct {
+		name string
+		due  int64 // of the first job; 0: there is none
+		jobs *[]dispatch.Job
+	}{
+		{"cancel", next.Cancel, &g.Cancel}, {"settle", next.Settle, &g.Settle}, {"start", next.Start, &g.Start}, {"learn", next.Learn, &g.Poll},
+	} {
+		if s.due == 0 || s.due > l.now {
+			continue
+		}
+		p := query.ListDueParams{Account: l.account, Step: s.name, Now: l.now, N: int64(n)}
+		if *s.jobs, err = jobsOf(l.q.ListDue(ctx, p)); err != nil {
 			return err
 		}
 	}
@@ -165,7 +176,7 @@ func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line
 
 // Ready returns the first n waiting jobs of a line that are due.
 func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
-	err = s.in(ctx, s.look, "Ready", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.look, "Ready", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.ListReady(ctx, query.ListReadyParams{Account: a, Line: lineOf(l), Now: now, N: int64(n)}))
 		return err
 	})
@@ -174,7 +185,7 @@ func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, 
 
 // Unprepared returns waiting jobs that are due and whose document could not be fetched.
 func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
-	err = s.in(ctx, s.look, "Unprepared", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.look, "Unprepared", func(q tx, now int64) error {
 		jobs, err = jobsOf(q.ListUnprepared(ctx, a, now, int64(n)))
 		return err
 	})

@@ -23,6 +23,7 @@ const visiting, locking, pinging = 8, 6, 2
 func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
 	s.remote, s.now, s.ready = true, postgresNow, func(context.Context, *sql.DB) {}
 	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
+	s.updateJobs = updateByArrays
 	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
 	var pools pools
 	s.close = func() error {

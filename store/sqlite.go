@@ -37,6 +37,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	}
 	s.now = func(context.Context, query.DBTX) (int64, error) { return micros(c.Now()), nil }
 	s.parameter = func(int) string { return "?" } // the driver looks up each named parameter among all
+	s.updateJobs = updateByRows
 	prepared := map[*sql.DB]*statements{}
 	s.adapt = func(db *sql.DB, on query.DBTX) query.DBTX { return oneWriter{on, prepared[db]} }
 	s.ready = func(ctx context.Context, db *sql.DB) { prepared[db].fill(ctx) }

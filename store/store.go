@@ -33,7 +33,8 @@ type Store struct {
 	remote bool // the database is a server, which may not respond
 	turns  lockQueues
 
-	parameter func(n int) string // see tx
+	parameter  func(n int) string // see tx
+	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
 
 	ids          map[string]*block
 	installation string
@@ -115,6 +116,8 @@ type tx struct {
 	*query.Queries
 	query.DBTX
 	parameter func(n int) string // placeholder of the nth parameter
+	// updateJobs writes jobs whose versions are unchanged, with true only those that are wanted, and returns them as they are now.
+	updateJobs func(context.Context, tx, []dispatch.Job, bool) ([]dispatch.Job, error)
 }
 
 // attempts is how often a transaction is tried that PostgreSQL aborted to resolve a deadlock.
@@ -145,6 +148,18 @@ func (s *Store) inIsolated(ctx context.Context, db *sql.DB, op string, o *sql.Tx
 	return fail(op, err)
 }
 
+// readOnly runs f, which only reads, with the store's time. Each of its statements sees the latest commits: a transaction would not
+// change that on PostgreSQL, and would take longer than most reads.
+func (s *Store) readOnly(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	now, err := s.now(ctx, db)
+	if err == nil {
+		err = f(s.tx(db, db), now)
+	}
+	return fail(op, err)
+}
+
 func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q tx, now int64) error) error {
 	s.ready(ctx, db)
 	begun, err := db.BeginTx(ctx, o)
@@ -156,11 +171,16 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 	if err != nil {
 		return err
 	}
-	adapted := s.adapt(db, begun)
-	if err := f(tx{query.New(adapted), adapted, s.parameter}, now); err != nil {
+	if err := f(s.tx(db, begun), now); err != nil {
 		return err
 	}
 	return committed(begun.Commit())
+}
+
+// tx returns the queries of db that run on a transaction or on db itself.
+func (s *Store) tx(db *sql.DB, on query.DBTX) tx {
+	adapted := s.adapt(db, on)
+	return tx{query.New(adapted), adapted, s.parameter, s.updateJobs}
 }
 
 // block holds reserved ids that are not used yet. Those left when the process ends are lost.

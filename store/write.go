@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -13,53 +14,105 @@ import (
 // column is a column of the table jobs that visits write.
 type column struct {
 	name, kind string
-	of         func(dispatch.Job) any
+	// rare: a report about a job that goes on as before does not change it. Indexes and triggers are on such columns and on due.
+	rare bool
+	of   func(dispatch.Job) any
+	all  func([]dispatch.Job) any // the values of many jobs, as an array of PostgreSQL
+}
+
+// often returns a column that every report about a job changes.
+func often[T any](name, kind string, of func(dispatch.Job) T) column {
+	return column{name: name, kind: kind, of: func(j dispatch.Job) any { return of(j) }, all: func(jobs []dispatch.Job) any {
+		values := make([]T, len(jobs))
+		for i, j := range jobs {
+			values[i] = of(j)
+		}
+		return values
+	}}
+}
+
+func rare[T any](name, kind string, of func(dispatch.Job) T) column {
+	c := often(name, kind, of)
+	c.rare = true
+	return c
 }
 
 // columns lists id and version, which identify the row, and then all columns that visits write.
 var columns = []column{
-	{"id", "BIGINT", func(j dispatch.Job) any { return j.ID }},
-	{"version", "BIGINT", func(j dispatch.Job) any { return j.Version }},
-	{"phase", "TEXT", func(j dispatch.Job) any { return j.Phase }},
-	{"turn", "BIGINT", func(j dispatch.Job) any { return j.Epoch }},
-	{"attempt", "BIGINT", func(j dispatch.Job) any { return j.Attempt }},
-	{"nonces", "TEXT", func(j dispatch.Job) any { return j.Nonces }},
-	{"intent_lease", "BIGINT", func(j dispatch.Job) any { return j.IntentLease }},
-	{"begun", "BIGINT", func(j dispatch.Job) any { return j.Begun }},
-	{"send_by", "BIGINT", func(j dispatch.Job) any { return micros(j.SendBy) }},
-	{"ref_base", "TEXT", func(j dispatch.Job) any { return j.Ref.Base }},
-	{"ref_id", "TEXT", func(j dispatch.Job) any { return j.Ref.ID }},
-	{"strays", "TEXT", func(j dispatch.Job) any { return textOf(j.Orphans) }},
-	{"past", "TEXT", func(j dispatch.Job) any { return textOf(j.Past) }},
-	{"refused", "BIGINT", func(j dispatch.Job) any { return micros(j.Refused) }},
-	{"status", "TEXT", func(j dispatch.Job) any { return j.Status }},
-	{"seen", "TEXT", func(j dispatch.Job) any { return j.Seen }},
-	{"progress", "DOUBLE PRECISION", func(j dispatch.Job) any { return j.Progress }},
-	{"costs", "DOUBLE PRECISION", func(j dispatch.Job) any { return j.Costs }},
-	{"attention", "TEXT", func(j dispatch.Job) any { return j.Attention }},
-	{"notice", "TEXT", func(j dispatch.Job) any { return j.Notice }},
-	{"failure", "TEXT", func(j dispatch.Job) any { return j.Failure }},
-	{"deadline", "BIGINT", func(j dispatch.Job) any { return micros(j.Deadline) }},
-	{"duration", "BIGINT", func(j dispatch.Job) any { return j.Duration.Microseconds() }},
-	{"due", "BIGINT", func(j dispatch.Job) any { return micros(j.Due) }},
-	{"looks", "BIGINT", func(j dispatch.Job) any { return j.Looks }},
-	{"unmoved", "BIGINT", func(j dispatch.Job) any { return j.Unmoved.Microseconds() }},
-	{"tries", "BIGINT", func(j dispatch.Job) any { return j.Tries }},
-	{"awaited", "BOOLEAN", func(j dispatch.Job) any { return j.Awaited }},
-	{"updated", "BIGINT", func(j dispatch.Job) any { return micros(j.Updated) }},
-	{"checked", "BIGINT", func(j dispatch.Job) any { return micros(j.Checked) }},
-	{"moved", "BIGINT", func(j dispatch.Job) any { return micros(j.Moved) }},
+	often("id", "BIGINT", func(j dispatch.Job) int64 { return int64(j.ID) }),
+	often("version", "BIGINT", func(j dispatch.Job) int64 { return j.Version }),
+	rare("phase", "TEXT", func(j dispatch.Job) string { return string(j.Phase) }),
+	rare("turn", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Epoch) }),
+	rare("attempt", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Attempt) }),
+	rare("nonces", "TEXT", func(j dispatch.Job) string { return string(j.Nonces) }),
+	rare("intent_lease", "BIGINT", func(j dispatch.Job) int64 { return j.IntentLease }),
+	rare("begun", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Begun) }),
+	rare("send_by", "BIGINT", func(j dispatch.Job) int64 { return micros(j.SendBy) }),
+	rare("ref_base", "TEXT", func(j dispatch.Job) string { return j.Ref.Base }),
+	rare("ref_id", "TEXT", func(j dispatch.Job) string { return j.Ref.ID }),
+	rare("strays", "TEXT", func(j dispatch.Job) string { return textOf(j.Orphans) }),
+	rare("past", "TEXT", func(j dispatch.Job) string { return textOf(j.Past) }),
+	rare("refused", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Refused) }),
+	rare("status", "TEXT", func(j dispatch.Job) string { return string(j.Status) }),
+	often("seen", "TEXT", func(j dispatch.Job) string { return string(j.Seen) }),
+	rare("progress", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Progress }),
+	rare("costs", "DOUBLE PRECISION", func(j dispatch.Job) *float64 { return j.Costs }),
+	rare("attention", "TEXT", func(j dispatch.Job) string { return string(j.Attention) }),
+	rare("notice", "TEXT", func(j dispatch.Job) string { return j.Notice }),
+	rare("failure", "TEXT", func(j dispatch.Job) string { return j.Failure }),
+	often("deadline", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Deadline) }),
+	often("duration", "BIGINT", func(j dispatch.Job) int64 { return j.Duration.Microseconds() }),
+	often("due", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Due) }),
+	often("looks", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Looks) }),
+	often("unmoved", "BIGINT", func(j dispatch.Job) int64 { return j.Unmoved.Microseconds() }),
+	often("tries", "BIGINT", func(j dispatch.Job) int64 { return int64(j.Tries) }),
+	often("awaited", "BOOLEAN", func(j dispatch.Job) bool { return j.Awaited }),
+	rare("updated", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Updated) }),
+	often("checked", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Checked) }),
+	rare("moved", "BIGINT", func(j dispatch.Job) int64 { return micros(j.Moved) }),
+}
+
+// update selects what a statement writes.
+type update struct {
+	wanted bool // only jobs that their owner wants to run
+	same   bool // only jobs whose rare columns do not change, and only their other columns
+}
+
+// text returns the statement that writes the jobs that from lists as rows of new. It is not generated because sqlc has no form for
+// many rows that both databases understand.
+func (u update) text(with, from string) string {
+	var sets, where strings.Builder
+	for _, c := range columns[2:] {
+		if c.rare && u.same {
+			fmt.Fprintf(&where, " AND jobs.%s IS NOT DISTINCT FROM new.%[1]s", c.name)
+		} else {
+			fmt.Fprintf(&sets, ", %s = new.%[1]s", c.name)
+		}
+	}
+	if u.wanted {
+		where.WriteString(" AND jobs.desired = 'run'")
+	}
+	return with + "UPDATE jobs SET version = jobs.version + 1" + sets.String() + " FROM " + from +
+		" WHERE jobs.id = new.id AND jobs.version = new.version" + where.String() + " RETURNING jobs.id, jobs.desired, jobs.hidden"
+}
+
+func columnNames() string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	return strings.Join(names, ", ")
 }
 
 // write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those that
 // their owner no longer wants.
 func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
-	for some := range slices.Chunk(jobs, rowsAtOnce) {
-		written, err := writeSome(ctx, q, some, wanted)
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, written...)
+	stored := make([]dispatch.Job, len(jobs))
+	for i, j := range jobs {
+		stored[i] = storedAs(j)
+	}
+	if kept, err = q.updateJobs(ctx, q, stored, wanted); err != nil {
+		return nil, err
 	}
 	for i, j := range kept {
 		if j.Result == nil {
@@ -73,22 +126,126 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 	return kept, nil
 }
 
-// writeSome writes jobs by one statement: for a thousand jobs, a statement each takes three times as long.
-func writeSome(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
-	written := map[dispatch.JobID]dispatch.Job{}
-	args := make([]any, 0, len(jobs)*len(columns))
+// updateByArrays writes jobs on PostgreSQL: one statement for any number of them, whose parameters are arrays.
+func updateByArrays(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
+	for some := range slices.Chunk(jobs, arrayLength) {
+		args := make([]any, len(columns))
+		for i, c := range columns {
+			args[i] = c.all(some)
+		}
+		written, err := runUpdate(ctx, q, some, arrayUpdates[wanted](), args)
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, written...)
+	}
+	return kept, nil
+}
+
+// arrayLength is how many jobs one statement of updateByArrays writes.
+const arrayLength = 500
+
+// arrayUpdates are the statements of updateByArrays, with wanted or not.
+var arrayUpdates = map[bool]func() string{
+	false: sync.OnceValue(func() string { return update{}.text("", arrays()) }),
+	true:  sync.OnceValue(func() string { return update{wanted: true}.text("", arrays()) }),
+}
+
+func arrays() string {
+	types := make([]string, len(columns))
+	for i, c := range columns {
+		types[i] = fmt.Sprintf("$%d::%s[]", i+1, c.kind)
+	}
+	return "unnest(" + strings.Join(types, ", ") + ") AS new (" + columnNames() + ")"
+}
+
+// updateByRows writes jobs on SQLite, whose statements list the parameters of each row: a statement for each job takes three times
+// as long. SQLite writes the entries of all indexes on the columns that a statement sets, even if the values do not change. So jobs
+// that seem to go on as before are first tried without the rare columns.
+func updateByRows(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
+	var same, others []dispatch.Job
 	for _, j := range jobs {
-		j = storedAs(j)
-		written[j.ID] = j
-		for _, c := range columns {
-			args = append(args, c.of(j))
+		if goesOn(j) {
+			same = append(same, j)
+		} else {
+			others = append(others, j)
 		}
 	}
-	rows, err := q.DBTX.QueryContext(ctx, writing(q, len(jobs), wanted), args...)
+	kept, err = updateRows(ctx, q, same, update{wanted, true})
+	if err != nil {
+		return nil, err
+	}
+	if len(kept) < len(same) { // the guess was wrong, or the versions have changed
+		others = append(others, without(same, kept)...)
+	}
+	rest, err := updateRows(ctx, q, others, update{wanted, false})
+	return append(kept, rest...), err
+}
+
+// without returns the jobs that are not among others.
+func without(jobs, others []dispatch.Job) []dispatch.Job {
+	is := map[dispatch.JobID]bool{}
+	for _, j := range others {
+		is[j.ID] = true
+	}
+	return slices.DeleteFunc(jobs, func(j dispatch.Job) bool { return is[j.ID] })
+}
+
+// goesOn reports whether the latest report about a job seems to have changed nothing of what its owner sees. If it is wrong,
+// updateByRows only takes longer.
+func goesOn(j dispatch.Job) bool { return j.Phase == dispatch.Started && !j.Updated.Equal(j.Checked) }
+
+func updateRows(ctx context.Context, q tx, jobs []dispatch.Job, u update) (kept []dispatch.Job, err error) {
+	for some := range slices.Chunk(jobs, rowsAtOnce) {
+		args := make([]any, 0, len(some)*len(columns))
+		for _, j := range some {
+			for _, c := range columns {
+				args = append(args, c.of(j))
+			}
+		}
+		written, err := runUpdate(ctx, q, some, rowUpdates.of(u, len(some)), args)
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, written...)
+	}
+	return kept, nil
+}
+
+// rowUpdates holds the statements of updateRows. To build one takes longer than to run it for one job.
+var rowUpdates rowStatements
+
+type rowStatements struct {
+	mu    sync.Mutex
+	texts map[update][rowsAtOnce + 1]string // by number of rows
+}
+
+func (s *rowStatements) of(u update, rows int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	texts := s.texts[u]
+	if texts[rows] == "" {
+		row := ", (?" + strings.Repeat(", ?", len(columns)-1) + ")"
+		texts[rows] = u.text("WITH new ("+columnNames()+") AS (VALUES "+strings.Repeat(row, rows)[2:]+") ", "new")
+		if s.texts == nil {
+			s.texts = map[update][rowsAtOnce + 1]string{}
+		}
+		s.texts[u] = texts
+	}
+	return texts[rows]
+}
+
+// runUpdate runs a statement that writes jobs, and returns those that it wrote, as they are now.
+func runUpdate(ctx context.Context, q tx, jobs []dispatch.Job, text string, args []any) (kept []dispatch.Job, err error) {
+	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	given := make(map[dispatch.JobID]dispatch.Job, len(jobs))
+	for _, j := range jobs {
+		given[j.ID] = j
+	}
 	for rows.Next() {
 		var id dispatch.JobID
 		var desired dispatch.Desired
@@ -96,29 +253,11 @@ func writeSome(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kep
 		if err := rows.Scan(&id, &desired, &hidden); err != nil {
 			return nil, err
 		}
-		j := written[id]
+		j := given[id]
 		j.Desired, j.Hidden, j.Version = desired, hidden, j.Version+1
 		kept = append(kept, j)
 	}
 	return kept, rows.Err()
-}
-
-// writing returns the statement that writes n jobs. It is not generated because sqlc cannot vary its number of rows.
-func writing(q tx, jobs int, wanted bool) string {
-	var names, sets, first []string
-	for i, c := range columns {
-		names = append(names, c.name)
-		first = append(first, fmt.Sprintf("CAST(%s AS %s)", q.parameter(i+1), c.kind)) // the types of the first row hold for all rows
-		if i > 1 {
-			sets = append(sets, c.name+" = new."+c.name)
-		}
-	}
-	text := "WITH new (" + strings.Join(names, ", ") + ") AS (VALUES (" + strings.Join(first, ", ") + ")" + q.rows(len(columns), len(columns), jobs-1) +
-		") UPDATE jobs SET version = jobs.version + 1, " + strings.Join(sets, ", ") + " FROM new WHERE jobs.id = new.id AND jobs.version = new.version"
-	if wanted {
-		text += " AND jobs.desired = 'run'"
-	}
-	return text + " RETURNING jobs.id, jobs.desired, jobs.hidden"
 }
 
 // storedAs returns j as the database will return it: with its precision of time.
