@@ -52,9 +52,9 @@ const (
 // InDoubt reports whether a request was begun whose outcome is not known.
 func (p Phase) InDoubt() bool { return p == Creating || p == Starting }
 
-// HoldsSlot reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. CountHeld
-// (store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same rule, and test/conformance/slots.go compares
-// them. Limits.free decides whether a further job may begin.
+// HoldsSlot reports whether a job in phase p occupies one of its account's slots: from the intent to create until it has ended. The counts of
+// held jobs (store/counts_triggers.go, Correct… in store/query.sql) and the store in memory (test/conformance/memagenda.go) implement the same
+// rule, and test/conformance/slots.go compares them. Limits.free decides whether a further job may begin.
 func (p Phase) HoldsSlot() bool { return p != Waiting && p != Ended }
 
 // FreesSlot reports whether the slot of j counts as free because j is stalled: j has started, its phase and status have not changed for the

@@ -68,7 +68,7 @@ type Records interface {
 	// the owner deleted. They have Record.Value in place of Request.Parameters and Request.Options.
 	FinishedJobs(ctx context.Context, u UserID, id TaskID, after ResultPosition, n int) ([]Record, error)
 	// Usage counts the owner's jobs at each account, including deleted ones until they are purged. Usage.Lately counts those submitted
-	// within d.
+	// within d, at most a [Day].
 	Usage(ctx context.Context, u UserID, d time.Duration) ([]Usage, error)
 	// Result returns the STAC Collection that was stored with a job; nil if there is none.
 	Result(context.Context, UserID, JobID) ([]byte, error)

@@ -66,6 +66,8 @@ type acceptance struct {
 
 	shared string // the task's request, encoded
 	bytes  int64  // of all requests
+
+	counted bool // the jobs are counted by count, and not by the triggers
 }
 
 // measure encodes what the jobs share and counts the bytes of all requests.
@@ -73,7 +75,7 @@ func (a *acceptance) measure() (err error) {
 	if a.task != nil {
 		a.shared, err = encode(a.task.Request)
 	}
-	a.bytes = int64(len(a.shared))
+	a.bytes, a.counted = int64(len(a.shared)), a.alike()
 	for _, j := range a.jobs {
 		a.bytes += int64(len(j.Body))
 	}
@@ -173,15 +175,18 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 	if err := a.insertRequests(ctx, q); err != nil {
 		return err
 	}
+	if err := a.count(ctx, q); err != nil {
+		return err
+	}
 	return q.Wake(ctx, a.jobs[0].Account, now)
 }
 
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited", "max_duration", "bytes", "due", "created", "updated", "moved")
+	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved")
 	defer b.close()
 	for i, j := range a.jobs {
 		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
-			len(j.Body), a.now, a.now, a.now, a.now); err != nil {
+			len(j.Body), a.counted, a.now, a.now, a.now, a.now); err != nil {
 			return err
 		}
 	}

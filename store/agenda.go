@@ -86,51 +86,54 @@ func (l accountReader) steps(ctx context.Context, n int, next query.NextDueRow, 
 	return nil
 }
 
-// lines reads the lines that have due waiting jobs, and counts the slots in use.
-func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
-	rows, err := l.q.CountHeld(ctx, l.stalled, l.account)
-	if err != nil {
+// lines reads the slots in use, and the lines that have due waiting jobs.
+func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) (err error) {
+	if g.Held, g.Active, err = l.held(ctx); err != nil || g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
 		return err
 	}
-	for _, h := range rows {
-		g.Held += int(h.Held - h.Freed)
-		g.Active += int(h.Active)
-	}
-	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
-		return nil
-	}
-	waiting, err := l.q.ListLines(ctx, l.account)
-	taken := slotsOf(rows)
-	for _, r := range waiting {
-		if r.Due <= l.now {
-			g.Lines = append(g.Lines, taken.of(r))
+	all, err := l.allLines(ctx)
+	for _, line := range all {
+		if micros(line.Due) <= l.now {
+			line.Waiting = 0
+			g.Lines = append(g.Lines, line)
 		}
 	}
-	sortLines(g.Lines)
 	return err
 }
 
-// slots counts the slots in use by line and by owner.
-type slots struct {
-	line  map[dispatch.Line]int
-	owner map[dispatch.UserID]int
-}
-
-func slotsOf(rows []query.CountHeldRow) slots {
-	s := slots{map[dispatch.Line]int{}, map[dispatch.UserID]int{}}
-	for _, h := range rows {
-		s.line[dispatch.Line{Owner: h.Owner, Task: h.Task}] += int(h.Held)
-		s.owner[h.Owner] += int(h.Held)
+// held returns how many slots of the account are in use, and how many of its jobs have started and not ended.
+func (l accountReader) held(ctx context.Context) (held, active int, err error) {
+	n, err := l.q.CountAccount(ctx, l.account)
+	if err == nil && l.stalled > 0 {
+		var freed int64
+		freed, err = l.q.CountFreed(ctx, l.account, l.stalled)
+		n.Held -= freed
 	}
-	return s
+	return int(n.Held), int(n.Active), err
 }
 
-// of returns a line with its slots and turns.
-func (s slots) of(r query.ListLinesRow) dispatch.Line {
-	l := parseLine(r.Line)
-	l.Held, l.OwnerHeld = s.line[l], s.owner[l.Owner]
-	l.Served, l.OwnerServed, l.First, l.Due = r.Served, r.OwnerServed, dispatch.JobID(r.Head), at(r.Due)
-	return l
+// allLines returns the lines that have waiting jobs, sorted, with their slots and turns.
+func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
+	counts, err := l.q.CountLines(ctx, l.account)
+	if err != nil {
+		return nil, err
+	}
+	of, ownerHeld := make(map[dispatch.Line]query.CountLinesRow, len(counts)), make(map[dispatch.UserID]int, len(counts))
+	for _, c := range counts {
+		of[dispatch.Line{Owner: c.Owner, Task: c.Task}] = c
+		ownerHeld[c.Owner] += int(c.Held)
+	}
+	rows, err := l.q.ListLines(ctx, l.account)
+	lines := make([]dispatch.Line, len(rows))
+	for i, r := range rows {
+		line := parseLine(r.Line)
+		c := of[line]
+		line.Held, line.OwnerHeld, line.Waiting = int(c.Held), ownerHeld[line.Owner], int(c.Waiting)
+		line.Served, line.OwnerServed, line.First, line.Due = r.Served, r.OwnerServed, dispatch.JobID(r.Head), at(r.Due)
+		lines[i] = line
+	}
+	sortLines(lines)
+	return lines, err
 }
 
 // sortLines sorts in Go, because databases differ in their collation.
@@ -143,26 +146,7 @@ func sortLines(lines []dispatch.Line) {
 // Lines returns all lines of an account that have waiting jobs.
 func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch.Line, err error) {
 	err = s.in(ctx, s.read, "Lines", func(q tx, _ int64) error {
-		held, err := q.CountHeld(ctx, 0, a)
-		if err != nil {
-			return err
-		}
-		counts, err := q.CountWaiting(ctx, a)
-		if err != nil {
-			return err
-		}
-		waiting := map[string]int64{}
-		for _, c := range counts {
-			waiting[c.Line] = c.N
-		}
-		rows, err := q.ListLines(ctx, a)
-		taken := slotsOf(held)
-		lines = make([]dispatch.Line, len(rows))
-		for i, r := range rows {
-			lines[i] = taken.of(r)
-			lines[i].Waiting = int(waiting[r.Line])
-		}
-		sortLines(lines)
+		lines, err = accountReader{q: q, account: a}.allLines(ctx)
 		return err
 	})
 	return lines, err

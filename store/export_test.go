@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store/query"
@@ -77,4 +80,25 @@ func (c counted) QueryContext(ctx context.Context, q string, args ...any) (*sql.
 func (c counted) QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row {
 	c.n.Add(1)
 	return c.DBTX.QueryRowContext(ctx, q, args...)
+}
+
+// MigrateTo migrates a database to a version of the schema.
+func MigrateTo(t testing.TB, dsn string, version int64) {
+	t.Helper()
+	driver, name, dialect := "pgx", dsn, goose.DialectPostgres
+	if file, lite := strings.CutPrefix(dsn, "sqlite:"); lite {
+		driver, name, dialect = "sqlite", file, goose.DialectSQLite3
+	}
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p, err := provider(dialect, db)
+	if err == nil {
+		_, err = p.UpTo(t.Context(), version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

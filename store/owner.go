@@ -215,12 +215,19 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 	if err != nil {
 		return nil, fail("Usage", err)
 	}
-	rows, err := s.queries(s.read).ListUsage(ctx, now-d.Microseconds(), u)
+	q := s.queries(s.read)
+	rows, err := q.ListUsage(ctx, u)
 	usage := make([]dispatch.Usage, len(rows))
 	for i, r := range rows {
-		usage[i] = dispatch.Usage{Account: r.Account, Live: int(r.Live), Lately: int(r.Lately), Jobs: int(r.Jobs)}
+		usage[i] = dispatch.Usage{Account: r.Account, Live: int(r.Live), Jobs: int(r.Jobs)}
 		if r.Priced > 0 {
-			usage[i].Costs = &r.Costs
+			costs := math.Round(r.Costs*1e6) / 1e6 // without the rounding errors of the sum
+			usage[i].Costs = &costs
+		}
+		if err == nil {
+			var has query.CountOwnedRow
+			has, err = q.CountOwned(ctx, owned(u, r.Account, now-d.Microseconds()))
+			usage[i].Lately = int(has.Lately)
 		}
 	}
 	if err == nil {

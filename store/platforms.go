@@ -67,8 +67,7 @@ func (s *Store) AccountInfo(ctx context.Context, u dispatch.UserID, accounts []d
 // accountInfo returns the state of an account, without what concerns its whole platform.
 func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (dispatch.AccountInfo, error) {
 	s := dispatch.AccountInfo{Account: l.account}
-	has, err := l.q.CountOwned(ctx, query.CountOwnedParams{Owner: u, Account: string(l.account), Live: math.MaxInt64,
-		Since: l.now - dispatch.Day.Microseconds(), Daily: math.MaxInt64})
+	has, err := l.q.CountOwned(ctx, owned(u, l.account, l.now-dispatch.Day.Microseconds()))
 	if err != nil {
 		return s, err
 	}
@@ -79,8 +78,7 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (disp
 		return s, err
 	}
 	if l.account == "" {
-		held, err := l.q.CountBytes(ctx, u, l.now)
-		s.Bytes = held.Bytes
+		s.Bytes, err = l.q.CountBytes(ctx, u, l.now)
 		return s, err
 	}
 	row, err := l.q.GetAccount(ctx, l.account.Platform(), l.account)
@@ -90,13 +88,10 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID) (disp
 	if row.Hold > l.now {
 		s.Hold, s.Why, s.Notice = at(row.Hold), row.HoldAttention, row.HoldNotice
 	}
-	held, err := l.q.CountHeld(ctx, l.stalled, l.account)
-	for _, h := range held {
-		s.Held += int(h.Held - h.Freed)
-		if h.Owner == u {
-			s.Active += int(h.Held)
-		}
+	if s.Held, _, err = l.held(ctx); err != nil {
+		return s, err
 	}
-	s.Waiting = int(has.Live) - s.Active
+	own, err := l.q.CountOwner(ctx, u, l.account)
+	s.Waiting, s.Active = int(own.Waiting), int(own.Held)
 	return s, err
 }

@@ -36,12 +36,12 @@ SELECT documents.body FROM jobs
 WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden;
 
 -- name: ListOrigins :many
--- Waiting jobs have status created, which is in the index on the jobs of tasks.
+-- Waiting jobs have status created. Of a task without such jobs no job is read.
 SELECT DISTINCT d.platform, d.service FROM definitions d
 WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
 			AND NOT a.hidden AND a.status = 'created')
-	OR d.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting'
-			AND NOT b.hidden AND b.status = 'created');
+	OR d.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = d.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
+		AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created');
 
 -- name: SetDocumentHash :many
 UPDATE definitions SET told = CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
@@ -49,8 +49,8 @@ WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service)
 	AND told <> CASE WHEN document = sqlc.arg(hash) THEN '' ELSE CAST(sqlc.arg(hash) AS TEXT) END
 	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
 			AND NOT a.hidden AND a.status = 'created')
-		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
-			AND NOT b.hidden AND b.status = 'created'))
+		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = definitions.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
+			AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created'))
 RETURNING owner;
 
 -- name: Wake :exec
@@ -155,6 +155,7 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
@@ -168,38 +169,34 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 	CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST(sqlc.arg(most) AS BIGINT) THEN tasks.request
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
 
 -- name: CountTasks :many
 -- Of tasks that were created between two times.
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
-	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
-FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
+SELECT c.task, c.status, CAST(SUM(c.jobs) AS BIGINT) AS n, CAST(SUM(c.progress) AS BIGINT) AS progress
+FROM tasks JOIN task_counts c ON c.task = tasks.id
 WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CAST(sqlc.arg(first) AS BIGINT)
 	AND tasks.created <= CAST(sqlc.arg(last) AS BIGINT)
-GROUP BY jobs.task, jobs.status;
+GROUP BY c.task, c.status HAVING SUM(c.jobs) <> 0;
 
 -- name: CountTask :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
-	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
-FROM jobs WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden
-GROUP BY jobs.task, jobs.status;
+SELECT task, status, CAST(SUM(jobs) AS BIGINT) AS n, CAST(SUM(progress) AS BIGINT) AS progress
+FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT) GROUP BY task, status HAVING SUM(jobs) <> 0;
 
 -- name: ReviseTask :one
 SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks JOIN accounts ON accounts.id = tasks.account
 WHERE tasks.id = sqlc.arg(id) AND tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden;
 
 -- name: SumTask :one
--- The sums of dispatch.SumUpdated.
-SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
-	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
-FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
-
--- name: SumEpochs :one
-SELECT CAST(COALESCE(SUM(turn), 0) AS BIGINT) FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND NOT hidden;
+-- The sums of dispatch.SumUpdated and of dispatch.Job.Epoch.
+SELECT CAST(COALESCE(SUM(jobs), 0) AS BIGINT) AS n, CAST(COALESCE(SUM(first), 0) AS BIGINT) AS first,
+	CAST(COALESCE(SUM(second), 0) AS BIGINT) AS second, CAST(COALESCE(SUM(epochs), 0) AS BIGINT) AS epochs
+FROM task_counts WHERE task = CAST(sqlc.arg(task) AS BIGINT);
 
 -- name: CountTimeDependent :one
 -- Of dispatch.Record.TimeDependent.
@@ -270,22 +267,27 @@ SELECT * FROM jobs WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND task <> 0 AND
 ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: CountOwned :one
--- Each count ends at its limit, beyond which the number does not matter.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = sqlc.arg(owner) AND l.phase <> 'ended'
-		AND l.phase IN ('waiting', 'creating', 'created', 'starting', 'started')
-		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(live) AS BIGINT)) AS a) AS live,
-	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = sqlc.arg(owner) AND d.created > sqlc.arg(since)
-		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT)) LIMIT CAST(sqlc.arg(daily) AS BIGINT)) AS b) AS lately;
+-- Jobs created within the period in which the time lies are counted one by one.
+SELECT CAST(COALESCE((SELECT SUM(l.waiting + l.held) FROM owner_counts l WHERE l.owner = sqlc.arg(owner)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR l.account = CAST(sqlc.arg(account) AS TEXT))), 0) AS BIGINT) AS live,
+	CAST(COALESCE((SELECT SUM(p.jobs) FROM period_counts p WHERE p.owner = sqlc.arg(owner) AND p.period > CAST(sqlc.arg(period) AS BIGINT)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR p.account = CAST(sqlc.arg(account) AS TEXT))), 0)
+	+ (SELECT count(*) FROM jobs d WHERE d.owner = sqlc.arg(owner) AND d.created > CAST(sqlc.arg(since) AS BIGINT) AND d.created < CAST(sqlc.arg(until) AS BIGINT)
+		AND (CAST(sqlc.arg(account) AS TEXT) = '' OR d.account = CAST(sqlc.arg(account) AS TEXT))) AS BIGINT) AS lately;
 
 -- name: CountBytes :one
--- The number of an owner's unfinished jobs, and the bytes of their requests and of those of unfinished synchronous runs.
--- The shared request of a task counts once.
-SELECT CAST(COALESCE(SUM(l.n), 0) AS BIGINT) AS live, CAST(COALESCE(SUM(l.own + COALESCE(octet_length(tasks.request), 0)), 0)
+-- The bytes of the requests of an owner's unfinished jobs, and of those of unfinished synchronous runs. The shared request of a
+-- task counts once: hops from task to task in the index.
+WITH RECURSIVE hop (task) AS (
+	SELECT (SELECT a.task FROM jobs a WHERE a.owner = sqlc.arg(owner) AND a.task > 0 AND a.phase <> 'ended' ORDER BY a.task LIMIT 1)
+	UNION ALL
+	SELECT (SELECT b.task FROM jobs b WHERE b.owner = sqlc.arg(owner) AND b.task > hop.task AND b.phase <> 'ended' ORDER BY b.task LIMIT 1)
+	FROM hop WHERE hop.task IS NOT NULL
+)
+SELECT CAST(COALESCE((SELECT SUM(c.bytes) FROM owner_counts c WHERE c.owner = sqlc.arg(owner)), 0)
+	+ COALESCE((SELECT SUM(octet_length(tasks.request)) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
-		WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)), 0) AS BIGINT) AS bytes
-FROM (SELECT jobs.task, count(*) AS n, SUM(jobs.bytes) AS own FROM jobs
-		WHERE jobs.owner = sqlc.arg(owner) AND jobs.phase <> 'ended' GROUP BY jobs.task) AS l
-	LEFT JOIN tasks ON tasks.id = l.task;
+		WHERE r.owner = sqlc.arg(owner) AND r.ended = 0 AND r.lapses > CAST(sqlc.arg(now) AS BIGINT)), 0) AS BIGINT);
 
 -- name: CountShared :one
 -- The bytes of a task's shared request; 0 if CountBytes already counts them, because one of the jobs has not ended.
@@ -400,12 +402,18 @@ ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'wait' AND attention = 'application_unreachable' AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
--- name: CountHeld :many
--- freed: see dispatch.Job.FreesSlot
-SELECT owner, task, count(*) AS held,
-	CAST(SUM(CASE WHEN phase = 'started' AND status <> 'running' AND moved <= sqlc.arg(stalled) THEN 1 ELSE 0 END) AS BIGINT) AS freed,
-	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
-FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task;
+-- name: CountAccount :one
+SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held, CAST(COALESCE(SUM(started), 0) AS BIGINT) AS active FROM account_counts
+WHERE account = sqlc.arg(account);
+
+-- name: CountFreed :one
+-- See dispatch.Job.FreesSlot.
+SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running'
+	AND moved <= sqlc.arg(stalled);
+
+-- name: CountLines :many
+SELECT owner, task, CAST(SUM(waiting) AS BIGINT) AS waiting, CAST(SUM(held) AS BIGINT) AS held FROM line_counts
+WHERE account = sqlc.arg(account) GROUP BY owner, task;
 
 -- name: ListLines :many
 -- Hops from line to line in the index: the cost depends on the number of lines, not of their jobs. due and head belong to
@@ -422,11 +430,13 @@ SELECT CAST(hop.line AS TEXT) AS line, CAST(hop.due AS BIGINT) AS due, CAST(hop.
 FROM hop LEFT JOIN turns t ON t.account = sqlc.arg(account) AND t.line = hop.line
 	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789');
 
--- name: CountWaiting :many
-SELECT line, count(*) AS n FROM jobs WHERE account = sqlc.arg(account) AND phase = 'waiting' GROUP BY line;
+-- name: CountOwner :one
+-- What an owner has at an account.
+SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM owner_counts
+WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account);
 
 -- name: CountQueues :many
-SELECT account, count(*) AS n FROM jobs WHERE phase = 'waiting' GROUP BY account;
+SELECT account, CAST(SUM(waiting) AS BIGINT) AS n FROM account_counts GROUP BY account HAVING SUM(waiting) <> 0;
 
 -- name: NoteAnswer :exec
 INSERT INTO platforms (name, answered, failed, failure) VALUES ($1, $2, 0, '')
@@ -609,10 +619,9 @@ WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.account = a.id AND j.step IN ('cancel
 ORDER BY a.id;
 
 -- name: ListUsage :many
-SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT) AS live,
-	CAST(SUM(CASE WHEN created > CAST(sqlc.arg(since) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
-	count(*) AS jobs, CAST(COALESCE(SUM(costs), 0) AS DOUBLE PRECISION) AS costs, count(costs) AS priced
-FROM jobs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
+SELECT account, CAST(SUM(waiting + held) AS BIGINT) AS live, CAST(SUM(jobs) AS BIGINT) AS jobs,
+	CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(priced) AS BIGINT) AS priced
+FROM owner_counts WHERE owner = sqlc.arg(owner) GROUP BY account HAVING SUM(jobs) > 0 ORDER BY account;
 
 -- name: BeginSyncRun :exec
 INSERT INTO sync_runs (id, owner, account, request, status, lapses, created) VALUES ($1, $2, $3, $4, $5, $6, $7);
@@ -709,3 +718,103 @@ DELETE FROM sessions;
 
 -- name: PurgeSessions :exec
 DELETE FROM sessions WHERE ends <= $1;
+
+-- name: CountTaskAccepted :exec
+INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+VALUES (sqlc.arg(task), sqlc.arg(status), CAST(sqlc.arg(n) AS BIGINT), 0, sqlc.arg(first), sqlc.arg(second), 0)
+ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, first = task_counts.first + excluded.first,
+	second = task_counts.second + excluded.second;
+
+-- name: CountLineAccepted :exec
+INSERT INTO line_counts (account, owner, task, waiting, held)
+VALUES (sqlc.arg(account), sqlc.arg(owner), sqlc.arg(task), CAST(sqlc.arg(n) AS BIGINT), 0)
+ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting;
+
+-- name: CountAccountAccepted :exec
+INSERT INTO account_counts (account, waiting, held, started) VALUES (sqlc.arg(account), CAST(sqlc.arg(n) AS BIGINT), 0, 0)
+ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting;
+
+-- name: CountOwnerAccepted :exec
+INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+VALUES (sqlc.arg(owner), sqlc.arg(account), CAST(sqlc.arg(n) AS BIGINT), 0, sqlc.arg(bytes), CAST(sqlc.arg(n) AS BIGINT), 0, 0)
+ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, bytes = owner_counts.bytes + excluded.bytes,
+	jobs = owner_counts.jobs + excluded.jobs;
+
+-- name: CountPeriodAccepted :exec
+INSERT INTO period_counts (owner, account, period, jobs) VALUES (sqlc.arg(owner), sqlc.arg(account), sqlc.arg(period), CAST(sqlc.arg(n) AS BIGINT))
+ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
+
+-- name: PurgeLineCounts :exec
+DELETE FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0;
+
+-- name: PurgeTaskCounts :exec
+DELETE FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0;
+
+-- name: PurgePeriodCounts :exec
+DELETE FROM period_counts WHERE period < CAST(sqlc.arg(since) AS BIGINT);
+
+-- name: CorrectLineCounts :execrows
+-- Adds to the counts what they lack. One statement sees jobs and counts at one moment, so it is right whatever else happens.
+INSERT INTO line_counts (account, owner, task, waiting, held)
+SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
+	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held
+	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account, j.owner, j.task
+	UNION ALL SELECT c.account, c.owner, c.task, -c.waiting AS waiting, -c.held AS held FROM line_counts c
+) AS d GROUP BY d.account, d.owner, d.task HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0
+ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held;
+
+-- name: CorrectAccountCounts :execrows
+-- Like CorrectLineCounts.
+INSERT INTO account_counts (account, waiting, held, started)
+SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.started) AS BIGINT) FROM (
+	SELECT j.account, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held, SUM(CASE WHEN j.phase = 'started' THEN 1 ELSE 0 END) AS started
+	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account
+	UNION ALL SELECT c.account, -c.waiting AS waiting, -c.held AS held, -c.started AS started FROM account_counts c
+) AS d GROUP BY d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.started) <> 0
+ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting, held = account_counts.held + excluded.held,
+	started = account_counts.started + excluded.started;
+
+-- name: CorrectOwnerCounts :execrows
+-- Like CorrectLineCounts. Sums of costs may have rounding errors.
+INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+SELECT d.owner, d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.bytes) AS BIGINT), CAST(SUM(d.jobs) AS BIGINT),
+	SUM(d.costs), CAST(SUM(d.priced) AS BIGINT) FROM (
+	SELECT j.owner, j.account, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+		SUM(CASE WHEN j.phase IN ('waiting', 'ended') THEN 0 ELSE 1 END) AS held, SUM(CASE WHEN j.phase = 'ended' THEN 0 ELSE j.bytes END) AS bytes,
+		count(*) AS jobs, SUM(CASE WHEN j.costs BETWEEN 0 AND 1e12 THEN j.costs ELSE 0 END) AS costs,
+		SUM(CASE WHEN j.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END) AS priced
+	FROM jobs j GROUP BY j.owner, j.account
+	UNION ALL SELECT c.owner, c.account, -c.waiting AS waiting, -c.held AS held, -c.bytes AS bytes, -c.jobs AS jobs, -c.costs AS costs, -c.priced AS priced
+	FROM owner_counts c
+) AS d GROUP BY d.owner, d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.bytes) <> 0 OR SUM(d.jobs) <> 0 OR SUM(d.priced) <> 0
+	OR abs(SUM(d.costs)) > 0.001
+ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, held = owner_counts.held + excluded.held,
+	bytes = owner_counts.bytes + excluded.bytes, jobs = owner_counts.jobs + excluded.jobs, costs = owner_counts.costs + excluded.costs,
+	priced = owner_counts.priced + excluded.priced;
+
+-- name: CorrectPeriodCounts :execrows
+-- Like CorrectLineCounts, from a period on.
+INSERT INTO period_counts (owner, account, period, jobs)
+SELECT d.owner, d.account, d.period, CAST(SUM(d.jobs) AS BIGINT) FROM (
+	SELECT j.owner, j.account, j.created / 300000000 AS period, count(*) AS jobs FROM jobs j
+	WHERE j.created >= CAST(sqlc.arg(since) AS BIGINT) * 300000000 GROUP BY j.owner, j.account, j.created / 300000000
+	UNION ALL SELECT c.owner, c.account, c.period, -c.jobs AS jobs FROM period_counts c WHERE c.period >= CAST(sqlc.arg(since) AS BIGINT)
+) AS d GROUP BY d.owner, d.account, d.period HAVING SUM(d.jobs) <> 0
+ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
+
+-- name: CorrectTaskCounts :execrows
+-- Like CorrectLineCounts.
+INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BIGINT), CAST(SUM(d.first) AS BIGINT), CAST(SUM(d.second) AS BIGINT),
+	CAST(SUM(d.epochs) AS BIGINT) FROM (
+	SELECT j.task, j.status, count(*) AS jobs,
+		SUM(CASE WHEN j.progress BETWEEN 0 AND 100 THEN CAST(round(j.progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
+		SUM(j.updated % 2147483647) AS first, SUM((j.updated % 1000003) * (j.updated % 1000003)) AS second, SUM(j.turn) AS epochs
+	FROM jobs j WHERE j.task <> 0 AND NOT j.hidden GROUP BY j.task, j.status
+	UNION ALL SELECT c.task, c.status, -c.jobs AS jobs, -c.progress AS progress, -c.first AS first, -c.second AS second, -c.epochs AS epochs FROM task_counts c
+) AS d GROUP BY d.task, d.status
+HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
+ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
+	first = task_counts.first + excluded.first, second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs;

@@ -63,13 +63,18 @@ func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// prepare migrates the schema and reads the settings that never change.
-func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...goose.ProviderOption) error {
+// provider returns the provider of all migrations.
+func provider(dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := goose.NewProvider(dialect, s.write, files, options...)
+	return goose.NewProvider(dialect, db, files, append(options, goose.WithGoMigrations(countMigrations(dialect)...))...)
+}
+
+// prepare migrates the schema and reads the settings that never change.
+func (s *Store) prepare(ctx context.Context, dialect goose.Dialect, options ...goose.ProviderOption) error {
+	p, err := provider(dialect, s.write, options...)
 	if err != nil {
 		return err
 	}

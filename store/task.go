@@ -100,7 +100,7 @@ func readTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID) 
 	return r, err
 }
 
-// TaskRevision returns a task's revision. It transfers a few numbers, however many jobs the task has.
+// TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the task has.
 func (s *Store) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (r dispatch.TaskRevision, err error) {
 	err = s.in(ctx, s.read, "TaskRevision", func(q tx, now int64) error {
 		r, err = revise(ctx, q, u, id, late, now)
@@ -120,12 +120,12 @@ func revise(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, la
 	}
 	dependent, err := q.CountTimeDependent(ctx, u, int64(id), now-late.Microseconds())
 	r = dispatch.TaskRevision{Hold: row.Hold, Wakes: row.Wakes, TimeDependent: int(dependent), Revision: dispatch.Revision{Jobs: int(sums.N),
-		Updated: sums.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
+		Updated: row.Updated, Sums: [2]int64{sums.First, sums.Second}, ServiceChanged: row.Changed}}
 	if row.Hold > now {
 		r.Why, r.Notice = row.HoldAttention, row.HoldNotice
 	}
-	if err == nil && (row.Changed || row.Hold > now) {
-		r.Epochs, err = q.SumEpochs(ctx, int64(id))
+	if row.Changed || row.Hold > now {
+		r.Epochs = sums.Epochs
 	}
 	return r, err
 }
@@ -152,15 +152,14 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 	if row.Changed {
 		r.Attention = dispatch.ServiceChanged
 	}
-	live, updated := 0.0, row.Created
+	live := int64(0)
 	for _, c := range counts {
-		updated = max(updated, c.Updated)
 		r.Counts[c.Status] = int(c.N)
 		if !c.Status.Final() {
 			live += c.Progress
 		}
 	}
-	r.Progress, r.Updated = r.Counts.Progress(live), at(updated)
+	r.Progress, r.Updated = r.Counts.Progress(float64(live)/1e6), at(max(row.Created, row.Updated))
 	if most != 0 && row.Size > int64(most) {
 		r.Request = dispatch.ParseRequestHead(row.Request)
 		return r, nil

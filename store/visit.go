@@ -293,8 +293,11 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 
 // Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens and turns.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
+	if err := s.mergeShards(allow(ctx, upkeepWithin)); err != nil {
+		return err
+	}
 	return s.in(allow(ctx, upkeepWithin), s.write, "Purge", func(q tx, now int64) error {
-		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
+		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), purgeCounts(ctx, q, now), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
 			q.PurgeTokens(ctx, now), q.PurgeSessions(ctx, now), forgetTurns(ctx, q), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()))
 	})
 }

@@ -19,6 +19,7 @@ import (
 type doctorCommand struct {
 	configFlags
 	Timeout time.Duration `default:"15s" help:"Time limit of each check."`
+	Repair  bool          `help:"Correct the counts of jobs in the database if they differ from the jobs. On PostgreSQL brokers may go on meanwhile."`
 }
 
 // check is one requirement to verify.
@@ -66,6 +67,7 @@ func (d *doctorCommand) Run(c console) error {
 		fmt.Fprintln(c.out, "note", note)
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
+	findings = append(findings, d.counts(ctx, settings))
 	for _, f := range findings {
 		fmt.Fprintln(c.out, f)
 	}

@@ -65,6 +65,7 @@ type Job struct {
 	Unmoved     int64
 	Begun       int
 	Bytes       int64
+	Counted     bool
 }
 
 type Platform struct {

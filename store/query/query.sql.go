@@ -200,7 +200,7 @@ UPDATE jobs SET desired = 'canceled', version = version + 1,
 	attention = CASE WHEN phase = 'waiting' THEN '' ELSE attention END, notice = CASE WHEN phase = 'waiting' THEN '' ELSE notice END,
 	phase = CASE WHEN phase = 'waiting' THEN 'ended' ELSE phase END
 WHERE id = $3 AND owner = $4 AND NOT hidden AND desired = 'run' AND phase <> 'ended'
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted
 `
 
 type CancelJobParams struct {
@@ -263,6 +263,7 @@ func (q *Queries) CancelJob(ctx context.Context, arg CancelJobParams) (Job, erro
 		&i.Unmoved,
 		&i.Begun,
 		&i.Bytes,
+		&i.Counted,
 	)
 	return i, err
 }
@@ -283,6 +284,144 @@ WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run'
 // Like CancelJob.
 func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task int64) error {
 	_, err := q.db.ExecContext(ctx, cancelTaskJobs, margin, now, task)
+	return err
+}
+
+const correctAccountCounts = `-- name: CorrectAccountCounts :execrows
+INSERT INTO account_counts (account, waiting, held, started)
+SELECT d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.started) AS BIGINT) FROM (
+	SELECT j.account, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held, SUM(CASE WHEN j.phase = 'started' THEN 1 ELSE 0 END) AS started
+	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account
+	UNION ALL SELECT c.account, -c.waiting AS waiting, -c.held AS held, -c.started AS started FROM account_counts c
+) AS d GROUP BY d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.started) <> 0
+ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting, held = account_counts.held + excluded.held,
+	started = account_counts.started + excluded.started
+`
+
+// Like CorrectLineCounts.
+func (q *Queries) CorrectAccountCounts(ctx context.Context) (int64, error) {
+	result, err := q.db.ExecContext(ctx, correctAccountCounts)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const correctLineCounts = `-- name: CorrectLineCounts :execrows
+INSERT INTO line_counts (account, owner, task, waiting, held)
+SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
+	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+		SUM(CASE WHEN j.phase = 'waiting' THEN 0 ELSE 1 END) AS held
+	FROM jobs j WHERE j.phase <> 'ended' GROUP BY j.account, j.owner, j.task
+	UNION ALL SELECT c.account, c.owner, c.task, -c.waiting AS waiting, -c.held AS held FROM line_counts c
+) AS d GROUP BY d.account, d.owner, d.task HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0
+ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held
+`
+
+// Adds to the counts what they lack. One statement sees jobs and counts at one moment, so it is right whatever else happens.
+func (q *Queries) CorrectLineCounts(ctx context.Context) (int64, error) {
+	result, err := q.db.ExecContext(ctx, correctLineCounts)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const correctOwnerCounts = `-- name: CorrectOwnerCounts :execrows
+INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+SELECT d.owner, d.account, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT), CAST(SUM(d.bytes) AS BIGINT), CAST(SUM(d.jobs) AS BIGINT),
+	SUM(d.costs), CAST(SUM(d.priced) AS BIGINT) FROM (
+	SELECT j.owner, j.account, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,
+		SUM(CASE WHEN j.phase IN ('waiting', 'ended') THEN 0 ELSE 1 END) AS held, SUM(CASE WHEN j.phase = 'ended' THEN 0 ELSE j.bytes END) AS bytes,
+		count(*) AS jobs, SUM(CASE WHEN j.costs BETWEEN 0 AND 1e12 THEN j.costs ELSE 0 END) AS costs,
+		SUM(CASE WHEN j.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END) AS priced
+	FROM jobs j GROUP BY j.owner, j.account
+	UNION ALL SELECT c.owner, c.account, -c.waiting AS waiting, -c.held AS held, -c.bytes AS bytes, -c.jobs AS jobs, -c.costs AS costs, -c.priced AS priced
+	FROM owner_counts c
+) AS d GROUP BY d.owner, d.account HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0 OR SUM(d.bytes) <> 0 OR SUM(d.jobs) <> 0 OR SUM(d.priced) <> 0
+	OR abs(SUM(d.costs)) > 0.001
+ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, held = owner_counts.held + excluded.held,
+	bytes = owner_counts.bytes + excluded.bytes, jobs = owner_counts.jobs + excluded.jobs, costs = owner_counts.costs + excluded.costs,
+	priced = owner_counts.priced + excluded.priced
+`
+
+// Like CorrectLineCounts. Sums of costs may have rounding errors.
+func (q *Queries) CorrectOwnerCounts(ctx context.Context) (int64, error) {
+	result, err := q.db.ExecContext(ctx, correctOwnerCounts)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const correctPeriodCounts = `-- name: CorrectPeriodCounts :execrows
+INSERT INTO period_counts (owner, account, period, jobs)
+SELECT d.owner, d.account, d.period, CAST(SUM(d.jobs) AS BIGINT) FROM (
+	SELECT j.owner, j.account, j.created / 300000000 AS period, count(*) AS jobs FROM jobs j
+	WHERE j.created >= CAST($1 AS BIGINT) * 300000000 GROUP BY j.owner, j.account, j.created / 300000000
+	UNION ALL SELECT c.owner, c.account, c.period, -c.jobs AS jobs FROM period_counts c WHERE c.period >= CAST($1 AS BIGINT)
+) AS d GROUP BY d.owner, d.account, d.period HAVING SUM(d.jobs) <> 0
+ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs
+`
+
+// Like CorrectLineCounts, from a period on.
+func (q *Queries) CorrectPeriodCounts(ctx context.Context, since int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, correctPeriodCounts, since)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const correctTaskCounts = `-- name: CorrectTaskCounts :execrows
+INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BIGINT), CAST(SUM(d.first) AS BIGINT), CAST(SUM(d.second) AS BIGINT),
+	CAST(SUM(d.epochs) AS BIGINT) FROM (
+	SELECT j.task, j.status, count(*) AS jobs,
+		SUM(CASE WHEN j.progress BETWEEN 0 AND 100 THEN CAST(round(j.progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
+		SUM(j.updated % 2147483647) AS first, SUM((j.updated % 1000003) * (j.updated % 1000003)) AS second, SUM(j.turn) AS epochs
+	FROM jobs j WHERE j.task <> 0 AND NOT j.hidden GROUP BY j.task, j.status
+	UNION ALL SELECT c.task, c.status, -c.jobs AS jobs, -c.progress AS progress, -c.first AS first, -c.second AS second, -c.epochs AS epochs FROM task_counts c
+) AS d GROUP BY d.task, d.status
+HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
+ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
+	first = task_counts.first + excluded.first, second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs
+`
+
+// Like CorrectLineCounts.
+func (q *Queries) CorrectTaskCounts(ctx context.Context) (int64, error) {
+	result, err := q.db.ExecContext(ctx, correctTaskCounts)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const countAccount = `-- name: CountAccount :one
+SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held, CAST(COALESCE(SUM(started), 0) AS BIGINT) AS active FROM account_counts
+WHERE account = $1
+`
+
+type CountAccountRow struct {
+	Held   int64
+	Active int64
+}
+
+func (q *Queries) CountAccount(ctx context.Context, account dispatch.Account) (CountAccountRow, error) {
+	row := q.db.QueryRowContext(ctx, countAccount, account)
+	var i CountAccountRow
+	err := row.Scan(&i.Held, &i.Active)
+	return i, err
+}
+
+const countAccountAccepted = `-- name: CountAccountAccepted :exec
+INSERT INTO account_counts (account, waiting, held, started) VALUES ($1, CAST($2 AS BIGINT), 0, 0)
+ON CONFLICT (account, shard) DO UPDATE SET waiting = account_counts.waiting + excluded.waiting
+`
+
+func (q *Queries) CountAccountAccepted(ctx context.Context, account dispatch.Account, n int64) error {
+	_, err := q.db.ExecContext(ctx, countAccountAccepted, account, n)
 	return err
 }
 
@@ -315,59 +454,89 @@ func (q *Queries) CountAwaited(ctx context.Context, arg CountAwaitedParams) (int
 }
 
 const countBytes = `-- name: CountBytes :one
-SELECT CAST(COALESCE(SUM(l.n), 0) AS BIGINT) AS live, CAST(COALESCE(SUM(l.own + COALESCE(octet_length(tasks.request), 0)), 0)
+WITH RECURSIVE hop (task) AS (
+	SELECT (SELECT a.task FROM jobs a WHERE a.owner = $1 AND a.task > 0 AND a.phase <> 'ended' ORDER BY a.task LIMIT 1)
+	UNION ALL
+	SELECT (SELECT b.task FROM jobs b WHERE b.owner = $1 AND b.task > hop.task AND b.phase <> 'ended' ORDER BY b.task LIMIT 1)
+	FROM hop WHERE hop.task IS NOT NULL
+)
+SELECT CAST(COALESCE((SELECT SUM(c.bytes) FROM owner_counts c WHERE c.owner = $1), 0)
+	+ COALESCE((SELECT SUM(octet_length(tasks.request)) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 	+ COALESCE((SELECT SUM(octet_length(r.request)) FROM sync_runs r
-		WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > CAST($2 AS BIGINT)), 0) AS BIGINT) AS bytes
-FROM (SELECT jobs.task, count(*) AS n, SUM(jobs.bytes) AS own FROM jobs
-		WHERE jobs.owner = $1 AND jobs.phase <> 'ended' GROUP BY jobs.task) AS l
-	LEFT JOIN tasks ON tasks.id = l.task
+		WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > CAST($2 AS BIGINT)), 0) AS BIGINT)
 `
 
-type CountBytesRow struct {
-	Live  int64
-	Bytes int64
-}
-
-// The number of an owner's unfinished jobs, and the bytes of their requests and of those of unfinished synchronous runs.
-// The shared request of a task counts once.
-func (q *Queries) CountBytes(ctx context.Context, owner dispatch.UserID, now int64) (CountBytesRow, error) {
+// The bytes of the requests of an owner's unfinished jobs, and of those of unfinished synchronous runs. The shared request of a
+// task counts once: hops from task to task in the index.
+func (q *Queries) CountBytes(ctx context.Context, owner dispatch.UserID, now int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countBytes, owner, now)
-	var i CountBytesRow
-	err := row.Scan(&i.Live, &i.Bytes)
-	return i, err
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
-const countHeld = `-- name: CountHeld :many
-SELECT owner, task, count(*) AS held,
-	CAST(SUM(CASE WHEN phase = 'started' AND status <> 'running' AND moved <= $1 THEN 1 ELSE 0 END) AS BIGINT) AS freed,
-	CAST(SUM(CASE WHEN phase = 'started' THEN 1 ELSE 0 END) AS BIGINT) AS active
-FROM jobs WHERE account = $2 AND phase NOT IN ('waiting', 'ended') GROUP BY owner, task
+const countFreed = `-- name: CountFreed :one
+SELECT count(*) FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running'
+	AND moved <= $2
 `
 
-type CountHeldRow struct {
-	Owner  dispatch.UserID
-	Task   dispatch.TaskID
-	Held   int64
-	Freed  int64
-	Active int64
+// See dispatch.Job.FreesSlot.
+func (q *Queries) CountFreed(ctx context.Context, account dispatch.Account, stalled int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countFreed, account, stalled)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
-// freed: see dispatch.Job.FreesSlot
-func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch.Account) ([]CountHeldRow, error) {
-	rows, err := q.db.QueryContext(ctx, countHeld, stalled, account)
+const countLineAccepted = `-- name: CountLineAccepted :exec
+INSERT INTO line_counts (account, owner, task, waiting, held)
+VALUES ($1, $2, $3, CAST($4 AS BIGINT), 0)
+ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting
+`
+
+type CountLineAcceptedParams struct {
+	Account dispatch.Account
+	Owner   dispatch.UserID
+	Task    dispatch.TaskID
+	N       int64
+}
+
+func (q *Queries) CountLineAccepted(ctx context.Context, arg CountLineAcceptedParams) error {
+	_, err := q.db.ExecContext(ctx, countLineAccepted,
+		arg.Account,
+		arg.Owner,
+		arg.Task,
+		arg.N,
+	)
+	return err
+}
+
+const countLines = `-- name: CountLines :many
+SELECT owner, task, CAST(SUM(waiting) AS BIGINT) AS waiting, CAST(SUM(held) AS BIGINT) AS held FROM line_counts
+WHERE account = $1 GROUP BY owner, task
+`
+
+type CountLinesRow struct {
+	Owner   dispatch.UserID
+	Task    dispatch.TaskID
+	Waiting int64
+	Held    int64
+}
+
+func (q *Queries) CountLines(ctx context.Context, account dispatch.Account) ([]CountLinesRow, error) {
+	rows, err := q.db.QueryContext(ctx, countLines, account)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountHeldRow
+	var items []CountLinesRow
 	for rows.Next() {
-		var i CountHeldRow
+		var i CountLinesRow
 		if err := rows.Scan(
 			&i.Owner,
 			&i.Task,
+			&i.Waiting,
 			&i.Held,
-			&i.Freed,
-			&i.Active,
 		); err != nil {
 			return nil, err
 		}
@@ -383,19 +552,20 @@ func (q *Queries) CountHeld(ctx context.Context, stalled int64, account dispatch
 }
 
 const countOwned = `-- name: CountOwned :one
-SELECT (SELECT count(*) FROM (SELECT 1 FROM jobs l WHERE l.owner = $1 AND l.phase <> 'ended'
-		AND l.phase IN ('waiting', 'creating', 'created', 'starting', 'started')
-		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT)) LIMIT CAST($3 AS BIGINT)) AS a) AS live,
-	(SELECT count(*) FROM (SELECT 1 FROM jobs d WHERE d.owner = $1 AND d.created > $4
-		AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT)) LIMIT CAST($5 AS BIGINT)) AS b) AS lately
+SELECT CAST(COALESCE((SELECT SUM(l.waiting + l.held) FROM owner_counts l WHERE l.owner = $1
+		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT))), 0) AS BIGINT) AS live,
+	CAST(COALESCE((SELECT SUM(p.jobs) FROM period_counts p WHERE p.owner = $1 AND p.period > CAST($3 AS BIGINT)
+		AND (CAST($2 AS TEXT) = '' OR p.account = CAST($2 AS TEXT))), 0)
+	+ (SELECT count(*) FROM jobs d WHERE d.owner = $1 AND d.created > CAST($4 AS BIGINT) AND d.created < CAST($5 AS BIGINT)
+		AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT))) AS BIGINT) AS lately
 `
 
 type CountOwnedParams struct {
 	Owner   dispatch.UserID
 	Account string
-	Live    int64
+	Period  int64
 	Since   int64
-	Daily   int64
+	Until   int64
 }
 
 type CountOwnedRow struct {
@@ -403,22 +573,86 @@ type CountOwnedRow struct {
 	Lately int64
 }
 
-// Each count ends at its limit, beyond which the number does not matter.
+// Jobs created within the period in which the time lies are counted one by one.
 func (q *Queries) CountOwned(ctx context.Context, arg CountOwnedParams) (CountOwnedRow, error) {
 	row := q.db.QueryRowContext(ctx, countOwned,
 		arg.Owner,
 		arg.Account,
-		arg.Live,
+		arg.Period,
 		arg.Since,
-		arg.Daily,
+		arg.Until,
 	)
 	var i CountOwnedRow
 	err := row.Scan(&i.Live, &i.Lately)
 	return i, err
 }
 
+const countOwner = `-- name: CountOwner :one
+SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) AS waiting, CAST(COALESCE(SUM(held), 0) AS BIGINT) AS held FROM owner_counts
+WHERE owner = $1 AND account = $2
+`
+
+type CountOwnerRow struct {
+	Waiting int64
+	Held    int64
+}
+
+// What an owner has at an account.
+func (q *Queries) CountOwner(ctx context.Context, owner dispatch.UserID, account dispatch.Account) (CountOwnerRow, error) {
+	row := q.db.QueryRowContext(ctx, countOwner, owner, account)
+	var i CountOwnerRow
+	err := row.Scan(&i.Waiting, &i.Held)
+	return i, err
+}
+
+const countOwnerAccepted = `-- name: CountOwnerAccepted :exec
+INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+VALUES ($1, $2, CAST($3 AS BIGINT), 0, $4, CAST($3 AS BIGINT), 0, 0)
+ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting + excluded.waiting, bytes = owner_counts.bytes + excluded.bytes,
+	jobs = owner_counts.jobs + excluded.jobs
+`
+
+type CountOwnerAcceptedParams struct {
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	N       int64
+	Bytes   int64
+}
+
+func (q *Queries) CountOwnerAccepted(ctx context.Context, arg CountOwnerAcceptedParams) error {
+	_, err := q.db.ExecContext(ctx, countOwnerAccepted,
+		arg.Owner,
+		arg.Account,
+		arg.N,
+		arg.Bytes,
+	)
+	return err
+}
+
+const countPeriodAccepted = `-- name: CountPeriodAccepted :exec
+INSERT INTO period_counts (owner, account, period, jobs) VALUES ($1, $2, $3, CAST($4 AS BIGINT))
+ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs
+`
+
+type CountPeriodAcceptedParams struct {
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Period  int64
+	N       int64
+}
+
+func (q *Queries) CountPeriodAccepted(ctx context.Context, arg CountPeriodAcceptedParams) error {
+	_, err := q.db.ExecContext(ctx, countPeriodAccepted,
+		arg.Owner,
+		arg.Account,
+		arg.Period,
+		arg.N,
+	)
+	return err
+}
+
 const countQueues = `-- name: CountQueues :many
-SELECT account, count(*) AS n FROM jobs WHERE phase = 'waiting' GROUP BY account
+SELECT account, CAST(SUM(waiting) AS BIGINT) AS n FROM account_counts GROUP BY account HAVING SUM(waiting) <> 0
 `
 
 type CountQueuesRow struct {
@@ -500,18 +734,15 @@ func (q *Queries) CountSyncRuns(ctx context.Context, arg CountSyncRunsParams) (C
 }
 
 const countTask = `-- name: CountTask :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
-	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
-FROM jobs WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden
-GROUP BY jobs.task, jobs.status
+SELECT task, status, CAST(SUM(jobs) AS BIGINT) AS n, CAST(SUM(progress) AS BIGINT) AS progress
+FROM task_counts WHERE task = CAST($1 AS BIGINT) GROUP BY task, status HAVING SUM(jobs) <> 0
 `
 
 type CountTaskRow struct {
 	Task     dispatch.TaskID
 	Status   dispatch.Status
 	N        int64
-	Progress float64
-	Updated  int64
+	Progress int64
 }
 
 func (q *Queries) CountTask(ctx context.Context, task int64) ([]CountTaskRow, error) {
@@ -528,7 +759,6 @@ func (q *Queries) CountTask(ctx context.Context, task int64) ([]CountTaskRow, er
 			&i.Status,
 			&i.N,
 			&i.Progress,
-			&i.Updated,
 		); err != nil {
 			return nil, err
 		}
@@ -543,21 +773,45 @@ func (q *Queries) CountTask(ctx context.Context, task int64) ([]CountTaskRow, er
 	return items, nil
 }
 
+const countTaskAccepted = `-- name: CountTaskAccepted :exec
+INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+VALUES ($1, $2, CAST($3 AS BIGINT), 0, $4, $5, 0)
+ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, first = task_counts.first + excluded.first,
+	second = task_counts.second + excluded.second
+`
+
+type CountTaskAcceptedParams struct {
+	Task   dispatch.TaskID
+	Status dispatch.Status
+	N      int64
+	First  int64
+	Second int64
+}
+
+func (q *Queries) CountTaskAccepted(ctx context.Context, arg CountTaskAcceptedParams) error {
+	_, err := q.db.ExecContext(ctx, countTaskAccepted,
+		arg.Task,
+		arg.Status,
+		arg.N,
+		arg.First,
+		arg.Second,
+	)
+	return err
+}
+
 const countTasks = `-- name: CountTasks :many
-SELECT jobs.task, jobs.status, count(*) AS n, CAST(COALESCE(SUM(jobs.progress), 0) AS DOUBLE PRECISION) AS progress,
-	CAST(COALESCE(MAX(jobs.updated), 0) AS BIGINT) AS updated
-FROM tasks JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND NOT jobs.hidden
+SELECT c.task, c.status, CAST(SUM(c.jobs) AS BIGINT) AS n, CAST(SUM(c.progress) AS BIGINT) AS progress
+FROM tasks JOIN task_counts c ON c.task = tasks.id
 WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= CAST($2 AS BIGINT)
 	AND tasks.created <= CAST($3 AS BIGINT)
-GROUP BY jobs.task, jobs.status
+GROUP BY c.task, c.status HAVING SUM(c.jobs) <> 0
 `
 
 type CountTasksRow struct {
 	Task     dispatch.TaskID
 	Status   dispatch.Status
 	N        int64
-	Progress float64
-	Updated  int64
+	Progress int64
 }
 
 // Of tasks that were created between two times.
@@ -575,7 +829,6 @@ func (q *Queries) CountTasks(ctx context.Context, owner dispatch.UserID, first i
 			&i.Status,
 			&i.N,
 			&i.Progress,
-			&i.Updated,
 		); err != nil {
 			return nil, err
 		}
@@ -602,38 +855,6 @@ func (q *Queries) CountTimeDependent(ctx context.Context, owner dispatch.UserID,
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const countWaiting = `-- name: CountWaiting :many
-SELECT line, count(*) AS n FROM jobs WHERE account = $1 AND phase = 'waiting' GROUP BY line
-`
-
-type CountWaitingRow struct {
-	Line string
-	N    int64
-}
-
-func (q *Queries) CountWaiting(ctx context.Context, account dispatch.Account) ([]CountWaitingRow, error) {
-	rows, err := q.db.QueryContext(ctx, countWaiting, account)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountWaitingRow
-	for rows.Next() {
-		var i CountWaitingRow
-		if err := rows.Scan(&i.Line, &i.N); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const define = `-- name: Define :exec
@@ -901,7 +1122,7 @@ UPDATE jobs SET phase = 'ended', status = 'failed', attention = 'sign_in_require
 	awaited = FALSE, turn = turn + 1, version = version + 1, moved = $2, updated = $2
 WHERE account = $3 AND (phase = 'waiting' OR phase = 'created' AND desired = 'run')
 	AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account AND a.sign_in_since BETWEEN 1 AND CAST($4 AS BIGINT))
-RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes
+RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted
 `
 
 type FailWithoutSignInParams struct {
@@ -969,6 +1190,7 @@ func (q *Queries) FailWithoutSignIn(ctx context.Context, arg FailWithoutSignInPa
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+			&i.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -1114,7 +1336,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE id = $1
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE id = $1
 `
 
 func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
@@ -1164,6 +1386,7 @@ func (q *Queries) GetJob(ctx context.Context, id dispatch.JobID) (Job, error) {
 		&i.Unmoved,
 		&i.Begun,
 		&i.Bytes,
+		&i.Counted,
 	)
 	return i, err
 }
@@ -1186,7 +1409,7 @@ func (q *Queries) GetKey(ctx context.Context, owner dispatch.UserID, name string
 }
 
 const getOwned = `-- name: GetOwned :one
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE id = $1 AND owner = $2 AND NOT hidden
 `
 
 func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -1236,12 +1459,13 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Unmoved,
 		&i.Begun,
 		&i.Bytes,
+		&i.Counted,
 	)
 	return i, err
 }
 
 const getRecord = `-- name: GetRecord :one
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, requests.body, COALESCE(tasks.request, '') AS shared, COALESCE(tasks.dimension, '') AS dimension,
 	accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = jobs.task
 		AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END AND definitions.told <> '') AS changed
@@ -1308,6 +1532,7 @@ func (q *Queries) GetRecord(ctx context.Context, iD dispatch.JobID, owner dispat
 		&i.Job.Unmoved,
 		&i.Job.Begun,
 		&i.Job.Bytes,
+		&i.Job.Counted,
 		&i.Body,
 		&i.Shared,
 		&i.Dimension,
@@ -1395,6 +1620,7 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks WHERE tasks.id = $2 AND tasks.owner = $3 AND NOT tasks.hidden
 `
@@ -1408,6 +1634,7 @@ type GetTaskRow struct {
 	Created   int64
 	Request   string
 	Size      int64
+	Updated   int64
 	Changed   bool
 }
 
@@ -1423,6 +1650,7 @@ func (q *Queries) GetTask(ctx context.Context, most int64, iD dispatch.TaskID, o
 		&i.Created,
 		&i.Request,
 		&i.Size,
+		&i.Updated,
 		&i.Changed,
 	)
 	return i, err
@@ -1451,7 +1679,7 @@ func (q *Queries) HasWithdrawn(ctx context.Context, owner dispatch.UserID, issue
 }
 
 const hideJob = `-- name: HideJob :one
-UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes
+UPDATE jobs SET hidden = TRUE WHERE id = $1 AND owner = $2 AND NOT hidden RETURNING id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted
 `
 
 func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch.UserID) (Job, error) {
@@ -1501,6 +1729,7 @@ func (q *Queries) HideJob(ctx context.Context, iD dispatch.JobID, owner dispatch
 		&i.Unmoved,
 		&i.Begun,
 		&i.Bytes,
+		&i.Counted,
 	)
 	return i, err
 }
@@ -1793,7 +2022,7 @@ func (q *Queries) ListBases(ctx context.Context, account dispatch.Account) ([]st
 }
 
 const listChangedJobs = `-- name: ListChangedJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
@@ -1884,6 +2113,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Job.Unmoved,
 			&i.Job.Begun,
 			&i.Job.Bytes,
+			&i.Job.Counted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -1904,7 +2134,7 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 }
 
 const listDue = `-- name: ListDue :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -1974,6 +2204,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+			&i.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -1989,7 +2220,7 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
 `
 
@@ -2047,6 +2278,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+			&i.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -2062,7 +2294,7 @@ func (q *Queries) ListFailed(ctx context.Context, task int64) ([]Job, error) {
 }
 
 const listFinished = `-- name: ListFinished :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, requests.body FROM jobs JOIN requests ON requests.job = jobs.id
 WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
 	AND jobs.moved >= CAST($2 AS BIGINT) AND (jobs.moved > CAST($2 AS BIGINT) OR jobs.id > CAST($3 AS BIGINT))
 ORDER BY jobs.moved, jobs.id LIMIT CAST($4 AS BIGINT)
@@ -2138,6 +2370,7 @@ func (q *Queries) ListFinished(ctx context.Context, arg ListFinishedParams) ([]L
 			&i.Job.Unmoved,
 			&i.Job.Begun,
 			&i.Job.Bytes,
+			&i.Job.Counted,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -2286,8 +2519,8 @@ const listOrigins = `-- name: ListOrigins :many
 SELECT DISTINCT d.platform, d.service FROM definitions d
 WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
 			AND NOT a.hidden AND a.status = 'created')
-	OR d.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting'
-			AND NOT b.hidden AND b.status = 'created')
+	OR d.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = d.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
+		AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = d.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created')
 `
 
 type ListOriginsRow struct {
@@ -2295,7 +2528,7 @@ type ListOriginsRow struct {
 	Service  string
 }
 
-// Waiting jobs have status created, which is in the index on the jobs of tasks.
+// Waiting jobs have status created. Of a task without such jobs no job is read.
 func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listOrigins)
 	if err != nil {
@@ -2354,7 +2587,7 @@ func (q *Queries) ListPlatforms(ctx context.Context) ([]Platform, error) {
 }
 
 const listReady = `-- name: ListReady :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting' AND due <= $3
 ORDER BY due, id LIMIT CAST($4 AS BIGINT)
 `
 
@@ -2423,6 +2656,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+			&i.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -2438,7 +2672,7 @@ func (q *Queries) ListReady(ctx context.Context, arg ListReadyParams) ([]Job, er
 }
 
 const listRecords = `-- name: ListRecords :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
@@ -2536,6 +2770,7 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 			&i.Job.Unmoved,
 			&i.Job.Begun,
 			&i.Job.Bytes,
+			&i.Job.Counted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2743,7 +2978,7 @@ func (q *Queries) ListSyncUsage(ctx context.Context, now int64, since int64, own
 }
 
 const listTaskJobs = `-- name: ListTaskJobs :many
-SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
@@ -2831,6 +3066,7 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 			&i.Job.Unmoved,
 			&i.Job.Begun,
 			&i.Job.Bytes,
+			&i.Job.Counted,
 			&i.Body,
 			&i.Size,
 			&i.Hold,
@@ -2855,6 +3091,7 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
 	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
@@ -2883,6 +3120,7 @@ type ListTasksRow struct {
 	Created   int64
 	Request   string
 	Size      int64
+	Updated   int64
 	Changed   bool
 }
 
@@ -2912,6 +3150,7 @@ func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]ListTas
 			&i.Created,
 			&i.Request,
 			&i.Size,
+			&i.Updated,
 			&i.Changed,
 		); err != nil {
 			return nil, err
@@ -2955,7 +3194,7 @@ func (q *Queries) ListTurnAccounts(ctx context.Context) ([]dispatch.Account, err
 }
 
 const listUnprepared = `-- name: ListUnprepared :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 ORDER BY due, id LIMIT CAST($3 AS BIGINT)
 `
 
@@ -3012,6 +3251,7 @@ func (q *Queries) ListUnprepared(ctx context.Context, account dispatch.Account, 
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+			&i.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -3061,23 +3301,21 @@ func (q *Queries) ListUnrecognized(ctx context.Context) ([]Unrecognized, error) 
 }
 
 const listUsage = `-- name: ListUsage :many
-SELECT account, CAST(SUM(CASE WHEN phase <> 'ended' THEN 1 ELSE 0 END) AS BIGINT) AS live,
-	CAST(SUM(CASE WHEN created > CAST($1 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately,
-	count(*) AS jobs, CAST(COALESCE(SUM(costs), 0) AS DOUBLE PRECISION) AS costs, count(costs) AS priced
-FROM jobs WHERE owner = $2 GROUP BY account ORDER BY account
+SELECT account, CAST(SUM(waiting + held) AS BIGINT) AS live, CAST(SUM(jobs) AS BIGINT) AS jobs,
+	CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(priced) AS BIGINT) AS priced
+FROM owner_counts WHERE owner = $1 GROUP BY account HAVING SUM(jobs) > 0 ORDER BY account
 `
 
 type ListUsageRow struct {
 	Account dispatch.Account
 	Live    int64
-	Lately  int64
 	Jobs    int64
 	Costs   float64
 	Priced  int64
 }
 
-func (q *Queries) ListUsage(ctx context.Context, since int64, owner dispatch.UserID) ([]ListUsageRow, error) {
-	rows, err := q.db.QueryContext(ctx, listUsage, since, owner)
+func (q *Queries) ListUsage(ctx context.Context, owner dispatch.UserID) ([]ListUsageRow, error) {
+	rows, err := q.db.QueryContext(ctx, listUsage, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -3088,7 +3326,6 @@ func (q *Queries) ListUsage(ctx context.Context, since int64, owner dispatch.Use
 		if err := rows.Scan(
 			&i.Account,
 			&i.Live,
-			&i.Lately,
 			&i.Jobs,
 			&i.Costs,
 			&i.Priced,
@@ -3164,7 +3401,7 @@ func (q *Queries) ListWorking(ctx context.Context) ([]dispatch.Account, error) {
 }
 
 const listable = `-- name: Listable :many
-SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
+SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted FROM jobs WHERE account = $1 AND phase NOT IN ('waiting', 'ended') AND base = $2
 	AND phase IN ('creating', 'started') ORDER BY due, id
 `
 
@@ -3221,6 +3458,7 @@ func (q *Queries) Listable(ctx context.Context, account dispatch.Account, base s
 			&i.Unmoved,
 			&i.Begun,
 			&i.Bytes,
+			&i.Counted,
 		); err != nil {
 			return nil, err
 		}
@@ -3500,6 +3738,24 @@ func (q *Queries) PurgeKeys(ctx context.Context, created int64) error {
 	return err
 }
 
+const purgeLineCounts = `-- name: PurgeLineCounts :exec
+DELETE FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0
+`
+
+func (q *Queries) PurgeLineCounts(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, purgeLineCounts)
+	return err
+}
+
+const purgePeriodCounts = `-- name: PurgePeriodCounts :exec
+DELETE FROM period_counts WHERE period < CAST($1 AS BIGINT)
+`
+
+func (q *Queries) PurgePeriodCounts(ctx context.Context, since int64) error {
+	_, err := q.db.ExecContext(ctx, purgePeriodCounts, since)
+	return err
+}
+
 const purgeSessions = `-- name: PurgeSessions :exec
 DELETE FROM sessions WHERE ends <= $1
 `
@@ -3515,6 +3771,15 @@ DELETE FROM sync_runs WHERE created < $1 AND lapses < $1
 
 func (q *Queries) PurgeSyncRuns(ctx context.Context, before int64) error {
 	_, err := q.db.ExecContext(ctx, purgeSyncRuns, before)
+	return err
+}
+
+const purgeTaskCounts = `-- name: PurgeTaskCounts :exec
+DELETE FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+`
+
+func (q *Queries) PurgeTaskCounts(ctx context.Context) error {
+	_, err := q.db.ExecContext(ctx, purgeTaskCounts)
 	return err
 }
 
@@ -3718,6 +3983,7 @@ func (q *Queries) ReserveIDs(ctx context.Context, n int64, name string) (int64, 
 
 const reviseTask = `-- name: ReviseTask :one
 SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes,
+	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
 	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
 FROM tasks JOIN accounts ON accounts.id = tasks.account
 WHERE tasks.id = $1 AND tasks.owner = $2 AND NOT tasks.hidden
@@ -3728,6 +3994,7 @@ type ReviseTaskRow struct {
 	HoldAttention dispatch.Attention
 	HoldNotice    string
 	Wakes         int64
+	Updated       int64
 	Changed       bool
 }
 
@@ -3739,6 +4006,7 @@ func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner disp
 		&i.HoldAttention,
 		&i.HoldNotice,
 		&i.Wakes,
+		&i.Updated,
 		&i.Changed,
 	)
 	return i, err
@@ -3750,8 +4018,8 @@ WHERE platform = $2 AND service = $3
 	AND told <> CASE WHEN document = $1 THEN '' ELSE CAST($1 AS TEXT) END
 	AND (definitions.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = definitions.job AND a.phase = 'waiting'
 			AND NOT a.hidden AND a.status = 'created')
-		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting'
-			AND NOT b.hidden AND b.status = 'created'))
+		OR definitions.task <> 0 AND EXISTS (SELECT 1 FROM task_counts c WHERE c.task = definitions.task AND c.status = 'created' GROUP BY c.task HAVING SUM(c.jobs) > 0)
+			AND EXISTS (SELECT 1 FROM jobs b WHERE b.task = definitions.task AND b.task <> 0 AND b.phase = 'waiting' AND NOT b.hidden AND b.status = 'created'))
 RETURNING owner
 `
 
@@ -3787,39 +4055,28 @@ func (q *Queries) SkipIDs(ctx context.Context, n int64) error {
 	return err
 }
 
-const sumEpochs = `-- name: SumEpochs :one
-SELECT CAST(COALESCE(SUM(turn), 0) AS BIGINT) FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden
-`
-
-func (q *Queries) SumEpochs(ctx context.Context, task int64) (int64, error) {
-	row := q.db.QueryRowContext(ctx, sumEpochs, task)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const sumTask = `-- name: SumTask :one
-SELECT count(*) AS n, CAST(COALESCE(MAX(updated), 0) AS BIGINT) AS updated, CAST(COALESCE(SUM(updated % 2147483647), 0) AS BIGINT) AS first,
-	CAST(COALESCE(SUM((updated % 1000003) * (updated % 1000003)), 0) AS BIGINT) AS second
-FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden
+SELECT CAST(COALESCE(SUM(jobs), 0) AS BIGINT) AS n, CAST(COALESCE(SUM(first), 0) AS BIGINT) AS first,
+	CAST(COALESCE(SUM(second), 0) AS BIGINT) AS second, CAST(COALESCE(SUM(epochs), 0) AS BIGINT) AS epochs
+FROM task_counts WHERE task = CAST($1 AS BIGINT)
 `
 
 type SumTaskRow struct {
-	N       int64
-	Updated int64
-	First   int64
-	Second  int64
+	N      int64
+	First  int64
+	Second int64
+	Epochs int64
 }
 
-// The sums of dispatch.SumUpdated.
+// The sums of dispatch.SumUpdated and of dispatch.Job.Epoch.
 func (q *Queries) SumTask(ctx context.Context, task int64) (SumTaskRow, error) {
 	row := q.db.QueryRowContext(ctx, sumTask, task)
 	var i SumTaskRow
 	err := row.Scan(
 		&i.N,
-		&i.Updated,
 		&i.First,
 		&i.Second,
+		&i.Epochs,
 	)
 	return i, err
 }

@@ -44,6 +44,10 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"define":  p.redefine,
 			"":        p.compare,
 		})
+		CheckCounts(t, p.stores[0])
+		if t.Failed() {
+			r.Fatal("the kept counts are wrong")
+		}
 	})
 }
 

@@ -94,14 +94,17 @@ var storeTests = []struct {
 	{"keys beyond quotas", storeTest.keysBeyondQuotas},
 	{"a retry within a quota", storeTest.retryWithinQuota},
 	{"a quota of bytes", storeTest.quotaOfBytes},
+	{"counts changed by many at once", storeTest.parallelCounts},
 }
 
-// TestStore runs the tests that every Store must pass. New creates an empty database that ends with the test.
+// TestStore runs the tests that every Store must pass, and compares kept counts with the jobs after each. New creates an empty
+// database that ends with the test.
 func TestStore(t *testing.T, new func(*testing.T) Database) {
 	for _, c := range storeTests {
 		t.Run(c.name, func(t *testing.T) {
 			db := new(t)
 			c.test(storeTest{t, db, db.Open()})
+			CheckCounts(t, db.Open())
 		})
 	}
 }

@@ -105,6 +105,7 @@ func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, 
 		h.run()
 		h.rest()
 		h.check()
+		conformance.CheckCounts(t, h.store)
 		for _, p := range h.procs {
 			p.stop()
 			<-p.done

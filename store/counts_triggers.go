@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// countMigrations install the triggers that keep the counts of jobs, and count the jobs that exist. They are in Go because the
+// two databases have no common form of triggers. Once the triggers are committed every program keeps the counts, also one of an
+// earlier version; so the jobs can be counted without blocking anyone, and counted again if that was interrupted. A later
+// migration that changes the tables of counts replaces the triggers and moves the counting behind itself.
+func countMigrations(dialect goose.Dialect) []*goose.Migration {
+	triggers := sqliteCountTriggers
+	if dialect == goose.DialectPostgres {
+		triggers = postgresCountTriggers()
+	}
+	install := func(ctx context.Context, tx *sql.Tx) error {
+		for _, statement := range triggers {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	fill := func(ctx context.Context, tx *sql.Tx) error {
+		_, err := correctCounts(ctx, query.New(tx), 0)
+		return err
+	}
+	return []*goose.Migration{
+		goose.NewGoMigration(30, &goose.GoFunc{RunTx: install}, nil),
+		goose.NewGoMigration(31, &goose.GoFunc{RunTx: fill}, nil),
+	}
+}
+
+// sqliteCountTriggers count job by job: SQLite has no triggers for statements. Owner, account and task of a job never change.
+var sqliteCountTriggers = []string{`
+CREATE TRIGGER count_inserted AFTER INSERT ON jobs WHEN NOT NEW.counted BEGIN
+	INSERT INTO line_counts (account, owner, task, waiting, held)
+	VALUES (NEW.account, NEW.owner, NEW.task, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'))
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held;
+	INSERT INTO account_counts (account, waiting, held, started)
+	VALUES (NEW.account, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'), NEW.phase = 'started')
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
+		started = started + excluded.started;
+	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+	VALUES (NEW.owner, NEW.account, NEW.phase = 'waiting', NEW.phase NOT IN ('waiting', 'ended'), NEW.bytes * (NEW.phase <> 'ended'), 1,
+		CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END, CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
+		bytes = bytes + excluded.bytes, jobs = jobs + 1, costs = costs + excluded.costs, priced = priced + excluded.priced;
+	INSERT INTO period_counts (owner, account, period, jobs) VALUES (NEW.owner, NEW.account, NEW.created / 300000000, 1)
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = jobs + 1;
+	INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+	SELECT NEW.task, NEW.status, 1, CASE WHEN NEW.progress BETWEEN 0 AND 100 THEN CAST(round(NEW.progress * 1000000) AS INTEGER) ELSE 0 END,
+		NEW.updated % 2147483647, (NEW.updated % 1000003) * (NEW.updated % 1000003), NEW.turn
+	WHERE NEW.task <> 0 AND NOT NEW.hidden
+	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = jobs + 1, progress = progress + excluded.progress, first = first + excluded.first,
+		second = second + excluded.second, epochs = epochs + excluded.epochs;
+END`, `
+CREATE TRIGGER count_deleted AFTER DELETE ON jobs BEGIN
+	UPDATE line_counts SET waiting = waiting - (OLD.phase = 'waiting'), held = held - (OLD.phase NOT IN ('waiting', 'ended'))
+	WHERE account = OLD.account AND owner = OLD.owner AND task = OLD.task AND shard = 0 AND OLD.phase <> 'ended';
+	UPDATE account_counts SET waiting = waiting - (OLD.phase = 'waiting'), held = held - (OLD.phase NOT IN ('waiting', 'ended')),
+		started = started - (OLD.phase = 'started')
+	WHERE account = OLD.account AND shard = 0 AND OLD.phase <> 'ended';
+	UPDATE owner_counts SET waiting = waiting - (OLD.phase = 'waiting'), held = held - (OLD.phase NOT IN ('waiting', 'ended')),
+		bytes = bytes - OLD.bytes * (OLD.phase <> 'ended'), jobs = jobs - 1,
+		costs = costs - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END,
+		priced = priced - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
+	WHERE owner = OLD.owner AND account = OLD.account AND shard = 0;
+	UPDATE period_counts SET jobs = jobs - 1
+	WHERE owner = OLD.owner AND account = OLD.account AND period = OLD.created / 300000000 AND shard = 0;
+	UPDATE task_counts SET jobs = jobs - 1,
+		progress = progress - CASE WHEN OLD.progress BETWEEN 0 AND 100 THEN CAST(round(OLD.progress * 1000000) AS INTEGER) ELSE 0 END,
+		first = first - OLD.updated % 2147483647, second = second - (OLD.updated % 1000003) * (OLD.updated % 1000003), epochs = epochs - OLD.turn
+	WHERE OLD.task <> 0 AND NOT OLD.hidden AND task = OLD.task AND status = OLD.status AND shard = 0;
+END`, `
+CREATE TRIGGER count_phase AFTER UPDATE OF phase, bytes ON jobs WHEN OLD.phase <> NEW.phase OR OLD.bytes <> NEW.bytes BEGIN
+	INSERT INTO line_counts (account, owner, task, waiting, held)
+	VALUES (NEW.account, NEW.owner, NEW.task, (NEW.phase = 'waiting') - (OLD.phase = 'waiting'),
+		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')))
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held;
+	INSERT INTO account_counts (account, waiting, held, started)
+	VALUES (NEW.account, (NEW.phase = 'waiting') - (OLD.phase = 'waiting'),
+		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')), (NEW.phase = 'started') - (OLD.phase = 'started'))
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
+		started = started + excluded.started;
+	INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced)
+	VALUES (NEW.owner, NEW.account, (NEW.phase = 'waiting') - (OLD.phase = 'waiting'),
+		(NEW.phase NOT IN ('waiting', 'ended')) - (OLD.phase NOT IN ('waiting', 'ended')),
+		NEW.bytes * (NEW.phase <> 'ended') - OLD.bytes * (OLD.phase <> 'ended'), 0, 0, 0)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = waiting + excluded.waiting, held = held + excluded.held,
+		bytes = bytes + excluded.bytes;
+END`, `
+CREATE TRIGGER count_costs AFTER UPDATE OF costs ON jobs WHEN OLD.costs IS NOT NEW.costs BEGIN
+	UPDATE owner_counts SET costs = costs + CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN NEW.costs ELSE 0 END
+			- CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN OLD.costs ELSE 0 END,
+		priced = priced + CASE WHEN NEW.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END - CASE WHEN OLD.costs BETWEEN 0 AND 1e12 THEN 1 ELSE 0 END
+	WHERE owner = NEW.owner AND account = NEW.account AND shard = 0;
+END`, `
+CREATE TRIGGER count_shown AFTER UPDATE OF status, progress, updated, hidden, turn ON jobs
+WHEN NEW.task <> 0 AND (OLD.status <> NEW.status OR OLD.updated <> NEW.updated OR OLD.turn <> NEW.turn OR OLD.hidden <> NEW.hidden
+	OR OLD.progress IS NOT NEW.progress) BEGIN
+	UPDATE task_counts SET jobs = jobs - 1,
+		progress = progress - CASE WHEN OLD.progress BETWEEN 0 AND 100 THEN CAST(round(OLD.progress * 1000000) AS INTEGER) ELSE 0 END,
+		first = first - OLD.updated % 2147483647, second = second - (OLD.updated % 1000003) * (OLD.updated % 1000003), epochs = epochs - OLD.turn
+	WHERE NOT OLD.hidden AND task = OLD.task AND status = OLD.status AND shard = 0;
+	INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
+	SELECT NEW.task, NEW.status, 1, CASE WHEN NEW.progress BETWEEN 0 AND 100 THEN CAST(round(NEW.progress * 1000000) AS INTEGER) ELSE 0 END,
+		NEW.updated % 2147483647, (NEW.updated % 1000003) * (NEW.updated % 1000003), NEW.turn
+	WHERE NOT NEW.hidden
+	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = jobs + 1, progress = progress + excluded.progress, first = first + excluded.first,
+		second = second + excluded.second, epochs = epochs + excluded.epochs;
+END`}
+
+// postgresCountTriggers count once for each statement, however many jobs it changes. $ROWS are the jobs that a statement added, with
+// sign 1, and those that it removed, with sign -1; an update does both.
+func postgresCountTriggers() (statements []string) {
+	for _, table := range []string{"line_counts", "account_counts", "owner_counts", "period_counts", "task_counts"} {
+		statements = append(statements, "ALTER TABLE "+table+" ALTER COLUMN shard SET DEFAULT pg_backend_pid()")
+	}
+	for _, on := range []struct{ event, tables, rows, unless string }{
+		{"insert", "NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added WHERE NOT counted)", "NOT EXISTS (SELECT 1 FROM added WHERE NOT counted)"},
+		{"delete", "OLD TABLE AS removed", "(SELECT -1 AS sign, * FROM removed)", "NOT EXISTS (SELECT 1 FROM removed)"},
+		{"update", "OLD TABLE AS removed NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed)",
+			`NOT EXISTS (SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM added
+				EXCEPT SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM removed)`},
+	} {
+		statements = append(statements,
+			"CREATE FUNCTION count_"+on.event+"() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN\n IF "+on.unless+" THEN RETURN NULL; END IF;"+
+				strings.ReplaceAll(postgresCount, "$ROWS", on.rows)+" RETURN NULL;\nEND $body$",
+			"CREATE TRIGGER count_"+on.event+" AFTER "+strings.ToUpper(on.event)+" ON jobs REFERENCING "+on.tables+
+				" FOR EACH STATEMENT EXECUTE FUNCTION count_"+on.event+"()")
+	}
+	return statements
+}
+
+const postgresCount = `
+	INSERT INTO line_counts AS c (account, owner, task, waiting, held)
+	SELECT * FROM (SELECT account, owner, task, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held
+		FROM $ROWS AS r GROUP BY account, owner, task) AS d
+	WHERE (waiting, held) <> (0, 0)
+	ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held;
+	INSERT INTO account_counts AS c (account, waiting, held, started)
+	SELECT * FROM (SELECT account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held, SUM(CASE phase WHEN 'started' THEN sign ELSE 0 END) AS started
+		FROM $ROWS AS r GROUP BY account) AS d
+	WHERE (waiting, held, started) <> (0, 0, 0)
+	ON CONFLICT (account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+		started = c.started + excluded.started;
+	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
+	SELECT * FROM (SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
+			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held, SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes,
+			SUM(sign) AS jobs, SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * costs ELSE 0 END) AS costs,
+			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
+		FROM $ROWS AS r GROUP BY owner, account) AS d
+	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
+	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
+		bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs, costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
+	INSERT INTO period_counts AS c (owner, account, period, jobs)
+	SELECT * FROM (SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs FROM $ROWS AS r GROUP BY owner, account, period) AS d
+	WHERE jobs <> 0
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
+	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
+	SELECT * FROM (SELECT task, status, SUM(sign) AS jobs,
+			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
+			SUM(sign * (updated % 2147483647)) AS first, SUM(sign * (updated % 1000003) * (updated % 1000003)) AS second, SUM(sign * turn) AS epochs
+		FROM $ROWS AS r WHERE task <> 0 AND NOT hidden GROUP BY task, status) AS d
+	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
+	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs, progress = c.progress + excluded.progress,
+		first = c.first + excluded.first, second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;`
