@@ -107,7 +107,7 @@ func TestMigration_OfCountsIsInterrupted(t *testing.T) {
 	const terminate = `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO task_counts%') AS t`
 	for n, deadline := 0, time.Now().Add(time.Minute); n == 0; {
-		if err := begun.QueryRow(terminate).Scan(&n); err != nil || time.Now().After(deadline) {
+		if err := blocker.QueryRow(terminate).Scan(&n); err != nil || time.Now().After(deadline) {
 			t.Fatal("the migration was not found waiting", err)
 		}
 	}
