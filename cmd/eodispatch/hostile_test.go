@@ -129,10 +129,13 @@ func (a *attacked) send(method, path, token string, body io.Reader) (int, string
 	return response.StatusCode, string(begin), err
 }
 
-// cpu returns the CPU time of the program, user and system, to 10 ms.
-func (a *attacked) cpu(t *testing.T) time.Duration {
+// cpu returns the CPU time of the program.
+func (a *attacked) cpu(t *testing.T) time.Duration { t.Helper(); return cpuTime(t, a.Process.Pid) }
+
+// cpuTime returns the CPU time of a process, user and system, to 10 ms.
+func cpuTime(t testing.TB, process int) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
 	if err != nil {
 		t.Fatal(err)
 	}
