@@ -123,16 +123,16 @@ func postgresCountTriggers() (statements []string) {
 	for _, table := range []string{"line_counts", "account_counts", "owner_counts", "period_counts", "task_counts"} {
 		statements = append(statements, "ALTER TABLE "+table+" ALTER COLUMN shard SET DEFAULT pg_backend_pid()")
 	}
-	for _, on := range []struct{ event, tables, rows, unless string }{
-		{"insert", "NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added WHERE NOT counted)", "NOT EXISTS (SELECT 1 FROM added WHERE NOT counted)"},
-		{"delete", "OLD TABLE AS removed", "(SELECT -1 AS sign, * FROM removed)", "NOT EXISTS (SELECT 1 FROM removed)"},
+	for _, on := range []struct{ event, tables, rows, unless, count string }{
+		{"insert", "NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added WHERE NOT counted)", "NOT EXISTS (SELECT 1 FROM added WHERE NOT counted)", postgresCount + postgresCountPeriods},
+		{"delete", "OLD TABLE AS removed", "(SELECT -1 AS sign, * FROM removed)", "NOT EXISTS (SELECT 1 FROM removed)", postgresCount + postgresCountPeriods},
 		{"update", "OLD TABLE AS removed NEW TABLE AS added", "(SELECT 1 AS sign, * FROM added UNION ALL SELECT -1 AS sign, * FROM removed)",
 			`NOT EXISTS (SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM added
-				EXCEPT SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM removed)`},
+				EXCEPT SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM removed)`, postgresCount},
 	} {
 		statements = append(statements,
 			"CREATE FUNCTION count_"+on.event+"() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN\n IF "+on.unless+" THEN RETURN NULL; END IF;"+
-				strings.ReplaceAll(postgresCount, "$ROWS", on.rows)+" RETURN NULL;\nEND $body$",
+				strings.ReplaceAll(on.count, "$ROWS", on.rows)+" RETURN NULL;\nEND $body$",
 			"CREATE TRIGGER count_"+on.event+" AFTER "+strings.ToUpper(on.event)+" ON jobs REFERENCING "+on.tables+
 				" FOR EACH STATEMENT EXECUTE FUNCTION count_"+on.event+"()")
 	}
@@ -162,10 +162,6 @@ const postgresCount = `
 	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)
 	ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = c.waiting + excluded.waiting, held = c.held + excluded.held,
 		bytes = c.bytes + excluded.bytes, jobs = c.jobs + excluded.jobs, costs = c.costs + excluded.costs, priced = c.priced + excluded.priced;
-	INSERT INTO period_counts AS c (owner, account, period, jobs)
-	SELECT * FROM (SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs FROM $ROWS AS r GROUP BY owner, account, period) AS d
-	WHERE jobs <> 0
-	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;
 	INSERT INTO task_counts AS c (task, status, jobs, progress, first, second, epochs)
 	SELECT * FROM (SELECT task, status, SUM(sign) AS jobs,
 			SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN sign * CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
@@ -174,3 +170,10 @@ const postgresCount = `
 	WHERE (jobs, progress, first, second, epochs) <> (0, 0, 0, 0, 0)
 	ON CONFLICT (task, status, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs, progress = c.progress + excluded.progress,
 		first = c.first + excluded.first, second = c.second + excluded.second, epochs = c.epochs + excluded.epochs;`
+
+// postgresCountPeriods counts by the time of creation, which never changes.
+const postgresCountPeriods = `
+	INSERT INTO period_counts AS c (owner, account, period, jobs)
+	SELECT * FROM (SELECT owner, account, created / 300000000 AS period, SUM(sign) AS jobs FROM $ROWS AS r GROUP BY owner, account, period) AS d
+	WHERE jobs <> 0
+	ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = c.jobs + excluded.jobs;`
