@@ -16,6 +16,8 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -304,6 +306,17 @@ func (c *cluster) finish(replicas ...replica) {
 	last.stop(c.t)
 }
 
+// checkCounts compares the counts of jobs that a database on PostgreSQL keeps with its jobs.
+func checkCounts(t *testing.T, dsn string) {
+	t.Helper()
+	s, err := store.Open(t.Context(), dsn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	conformance.CheckCounts(t, s)
+}
+
 // check checks the promises after all jobs have ended.
 func (c *cluster) check() {
 	c.t.Helper()
@@ -316,6 +329,7 @@ func (c *cluster) check() {
 	if finished != c.jobs+c.executes {
 		c.t.Errorf("%d of %d jobs are finished", finished, c.jobs+c.executes)
 	}
+	checkCounts(c.t, c.dsn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused > 0 {
