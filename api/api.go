@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -61,6 +62,9 @@ type Config struct {
 	Away            bool        // users can permit the broker to act for them after they have signed out
 	AsUser          []string    // names of the platforms for which that permission is used
 	Linked          []string    // names of the platforms at which users link an account
+
+	Services      Services // the catalogue; nil: it is empty
+	OpenCatalogue bool     // the catalogue can be read without a token
 
 	Title, Description, Version string
 	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
@@ -110,6 +114,9 @@ type Compat struct {
 func (c Config) withDefaults() Config {
 	c.Log = slog.New(LogHandler(cmp.Or(c.Log, slog.Default()).Handler()))
 	c.PublicURL = plainURL(c.PublicURL)
+	if c.Services == nil {
+		c.Services = catalogue.New(catalogue.Config{})
+	}
 	c.Title = cmp.Or(c.Title, "eodispatch")
 	c.Version = cmp.Or(c.Version, "0.0.0")
 	c.Freshness = cmp.Or(c.Freshness, 10*time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,10 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humago.Unwrap(ctx)
+	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && !a.hasSession(r) {
+		next(ctx)
+		return
+	}
 	caller, err := a.callerOf(r)
 	if err != nil {
 		a.refuse(w, r, err)
@@ -46,6 +51,11 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 
 // open reports whether an operation needs no sign-in. It says so by an empty, non-nil list of security requirements.
 func open(op *huma.Operation) bool { return op.Security != nil && len(op.Security) == 0 }
+
+// anonymous reports whether an operation can be used with and without a sign-in. It says so by an empty security requirement beside others.
+func anonymous(op *huma.Operation) bool {
+	return slices.ContainsFunc(op.Security, func(requirement map[string][]string) bool { return len(requirement) == 0 })
+}
 
 // callerOf verifies the token of r, which only the Authorization header may carry (RFC 6750, section 2.1), or without one
 // the session of the browser.

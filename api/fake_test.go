@@ -38,6 +38,7 @@ type world struct {
 	asked   []string // which lists
 
 	parameters map[string][]dispatch.Parameter // by application
+	formats    []dispatch.OutputFormat
 	logs       []dispatch.LogEntry
 	document   []byte
 	keys       []dispatch.Key
@@ -537,6 +538,10 @@ func (w *world) Parameters(_ context.Context, _ dispatch.UserID, s dispatch.Serv
 		return nil, err
 	}
 	return w.parameters[s.Application], nil
+}
+
+func (w *world) Formats(context.Context, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error) {
+	return w.formats, w.broken()
 }
 
 func (w *world) Logs(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]dispatch.LogEntry, error) {

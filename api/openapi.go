@@ -41,6 +41,7 @@ func (a *api) document() huma.Config {
 func (a *api) routes() {
 	a.jobRoutes()
 	a.serviceRoutes()
+	a.catalogueRoutes()
 	a.taskRoutes()
 	a.taskResultRoutes()
 	a.refine(a.huma.OpenAPI().Components.Schemas.Map())
@@ -139,11 +140,23 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 	}
 	schemas["Dimension"].Properties["values"].MaxItems = &a.Limits.Values
 	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeInteger}}}
+	for _, name := range []string{"ServiceSummary", "CatalogueService"} {
+		allowNull(schemas[name].Properties, "provider", "parameters_error")
+	}
 	codes := &schemas["JobAttention"].Properties["code"].Enum
 	for code := range attentions {
 		*codes = append(*codes, string(code))
 	}
 	slices.SortFunc(*codes, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+}
+
+// allowNull makes those of the named properties that refer to other schemas nullable, which the tag nullable cannot.
+func allowNull(properties map[string]*huma.Schema, names ...string) {
+	for _, name := range names {
+		if p := properties[name]; p != nil {
+			properties[name] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: p.Ref}, {Type: "null"}}, Description: p.Description}
+		}
+	}
 }
 
 var (

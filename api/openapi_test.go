@@ -85,7 +85,7 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /grants/{grant_id}", "DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /jobs_status", "GET /platforms", "GET /session", "GET /unit_jobs/{job_id}",
+	want := []string{"DELETE /grants/{grant_id}", "DELETE /unit_jobs/{job_id}", "DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /jobs_status", "GET /platforms", "GET /services", "GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
 		"GET /upscale_tasks/{task_id}/results", "GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
 		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "POST /grants", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets", "POST /tiles",
@@ -113,7 +113,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 	for path, methods := range d.Paths {
 		for method, op := range methods {
 			name := strings.ToUpper(method) + " " + path
-			target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path)
+			target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1", "{service_id}", "fire").Replace(path)
 			if slices.Contains(openOperations, name) {
 				if op.Security == nil || len(*op.Security) != 0 {
 					t.Errorf("%s is not declared open", name)
@@ -152,7 +152,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 // The test makes every operation answer with every status that it can, and compares status and body with the document.
 func TestDocument_DescribesTheResponses(t *testing.T) {
 	w := newWorld()
-	h := New(w.config())
+	h := New(withCatalogue(w))
 	c := compiler(t, h)
 	d := read(t, h)
 	w.sync = func(_ context.Context, _ dispatch.Request) (*dispatch.SyncResult, error) {
@@ -185,7 +185,7 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 				if i >= 0 {
 					fail = &dispatch.Error{Kind: kinds[i], Op: "fake", Text: "No.", Link: "https://x.example.org"}
 				}
-				if (path == "/jobs_status" || path == "/usage" || path == "/grants" || path == "/platforms") && dispatch.Is(fail, dispatch.NotFound) {
+				if (path == "/jobs_status" || path == "/usage" || path == "/grants" || path == "/platforms" || path == "/services") && dispatch.Is(fail, dispatch.NotFound) {
 					continue // a list is there, if only empty
 				}
 				w.jobs[1], w.tasks[1], w.fail = r, task, fail
@@ -194,7 +194,7 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 				}
 				for _, token := range []string{"Bearer token-anna", ""} {
 					for _, body := range []string{goodTask, brussels, "{}"} { // a task is a job with one member more
-						target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1").Replace(path)
+						target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1", "{service_id}", "fire").Replace(path)
 						a := ask(h, strings.ToUpper(method), target, body, "Authorization", token)
 						check(t, c, name, op.Responses, a, path, method)
 						seen[name+" "+http.StatusText(a.Code)] = true

@@ -13,12 +13,14 @@ import (
 type serviceBroker interface {
 	// Parameters returns the parameters of a service in the order of its document.
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
+	// Formats returns the output formats of the service's platform; none if it does not list them.
+	Formats(context.Context, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
 }
 
 // ParamRequest names the service whose parameters are asked for.
 type ParamRequest struct {
-	Label   string         `json:"label" enum:"openeo,ogc_api_process"`
-	Service ServiceDetails `json:"service"`
+	Label   string        `json:"label" enum:"openeo,ogc_api_process"`
+	Service ServiceChoice `json:"service"`
 }
 
 // Parameter is one parameter of a service.
@@ -67,11 +69,15 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 	if err != nil {
 		return nil, requestError(err)
 	}
+	return &described{wireParameters(parameters)}, nil
+}
+
+func wireParameters(parameters []dispatch.Parameter) []Parameter {
 	all := make([]Parameter, len(parameters))
 	for i, p := range parameters {
 		all[i] = wireParameter(p)
 	}
-	return &described{all}, nil
+	return all
 }
 
 func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {
@@ -80,7 +86,8 @@ func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []disp
 		return dispatch.Service{}, "", faults
 	}
 	label := dispatch.Label(f.choice("label", labels))
-	return a.service(f), label, append(faults, *f.faults...)
+	service := a.service(f, label)
+	return service, label, append(faults, *f.faults...)
 }
 
 func wireParameter(p dispatch.Parameter) Parameter {

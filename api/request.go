@@ -128,20 +128,41 @@ func (a *api) jobIn(f *form) dispatch.Request {
 		Format:     f.choice("format", formats),
 		Options:    f.options(),
 	}
-	r.Service = a.service(f)
+	r.Service = a.service(f, r.Label)
 	return r
 }
 
-func (a *api) service(f *form) dispatch.Service {
+// service reads a service: its endpoint and application, or the id that it has in the catalogue.
+func (a *api) service(f *form, l dispatch.Label) dispatch.Service {
 	s := f.nested("service")
-	if s == nil {
+	switch {
+	case s == nil:
 		return dispatch.Service{}
+	case s.members["id"] != nil && s.members["endpoint"] == nil && s.members["application"] == nil:
+		return a.listedService(f, s, l)
 	}
 	return dispatch.Service{
 		Endpoint:    s.text("endpoint", a.Limits.Text),
 		Namespace:   s.optionalText("namespace", a.Limits.Text),
 		Application: s.text("application", a.Limits.Text),
 	}
+}
+
+// listedService returns the service with an id of the catalogue.
+func (a *api) listedService(f, s *form, l dispatch.Label) dispatch.Service {
+	before := len(*f.faults)
+	id := s.text("id", a.Limits.Text)
+	if len(*f.faults) > before {
+		return dispatch.Service{}
+	}
+	listed, ok := a.Services.Find(id)
+	switch {
+	case !ok:
+		s.fault("id", "value_error", "The catalogue has no service with this id: GET /services lists them")
+	case l != "" && l != listed.Label:
+		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", listed.Label, id))
+	}
+	return listed.Service
 }
 
 // openObject returns the members of the object in body; nil if it cannot be read.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,14 +39,29 @@ type ServiceDetails struct {
 	Application string  `json:"application" doc:"openEO: the URL of a process as JSON, or its id. OGC API - Processes: the id, URL or path of the process" example:"https://apps.example.org/ndvi_composite.json"`
 }
 
+// ServiceReference names a service of the catalogue.
+type ServiceReference struct {
+	ID string `json:"id" doc:"Id of a service of the catalogue, see GET /services. It is used if endpoint and application are absent" example:"ndvi_composite"`
+}
+
+// ServiceChoice is the service in a request: [ServiceDetails] or [ServiceReference].
+type ServiceChoice struct{}
+
+// Schema implements [huma.SchemaProvider].
+func (ServiceChoice) Schema(r huma.Registry) *huma.Schema {
+	r.Map()["ServiceChoice"] = &huma.Schema{Description: "A service by its endpoint and application, or by its id in the catalogue",
+		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[ServiceDetails](), true, ""), r.Schema(reflect.TypeFor[ServiceReference](), true, "")}}
+	return &huma.Schema{Ref: schemasPath + "ServiceChoice"}
+}
+
 // BaseJobRequest is a request for one job.
 type BaseJobRequest struct {
-	Title      string         `json:"title" example:"NDVI of the Hesbaye, spring"`
-	Label      string         `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol of the service"`
-	Service    ServiceDetails `json:"service"`
-	Parameters Object         `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
-	Format     string         `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
-	Options    *Object        `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for two that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself"`
+	Title      string        `json:"title" example:"NDVI of the Hesbaye, spring"`
+	Label      string        `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol of the service"`
+	Service    ServiceChoice `json:"service"`
+	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
+	Format     string        `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`
+	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for two that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself"`
 }
 
 // ProcessingJobSummary is one job in a list or in the response to its submission. Optional members are absent if they

@@ -64,13 +64,21 @@ var (
 	TilesSteps = Bound{"tiles_steps", 20_000_000, "steps"}
 	// TilesBytes is the size of one answer of /tiles.
 	TilesBytes = Bound{"tiles_bytes", 32 << 20, "bytes"}
+
+	// CatalogueDocument is the size of one document of a source of the catalogue.
+	CatalogueDocument = Bound{"catalogue_document", 4 << 20, "bytes"}
+	// CatalogueDocuments is the number of documents of one source of the catalogue.
+	CatalogueDocuments = Bound{"catalogue_documents", 5_000, "documents"}
+	// CatalogueBytes is the size of all documents of one source of the catalogue.
+	CatalogueBytes = Bound{"catalogue_bytes", 32 << 20, "bytes"}
 )
 
 // All gives every bound, in the order of docs/security.md.
 func All() []Bound {
 	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, ServiceParameters, CheckSteps, GraphBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
-		TilesBody, TilesPositions, TilesSteps, TilesBytes}
+		TilesBody, TilesPositions, TilesSteps, TilesBytes,
+		CatalogueDocument, CatalogueDocuments, CatalogueBytes}
 }
 
 // Exceeded is the error for an input that is larger than a bound allows. Its text is safe to show to a user.

@@ -59,6 +59,7 @@ func (r *reader) finish(c *Config) {
 		}
 	}
 	r.checkUnique(c.Platforms)
+	r.checkCatalogue(c)
 	r.checkVault(c)
 	r.noteLinks(c)
 }

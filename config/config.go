@@ -3,6 +3,7 @@
 package config
 
 import (
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -22,6 +23,8 @@ type Config struct {
 	Session       Session         `yaml:"session"`
 	Page          Page            `yaml:"page"`
 	Platforms     []Platform      `yaml:"platforms"`
+	Catalogue     Catalogue       `yaml:"catalogue"`
+	Services      []Service       `yaml:"services"`
 	Applications  Applications    `yaml:"applications"`
 	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
 	Limits        Limits          `yaml:"limits"`
@@ -183,6 +186,26 @@ type PlatformLimits struct {
 	Send     time.Duration `yaml:"send" default:"30s"` // maximum duration of one request
 
 	FreeStalled bool `yaml:"free_stalled" default:"false"` // a job without progress for StalledAfter takes no slot, see dispatch.Job.FreesSlot
+}
+
+// Catalogue configures where the services that users can pick come from, besides Config.Services.
+type Catalogue struct {
+	Sources []string      `yaml:"sources"`              // folders, and URLs of records, lists or catalogue pages
+	Refresh time.Duration `yaml:"refresh" default:"1h"` // how often sources at URLs are read
+	Open    bool          `yaml:"open" default:"false"` // without a sign-in
+}
+
+// Service is a service that users can pick.
+type Service struct {
+	ID          string          `yaml:"id"`
+	Title       string          `yaml:"title"`       // absent: the id
+	Description string          `yaml:"description"` // Markdown
+	Platform    string          `yaml:"platform"`    // name of a platform
+	Application string          `yaml:"application"`
+	Namespace   *string         `yaml:"namespace"`
+	Keywords    []string        `yaml:"keywords"`
+	Cost        string          `yaml:"cost"`    // what it costs, in words
+	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
 }
 
 // Applications limits which documents users may name by URL.

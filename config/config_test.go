@@ -59,6 +59,19 @@ tls: {cert: /tls/cert.pem, key: /tls/key.pem}
 trusted_proxies: [10.0.0.0/8]
 limits: {body: 2MiB, connections: 600, rate_user: 20/s, rate_address: 50/s, rate_sign_in: 12/m, user_requests: 17, address_requests: 600, values: 500, user_jobs: 7000, user_jobs_per_day: 8000, user_bytes: 3GiB, memory: 512MiB, streams: 30}
 streams: {query_token: false}
+catalogue: {sources: [/etc/records, 'https://catalogue.example.org/items?limit=100'], refresh: 10m, open: true}
+services:
+- id: ndvi
+  title: NDVI
+  description: |
+    *Green.*
+  platform: open-ogc
+  application: ndvi
+  namespace: ns
+  keywords: [a, b]
+  cost: one credit
+  example: {from: 2024-06-01, box: [1, 2.50, yes], deep: {a: null, b: "2024-06-01"}}
+- {id: other, platform: cdse, application: https://apps.example.org/p.json}
 compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
@@ -114,6 +127,10 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Name: "open-ogc", Protocol: OGCProcess, Endpoint: "https://open.example.org", Access: dispatch.AccessOpen,
 			Limits: defaults, Submit: AtMostOnce,
 		}},
+		Catalogue: Catalogue{Sources: []string{"/etc/records", "https://catalogue.example.org/items?limit=100"}, Refresh: 10 * time.Minute, Open: true},
+		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi", Namespace: new("ns"), Keywords: []string{"a", "b"}, Cost: "one credit",
+			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},
+			{ID: "other", Platform: "cdse", Application: "https://apps.example.org/p.json"}},
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
@@ -121,6 +138,27 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestLoad_CatalogueFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"catalogue: {sources: ['']}":                                                             "catalogue.sources[0]: is missing",
+		"catalogue: {sources: [/a, /a]}":                                                         "this source is also that of catalogue.sources[0]",
+		"catalogue: {sources: ['http://a.example.org']}":                                         "use https",
+		"catalogue: {sources: ['https://u:p@a.example.org']}":                                    "must not contain a user name",
+		"catalogue: {refresh: 0s}":                                                               "write a duration",
+		"services: [{id: a b, platform: a, application: x}]":                                     "services[0].id: use letters",
+		"services: [{platform: a}]":                                                              "services[0].application: is missing",
+		"services: [{id: x, platform: aa, application: x}]":                                      "services[0].platform: is not the name of a platform; did you mean a?",
+		"services: [{id: x, application: x}]":                                                    "services[0].platform: is missing",
+		"services: [{id: x, platform: a, application: x, example: 3}]":                           "services[0].example: write a mapping",
+		"services: [{id: x, platform: a, application: x, example: {a: .inf}}]":                   "services[0].example: cannot be written as JSON",
+		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]": "the id x is also that of services[0].id",
+	} {
+		if _, err := load("x.yaml", []byte(minimal+text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -69,6 +70,9 @@ func expand(given []Platform) []Platform {
 	return all
 }
 
+// orchestration matches the variables that Kubernetes sets in each container for a service named eodispatch, without the prefix.
+var orchestration = regexp.MustCompile(`^(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)`)
+
 // notes returns warnings about settings that an operator may not expect.
 func (r *reader) notes(c *Config) []string {
 	var notes []string
@@ -78,7 +82,7 @@ func (r *reader) notes(c *Config) []string {
 	known := keyNames(reflect.TypeFor[Config](), "")
 	for name := range r.env {
 		own, ours := strings.CutPrefix(name, prefix+"_")
-		if !ours || r.named[name] || slices.Contains(known, withoutIndexes(own)) {
+		if !ours || r.named[name] || orchestration.MatchString(own) || slices.Contains(known, withoutIndexes(own)) {
 			continue
 		}
 		if hint := closestWord(own, known); hint != "" {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -125,6 +126,8 @@ func (r *reader) read(n *yaml.Node, v reflect.Value, path string, f field) {
 		r.read(n, v.Elem(), path, f)
 	case v.Kind() == reflect.Struct:
 		r.readStruct(n, v, path)
+	case v.Type() == typeOfJSON:
+		r.readJSON(n, v, path)
 	case v.Kind() == reflect.Slice:
 		r.readList(n, v, path, f)
 	case n.Kind != yaml.ScalarNode:
@@ -152,6 +155,50 @@ func (r *reader) readList(n *yaml.Node, v reflect.Value, path string, f field) {
 		}
 		v.Set(reflect.Append(v, element))
 	}
+}
+
+var typeOfJSON = reflect.TypeFor[json.RawMessage]()
+
+// readJSON reads a mapping of any content as a JSON object.
+func (r *reader) readJSON(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, path, "write a mapping")
+		return
+	}
+	value, err := jsonValue(n)
+	if err != nil {
+		r.fail(n, path, "cannot be written as JSON: %v", err)
+		return
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		r.fail(n, path, "cannot be written as JSON: %v", err)
+		return
+	}
+	v.SetBytes(text)
+}
+
+// jsonValue returns the value of a node for JSON. Unlike in YAML, a date without quotes is a text.
+func jsonValue(n *yaml.Node) (value any, err error) {
+	switch n = follow(n); n.Kind {
+	case yaml.MappingNode:
+		members := map[string]any{}
+		for i := 0; i+1 < len(n.Content) && err == nil; i += 2 {
+			members[n.Content[i].Value], err = jsonValue(n.Content[i+1])
+		}
+		return members, err
+	case yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i := 0; i < len(items) && err == nil; i++ {
+			items[i], err = jsonValue(n.Content[i])
+		}
+		return items, err
+	}
+	if n.Tag == "!!timestamp" {
+		return n.Value, nil
+	}
+	err = n.Decode(&value)
+	return value, err
 }
 
 func (r *reader) readScalar(n *yaml.Node, v reflect.Value, path string, f field) {

@@ -34,8 +34,20 @@ func (b *Broker) Logs(ctx context.Context, u UserID, id JobID) ([]LogEntry, erro
 	return entries, err
 }
 
+// Formats returns the output formats of the platform of a service; none if it does not list them.
+func (b *Broker) Formats(ctx context.Context, s Service, l Label) ([]OutputFormat, error) {
+	backend, err := b.Backend(s, l)
+	if err != nil {
+		return nil, err
+	}
+	if f, can := backend.Platform.(Formatter); can {
+		return f.Formats(ctx)
+	}
+	return nil, nil
+}
+
 // Parameters returns the parameters of a service, in the order of its document. If the document is public at the platform, the user need
-// not be signed in there.
+// not be signed in there. User "", who has not signed in, gets no others.
 func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) ([]Parameter, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
@@ -53,7 +65,7 @@ func (b *Broker) Parameters(ctx context.Context, u UserID, s Service, l Label) (
 		return nil, err
 	}
 	open, err := describer.Parameters(ctx, Token{}, s)
-	if !Is(err, SignInRequired) && !Is(err, Forbidden) {
+	if u == "" || !Is(err, SignInRequired) && !Is(err, Forbidden) {
 		return open, err
 	}
 	if err := backend.checkEntitled(ctx); err != nil {

@@ -44,6 +44,19 @@ type Describer interface {
 	Parameters(context.Context, Token, Service) ([]Parameter, error)
 }
 
+// OutputFormat is a format in which a platform gives results.
+type OutputFormat struct {
+	Name         string
+	Title        string   // "": none
+	GISDataTypes []string // raster, vector, table, pointcloud, other
+}
+
+// Formatter is a platform that lists its output formats.
+type Formatter interface {
+	// Formats returns the output formats that the platform lists publicly; none if it does not list them.
+	Formats(context.Context) ([]OutputFormat, error)
+}
+
 // Checker checks the parameters of a request before it is submitted, unless [Request.Checked] is false, and whether the request is
 // permitted under an account that users share. The error is Invalid, with all Faults at once. The dimension, if any, adds one parameter to
 // each job; its faults name the index of the value. The zero token is enough if the platform's documents are public. A service without a

@@ -818,3 +818,22 @@ SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BI
 HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
 ON CONFLICT (task, status, shard) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs, progress = task_counts.progress + excluded.progress,
 	first = task_counts.first + excluded.first, second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs;
+
+-- name: ListSourceStates :many
+SELECT name, revision, due FROM sources;
+
+-- name: AddSource :exec
+INSERT INTO sources (name) VALUES ($1) ON CONFLICT (name) DO NOTHING;
+
+-- name: ClaimSource :one
+UPDATE sources SET claim = claim + 1, due = sqlc.arg(until) WHERE name = sqlc.arg(name) AND due <= CAST(sqlc.arg(now) AS BIGINT) RETURNING *;
+
+-- name: SaveSource :execrows
+UPDATE sources SET documents = sqlc.arg(documents), read = sqlc.arg(read), failure = sqlc.arg(failure), revision = sqlc.arg(revision), due = sqlc.arg(due)
+WHERE name = sqlc.arg(name) AND claim = sqlc.arg(claim);
+
+-- name: GetSource :one
+SELECT * FROM sources WHERE name = $1;
+
+-- name: PurgeSources :exec
+DELETE FROM sources WHERE due < sqlc.arg(before);

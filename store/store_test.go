@@ -20,6 +20,10 @@ func TestStore_OnSQLite(t *testing.T) { conformance.TestStore(t, sqlite) }
 
 func TestStore_OnPostgreSQL(t *testing.T) { conformance.TestStore(t, postgresql) }
 
+func TestSources_OnSQLite(t *testing.T) { conformance.TestSources(t, sqlite) }
+
+func TestSources_OnPostgreSQL(t *testing.T) { conformance.TestSources(t, postgresql) }
+
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 // clock stands still except for pass.

@@ -18,21 +18,24 @@ type Fetch struct {
 	Op         string
 	URL        string
 	AllowHosts []string // hosts with or without a port; empty: any public host
-	Limit      int64    // bytes; default 10 MiB
-	ETag       string   // of the known version: the response may then be 304
-	Accept     string   // media types; by default JSON is preferred
+	// TrustedHosts exempts hosts that the operator trusts from the rules for other hosts even if AllowHosts does not list them. For documents
+	// that the operator, and not a user, names.
+	TrustedHosts bool
+	Limit        int64  // bytes; default 10 MiB
+	ETag         string // of the known version: the response may then be 304
+	Accept       string // media types; by default JSON is preferred
 }
 
 // Fetch reads a document without a token: with https, from an allowed host with a public address, and through at most
 // three redirects under the same rules. A URL that breaks the rules is Invalid, and so is a document that is too long.
-// A response that does not arrive in time is Unavailable. A host that the operator trusts and f.AllowHosts lists may be
-// private and use http.
+// A response that does not arrive in time is Unavailable. A host that the operator trusts and f.AllowHosts lists, or
+// f.TrustedHosts exempts, may be private and use http.
 func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
 	next := f.URL
 	for range maxHops + 1 {
-		u, exempt, err := c.rules.parseUntrusted(next, f.AllowHosts)
+		u, exempt, err := c.rules.parseUntrusted(next, f.AllowHosts, f.TrustedHosts)
 		if err != nil {
 			return nil, unusableURL(f.Op, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
@@ -25,12 +26,16 @@ import (
 // keepHidden is how long a deleted job stays in the database after it has ended.
 const keepHidden = 7 * 24 * time.Hour
 
+// keepSources is how long the database keeps what was read from a source of the catalogue that is no longer configured.
+const keepSources = 30 * 24 * time.Hour
+
 // broker holds the assembled parts of a running broker.
 type broker struct {
 	store   *store.Store
 	engine  *engine.Engine
 	jobs    *dispatch.Broker
 	access  *access
+	offered *catalogue.Catalogue
 	handler api.API
 	log     *slog.Logger
 }
@@ -82,7 +87,9 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
 		Notifier: notifierOf(settings, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
+	offered := offeredServices(settings, b, kept, log)
 	served := api.Config{
+		Services: offered, OpenCatalogue: settings.Catalogue.Open,
 		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
 		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
@@ -97,7 +104,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		kept.Close()
 		return nil, err
 	}
-	return &broker{store: kept, engine: work, jobs: b, access: access, log: log, handler: api.New(served)}, nil
+	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, log: log, handler: api.New(served)}, nil
 }
 
 // pageOf returns the page that was built into the program, and its settings.
@@ -163,6 +170,7 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.cleanUpRegularly(ctx) })
 	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
+	all.Go(func() { b.offered.Run(ctx) })
 	all.Go(func() {
 		b.engine.Run(ctx)
 		b.jobs.Drain()
@@ -184,6 +192,7 @@ func (b *broker) cleanUpRegularly(ctx context.Context) {
 	defer hourly.Stop()
 	for {
 		b.runGuarded(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
+		b.runGuarded(ctx, "purging sources of the catalogue", func() error { return b.store.PurgeSources(ctx, keepSources) })
 		b.runGuarded(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })
 		select {
 		case <-hourly.C:

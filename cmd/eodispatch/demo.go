@@ -24,7 +24,7 @@ import (
 	"github.com/eodispatch/eodispatch/web"
 )
 
-// algorithms holds the process graphs that the demonstration runs.
+// algorithms holds the process graphs that the demonstration runs, and records of its services.
 //
 //go:embed algorithms
 var algorithms embed.FS
@@ -213,8 +213,14 @@ func (s *demoServers) serveDocuments(documents map[string][]byte) error {
 	if err != nil {
 		return err
 	}
+	bundled, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
+	if err != nil {
+		return err
+	}
+	served := map[string][]byte{"ndvi_composite.json": bundled}
+	maps.Copy(served, documents)
 	mux := http.NewServeMux()
-	for name, text := range documents {
+	for name, text := range served {
 		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Write(text)
@@ -230,6 +236,7 @@ func (s *demoServers) serveDocuments(documents map[string][]byte) error {
 const settings = `listen: %[9]s
 public_url: http://%[9]s
 database: sqlite:%[1]s/eodispatch.db
+catalogue: {sources: ['%[1]s/records']}
 development: true
 freshness: 500ms
 identity: {issuer: %[2]s, client_id: %[3]s, client_secret: %[4]s}
@@ -252,6 +259,9 @@ platforms:
 
 // startBroker runs the broker in the same way as the command serve, until s is closed.
 func (s *demoServers) startBroker(ctx context.Context) error {
+	if err := s.writeRecords(); err != nil {
+		return err
+	}
 	known := s.world.Credentials
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // before the settings, which name the port
 	if err != nil {
@@ -293,6 +303,29 @@ func (s *demoServers) prepare(file, text string) (*config.Config, *os.File, erro
 	}
 	log, err := os.Create(filepath.Join(s.folder, "eodispatch.log"))
 	return settings, log, err
+}
+
+// writeRecords writes the records of the catalogue, with the addresses of the simulated platforms, to the folder records.
+func (s *demoServers) writeRecords() error {
+	addresses := strings.NewReplacer("{openeo}", s.world.OpenEOURL, "{ogc}", s.world.OGCURL, "{documents}", s.documents)
+	records, err := algorithms.ReadDir("algorithms/records")
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(s.folder, "records")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	for _, r := range records {
+		text, err := algorithms.ReadFile("algorithms/records/" + r.Name())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(folder, r.Name()), []byte(addresses.Replace(string(text))), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // close stops everything and removes the temporary folder.

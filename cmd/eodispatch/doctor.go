@@ -18,8 +18,9 @@ import (
 
 type doctorCommand struct {
 	configFlags
-	Timeout time.Duration `default:"15s" help:"Time limit of each check."`
-	Repair  bool          `help:"Correct the counts of jobs in the database if they differ from the jobs. On PostgreSQL brokers may go on meanwhile."`
+	Timeout   time.Duration `default:"15s" help:"Time limit of each check."`
+	Repair    bool          `help:"Correct the counts of jobs in the database if they differ from the jobs. On PostgreSQL brokers may go on meanwhile."`
+	Catalogue bool          `help:"Instead of the checks, read the sources of the catalogue and list its services, and the records that are not used with the reasons."`
 }
 
 // check is one requirement to verify.
@@ -59,6 +60,9 @@ func (d *doctorCommand) Run(c console) error {
 	}
 	ctx, stop := c.signals(context.Background())
 	defer stop()
+	if d.Catalogue {
+		return listCatalogue(ctx, settings, c.out)
+	}
 	checks, err := checksOf(settings)
 	if err != nil {
 		return err
@@ -139,6 +143,12 @@ func checksOf(settings *config.Config) ([]check, error) {
 			ask:  withoutUnproven(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
 			advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared access, " +
 				"that it takes the tokens of `service_account`",
+		})
+	}
+	for _, source := range settings.Catalogue.Sources {
+		checks = append(checks, check{
+			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error { return askSource(ctx, settings, source) }),
+			advice: "check that the folder or URL in `catalogue.sources` is right; `doctor --catalogue` lists what it holds",
 		})
 	}
 	return checks, nil

@@ -2,7 +2,9 @@ package openeo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -286,28 +288,49 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 	if err != nil || len(offered) == 0 {
 		return name, err
 	}
+	var names []string
 	for _, o := range offered {
-		if strings.EqualFold(o, name) {
-			return o, nil
+		if strings.EqualFold(o.Name, name) {
+			return o.Name, nil
 		}
+		names = append(names, o.Name)
 	}
 	return "", dispatch.InvalidBody("openeo.format", upstream.Text(fmt.Sprintf(
-		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(offered, ", "))), "format")
+		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(names, ", "))), "format")
 }
 
-// fetchFormats lists the output formats, sorted; none if the back-end does not list them.
-func (p *Platform) fetchFormats(ctx context.Context, _ []string) ([]string, error) {
+// Formats returns the output formats of the back-end, sorted by name; none if it does not list them.
+func (p *Platform) Formats(ctx context.Context) ([]dispatch.OutputFormat, error) {
+	offered, err := p.formats.Get(ctx, "", p.fetchFormats)
+	shown := make([]dispatch.OutputFormat, len(offered))
+	for i, o := range offered {
+		shown[i] = dispatch.OutputFormat{Name: upstream.Text(o.Name), Title: upstream.Text(o.Title)}
+		for _, kind := range o.GISDataTypes {
+			shown[i].GISDataTypes = append(shown[i].GISDataTypes, upstream.Text(kind))
+		}
+	}
+	return shown, err
+}
+
+// fetchFormats lists the output formats, sorted; none if the back-end does not list them. Titles and data types of wrong types are left out.
+func (p *Platform) fetchFormats(ctx context.Context, _ []dispatch.OutputFormat) ([]dispatch.OutputFormat, error) {
 	var doc struct {
-		Output map[string]any `json:"output"`
+		Output map[string]json.RawMessage `json:"output"`
 	}
 	a, err := p.get(ctx, "openeo.formats", "/file_formats", "", &doc)
 	if absent(a) {
 		return nil, nil
 	}
-	var names []string
-	for name := range doc.Output {
-		names = append(names, name)
+	var formats []dispatch.OutputFormat
+	for _, name := range slices.Sorted(maps.Keys(doc.Output)) {
+		var f struct {
+			Title string   `json:"title"`
+			Types []string `json:"gis_data_types"`
+		}
+		if json.Unmarshal(doc.Output[name], &f) != nil {
+			f.Title, f.Types = "", nil
+		}
+		formats = append(formats, dispatch.OutputFormat{Name: name, Title: f.Title, GISDataTypes: f.Types})
 	}
-	slices.Sort(names)
-	return names, p.factsError(err)
+	return formats, p.factsError(err)
 }

@@ -41,7 +41,7 @@ type Platform struct {
 
 	facts          *upstream.Cache[facts]
 	providers      *upstream.Cache[[]provider]
-	formats        *upstream.Cache[[]string]
+	formats        *upstream.Cache[[]dispatch.OutputFormat]
 	documents      *upstream.Cache[process]               // at users' URLs
 	processes      *upstream.Cache[process]               // stored at the back-end, by id
 	predefinedList *upstream.Cache[map[string]definition] // predefined at the back-end
@@ -54,6 +54,7 @@ var (
 	_ dispatch.SyncRunner = (*Platform)(nil)
 	_ dispatch.Logger     = (*Platform)(nil)
 	_ dispatch.Prober     = (*Platform)(nil)
+	_ dispatch.Formatter  = (*Platform)(nil)
 )
 
 const (
@@ -68,7 +69,7 @@ func New(c Config) *Platform {
 		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(),
 		facts:          upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
 		providers:      upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
-		formats:        upstream.NewCache(upstream.CacheConfig[[]string]{Now: c.Now, Fresh: factsLife}),
+		formats:        upstream.NewCache(upstream.CacheConfig[[]dispatch.OutputFormat]{Now: c.Now, Fresh: factsLife}),
 		documents:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, MaxPause: documentPause, Size: process.weight}),
 		processes:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, Size: process.weight}),
 		predefinedList: upstream.NewCache(upstream.CacheConfig[map[string]definition]{Now: c.Now, Fresh: processLife}),

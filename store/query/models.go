@@ -99,6 +99,16 @@ type Session struct {
 	Version int64
 }
 
+type Source struct {
+	Name      string
+	Documents string
+	Read      int64
+	Failure   string
+	Revision  int64
+	Claim     int64
+	Due       int64
+}
+
 type Unrecognized struct {
 	Account dispatch.Account
 	RefBase string

@@ -41,6 +41,15 @@ func (q *Queries) AddSession(ctx context.Context, arg AddSessionParams) error {
 	return err
 }
 
+const addSource = `-- name: AddSource :exec
+INSERT INTO sources (name) VALUES ($1) ON CONFLICT (name) DO NOTHING
+`
+
+func (q *Queries) AddSource(ctx context.Context, name string) error {
+	_, err := q.db.ExecContext(ctx, addSource, name)
+	return err
+}
+
 const awaitAll = `-- name: AwaitAll :many
 UPDATE jobs SET awaited = checked < CAST($1 AS BIGINT) OR checked > CAST($2 AS BIGINT), due = CASE
 	WHEN checked > CAST($2 AS BIGINT) THEN CAST($2 AS BIGINT)
@@ -285,6 +294,25 @@ WHERE task = CAST($3 AS BIGINT) AND task <> 0 AND NOT hidden AND desired = 'run'
 func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, task int64) error {
 	_, err := q.db.ExecContext(ctx, cancelTaskJobs, margin, now, task)
 	return err
+}
+
+const claimSource = `-- name: ClaimSource :one
+UPDATE sources SET claim = claim + 1, due = $1 WHERE name = $2 AND due <= CAST($3 AS BIGINT) RETURNING name, documents, read, failure, revision, claim, due
+`
+
+func (q *Queries) ClaimSource(ctx context.Context, until int64, name string, now int64) (Source, error) {
+	row := q.db.QueryRowContext(ctx, claimSource, until, name, now)
+	var i Source
+	err := row.Scan(
+		&i.Name,
+		&i.Documents,
+		&i.Read,
+		&i.Failure,
+		&i.Revision,
+		&i.Claim,
+		&i.Due,
+	)
+	return i, err
 }
 
 const correctAccountCounts = `-- name: CorrectAccountCounts :execrows
@@ -1615,6 +1643,25 @@ func (q *Queries) GetSetting(ctx context.Context, name string) (string, error) {
 	return value, err
 }
 
+const getSource = `-- name: GetSource :one
+SELECT name, documents, read, failure, revision, claim, due FROM sources WHERE name = $1
+`
+
+func (q *Queries) GetSource(ctx context.Context, name string) (Source, error) {
+	row := q.db.QueryRowContext(ctx, getSource, name)
+	var i Source
+	err := row.Scan(
+		&i.Name,
+		&i.Documents,
+		&i.Read,
+		&i.Failure,
+		&i.Revision,
+		&i.Claim,
+		&i.Due,
+	)
+	return i, err
+}
+
 const getTask = `-- name: GetTask :one
 SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
@@ -2853,6 +2900,39 @@ func (q *Queries) ListServed(ctx context.Context, since int64) ([]string, error)
 	return items, nil
 }
 
+const listSourceStates = `-- name: ListSourceStates :many
+SELECT name, revision, due FROM sources
+`
+
+type ListSourceStatesRow struct {
+	Name     string
+	Revision int64
+	Due      int64
+}
+
+func (q *Queries) ListSourceStates(ctx context.Context) ([]ListSourceStatesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listSourceStates)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSourceStatesRow
+	for rows.Next() {
+		var i ListSourceStatesRow
+		if err := rows.Scan(&i.Name, &i.Revision, &i.Due); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSyncRuns = `-- name: ListSyncRuns :many
 SELECT id, owner, account, request, ref_base, ref_id, failure, created, status, ended FROM (
 	SELECT id, owner, account, request, ref_base, ref_id, failure, created,
@@ -3765,6 +3845,15 @@ func (q *Queries) PurgeSessions(ctx context.Context, ends int64) error {
 	return err
 }
 
+const purgeSources = `-- name: PurgeSources :exec
+DELETE FROM sources WHERE due < $1
+`
+
+func (q *Queries) PurgeSources(ctx context.Context, before int64) error {
+	_, err := q.db.ExecContext(ctx, purgeSources, before)
+	return err
+}
+
 const purgeSyncRuns = `-- name: PurgeSyncRuns :exec
 DELETE FROM sync_runs WHERE created < $1 AND lapses < $1
 `
@@ -4010,6 +4099,37 @@ func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner disp
 		&i.Changed,
 	)
 	return i, err
+}
+
+const saveSource = `-- name: SaveSource :execrows
+UPDATE sources SET documents = $1, read = $2, failure = $3, revision = $4, due = $5
+WHERE name = $6 AND claim = $7
+`
+
+type SaveSourceParams struct {
+	Documents string
+	Read      int64
+	Failure   string
+	Revision  int64
+	Due       int64
+	Name      string
+	Claim     int64
+}
+
+func (q *Queries) SaveSource(ctx context.Context, arg SaveSourceParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, saveSource,
+		arg.Documents,
+		arg.Read,
+		arg.Failure,
+		arg.Revision,
+		arg.Due,
+		arg.Name,
+		arg.Claim,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const setDocumentHash = `-- name: SetDocumentHash :many

@@ -29,6 +29,7 @@ type MemStore struct {
 	heard    map[string]dispatch.AccountInfo // of platforms
 	found    map[found]dispatch.Unrecognized
 	served   map[string]time.Time // when a process last noted that it serves a platform
+	sources  map[string]*source
 }
 
 // owned identifies a task, or a job without one.
@@ -77,6 +78,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
+		sources: map[string]*source{},
 	}
 }
 

@@ -27,11 +27,13 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func TestMemStore(t *testing.T) {
-	conformance.TestStore(t, func(*testing.T) conformance.Database {
-		c := &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
-		s := conformance.NewMemStore(c)
-		same := func() dispatch.Store { return s }
-		return conformance.Database{Open: same, Restart: same, Pass: c.pass}
-	})
+func TestMemStore(t *testing.T) { conformance.TestStore(t, memory) }
+
+func TestMemStore_Sources(t *testing.T) { conformance.TestSources(t, memory) }
+
+func memory(*testing.T) conformance.Database {
+	c := &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
+	s := conformance.NewMemStore(c)
+	same := func() dispatch.Store { return s }
+	return conformance.Database{Open: same, Restart: same, Pass: c.pass}
 }

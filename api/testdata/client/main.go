@@ -25,9 +25,13 @@ func submit(address, token string) error {
 	if err != nil {
 		return err
 	}
+	var service ServiceChoice
+	if err := service.FromServiceDetails(ServiceDetails{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}); err != nil {
+		return err
+	}
 	created, err := c.CreateUnitJobWithResponse(ctx, &CreateUnitJobParams{}, BaseJobRequest{
 		Title: "NDVI", Label: Openeo, Format: Gtiff, Parameters: map[string]any{"x": 1},
-		Service: ServiceDetails{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}})
+		Service: service})
 	if err != nil || created.JSON201 == nil {
 		return fmt.Errorf("submitted: %v, %s", err, created.Body)
 	}

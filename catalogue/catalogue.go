@@ -1,0 +1,338 @@
+package catalogue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const (
+	lookEvery   = 5 * time.Second  // how often a process looks whether a source is due or has changed
+	readWithin  = 10 * time.Minute // for one source; then another process may read it
+	retryAfter  = 5 * time.Minute  // at most, after a source could not be read
+	folderEvery = time.Minute      // how often folders are read
+)
+
+// Platforms finds the configured platform of a service; [*dispatch.Broker] implements it.
+type Platforms interface {
+	Backend(dispatch.Service, dispatch.Label) (*dispatch.Backend, error)
+}
+
+// Config is what a catalogue is made of. The zero Config makes an empty catalogue.
+type Config struct {
+	Sources   []string  // folders and URLs of records
+	Services  []Service // from the configuration; they come before those of sources
+	Platforms Platforms
+	Store     dispatch.Sources // not needed without sources
+	Client    *upstream.Client // must trust the sources that are private or use http
+	Every     time.Duration    // how often sources at URLs are read; default one hour
+	Log       *slog.Logger
+}
+
+// Catalogue holds the services of all sources. Its methods may be called concurrently.
+type Catalogue struct {
+	Config
+
+	mu      sync.RWMutex
+	sources map[string]dispatch.Source
+	shown   []entry // in the order of titles
+	byID    map[string]Service
+	refused []Rejection
+}
+
+// New returns a catalogue that has the services of the configuration. Run adds those of the sources.
+func New(c Config) *Catalogue {
+	all := &Catalogue{Config: c, sources: map[string]dispatch.Source{}}
+	if all.Every == 0 {
+		all.Every = time.Hour
+	}
+	if all.Log == nil {
+		all.Log = slog.New(slog.DiscardHandler)
+	}
+	all.assemble()
+	return all
+}
+
+// Find returns the service with an id.
+func (c *Catalogue) Find(id string) (Service, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, ok := c.byID[id]
+	return s, ok
+}
+
+// Rejections returns the records that are not shown, with the reasons.
+func (c *Catalogue) Rejections() []Rejection {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.refused)
+}
+
+// Failures returns, by source, why sources could not be read the last time.
+func (c *Catalogue) Failures() map[string]string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	failures := map[string]string{}
+	for name, s := range c.sources {
+		if s.Failure != "" {
+			failures[name] = s.Failure
+		}
+	}
+	return failures
+}
+
+// Run keeps the catalogue as its sources are, until ctx is done. Of all processes that share the store, one reads each source.
+func (c *Catalogue) Run(ctx context.Context) {
+	if len(c.Sources) == 0 {
+		return
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if err := c.look(ctx); err != nil && ctx.Err() == nil {
+			c.Log.WarnContext(ctx, "catalogue not refreshed", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look loads the sources that have changed, and then reads those that are due.
+func (c *Catalogue) look(ctx context.Context) error {
+	states, err := c.Store.SourceStates(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.load(ctx, states); err != nil {
+		return err
+	}
+	for _, name := range c.Sources {
+		if state, known := states[name]; known && !state.Due {
+			continue
+		}
+		if err := c.refresh(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load loads the sources whose revisions differ from those that this process knows.
+func (c *Catalogue) load(ctx context.Context, states map[string]dispatch.SourceState) error {
+	for _, name := range c.Sources {
+		state, stored := states[name]
+		known, loaded := c.source(name)
+		if !stored || loaded && known.Revision == state.Revision {
+			continue
+		}
+		s, err := c.Store.Source(ctx, name)
+		if err != nil {
+			return err
+		}
+		c.show(name, s)
+	}
+	return nil
+}
+
+func (c *Catalogue) source(name string) (dispatch.Source, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, ok := c.sources[name]
+	return s, ok
+}
+
+// show replaces what is known of a source.
+func (c *Catalogue) show(name string, s dispatch.Source) {
+	c.mu.Lock()
+	c.sources[name] = s
+	c.mu.Unlock()
+	c.assemble()
+	c.Log.Info("catalogue loaded", "source", shownName(name), "services", len(c.all()), "not_used", len(c.Rejections()))
+}
+
+// refresh reads a source, unless another process does.
+func (c *Catalogue) refresh(ctx context.Context, name string) error {
+	claim, err := c.Store.ClaimSource(ctx, name, readWithin)
+	if claim == nil || err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, readWithin-time.Minute)
+	defer cancel()
+	read, err := c.read(within, claim.Source, claim.Now)
+	if ctx.Err() != nil { // this process stops; another may read the source at once
+		return c.Store.SaveSource(context.WithoutCancel(ctx), *claim, 0)
+	}
+	was := claim.Source
+	again := c.Every
+	if claim.Failure = ""; err == nil {
+		claim.Documents, claim.Read = read, claim.Now
+	} else {
+		claim.Failure, again = reasonOf(err), min(again, retryAfter)
+		c.Log.WarnContext(ctx, "source of the catalogue not read", "source", shownName(name), "error", reasonOf(err))
+	}
+	if !isURL(name) {
+		again = min(again, folderEvery)
+	}
+	if !equal(was, claim.Source) {
+		claim.Revision++
+	}
+	if err := c.Store.SaveSource(ctx, *claim, again); err != nil {
+		if dispatch.Is(err, dispatch.Conflict) { // it took so long that another process reads the source
+			return nil
+		}
+		return err
+	}
+	if known, loaded := c.source(name); !loaded || known.Revision != claim.Revision {
+		c.show(name, claim.Source)
+	}
+	return nil
+}
+
+// Read reads all sources now, without the store, and shows them.
+func (c *Catalogue) Read(ctx context.Context) {
+	for _, name := range c.Sources {
+		s := dispatch.Source{Name: name}
+		var err error
+		if s.Documents, err = c.read(ctx, s, time.Now()); err != nil {
+			s.Failure = reasonOf(err)
+		}
+		c.show(name, s)
+	}
+}
+
+// read returns the documents of a source.
+func (c *Catalogue) read(ctx context.Context, last dispatch.Source, now time.Time) ([]dispatch.SourceDocument, error) {
+	if !isURL(last.Name) {
+		return readFolder(last.Name, now)
+	}
+	known := map[string]dispatch.SourceDocument{}
+	for _, d := range last.Documents {
+		known[d.Address] = d
+	}
+	return (&crawl{client: c.Client, now: now, last: known}).readURL(ctx, last.Name)
+}
+
+// equal reports whether two states of a source show the same.
+func equal(a, b dispatch.Source) bool {
+	return a.Failure == b.Failure && a.Read.IsZero() == b.Read.IsZero() && slices.EqualFunc(a.Documents, b.Documents, func(x, y dispatch.SourceDocument) bool {
+		return x.Address == y.Address && x.ETag == y.ETag && x.Text == y.Text && x.Failure == y.Failure
+	})
+}
+
+// shownName returns the name of a source for logs, without the query of a URL.
+func shownName(source string) string {
+	name, _, _ := strings.Cut(source, "?")
+	return name
+}
+
+// assemble makes the services of the configuration and of all sources known. Rendering them takes a while, in which the former ones are shown.
+func (c *Catalogue) assemble() {
+	a := assembly{platforms: c.Platforms, byID: map[string]Service{}}
+	for _, s := range c.Services {
+		err := s.check()
+		a.add("configuration", s, err)
+	}
+	for _, name := range c.Sources {
+		s, _ := c.source(name)
+		a.addSource(s, isURL(name))
+	}
+	shown := make([]entry, 0, len(a.byID))
+	for _, s := range a.byID {
+		shown = append(shown, newEntry(s))
+	}
+	slices.SortFunc(shown, func(a, b entry) int { return a.at.compare(b.at) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byID, c.refused, c.shown = a.byID, a.refused, shown
+}
+
+func (c *Catalogue) all() []entry {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.shown
+}
+
+// assembly sorts records into services and rejections.
+type assembly struct {
+	platforms Platforms
+	byID      map[string]Service
+	refused   []Rejection
+}
+
+func (a *assembly) addSource(source dispatch.Source, atURL bool) {
+	for _, d := range source.Documents {
+		if d.Text == "" {
+			a.refused = append(a.refused, Rejection{Address: d.Address, Reason: "it cannot be read: " + d.Failure})
+			continue
+		}
+		stale := time.Time{}
+		if source.Failure != "" || d.Failure != "" {
+			stale = d.Read
+		}
+		a.addDocument(d, atURL, stale)
+	}
+}
+
+// addDocument adds the records of a document. Folders may hold other documents beside records.
+func (a *assembly) addDocument(d dispatch.SourceDocument, atURL bool, stale time.Time) {
+	c := contentOf(d.Text)
+	if len(c.records) == 0 && !c.page && atURL {
+		a.refused = append(a.refused, Rejection{Address: d.Address, Reason: "it is neither a record nor a list or page of records"})
+	}
+	var base *url.URL
+	if atURL {
+		base, _ = url.Parse(d.Address) // it was fetched
+	}
+	for i, raw := range c.records {
+		var r record
+		if err := decode(raw, &r); err != nil || !atURL && r.Type != "Feature" {
+			continue
+		}
+		address := d.Address
+		if len(c.records) > 1 {
+			address = fmt.Sprintf("%s#%d", address, i)
+		}
+		s, err := r.service(base)
+		s.StaleSince = stale
+		a.add(address, s, err)
+	}
+}
+
+// add adds a service, unless it has a fault, its platform is not configured, or another service has its id.
+func (a *assembly) add(address string, s Service, err error) {
+	if err == nil {
+		err = a.locate(&s)
+	}
+	if _, taken := a.byID[s.ID]; err == nil && taken {
+		err = fmt.Errorf("another service has the id %s", s.ID)
+	}
+	if err != nil {
+		a.refused = append(a.refused, Rejection{Address: address, ID: clip(plain(s.ID), mostID), Reason: reasonOf(err)})
+		return
+	}
+	a.byID[s.ID] = s
+}
+
+// locate finds the platform of a service, which checks where the service is.
+func (a *assembly) locate(s *Service) error {
+	backend, err := a.platforms.Backend(s.Service, s.Label)
+	if err != nil {
+		return err
+	}
+	if _, err := backend.Platform.Base(s.Service); err != nil {
+		return fmt.Errorf("platform %s: %s", backend.Name, reasonOf(err))
+	}
+	s.Platform = backend.Name
+	return nil
+}

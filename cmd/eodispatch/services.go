@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+// offeredServices returns the catalogue of services. It reads no source.
+func offeredServices(settings *config.Config, platforms catalogue.Platforms, kept dispatch.Sources, log *slog.Logger) *catalogue.Catalogue {
+	servers := slices.DeleteFunc(slices.Clone(settings.Catalogue.Sources), func(source string) bool { return !isURL(source) })
+	c := catalogue.Config{Sources: settings.Catalogue.Sources, Platforms: platforms, Store: kept, Every: settings.Catalogue.Refresh, Log: log,
+		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: servers, Transport: seams.transport})}
+	for _, s := range settings.Services {
+		c.Services = append(c.Services, configuredService(s, settings.Platforms))
+	}
+	return catalogue.New(c)
+}
+
+// configuredService returns a service of the configuration, whose platform is one of the given.
+func configuredService(s config.Service, platforms []config.Platform) catalogue.Service {
+	at := platforms[slices.IndexFunc(platforms, func(p config.Platform) bool { return p.Name == s.Platform })]
+	return catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords, Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
+		Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint, Namespace: s.Namespace, Application: s.Application}}
+}
+
+// readServices returns the catalogue as its sources are now, without the database.
+func readServices(ctx context.Context, settings *config.Config) *catalogue.Catalogue {
+	offered := offeredServices(settings, &dispatch.Broker{Backends: platforms(settings)}, nil, slog.New(slog.DiscardHandler))
+	offered.Read(ctx)
+	return offered
+}
+
+// askSource reads one source of the catalogue.
+func askSource(ctx context.Context, settings *config.Config, source string) error {
+	only := *settings
+	only.Catalogue.Sources = []string{source}
+	if failure, failed := readServices(ctx, &only).Failures()[source]; failed {
+		return errors.New(failure)
+	}
+	return nil
+}
+
+// listCatalogue prints all services of the catalogue, and what is not used with the reasons. It fails if a source cannot be read.
+func listCatalogue(ctx context.Context, settings *config.Config, out io.Writer) error {
+	offered := readServices(ctx, settings)
+	all, _ := offered.Search(catalogue.Query{}) // without After it succeeds
+	for _, s := range all.Services {
+		fmt.Fprintf(out, "service   %s: %s (platform %s)\n", s.ID, s.Title, s.Platform)
+	}
+	refused := offered.Rejections()
+	for _, r := range refused {
+		fmt.Fprintf(out, "not used  %s: %s\n", strings.TrimSpace(r.Address+" "+r.ID), r.Reason)
+	}
+	failures := offered.Failures()
+	for _, source := range settings.Catalogue.Sources {
+		if failure, failed := failures[source]; failed {
+			fmt.Fprintf(out, "FAIL      source %s: %s\n", source, failure)
+		}
+	}
+	fmt.Fprintf(out, "%d services, %d records not used, %d sources cannot be read\n", all.Total, len(refused), len(failures))
+	if len(failures) > 0 {
+		return errSaid
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// Source is what was last read from one source of the catalogue of services: a folder, or a URL and the documents that it leads to.
+type Source struct {
+	Name      string // the folder or URL, as configured
+	Documents []SourceDocument
+	Read      time.Time // when the source was last read; zero: never
+	Failure   string    // why the last reading failed; "": it did not. The documents are then those of an earlier reading
+	Revision  int64     // differs between two states whose documents or failure differ
+}
+
+// SourceDocument is one document of a source.
+type SourceDocument struct {
+	Address string    `json:"address"` // URL, or path in the folder
+	ETag    string    `json:"etag,omitempty"`
+	Text    string    `json:"text,omitempty"` // JSON; "": it was never read
+	Read    time.Time `json:"read,omitzero"`  // when the text was last read or confirmed
+	Failure string    `json:"failure,omitempty"`
+}
+
+// SourceState is what tells processes whether they have to read a source, or to load it again.
+type SourceState struct {
+	Revision int64
+	Due      bool // no process has claimed it, and it is time to read it again
+}
+
+// SourceClaim permits a process to read a source, until another process may claim it.
+type SourceClaim struct {
+	Source
+	Number int64
+	Now    time.Time // by the store's clock
+}
+
+// Sources stores what was read from the sources of the catalogue, so that all processes show the same, one of them reads each source, and
+// the last good state is shown while a source does not respond.
+type Sources interface {
+	// SourceStates returns the states of all sources that were ever claimed, by name.
+	SourceStates(context.Context) (map[string]SourceState, error)
+	// ClaimSource claims a source for the given time. It returns nil if the source is not due. A source that was never claimed is due.
+	ClaimSource(ctx context.Context, name string, within time.Duration) (*SourceClaim, error)
+	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed the source since, it
+	// returns Conflict and stores nothing.
+	SaveSource(ctx context.Context, c SourceClaim, again time.Duration) error
+	// Source returns a source; the zero Source if it was never claimed.
+	Source(ctx context.Context, name string) (Source, error)
+	// PurgeSources deletes sources that have been due for longer than keep, because no process has them in its configuration any more.
+	PurgeSources(ctx context.Context, keep time.Duration) error
+}
