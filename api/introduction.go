@@ -23,7 +23,7 @@ var tags = []*huma.Tag{
 	{Name: "jobs", Description: "One job on one platform: submit it, follow its status, fetch its results."},
 	{Name: "tasks", Description: "One request with many values, such as the tiles of a region: a job for each value."},
 	{Name: "streams", Description: streamsText},
-	{Name: "services", Description: "The platforms, and the parameters of their services."},
+	{Name: "services", Description: "The catalogue of services, their parameters, and the platforms."},
 	{Name: "tiles", Description: "Split areas into the values of a task. No token is needed."},
 	{Name: "service", Description: "The health of the broker."},
 	{Name: "access", Description: "Permissions to run jobs after you sign out, and your usage."},

@@ -9,7 +9,7 @@ import (
 
 // Limits on what is kept of a record.
 const (
-	mostTitle       = 300 // characters
+	mostTitle       = 300      // characters
 	mostDescription = 16 << 10 // bytes; the time to render hostile Markdown grows with the square
 	mostKeywords    = 50
 	mostFormats     = 50
