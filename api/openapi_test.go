@@ -144,7 +144,7 @@ func TestOperations_NeedAToken(t *testing.T) {
 			}
 		}
 	}
-	if checked != 25 || len(w.signed) != 0 || len(w.jobs) != 0 {
+	if checked != 27 || len(w.signed) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d operations, %d sign-ins, %d jobs", checked, len(w.signed), len(w.jobs))
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -167,17 +168,20 @@ func TestCrawl_IsBounded(t *testing.T) {
 		fmt.Fprint(a, `{}]}`)
 		return a.Result(), nil
 	})
+	documents, bytes := budget.CatalogueDocuments, budget.CatalogueBytes
+	defer func() { budget.CatalogueDocuments, budget.CatalogueBytes = documents, bytes }()
+	budget.CatalogueDocuments.Most, budget.CatalogueBytes.Most = 500, 1<<20 // so that the test takes little time
 	c := read(t, upstream.New(upstream.Config{Transport: endless}), root)
-	if failure := c.Failures()[root]; failure != "more than 5,000 documents (bound catalogue_documents)" {
+	if failure := c.Failures()[root]; failure != "more than 500 documents (bound catalogue_documents)" {
 		t.Errorf("%q", failure)
 	}
 	large := roundTripper(func(r *http.Request) (*http.Response, error) {
 		a := httptest.NewRecorder()
-		fmt.Fprint(a, `["?1","?2","?3","?4","?5","?6","?7","?8","?9","`+strings.Repeat("x", 4<<20-100)+`"]`)
+		fmt.Fprint(a, `["?1","?2","?3","?4","?5","?6","?7","?8","?9","`+strings.Repeat("x", 200<<10)+`"]`)
 		return a.Result(), nil
 	})
 	c = read(t, upstream.New(upstream.Config{Transport: large}), root)
-	if failure := c.Failures()[root]; failure != "more than 33,554,432 bytes (bound catalogue_bytes)" {
+	if failure := c.Failures()[root]; failure != "more than 1,048,576 bytes (bound catalogue_bytes)" {
 		t.Errorf("%q", failure)
 	}
 }

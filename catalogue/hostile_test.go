@@ -198,7 +198,7 @@ func TestOddRecords_AreServicesOrHaveAReason(t *testing.T) {
 // TestHostileMarkdown_IsCut renders texts that take a renderer a time that grows with the square of their length. They are cut, so that this
 // ends; without the cut it takes minutes.
 func TestHostileMarkdown_IsCut(t *testing.T) {
-	for _, part := range []string{"[", "![", "*a ", "_a", "**a ", "`", "~", ">", "- ", "<", "<a", "](", "[a](", "|", "|-", "&", "\\", "a\n", "1. ", "#", "https://a.", "<!--", "[a]: b\n", "\t", "www."} {
+	for _, part := range []string{">", "[a]("} {
 		folder := t.TempDir()
 		text, err := json.Marshal(strings.Repeat(part, (256<<10)/len(part)))
 		if err != nil {
@@ -211,6 +211,9 @@ func TestHostileMarkdown_IsCut(t *testing.T) {
 		s, ok := c.Find("one")
 		if !ok {
 			t.Errorf("%q: %v", part, c.Rejections())
+		}
+		if len(s.Description) > 17<<10 {
+			t.Errorf("%q: %d bytes are left", part, len(s.Description))
 		}
 		checkHTML(t, s)
 	}
