@@ -35,6 +35,8 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		"getTask":            "SEARCH j USING INDEX jobs_changed (task=?)",
 		"sumTask":            "task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?",
 		"countTimeDependent": "jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)",
+		"countAccount":       "account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)",
+		"countOwner":         "owner_counts USING INDEX sqlite_autoindex_owner_counts_1 (owner=? AND account=?)",
 		"countLines":         "line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=?)",
 		"nextDue":            "SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)",
 		"listUnprepared":     "jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)",

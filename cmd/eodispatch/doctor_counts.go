@@ -29,7 +29,10 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	wrong, err := s.WrongCounts(ctx)
-	if f.err = err; err == nil && wrong > 0 {
+	switch {
+	case err != nil:
+		f.err, f.advice = err, "if the database has very many jobs, give the check more time with `--timeout`"
+	case wrong > 0:
 		f.err = fmt.Errorf("%d counts differ from the jobs, so limits of jobs and quotas may be passed or not used up", wrong)
 	}
 	return f
