@@ -19,7 +19,7 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 		f.unproven, f.advice = "a broker uses the file", "stop it to check them"
 		return f
 	case err != nil:
-		f.err, f.advice = err, "see the check of the database"
+		f.err, f.advice = err, "see the check of the database; on SQLite no broker may use the file meanwhile"
 		return f
 	}
 	defer s.Close()
