@@ -56,10 +56,10 @@ type alive struct{ cpu, platforms, usage, post time.Duration }
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
 func besideAlive(b *testing.B, w *simulator.World, database string, others int) (is alive) {
-	r := newRace(b, w, dispatch.OGCProcess, 8, 0, "")
+	r, protocol := newRacetrack(b, dispatch.OGCProcess, 8)
 	keepAlive(b, database, ownerOf(b, w), r.url, others)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": "ogc-api-processes", "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": 8}},
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": 8}},
 	})
 	p := startProgram(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_DATABASE="+database,
 		"EODISPATCH_LIMITS_USER_JOBS=1000000")...)

@@ -86,18 +86,7 @@ type race struct {
 }
 
 func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, replicas int, database string) *race {
-	r := &race{label: label, requests: requests, asked: make(chan time.Time, values), over: make(chan time.Time, 1)}
-	long, protocol := simulator.Life{Run: 10 * time.Minute}, "openeo"
-	if label == dispatch.OGCProcess {
-		p := &simulator.OGC{Life: long}
-		r.platform, r.oracle, r.faults, protocol = p, &p.Oracle, &p.Faults, "ogc-api-processes"
-	} else {
-		p := &simulator.OpenEO{Open: true, Life: long}
-		r.platform, r.oracle, r.faults = p, &p.Oracle, &p.Faults
-	}
-	server := httptest.NewServer(r)
-	b.Cleanup(server.Close)
-	r.url = server.URL
+	r, protocol := newRacetrack(b, label, requests)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": requests}},
 	})
@@ -110,6 +99,23 @@ func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, r
 	}
 	r.client = fast{signedIn(b, w, r.programs[0].Address)}
 	return r
+}
+
+// newRacetrack returns a race without a program, and the protocol of its platform.
+func newRacetrack(b *testing.B, label dispatch.Label, requests int) (r *race, protocol string) {
+	r = &race{label: label, requests: requests, asked: make(chan time.Time, values), over: make(chan time.Time, 1)}
+	long := simulator.Life{Run: 10 * time.Minute}
+	if label == dispatch.OGCProcess {
+		p := &simulator.OGC{Life: long}
+		r.platform, r.oracle, r.faults, protocol = p, &p.Oracle, &p.Faults, "ogc-api-processes"
+	} else {
+		p := &simulator.OpenEO{Open: true, Life: long}
+		r.platform, r.oracle, r.faults, protocol = p, &p.Oracle, &p.Faults, "openeo"
+	}
+	server := httptest.NewServer(r)
+	b.Cleanup(server.Close)
+	r.url = server.URL
+	return r, protocol
 }
 
 // ServeHTTP serves the platform, and records when jobs are submitted and started.
