@@ -57,11 +57,12 @@ type Config struct {
 	Page     Page // the page at /
 	// OnAccessChanged is called with the user after a sign-in, a linked account or a permission changed. Optional.
 	OnAccessChanged func(context.Context, dispatch.UserID)
-	DocsSignIn      *DocsSignIn // nil: on the documentation page users can only paste a token
-	Grants          Grants      // lists and revokes permissions; nil: there are none
-	Away            bool        // users can permit the broker to act for them after they have signed out
-	AsUser          []string    // names of the platforms for which that permission is used
-	Linked          []string    // names of the platforms at which users link an account
+	PublicSignIn    *PublicSignIn // nil: programs are not told where their users sign in
+	DocsSignIn      *DocsSignIn   // nil: on the documentation page users can only paste a token
+	Grants          Grants        // lists and revokes permissions; nil: there are none
+	Away            bool          // users can permit the broker to act for them after they have signed out
+	AsUser          []string      // names of the platforms for which that permission is used
+	Linked          []string      // names of the platforms at which users link an account
 
 	Services      Services // the catalogue; nil: it is empty
 	OpenCatalogue bool     // the catalogue can be read without a token
@@ -246,6 +247,7 @@ func New(c Config) API {
 	a.streams()
 	a.servePages()
 	a.servePage()
+	a.serveMetadata()
 	nameModels(a.huma.OpenAPI())
 	a.serveDocs()
 	a.handler = a.track(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route)))))

@@ -315,14 +315,7 @@ func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id)
 // resultsAt returns the address of a task's results: below the configured public URL, or else below the address that
 // the client used.
 func (a *api) resultsAt(in *request, id dispatch.TaskID) string {
-	base := a.PublicURL
-	if base == "" {
-		base = "http://" + in.http.Host()
-		if in.http.TLS() != nil {
-			base = "https://" + in.http.Host()
-		}
-	}
-	return fmt.Sprintf("%s/upscale_tasks/%d/results", base, id)
+	return fmt.Sprintf("%s/upscale_tasks/%d/results", a.baseURL(in.http.Host(), in.http.TLS() != nil), id)
 }
 
 // itemLimit reads the number of Items of a page. A larger number than mostItems is reduced to it, as STAC API permits.

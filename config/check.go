@@ -172,6 +172,9 @@ func (r *reader) finishIdentity(c *Config) {
 	if id.DocsClient != "" && id.DocsClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
 		r.failAt("identity.docs_client", "must be a public client of its own: browsers must not need the secret of identity.client_id")
 	}
+	if id.CommandLineClient != "" && id.CommandLineClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
+		r.failAt("identity.command_line_client", "must be a public client of its own: users' programs must not need the secret of identity.client_id")
+	}
 	if len(id.Audience) == 0 {
 		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
 	}

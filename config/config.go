@@ -60,8 +60,10 @@ type Identity struct {
 	Clients      []string        `yaml:"clients"`  // clients whose tokens are accepted by their azp, whatever their aud
 	ClientID     string          `yaml:"client_id"`
 	ClientSecret dispatch.Secret `yaml:"client_secret"`
-	ClientKey    dispatch.Secret `yaml:"client_key"`  // used instead of the secret: a private key in PEM
-	DocsClient   string          `yaml:"docs_client"` // public client with which users sign in on /docs; "": they paste tokens there
+	ClientKey    dispatch.Secret `yaml:"client_key"` // used instead of the secret: a private key in PEM
+	// CommandLineClient is a public client with which the commands for users sign in; "": users name one.
+	CommandLineClient string `yaml:"command_line_client"`
+	DocsClient        string `yaml:"docs_client"` // public client with which users sign in on /docs; "": they paste tokens there
 
 	SessionGrants bool          `yaml:"session_grants" default:"true"` // continue in users' sessions, if the provider permits it
 	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"`  // how long waiting jobs wait for their user

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// PublicSignIn is how programs such as the command line sign their users in.
+type PublicSignIn struct {
+	Issuer   string // the identity provider whose tokens the broker accepts
+	ClientID string // a public client there; "": there is none
+}
+
+// resourceMetadata is the metadata of a protected resource (RFC 9728, section 2).
+type resourceMetadata struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	Methods  []string `json:"bearer_methods_supported"`
+	Scopes   []string `json:"scopes_supported"`
+	ClientID string   `json:"eodispatch_client_id,omitempty"` // the standard has no member for it
+}
+
+// serveMetadata tells programs where their users sign in. Nothing in it is a secret: a public client has none.
+func (a *api) serveMetadata() {
+	if a.PublicSignIn == nil {
+		return
+	}
+	a.mux.HandleFunc("GET /.well-known/oauth-protected-resource", func(w http.ResponseWriter, r *http.Request) {
+		text, err := dispatch.Encode(resourceMetadata{a.baseURL(r.Host, r.TLS != nil), []string{a.PublicSignIn.Issuer}, []string{"header"}, []string{"openid"}, a.PublicSignIn.ClientID})
+		if err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-cache")
+		_, _ = w.Write(text) // fails if the client is gone
+	})
+}
+
+// baseURL returns the configured base URL that clients use or, if there is none, that of a request.
+func (a *api) baseURL(host string, tls bool) string {
+	switch {
+	case a.PublicURL != "":
+		return a.PublicURL
+	case tls:
+		return "https://" + host
+	}
+	return "http://" + host
+}

@@ -1,0 +1,26 @@
+package api
+
+import (
+	"net/http/httptest"
+	"testing"
+)
+
+func TestMetadata_SaysWhereUsersSignIn(t *testing.T) {
+	for _, row := range []struct{ public, resource string }{{"", "http://example.com"}, {"https://broker.example.org/eo", "https://broker.example.org/eo"}} {
+		a := New(Config{PublicURL: row.public, PublicSignIn: &PublicSignIn{Issuer: "https://auth.example.org/realms/apex", ClientID: "programs"}})
+		got := decode[resourceMetadata](t, asNobody(a), 200)
+		if got.Resource != row.resource || len(got.Servers) != 1 || got.Servers[0] != "https://auth.example.org/realms/apex" || got.ClientID != "programs" {
+			t.Errorf("%+v", got)
+		}
+		a.Close()
+	}
+	a := New(Config{})
+	defer a.Close()
+	failed(t, asNobody(a), 404, "NOT_FOUND")
+}
+
+func asNobody(a API) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, httptest.NewRequest("GET", "/.well-known/oauth-protected-resource", nil))
+	return w
+}
