@@ -50,6 +50,8 @@ check: web/node_modules/.package-lock.json
 	go vet ./...
 	CGO_ENABLED=0 go vet ./...
 	go vet -tags failpoints ./dispatch ./cmd/eodispatch
+	for system in windows darwin; do CGO_ENABLED=0 GOOS=$$system go build -o /dev/null ./cmd/eodispatch || exit 1; done
+	@go run ./cmd/eodispatch reference markdown | diff - docs/cli.md || { echo "docs/cli.md does not match the commands: run make generate"; exit 1; }
 	go tool -modfile=tools/go.mod staticcheck ./...
 	@$(SQLC) diff || { echo "store/query does not match store/query.sql and store/migrations: run make generate"; exit 1; }
 	@bash .ci/vulnerabilities
@@ -83,3 +85,4 @@ soak: ready
 
 generate:
 	$(SQLC) generate
+	go run ./cmd/eodispatch reference markdown > cli.md.new && mv cli.md.new docs/cli.md

@@ -5,14 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
+	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -82,19 +83,18 @@ func sqliteDB(file, begin string, connections int) (*sql.DB, error) {
 
 // lockFile locks a separate file beside the database, which keeps a second process out. The lock ends with the process in any
 // case.
-func lockFile(file string) (*os.File, error) {
+func lockFile(file string) (io.Closer, error) {
 	if file == memory {
 		return os.Open(os.DevNull)
 	}
-	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	lock := flock.New(file+".lock", flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
 		return nil, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Err: err,
 			Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another user's.", file)}
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(&dispatch.Error{Kind: dispatch.Conflict, Op: "store.Open", Err: err,
-			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL for several.", file)},
-			lock.Close())
+	case !locked:
+		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Open",
+			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL for several.", file)}
 	}
 	return lock, nil
 }

@@ -97,7 +97,8 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values, Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
 			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress), SignInPace: time.Duration(settings.Limits.RateSignIn),
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
-		Proxies: proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
+		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.CommandLineClient},
+		Proxies:      proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
 	if err := access.serve(&served); err != nil {

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
@@ -30,9 +32,20 @@ import (
 var algorithms embed.FS
 
 type demoCommand struct {
-	Application string `placeholder:"FILE|URL" help:"Run this openEO process instead of the built-in ones: a JSON document with id, parameters and process_graph."`
-	Parameters  string `type:"existingfile" placeholder:"FILE" help:"The parameters of that process, a JSON object. Default: sample values made from the schemas in the document."`
-	Keep        bool   `help:"Keep the broker running afterwards and print shell commands to try it."`
+	Application, Parameters string
+	Keep                    bool
+}
+
+func demoCommandLine(c console) *cobra.Command {
+	d := &demoCommand{}
+	command := &cobra.Command{Use: "demo", Args: cobra.NoArgs, Short: "Start a broker with simulated platforms, and run jobs on them",
+		Long:    "Start a broker with simulated platforms in one process, run two jobs, and one task over many tiles.",
+		Example: "  eodispatch demo --keep", RunE: func(*cobra.Command, []string) error { return d.Run(c) }}
+	flags := command.Flags()
+	flags.StringVar(&d.Application, "application", "", "run this openEO process instead of the built-in ones: a JSON document with id, parameters and process_graph, as `FILE|URL`")
+	flags.StringVar(&d.Parameters, "parameters", "", "the parameters of that process, a JSON object in a `FILE`. Default: sample values made from the schemas in the document")
+	flags.BoolVar(&d.Keep, "keep", false, "keep the broker running afterwards and print shell commands to try it")
+	return command
 }
 
 // Run starts the simulated platforms and a broker, runs the jobs, and shows their results.
@@ -239,7 +252,7 @@ database: sqlite:%[1]s/eodispatch.db
 catalogue: {sources: ['%[1]s/records']}
 development: true
 freshness: 500ms
-identity: {issuer: %[2]s, client_id: %[3]s, client_secret: %[4]s}
+identity: {issuer: %[2]s, client_id: %[3]s, client_secret: %[4]s, command_line_client: portal}
 platforms:
 - name: simulated-openeo
   protocol: openeo

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -18,9 +20,20 @@ import (
 
 type doctorCommand struct {
 	configFlags
-	Timeout   time.Duration `default:"15s" help:"Time limit of each check."`
-	Repair    bool          `help:"Correct the counts of jobs in the database if they differ from the jobs. On PostgreSQL brokers may go on meanwhile."`
-	Catalogue bool          `help:"Instead of the checks, read the sources of the catalogue and list its services, and the records that are not used with the reasons."`
+	Timeout   time.Duration
+	Repair    bool
+	Catalogue bool
+}
+
+func doctorCommandLine(c console) *cobra.Command {
+	d := &doctorCommand{}
+	command := &cobra.Command{Use: "doctor", Short: "Check the configuration, the database, the identity provider and each platform", Args: cobra.NoArgs,
+		Example: "  eodispatch doctor --config broker.yaml", RunE: func(*cobra.Command, []string) error { return d.Run(c) }}
+	d.flags(command)
+	command.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Second, "time limit of each check")
+	command.Flags().BoolVar(&d.Repair, "repair", false, "correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on meanwhile")
+	command.Flags().BoolVar(&d.Catalogue, "catalogue", false, "instead of the checks, read the sources of the catalogue and list its services, and the records that are not used with the reasons")
+	return command
 }
 
 // check is one requirement to verify.

@@ -1,4 +1,5 @@
-// Command eodispatch runs the broker, checks a configuration, and demonstrates the broker with simulated platforms.
+// Command eodispatch runs the broker, checks a configuration, demonstrates the broker with simulated platforms, and is the command line
+// for the users of a broker.
 package main
 
 import (
@@ -9,8 +10,9 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
 
+	"github.com/eodispatch/eodispatch/cli"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/web"
@@ -19,26 +21,12 @@ import (
 // version is set by the linker when a release is built.
 var version = ""
 
-// Exit codes of the process.
+// Exit codes of the process. Package cli has further ones for the users' commands.
 const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // wrong arguments or configuration
 )
-
-// commands defines the command line.
-type commands struct {
-	Serve   serveCommand   `cmd:"" help:"Run the broker."`
-	Doctor  doctorCommand  `cmd:"" help:"Check the configuration, the database, the identity provider and each platform."`
-	Demo    demoCommand    `cmd:"" help:"Start a broker with simulated platforms in one process, run two jobs, and one task over many tiles."`
-	Vault   vaultCommand   `cmd:"" help:"Create and rotate the keys that encrypt users' tokens."`
-	Version versionCommand `cmd:"" help:"Print the version, and whether the page is part of the program."`
-	Help    helpCommand    `cmd:"" help:"Show the help of a command."`
-
-	PrintVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
-
-	Restored restoredCommand `cmd:"" help:"Mark a database that was restored from a backup: ids skip ahead, and no account submits jobs before its jobs were compared with the platform's list."`
-}
 
 // console is the environment that a command runs in.
 type console struct {
@@ -57,23 +45,55 @@ func main() {
 
 // run executes the command that args name and returns the exit code.
 func run(args []string, c console) int {
-	code := -1
-	parser, err := kong.New(&commands{}, kong.Name("eodispatch"), kong.Writers(c.out, c.err),
-		kong.Description("Accepts Earth-observation jobs over one HTTP interface and runs them on openEO back-ends and OGC API - Processes servers."),
-		kong.Exit(func(n int) { code = n }), kong.Bind(c),
-		kong.Vars{"version": versionLine()})
-	if err != nil {
-		fmt.Fprintln(c.err, err)
-		return exitFailed
+	started := false
+	root := newRoot(c)
+	noteStart(root, &started)
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(context.Background())
+	if err != nil && !started {
+		err = usageError{err, command.CommandPath()}
 	}
-	command, err := parser.Parse(args)
-	switch {
-	case code >= 0: // --help or --version was printed
-		return code
-	case err != nil:
-		return exitCode(newUsageError(err), c.err)
+	return exitCode(err, c.err)
+}
+
+// noteStart has every command report that its arguments were right.
+func noteStart(command *cobra.Command, started *bool) {
+	if inner := command.RunE; inner != nil {
+		command.RunE = func(command *cobra.Command, args []string) error {
+			*started = true
+			return inner(command, args)
+		}
 	}
-	return exitCode(command.Run(), c.err)
+	for _, below := range command.Commands() {
+		noteStart(below, started)
+	}
+}
+
+// newRoot returns the program with all of its commands.
+func newRoot(c console) *cobra.Command {
+	root := &cobra.Command{Use: "eodispatch", Version: ownVersion(), SilenceErrors: true, SilenceUsage: true,
+		Short: "Run Earth-observation jobs on openEO back-ends and OGC API - Processes servers",
+		Long: `eodispatch accepts Earth-observation jobs over one HTTP interface and runs them on openEO back-ends and OGC API - Processes servers.
+The same program is the broker, and the command line for its users.`,
+		Example: `  eodispatch login https://broker.example.org
+  eodispatch services ndvi
+  eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06-01/2024-07-01 --wait --download results`,
+		Args: cobra.ArbitraryArgs, RunE: missingCommand}
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.SetVersionTemplate(versionLine() + "\n")
+	root.AddGroup(cli.Groups...)
+	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})
+	root.AddCommand(cli.Commands(cli.Console{Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals}, ownVersion())...)
+	for _, command := range []*cobra.Command{serveCommandLine(c), doctorCommandLine(c), demoCommandLine(c), vaultCommandLine(c), restoredCommandLine(c)} {
+		command.GroupID = "broker"
+		root.AddCommand(command)
+	}
+	root.AddCommand(versionCommandLine(c), referenceCommandLine(c))
+	root.SetHelpCommand(helpCommandLine(root))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
 }
 
 // exitCode prints err, if it is not nil, and returns the exit code for it.
@@ -86,20 +106,26 @@ func exitCode(err error, to io.Writer) int {
 	case misconfigured || misused:
 		fmt.Fprintln(to, err)
 		return exitUsage
-	case !errors.Is(err, errSaid):
-		fmt.Fprintln(to, "eodispatch:", explained(err))
+	case errors.Is(err, errSaid):
+		return exitFailed
 	}
-	return exitFailed
+	if _, ours := errorOf(err); ours {
+		fmt.Fprintln(to, "eodispatch:", explained(err))
+		return exitFailed
+	}
+	fmt.Fprintln(to, "eodispatch:", cli.Explain(err))
+	return cli.ExitCode(err)
 }
 
 // errorOf finds the domain error in the chain of err.
 func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
-type versionCommand struct{}
-
-func (versionCommand) Run(c console) error {
-	_, err := fmt.Fprintln(c.out, versionLine())
-	return err
+func versionCommandLine(c console) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version, and whether the page is part of the program", Args: cobra.NoArgs, Example: "  eodispatch version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(c.out, versionLine())
+			return err
+		}}
 }
 
 // versionLine returns what the program is: its version, and whether it contains the page.

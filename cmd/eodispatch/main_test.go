@@ -88,11 +88,11 @@ func TestRun_Arguments(t *testing.T) {
 		want string
 	}{
 		{"version", exitDone, "eodispatch "},
-		{"--help", exitDone, "Check the configuration, the database, the identity provider and each"},
+		{"--help", exitDone, "Check the configuration, the database, the identity provider and each platform"},
 		{"serve --help", exitDone, "EODISPATCH_CONFIG"},
-		{"", exitUsage, "expected one of"},
-		{"dance", exitUsage, "unexpected argument dance"},
-		{"serve --loudly", exitUsage, "unknown flag --loudly"},
+		{"", exitUsage, "a command is missing"},
+		{"dance", exitUsage, `unknown command "dance"`},
+		{"serve --loudly", exitUsage, "unknown flag: --loudly"},
 		{"serve", exitUsage, "identity.issuer: is missing"},
 		{"doctor --config /no/such.yaml", exitUsage, "/no/such.yaml: the configuration cannot be read"},
 		{"demo --application /no/such.json", exitFailed, "no such file"},

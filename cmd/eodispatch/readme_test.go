@@ -93,6 +93,21 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 	}
 }
 
+// The commands for scientists work as they stand in README, with a browser in which alice agrees.
+func TestReadme_CommandsForScientistsWork(t *testing.T) {
+	assignments, _ := keepDemo(t)
+	u := newPerson(t)
+	var lines strings.Builder
+	for _, variable := range u.environ {
+		lines.WriteString("export '" + variable + "'\n")
+	}
+	lines.WriteString("cd '" + u.folder + "'\n" + assignments + shellBlock(t, "## Next steps"))
+	shown := pasteInto(t, lines.String())
+	u.holds(shown, "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded", "14 files downloaded", "collection.json")
+	u.hasFiles("june", "openEO.tif")
+	u.hasFiles("tiles", "openEO.tif")
+}
+
 // With another application the lines submit that application.
 func TestDemo_PrintsLinesForAnotherApplication(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "it's.json")

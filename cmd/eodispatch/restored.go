@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
@@ -11,7 +13,19 @@ import (
 
 type restoredCommand struct {
 	configFlags
-	WithoutListing bool `help:"Also submit to platforms that cannot list their jobs. Jobs that waited when the backup was made may then run twice there."`
+	WithoutListing bool
+}
+
+func restoredCommandLine(c console) *cobra.Command {
+	r := &restoredCommand{}
+	command := &cobra.Command{Use: "restored", Short: "Mark a database that was restored from a backup", Args: cobra.NoArgs,
+		Long: `Mark a database that was restored from a backup: ids skip ahead, and no account submits jobs before its jobs were compared with the
+platform's list.`,
+		Example: "  eodispatch restored --config broker.yaml", RunE: func(*cobra.Command, []string) error { return r.Run(c) }}
+	r.flags(command)
+	command.Flags().BoolVar(&r.WithoutListing, "without-listing", false,
+		"also submit to platforms that cannot list their jobs; jobs that waited when the backup was made may then run twice there")
+	return command
 }
 
 // Run marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that it has in memory.

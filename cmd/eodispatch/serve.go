@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
 
 	"github.com/eodispatch/eodispatch/api"
@@ -20,6 +21,14 @@ import (
 )
 
 type serveCommand struct{ configFlags }
+
+func serveCommandLine(c console) *cobra.Command {
+	s := &serveCommand{}
+	command := &cobra.Command{Use: "serve", Short: "Run the broker", Args: cobra.NoArgs, Example: "  eodispatch serve --config broker.yaml",
+		RunE: func(*cobra.Command, []string) error { return s.Run(c) }}
+	s.flags(command)
+	return command
+}
 
 // Run serves until a signal stops the process.
 func (s *serveCommand) Run(c console) error {

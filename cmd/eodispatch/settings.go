@@ -6,12 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/eodispatch/eodispatch/config"
 )
 
 // configFlags holds the flags of commands that read a configuration.
 type configFlags struct {
-	Config string `short:"c" env:"EODISPATCH_CONFIG" type:"path" placeholder:"FILE" help:"The configuration, in YAML. Every key can also be given as a variable EODISPATCH_…; default: no file, only variables."`
+	Config string
+}
+
+func (s *configFlags) flags(command *cobra.Command) {
+	command.Flags().StringVarP(&s.Config, "config", "c", "",
+		"the configuration, a YAML `FILE`. Every key can also be given as a variable EODISPATCH_…; default: $EODISPATCH_CONFIG or no file, only variables")
 }
 
 // minimalConfiguration is the shortest file that the command serve accepts.
@@ -27,6 +34,11 @@ platforms:
 
 // load reads the settings. If nothing is set at all, the error also shows a minimal file.
 func (s configFlags) load(c console) (*config.Config, error) {
+	for _, variable := range c.environ {
+		if file, ok := strings.CutPrefix(variable, "EODISPATCH_CONFIG="); ok && s.Config == "" {
+			s.Config = file
+		}
+	}
 	settings, err := config.Load(s.Config, c.environ)
 	faults, _ := errors.AsType[config.Faults](err)
 	if s.Config == "" && lacksKey(faults, "identity.issuer") && lacksKey(faults, "platforms") {

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
 )
 
 // usageError reports invalid command-line arguments.
@@ -15,29 +14,50 @@ type usageError struct {
 	command string // the command whose help lists the valid arguments
 }
 
-// newUsageError wraps an error of the parser.
-func newUsageError(err error) error {
-	command := "eodispatch"
-	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
-		command = cmp.Or(parse.Context.Selected(), parse.Context.Model.Node).FullPath()
-	}
-	return usageError{err, command}
-}
-
 // Error states the mistake in one line and the command for help in a second.
 func (e usageError) Error() string {
 	return fmt.Sprintf("eodispatch: %s\nRun \"%s --help\" for the valid arguments.", strings.Join(strings.Fields(e.err.Error()), " "), e.command)
 }
 
-type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command. Default: the whole program."`
+func (e usageError) Unwrap() error { return e.err }
+
+// missingCommand is the RunE of a command that has others below it.
+func missingCommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{errors.New("a command is missing"), command.CommandPath()}
+	}
+	text := fmt.Sprintf("unknown command %q", args[0])
+	if command.SuggestionsMinimumDistance == 0 {
+		command.SuggestionsMinimumDistance = 2
+	}
+	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return usageError{errors.New(text), command.CommandPath()}
 }
 
-// Run prints the --help of the command.
-func (h *helpCommand) Run(c *kong.Context) error {
-	named, err := kong.Trace(c.Kong, h.Command)
-	if err = errors.Join(err, named.Error); err != nil {
-		return usageError{err, "eodispatch"}
-	}
-	return named.PrintUsage(false)
+// helpCommandLine prints the --help of a command.
+func helpCommandLine(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND]", Short: "Show the help of a command", Example: "  eodispatch help run",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			named, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			for _, below := range named.Commands() {
+				if below.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(below.Name(), below.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			named, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return missingCommand(root, append(rest, args...))
+			}
+			named.InitDefaultHelpFlag() // as --help does
+			named.InitDefaultVersionFlag()
+			return named.Help()
+		}}
 }

@@ -35,7 +35,7 @@ func TestProgram_PrintsItsVersion(t *testing.T) {
 }
 
 func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
-	for command, want := range map[string]string{"": "doctor", "serve": "--config=FILE", "vault rotate": "Encrypt everything in the vault"} {
+	for command, want := range map[string]string{"": "doctor", "serve": "--config FILE", "vault rotate": "Encrypt everything in the vault"} {
 		words := strings.Fields(command)
 		_, flag, _ := runProgram(t, nil, append(words, "--help")...)
 		code, out, stderr := runProgram(t, nil, append([]string{"help"}, words...)...)
@@ -48,13 +48,14 @@ func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 // A usage error has two lines: the mistake, and what to do.
 func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"":               "eodispatch: expected one of \"serve\", \"doctor\", \"demo\", \"vault\", \"version\", ...\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"dance":          "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"serv":           "eodispatch: unexpected argument serv, did you mean \"serve\"?\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"serve --loudly": "eodispatch: unknown flag --loudly\nRun \"eodispatch serve --help\" for the valid arguments.\n",
-		"vault dance":    "eodispatch: unexpected argument dance\nRun \"eodispatch vault --help\" for the valid arguments.\n",
-		"help dance":     "eodispatch: unexpected argument dance\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"doctor --timeout soon": "eodispatch: --timeout: expected duration but got \"soon\": time: invalid duration \"soon\"\n" +
+		"":               "eodispatch: a command is missing\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"juggle":         "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"serv":           "eodispatch: unknown command \"serv\", did you mean \"serve\"?\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"serve --loudly": "eodispatch: unknown flag: --loudly\nRun \"eodispatch serve --help\" for the valid arguments.\n",
+		"vault dance":    "eodispatch: unknown command \"dance\"\nRun \"eodispatch vault --help\" for the valid arguments.\n",
+		"help juggle":    "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"show":           "eodispatch: accepts 1 arg(s), received 0\nRun \"eodispatch show --help\" for the valid arguments.\n",
+		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid duration \"soon\"\n" +
 			"Run \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
 		code, out, stderr := runProgram(t, nil, strings.Fields(args)...)

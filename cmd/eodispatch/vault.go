@@ -5,22 +5,28 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
 )
 
-type vaultCommand struct {
-	Key    vaultKeyCommand    `cmd:"" help:"Print a new key, to be put first in vault.keys."`
-	Rotate vaultRotateCommand `cmd:"" help:"Encrypt everything in the vault with the first of vault.keys. After that the other keys can be removed."`
-}
-
-type vaultKeyCommand struct{}
-
-func (vaultKeyCommand) Run(c console) error {
-	_, err := fmt.Fprintln(c.out, identity.NewKey(time.Now()).Reveal())
-	return err
+func vaultCommandLine(c console) *cobra.Command {
+	command := &cobra.Command{Use: "vault", Short: "Create and rotate the keys that encrypt users' tokens", Args: cobra.ArbitraryArgs, RunE: missingCommand,
+		Example: "  eodispatch vault key\n  eodispatch vault rotate --config broker.yaml"}
+	rotate := &vaultRotateCommand{}
+	rotation := &cobra.Command{Use: "rotate", Short: "Encrypt everything in the vault with the first of vault.keys", Args: cobra.NoArgs,
+		Long:    "Encrypt everything in the vault with the first of vault.keys. After that the other keys can be removed.",
+		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command, []string) error { return rotate.Run(c) }}
+	rotate.flags(rotation)
+	command.AddCommand(rotation, &cobra.Command{Use: "key", Short: "Print a new key, to be put first in vault.keys", Args: cobra.NoArgs, Example: "  eodispatch vault key",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(c.out, identity.NewKey(time.Now()).Reveal())
+			return err
+		}})
+	return command
 }
 
 type vaultRotateCommand struct{ configFlags }

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cli/browser"
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+func (a *app) whoamiCommand() *cobra.Command {
+	return &cobra.Command{Use: "whoami", GroupID: "access", Args: cobra.NoArgs,
+		Short:   "Show who is signed in, and where",
+		Long:    "Show who is signed in, and where. The broker is asked whether it accepts the sign-in.",
+		Example: "  eodispatch whoami",
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			if _, err := c.Usage(ctx); err != nil {
+				return err
+			}
+			token, err := c.Token(ctx)
+			if err != nil {
+				return err
+			}
+			who := claimsOf(token)
+			if a.json {
+				return a.print(map[string]any{"broker": c.URL(), "user": who.user(), "email": who.Email, "issuer": who.Issuer, "subject": who.Subject})
+			}
+			_, err = fmt.Fprintf(a.Out, "%s at %s (identity provider %s)\n", who.user(), c.URL(), who.Issuer)
+			return err
+		})}
+}
+
+func (a *app) linkCommand() *cobra.Command {
+	return &cobra.Command{Use: "link PLATFORM", GroupID: "access", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completePlatforms,
+		Short:   "Open the page where you link your account at a platform",
+		Long:    "Open the page where you link your account at a platform, so that jobs can run there under your name.",
+		Example: "  eodispatch link cdse",
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := platform(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if p.Access != "user" {
+				return fmt.Errorf("jobs run at %s without an account of yours (access %s): there is nothing to link", p.Name, p.Access)
+			}
+			link := c.URL() + "/link/" + url.PathEscape(p.Name)
+			if p.Attention != nil && p.Attention.Link != nil {
+				link = *p.Attention.Link
+			}
+			return a.openPage(link)
+		})}
+}
+
+// openPage shows the address of a page and opens it where there is a display.
+func (a *app) openPage(address string) error {
+	if a.json {
+		return a.print(map[string]string{"link": address})
+	}
+	fmt.Fprintln(a.Out, address)
+	if l := (&login{app: a}); l.hasDisplay() && isTerminal(a.Err) {
+		browser.Stdout, browser.Stderr = a.Err, a.Err
+		_ = browser.OpenURL(address) // the page can be opened by hand
+	}
+	return nil
+}
+
+// platform returns the platform with a name.
+func platform(ctx context.Context, c *client.Client, name string) (client.Platform, error) {
+	list, err := c.Platforms(ctx)
+	if err != nil {
+		return client.Platform{}, err
+	}
+	var names []string
+	for _, p := range list.Platforms {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return client.Platform{}, usage("there is no platform %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+func (a *app) permitCommand() *cobra.Command {
+	list, revoke := false, ""
+	command := &cobra.Command{Use: "permit", GroupID: "access", Args: cobra.NoArgs,
+		Short: "Permit your jobs to run while you are away",
+		Long: `Open the page where you permit the broker to act for you after you have signed out, so that long tasks run to their end.
+With --list the permissions are shown, and with --revoke one is withdrawn.`,
+		Example: "  eodispatch permit\n  eodispatch permit --list\n  eodispatch permit --revoke ID",
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			switch {
+			case err != nil:
+				return err
+			case revoke != "":
+				return c.Revoke(ctx, revoke)
+			case list:
+				return a.showGrants(ctx, c)
+			}
+			link, err := c.NewGrant(ctx)
+			if err != nil {
+				return err
+			}
+			return a.openPage(link)
+		})}
+	command.Flags().BoolVar(&list, "list", false, "list the permissions")
+	command.Flags().StringVar(&revoke, "revoke", "", "withdraw the permission with this id")
+	return command
+}
+
+func (a *app) showGrants(ctx context.Context, c *client.Client) error {
+	all, err := c.Grants(ctx)
+	if err != nil || a.json {
+		return errors.Join(err, a.printUnless(err, all))
+	}
+	return a.table("ID\tKIND\tPLATFORMS\tENDS", func(row func(...any)) {
+		for _, g := range all {
+			ends := "when it is withdrawn"
+			if g.Expires != nil {
+				ends = moment(*g.Expires)
+			}
+			row(g.ID, g.Kind, strings.Join(g.Platforms, ", "), ends)
+		}
+	})
+}
+
+// printUnless prints v as JSON if err is nil.
+func (a *app) printUnless(err error, v any) error {
+	if err != nil {
+		return nil
+	}
+	return a.print(v)
+}
+
+func (a *app) usageCommand() *cobra.Command {
+	return &cobra.Command{Use: "usage", GroupID: "access", Args: cobra.NoArgs,
+		Short:   "Show what you use of each platform, and your limits",
+		Example: "  eodispatch usage",
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := c.Usage(ctx)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, all))
+			}
+			return a.table("PLATFORM\tLIVE JOBS\tLAST DAY\tALL JOBS\tCOSTS", func(row func(...any)) {
+				for _, u := range all {
+					costs := "-"
+					if u.Costs != nil {
+						costs = fmt.Sprintf("%.2f", *u.Costs)
+					}
+					row(u.Platform, share(u.Live, u.LiveOf), share(u.LastDay, u.DayOf), u.Jobs, costs)
+				}
+			})
+		})}
+}
+
+func share(n int, of *int) string {
+	if of == nil {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d of %d", n, *of)
+}
+
+// moment formats a time for people, in their time zone.
+func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// table prints a header and rows in columns.
+func (a *app) table(header string, rows func(row func(...any))) error {
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, header)
+	rows(func(cells ...any) {
+		texts := make([]string, len(cells))
+		for i, c := range cells {
+			texts[i] = oneLine(fmt.Sprint(c), 80)
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
+	})
+	return w.Flush()
+}
+
+// oneLine returns a text of a server in one line of at most so many characters, without control characters.
+func oneLine(text string, most int) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || 0x80 <= r && r <= 0x9f }), " ")
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, or a file: GeoJSON with a Polygon, MultiPolygon, Feature or
+FeatureCollection, or KML. "-" reads GeoJSON from standard input.`
+
+const mostAreaFile = 64 << 20 // bytes
+
+// readArea returns an area as a GeoJSON Polygon or MultiPolygon. Several features become one MultiPolygon.
+func readArea(area string) (json.RawMessage, error) {
+	if box, ok, err := boxFrom(area); ok || err != nil {
+		return box, err
+	}
+	text, err := readFile(area)
+	if err != nil {
+		return nil, usage("the area %q is neither west,south,east,north nor a file that can be read: %w", area, err)
+	}
+	var polygons []polygon
+	switch extension := strings.ToLower(filepath.Ext(area)); extension {
+	case ".zip", ".shp", ".gpkg":
+		return nil, usage("%s: %s files are not read. Convert the area first, for example: ogr2ogr -t_srs EPSG:4326 area.geojson %s", area, extension, area)
+	case ".kml":
+		polygons, err = polygonsOfKML(text)
+	default:
+		polygons, err = polygonsOf(text, 0)
+	}
+	if err == nil && len(polygons) == 0 {
+		err = errors.New("it has no polygon")
+	}
+	if err != nil {
+		return nil, usage("the area %s cannot be used: %w", area, err)
+	}
+	if len(polygons) == 1 {
+		return json.Marshal(map[string]any{"type": "Polygon", "coordinates": polygons[0]})
+	}
+	return json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": polygons})
+}
+
+// readFile reads a file of a user, or standard input.
+func readFile(name string) ([]byte, error) {
+	in := io.Reader(os.Stdin)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, mostAreaFile+1))
+	if err == nil && len(text) > mostAreaFile {
+		err = fmt.Errorf("it is larger than %d MiB", mostAreaFile>>20)
+	}
+	return text, err
+}
+
+// boxFrom reads west,south,east,north. ok is false for anything that is not four numbers.
+func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 4 {
+		return nil, false, nil
+	}
+	var b [4]float64
+	for i, p := range parts {
+		if b[i], err = strconv.ParseFloat(strings.TrimSpace(p), 64); err != nil || math.IsNaN(b[i]) || math.IsInf(b[i], 0) {
+			return nil, false, nil
+		}
+	}
+	w, s, e, n := b[0], b[1], b[2], b[3]
+	if w < -180 || e > 180 || s < -90 || n > 90 || s >= n || w >= e {
+		return nil, true, usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north", text)
+	}
+	box, err = json.Marshal(map[string]any{"type": "Polygon", "coordinates": polygon{{{w, s}, {e, s}, {e, n}, {w, n}, {w, s}}}})
+	return box, true, err
+}
+
+// polygon is the rings of a GeoJSON Polygon.
+type polygon [][][]float64
+
+const deepest = 10 // levels of collections
+
+// polygonsOf returns all polygons of a GeoJSON object.
+func polygonsOf(text []byte, depth int) ([]polygon, error) {
+	var o struct {
+		Type        string            `json:"type"`
+		Coordinates json.RawMessage   `json:"coordinates"`
+		Geometry    json.RawMessage   `json:"geometry"`
+		Features    []json.RawMessage `json:"features"`
+		Geometries  []json.RawMessage `json:"geometries"`
+		CRS         json.RawMessage   `json:"crs"`
+	}
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), &o); err != nil {
+		return nil, fmt.Errorf("it is not GeoJSON: %w", err)
+	}
+	if crs := string(o.CRS); crs != "" && crs != "null" && !strings.Contains(crs, "CRS84") && !strings.Contains(crs, "4326") {
+		return nil, fmt.Errorf("its reference system is %s; convert it to longitude and latitude (ogr2ogr -t_srs EPSG:4326)", oneLine(crs, 80))
+	}
+	if depth > deepest {
+		return nil, errors.New("its collections are nested too deeply")
+	}
+	inner := append(o.Features, o.Geometries...)
+	switch o.Type {
+	case "Polygon":
+		var p polygon
+		err := json.Unmarshal(o.Coordinates, &p)
+		return []polygon{p}, err
+	case "MultiPolygon":
+		var all []polygon
+		err := json.Unmarshal(o.Coordinates, &all)
+		return all, err
+	case "Feature":
+		inner = []json.RawMessage{o.Geometry}
+	case "FeatureCollection", "GeometryCollection":
+	default:
+		return nil, fmt.Errorf("a %q is no area; write polygons", o.Type)
+	}
+	var all []polygon
+	for _, text := range inner {
+		found, err := polygonsOf(text, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// polygonsOfKML returns all polygons of a KML document (OGC KML 2.3), without their heights.
+func polygonsOfKML(text []byte) (all []polygon, err error) {
+	type boundary struct {
+		Coordinates string `xml:"LinearRing>coordinates"`
+	}
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("it is not KML: %w", err)
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok || start.Name.Local != "Polygon" {
+			continue
+		}
+		var p struct {
+			Outer boundary   `xml:"outerBoundaryIs"`
+			Inner []boundary `xml:"innerBoundaryIs"`
+		}
+		if err := d.DecodeElement(&p, &start); err != nil {
+			return nil, fmt.Errorf("it is not KML: %w", err)
+		}
+		var rings polygon
+		for _, b := range append([]boundary{p.Outer}, p.Inner...) {
+			ring, err := ringOf(b.Coordinates)
+			if err != nil {
+				return nil, err
+			}
+			rings = append(rings, ring)
+		}
+		all = append(all, rings)
+	}
+}
+
+func ringOf(text string) (ring [][]float64, err error) {
+	for position := range strings.FieldsSeq(text) {
+		parts := strings.Split(position, ",")
+		if len(parts) < 2 {
+			return nil, fmt.Errorf("%q is no position", position)
+		}
+		x, errX := strconv.ParseFloat(parts[0], 64)
+		y, errY := strconv.ParseFloat(parts[1], 64)
+		if err := errors.Join(errX, errY); err != nil {
+			return nil, err
+		}
+		ring = append(ring, []float64{x, y})
+	}
+	return ring, nil
+}
+
+// boxAround returns the bounding box of a GeoJSON Polygon or MultiPolygon, as openEO writes it.
+func boxAround(area json.RawMessage) (json.RawMessage, error) {
+	polygons, err := polygonsOf(area, 0)
+	if err != nil {
+		return nil, err
+	}
+	west, south, east, north := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
+	for _, p := range polygons {
+		for _, ring := range p {
+			for _, at := range ring {
+				if len(at) < 2 {
+					return nil, usage("the area has a position without two numbers")
+				}
+				west, south, east, north = min(west, at[0]), min(south, at[1]), max(east, at[0]), max(north, at[1])
+			}
+		}
+	}
+	return json.Marshal(map[string]float64{"west": west, "south": south, "east": east, "north": north})
+}

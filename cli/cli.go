@@ -1,0 +1,157 @@
+// Package cli is the command line for users of a broker: it signs them in, submits jobs and tasks, follows them, and downloads
+// their results. It stands on package client alone.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+	"golang.org/x/oauth2"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// Exit codes of the users' commands, besides 0 for success.
+const (
+	ExitFailed       = 1
+	ExitUsage        = 2   // the arguments are wrong
+	ExitCanceled     = 3   // the job or all jobs of the task were canceled
+	ExitSignIn       = 4   // a sign-in is needed
+	ExitUnsuccessful = 5   // the job failed, or jobs of the task did
+	ExitRunning      = 8   // the time of wait is over, and the job or task has not ended
+	ExitInterrupted  = 130 // by Ctrl-C
+)
+
+// Console is the environment that commands run in.
+type Console struct {
+	Out, Err io.Writer
+	Environ  []string
+	// Signals returns a context that is canceled by the first interrupt.
+	Signals func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// Groups of commands in the help of the program.
+var Groups = []*cobra.Group{
+	{ID: "access", Title: "Sign in:"},
+	{ID: "services", Title: "Find a service:"},
+	{ID: "jobs", Title: "Run and follow jobs:"},
+	{ID: "results", Title: "Get results:"},
+}
+
+// Commands returns the users' commands. version is sent to brokers.
+func Commands(c Console, version string) []*cobra.Command {
+	a := &app{Console: c, version: version}
+	all := []*cobra.Command{
+		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
+		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(), a.tilesCommand(),
+		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(), a.waitCommand(), a.logsCommand(),
+		a.cancelCommand(), a.retryCommand(), a.deleteCommand(),
+		a.resultsCommand(), a.downloadCommand(),
+	}
+	for _, command := range all {
+		command.Flags().StringVar(&a.broker, "broker", "", "name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
+		command.Flags().BoolVar(&a.json, "json", false, "print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
+		command.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")
+		_ = command.RegisterFlagCompletionFunc("broker", a.completeBrokers) // fails only for unknown flags
+	}
+	return all
+}
+
+// app is what all commands share.
+type app struct {
+	Console
+	version string
+	broker  string
+	json    bool
+	quiet   bool
+}
+
+// run adapts the function of a command: it ends at the first interrupt.
+func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		ctx, stop := a.Signals(command.Context())
+		defer stop()
+		err := f(ctx, args)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return &exitError{ExitInterrupted, errors.New("interrupted")}
+		}
+		return err
+	}
+}
+
+func (a *app) env(name string) string {
+	for _, variable := range a.Environ {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// hint prints a line for people, unless they want none.
+func (a *app) hint(format string, values ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.Err, format+"\n", values...)
+	}
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+}
+
+// print writes v as JSON in one line.
+func (a *app) print(v any) error { return json.NewEncoder(a.Out).Encode(v) }
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	error
+}
+
+func (e *exitError) Unwrap() error { return e.error }
+
+func usage(format string, values ...any) error {
+	return &exitError{ExitUsage, fmt.Errorf(format, values...)}
+}
+
+// ExitCode returns the exit code for an error of a command, 0 for nil.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == 401 || client.IsCode(err, "SIGN_IN_REQUIRED") {
+		return ExitSignIn
+	}
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode != "" {
+		return ExitSignIn
+	}
+	return ExitFailed
+}
+
+// Explain returns the text of an error of a command: what happened, and what to do.
+func Explain(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok && !errors.Is(err, context.Canceled) {
+		host := e.URL
+		if u, bad := url.Parse(e.URL); bad == nil {
+			host = u.Scheme + "://" + u.Host
+		}
+		return fmt.Sprintf("cannot reach %s: %v. Check the address and the network, then run the command again.", host, e.Err)
+	}
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == 401 {
+		return e.Message + " Run: eodispatch login"
+	}
+	return err.Error()
+}

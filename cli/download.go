@@ -1,0 +1,423 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+func (a *app) resultsCommand() *cobra.Command {
+	return &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short:   "List the files of a job or task, with links to download them",
+		Long:    "List the files of a job or task, with links to download them. The links may expire. With --json it prints STAC: the Collection of a job, or the Items of a task.\n\n" + idHelp,
+		Example: "  eodispatch results job-42\n  eodispatch results task-7 --json",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if !t.task {
+				found, err := resultsOf(ctx, c, t.id)
+				if err != nil || a.json {
+					return errors.Join(err, a.printUnless(err, found.rawOrNil()))
+				}
+				a.showAssets(found.Assets)
+				return nil
+			}
+			for i, err := range c.TaskItems(ctx, t.id) {
+				if err != nil {
+					return err
+				}
+				if a.json {
+					if err := a.print(i.Raw); err != nil {
+						return err
+					}
+					continue
+				}
+				a.showAssets(i.Assets)
+			}
+			return nil
+		})}
+}
+
+// collection is the results of a job.
+type collection struct{ *client.Collection }
+
+func (c collection) rawOrNil() json.RawMessage {
+	if c.Collection == nil {
+		return nil
+	}
+	return c.Raw
+}
+
+func resultsOf(ctx context.Context, c *client.Client, job int64) (collection, error) {
+	found, err := c.Results(ctx, job)
+	if err == nil && found == nil {
+		err = &exitError{ExitRunning, fmt.Errorf("%s has no results yet; wait for its end: eodispatch wait %s", target{false, job}, target{false, job})}
+	}
+	return collection{found}, err
+}
+
+func (a *app) showAssets(assets map[string]client.Asset) {
+	for _, name := range slices.Sorted(maps.Keys(assets)) {
+		fmt.Fprintf(a.Out, "%s\t%s\t%s\n", oneLine(name, 100), oneLine(assets[name].Type, 60), printable(assets[name].Href))
+	}
+}
+
+func (a *app) downloadCommand() *cobra.Command {
+	to, follow := "", false
+	command := &cobra.Command{Use: "download ID --to DIR", GroupID: "results", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Download the results of a job or task",
+		Long: `Download the results of a job or task, four files at once. Files that are there already are not downloaded again, and those that
+broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files; those of a task
+are in a folder for each job.
+
+` + idHelp,
+		Example: "  eodispatch download job-42 --to results\n  eodispatch download task-7 --to results --follow",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if follow {
+				return a.downloadWhileRunning(ctx, c, t, to)
+			}
+			d, err := a.downloads(c, t, to)
+			if err != nil {
+				return err
+			}
+			err = d.fetchAll(ctx)
+			return d.report(err)
+		})}
+	command.Flags().StringVar(&to, "to", "", "folder; it is created")
+	command.Flags().BoolVar(&follow, "follow", false, "download what is finished, and go on until the end of the job or task")
+	_ = command.MarkFlagRequired("to") // these fail only for unknown flags
+	_ = command.MarkFlagDirname("to")
+	return command
+}
+
+const (
+	parallel       = 4 // files
+	collectionFile = "collection.json"
+)
+
+// downloads is a download of all results of a job or task to a folder.
+type downloads struct {
+	*app
+	client *client.Client
+	target
+	folder string
+	files  client.Downloader
+
+	fetched, present, bytes atomic.Int64
+
+	mu   sync.Mutex
+	jobs map[int64]bool // whose results are there
+}
+
+// downloads prepares a folder. It refuses one that holds the results of something else.
+func (a *app) downloads(c *client.Client, t target, folder string) (*downloads, error) {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return nil, err
+	}
+	d := &downloads{app: a, client: c, target: t, folder: folder, jobs: map[int64]bool{}}
+	d.files.Received = func(n int64) { d.bytes.Add(n) }
+	var there struct {
+		Source string `json:"eodispatch:id"`
+	}
+	text, err := os.ReadFile(filepath.Join(folder, collectionFile))
+	if err == nil && (json.Unmarshal(text, &there) != nil || there.Source != d.source()) {
+		return nil, usage("%s holds the results of something else (%s): choose another folder", folder, first(there.Source, collectionFile))
+	}
+	return d, nil
+}
+
+// source names the job or task in the collection, so that a folder is not used for two.
+func (d *downloads) source() string { return d.client.URL() + "#" + d.target.String() }
+
+// fetchAll downloads what is finished now, and writes the collection.
+func (d *downloads) fetchAll(ctx context.Context) error {
+	if !d.task {
+		found, err := resultsOf(ctx, d.client, d.id)
+		if err != nil {
+			return err
+		}
+		return d.fetchJob(ctx, found.Collection)
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	var listing error
+	for i, err := range d.client.TaskItems(within, d.id) {
+		if err != nil {
+			listing = err
+			break
+		}
+		group.Go(func() error { return d.fetchItem(within, i) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return errors.Join(listing, d.writeTask(ctx))
+}
+
+// fetchJob downloads the files of a job and writes its collection.
+func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) error {
+	renew := func(ctx context.Context) (map[string]client.Asset, error) {
+		again, err := resultsOf(ctx, d.client, d.id)
+		if err != nil {
+			return nil, err
+		}
+		return again.Assets, nil
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	names := client.FileNames(found.Assets)
+	for key := range found.Assets {
+		group.Go(func() error { return d.fetch(within, found.Assets, key, filepath.Join(d.folder, names[key]), renew) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	document, err := localized(found.Raw, found.Assets, names)
+	if err != nil {
+		return err
+	}
+	document["eodispatch:id"] = d.source()
+	document["links"] = []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile, "application/json"}}
+	return writeJSON(filepath.Join(d.folder, collectionFile), document)
+}
+
+// fetchItem downloads the files of one job of a task, and writes its Item beside them.
+func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
+	job, err := strconv.ParseInt(i.ID, 10, 64)
+	if err != nil {
+		return fmt.Errorf("an Item of %s has the id %q, which is not that of a job", d.target, i.ID)
+	}
+	renew := func(ctx context.Context) (map[string]client.Asset, error) {
+		again, err := d.client.TaskItem(ctx, d.id, job)
+		return again.Assets, err
+	}
+	folder, names := filepath.Join(d.folder, i.ID), client.FileNames(i.Assets)
+	for key := range i.Assets {
+		if err := d.fetch(ctx, i.Assets, key, filepath.Join(folder, names[key]), renew); err != nil {
+			return err
+		}
+	}
+	document, err := localized(i.Raw, i.Assets, names)
+	if err != nil {
+		return err
+	}
+	document["links"] = []link{{"self", "./" + itemFile, "application/geo+json"}, {"collection", "../" + collectionFile, "application/json"},
+		{"parent", "../" + collectionFile, "application/json"}, {"root", "../" + collectionFile, "application/json"}}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(folder, itemFile), document); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.jobs[job] = true
+	d.mu.Unlock()
+	return nil
+}
+
+const itemFile = "item.json"
+
+// fetch downloads one asset. renew returns the assets anew, with fresh links.
+func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, key, path string, renew func(context.Context) (map[string]client.Asset, error)) error {
+	asset := assets[key]
+	fetched, err := d.files.Fetch(ctx, client.File{Href: asset.Href, Path: path, Size: asset.Size, Checksum: asset.Checksum,
+		Renew: func(ctx context.Context) (string, error) {
+			fresh, err := renew(ctx)
+			if err == nil && fresh[key].Href == "" {
+				err = errors.New("the results no longer have this file")
+			}
+			return fresh[key].Href, err
+		}})
+	if err != nil {
+		return err
+	}
+	if fetched {
+		d.fetched.Add(1)
+	} else {
+		d.present.Add(1)
+	}
+	return nil
+}
+
+type link struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+	Type string `json:"type"`
+}
+
+// localized returns a STAC object whose assets refer to the files beside it.
+func localized(raw json.RawMessage, assets map[string]client.Asset, names map[string]string) (map[string]any, error) {
+	var document map[string]any
+	if err := json.Unmarshal(raw, &document); err != nil {
+		return nil, err
+	}
+	all, _ := document["assets"].(map[string]any)
+	for key := range assets {
+		if one, ok := all[key].(map[string]any); ok {
+			one["href"] = "./" + names[key]
+			delete(one, "alternate") // leads elsewhere
+			delete(one, "expires")   // that of the link
+		}
+	}
+	return document, nil
+}
+
+// writeTask writes the collection of a task.
+func (d *downloads) writeTask(ctx context.Context) error {
+	found, err := d.client.TaskResults(ctx, d.id)
+	if err != nil {
+		return err
+	}
+	document, err := localized(found.Raw, nil, nil)
+	if err != nil {
+		return err
+	}
+	links := []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile, "application/json"}}
+	for _, job := range slices.Sorted(maps.Keys(d.jobs)) {
+		links = append(links, link{"item", fmt.Sprintf("./%d/%s", job, itemFile), "application/geo+json"})
+	}
+	document["links"], document["eodispatch:id"] = links, d.source()
+	return writeJSON(filepath.Join(d.folder, collectionFile), document)
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// report says what was downloaded.
+func (d *downloads) report(err error) error {
+	if d.json {
+		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(), "folder": d.folder,
+			"fetched": d.fetched.Load(), "present": d.present.Load(), "bytes": d.bytes.Load(), "complete": err == nil}))
+	}
+	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()), d.present.Load(), d.folder)
+	return err
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// downloadWhileRunning follows a job or task to its end, and downloads the results of each job as it finishes.
+func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t target, folder string) error {
+	d, err := a.downloads(c, t, folder)
+	if err != nil {
+		return err
+	}
+	if !t.task {
+		err := a.follow(ctx, c, t, nil)
+		if err != nil {
+			return err
+		}
+		return d.report(d.fetchAll(ctx))
+	}
+	group, within := errgroup.WithContext(ctx)
+	finished := newQueue()
+	for range parallel {
+		group.Go(func() error { return d.fetchFinished(within, finished) })
+	}
+	followed := a.follow(within, c, t, func(j client.Job) {
+		if j.Status == client.Finished {
+			finished.add(j.ID)
+		}
+	})
+	finished.close()
+	if err := group.Wait(); err != nil {
+		return d.report(err)
+	}
+	if ctx.Err() != nil {
+		return followed
+	}
+	return errors.Join(d.report(d.writeTask(ctx)), followed)
+}
+
+func (d *downloads) fetchFinished(ctx context.Context, finished *queue) error {
+	for job := range finished.all {
+		i, err := d.client.TaskItem(ctx, d.id, job)
+		if err == nil {
+			err = d.fetchItem(ctx, i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue hands out each id once, in the order in which they were added. It holds ids only, so it has no bound.
+type queue struct {
+	mu     sync.Mutex
+	more   *sync.Cond
+	known  map[int64]bool
+	ids    []int64
+	closed bool
+}
+
+func newQueue() *queue {
+	q := &queue{known: map[int64]bool{}}
+	q.more = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue) add(id int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.known[id] {
+		q.known[id] = true
+		q.ids = append(q.ids, id)
+		q.more.Signal()
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.more.Broadcast()
+}
+
+// all yields ids until the queue is closed and empty.
+func (q *queue) all(yield func(int64) bool) {
+	for {
+		q.mu.Lock()
+		for len(q.ids) == 0 && !q.closed {
+			q.more.Wait()
+		}
+		if len(q.ids) == 0 {
+			q.mu.Unlock()
+			return
+		}
+		id := q.ids[0]
+		q.ids = q.ids[1:]
+		q.mu.Unlock()
+		if !yield(id) {
+			return
+		}
+	}
+}

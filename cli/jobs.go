@@ -1,0 +1,372 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// onTarget adapts a function of one job or task.
+func (a *app) onTarget(f func(context.Context, *client.Client, target) error) func(*cobra.Command, []string) error {
+	return a.run(func(ctx context.Context, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		t, err := parse(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return f(ctx, c, t)
+	})
+}
+
+func (a *app) listCommand() *cobra.Command {
+	var statuses, platforms []string
+	since, task, most := time.Duration(0), "", 0
+	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
+		Short:   "List your tasks and jobs, or the jobs of a task",
+		Example: "  eodispatch list --status running,queued\n  eodispatch list --task task-7 --status failed",
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			f := client.Filter{Platforms: platforms}
+			for _, s := range statuses {
+				if !slices.Contains(client.Statuses, client.Status(s)) {
+					return usage("--status %s: there is no such status", s)
+				}
+				f.Statuses = append(f.Statuses, client.Status(s))
+			}
+			if since > 0 {
+				f.Since = time.Now().Add(-since)
+			}
+			return a.list(ctx, c, f, task, most)
+		})}
+	flags := command.Flags()
+	flags.StringSliceVar(&statuses, "status", nil, "only those with one of these statuses")
+	flags.StringSliceVar(&platforms, "platform", nil, "only those on one of these platforms")
+	flags.DurationVar(&since, "since", 0, "only those that changed in this time, such as 24h")
+	flags.StringVar(&task, "task", "", "the jobs of this task")
+	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
+	var names []string
+	for _, s := range client.Statuses {
+		names = append(names, string(s))
+	}
+	_ = command.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fail only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms)
+	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
+	return command
+}
+
+// list prints elements as they arrive.
+func (a *app) list(ctx context.Context, c *client.Client, f client.Filter, task string, most int) error {
+	rows := &listing{app: a}
+	jobs := c.Jobs(ctx, f)
+	if task != "" {
+		t, err := parse(ctx, c, task)
+		if err == nil && !t.task {
+			err = usage("--task %s is a job", task)
+		}
+		if err != nil {
+			return err
+		}
+		jobs = c.TaskJobs(ctx, t.id, f)
+	} else {
+		n := 0
+		for t, err := range c.Tasks(ctx, f) {
+			if n++; err != nil || most > 0 && n > most {
+				if err != nil {
+					return err
+				}
+				break
+			}
+			if err := rows.task(t); err != nil {
+				return err
+			}
+		}
+	}
+	n := 0
+	for j, err := range jobs {
+		if err != nil {
+			return err
+		}
+		if n++; most > 0 && n > most {
+			a.hint("There are more; see --limit.")
+			break
+		}
+		if err := rows.job(j); err != nil {
+			return err
+		}
+	}
+	return rows.end()
+}
+
+// listing prints tasks and jobs: JSON at once, a table at the end.
+type listing struct {
+	*app
+	rows [][]any
+}
+
+func (l *listing) task(t client.Task) error {
+	if l.json {
+		return l.print(struct {
+			Kind string `json:"message_type"`
+			client.Task
+		}{"task", t})
+	}
+	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), t.Title, countsOf(t)})
+	return nil
+}
+
+func (l *listing) job(j client.Job) error {
+	if l.json {
+		return l.print(struct {
+			Kind string `json:"message_type"`
+			client.Job
+		}{"job", j})
+	}
+	l.rows = append(l.rows, []any{target{false, j.ID}, j.Status, percent(j.Progress), j.Title, whyOf(j)})
+	return nil
+}
+
+func (l *listing) end() error {
+	if l.json {
+		return nil
+	}
+	return l.table("ID\tSTATUS\tPROGRESS\tTITLE\tDETAILS", func(row func(...any)) {
+		for _, cells := range l.rows {
+			row(cells...)
+		}
+	})
+}
+
+func percent(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", *p)
+}
+
+// countsOf lists the counts of a task's jobs in the order in which a job passes through the statuses.
+func countsOf(t client.Task) string {
+	var all []string
+	for _, s := range client.Statuses {
+		if n := t.Counts[s]; n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// whyOf returns why a job failed, or what its owner should know.
+func whyOf(j client.Job) string {
+	switch {
+	case j.Failure != "":
+		return oneLine(j.Failure, 300)
+	case j.Attention != nil:
+		return oneLine(j.Attention.Message, 300)
+	case j.QueuePosition != nil:
+		return fmt.Sprintf("%d before it in the queue", *j.QueuePosition)
+	}
+	return ""
+}
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{Use: "show ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Show a job or a task", Long: "Show a job or a task.\n\n" + idHelp,
+		Example: "  eodispatch show job-42\n  eodispatch show @latest --json",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if t.task {
+				return a.showTask(ctx, c, t.id)
+			}
+			j, err := c.Job(ctx, t.id)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, j))
+			}
+			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
+				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)}, {"updated", moment(j.Updated)},
+				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)}, {"warning", j.Warning}})
+			return a.showParametersOf(j.Parameters)
+		})}
+}
+
+func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
+	t, err := c.TaskSummary(ctx, id)
+	if err != nil || a.json {
+		return errors.Join(err, a.printUnless(err, t))
+	}
+	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)},
+		{"service", t.Service.Application}, {"created", moment(t.Created)}, {"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning}})
+	return nil
+}
+
+func attentionOf(a *client.Attention) string {
+	if a == nil {
+		return ""
+	}
+	if a.Link != nil {
+		return a.Message + " " + *a.Link
+	}
+	return a.Message
+}
+
+func queueOf(j client.Job) string {
+	if j.QueuePosition == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d before it", *j.QueuePosition)
+}
+
+// fields prints those that have a value.
+func (a *app) fields(all [][2]string) {
+	for _, f := range all {
+		if f[1] != "" && f[1] != "-" {
+			fmt.Fprintf(a.Out, "%-10s %s\n", f[0], oneLine(f[1], 2000))
+		}
+	}
+}
+
+func (a *app) showParametersOf(raw json.RawMessage) error {
+	var values map[string]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &values) != nil || len(values) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.Out, "parameters")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(a.Out, "  %s = %s\n", oneLine(name, 100), oneLine(string(values[name]), 300))
+	}
+	return nil
+}
+
+func (a *app) logsCommand() *cobra.Command {
+	follow := false
+	command := &cobra.Command{Use: "logs JOB", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Show what the platform logged about a job", Long: "Show what the platform logged about a job.\n\n" + idHelp,
+		Example: "  eodispatch logs job-42\n  eodispatch logs -f @latest",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if t.task {
+				return usage("%s is a task; its jobs have the logs: eodispatch list --task %s", t, t)
+			}
+			seen, err := a.logs(ctx, c, t.id, 0)
+			if err != nil || !follow {
+				return err
+			}
+			for _, err := range c.WatchJob(ctx, t.id) {
+				if err != nil {
+					return err
+				}
+				if seen, err = a.logs(ctx, c, t.id, seen); err != nil {
+					return err
+				}
+			}
+			return nil
+		})}
+	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	return command
+}
+
+// logs prints the entries after the first seen ones, and returns how many there are.
+func (a *app) logs(ctx context.Context, c *client.Client, id int64, seen int) (int, error) {
+	for entry, err := range c.Log(ctx, id, seen) {
+		if err != nil {
+			return seen, err
+		}
+		seen++
+		if a.json {
+			err = a.print(entry)
+		} else {
+			at := "-"
+			if entry.Time != nil {
+				at = moment(*entry.Time)
+			}
+			_, err = fmt.Fprintf(a.Out, "%s %-7s %s\n", at, entry.Level, printable(entry.Message))
+		}
+		if err != nil {
+			return seen, err
+		}
+	}
+	return seen, nil
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	return &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Cancel a job, or all jobs of a task that have not ended", Long: "Cancel a job, or all jobs of a task that have not ended. They stay in the list.\n\n" + idHelp,
+		Example: "  eodispatch cancel job-42",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if !t.task {
+				j, err := c.Cancel(ctx, t.id)
+				if err != nil || a.json {
+					return errors.Join(err, a.printUnless(err, j))
+				}
+				a.hint("%s is %s.", t, j.Status)
+				return nil
+			}
+			n := 0
+			for j, err := range c.TaskJobs(ctx, t.id, client.Filter{Statuses: []client.Status{client.Created, client.Submitted, client.Queued, client.Running, client.Unknown}}) {
+				if err == nil {
+					j, err = c.Cancel(ctx, j.ID)
+				}
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			a.hint("%d jobs of %s are being canceled.", n, t)
+			return nil
+		})}
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	return &cobra.Command{Use: "retry TASK", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Submit the failed jobs of a task again", Long: "Submit the failed jobs of a task again, under the same ids.\n\n" + idHelp,
+		Example: "  eodispatch retry task-7",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if !t.task {
+				return usage("%s is a job; only the jobs of tasks can be retried. Submit the job again with run", t)
+			}
+			made, err := c.Retry(ctx, t.id)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, made))
+			}
+			a.hint("%s: %s", t, countsOf(made))
+			return nil
+		})}
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	return &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Cancel and delete jobs and tasks", Long: "Cancel and delete jobs and tasks. They disappear from the list.\n\n" + idHelp,
+		Example: "  eodispatch delete job-42 task-7",
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			for _, arg := range args {
+				t, err := parse(ctx, c, arg)
+				if err != nil {
+					return err
+				}
+				remove := c.Delete
+				if t.task {
+					remove = c.DeleteTask
+				}
+				if err := remove(ctx, t.id); err != nil {
+					return err
+				}
+				a.hint("%s is deleted.", t)
+			}
+			return nil
+		})}
+}

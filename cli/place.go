@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// place says where a service is that is not in the catalogue.
+type place struct{ platform, endpoint, label, namespace string }
+
+func (p *place) flags(a *app, command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&p.platform, "platform", "", "SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
+	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --label")
+	flags.StringVar(&p.label, "label", "", "protocol of --endpoint: openeo or ogc_api_process")
+	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
+	command.MarkFlagsMutuallyExclusive("platform", "endpoint")
+	command.MarkFlagsRequiredTogether("endpoint", "label")
+	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fails only for unknown flags
+}
+
+// found is a service with what a request for it needs.
+type found struct {
+	service    client.Service
+	label      string
+	title      string
+	format     string
+	parameters []client.Parameter
+	example    json.RawMessage
+}
+
+// find returns a service of the catalogue, or a process of a platform.
+func (p place) find(ctx context.Context, c *client.Client, name string) (found, error) {
+	if p.platform == "" && p.endpoint == "" {
+		return fromCatalogue(ctx, c, name)
+	}
+	f := found{service: client.Service{Endpoint: p.endpoint, Application: name}, label: p.label, title: strings.TrimSuffix(path.Base(name), ".json")}
+	if p.platform != "" {
+		at, err := platform(ctx, c, p.platform)
+		if err != nil {
+			return f, err
+		}
+		f.service.Endpoint, f.label = at.Endpoint, at.Label
+	}
+	if p.namespace != "" {
+		f.service.Namespace = &p.namespace
+	}
+	return f.complete(ctx, c)
+}
+
+// formats are the names of formats in requests.
+var formats = []string{"gtiff", "netcdf", "geojson", "json"}
+
+func fromCatalogue(ctx context.Context, c *client.Client, id string) (found, error) {
+	s, err := c.Service(ctx, id)
+	if err != nil {
+		return found{}, withoutCatalogue(err)
+	}
+	f := found{service: client.Service{Endpoint: s.Endpoint, Application: s.Application, Namespace: s.Namespace}, label: client.OpenEO,
+		title: s.Title, parameters: s.Parameters, example: s.Example}
+	if s.Protocol != "openeo" {
+		f.label = client.OGCProcess
+	}
+	for _, known := range s.Formats {
+		if name := strings.ToLower(known.Name); f.format == "" && slices.Contains(formats, name) {
+			f.format = name // platforms write them in their own case
+		}
+	}
+	return f.complete(ctx, c)
+}
+
+// complete adds the parameters and the usual format.
+func (f found) complete(ctx context.Context, c *client.Client) (found, error) {
+	if f.format == "" {
+		f.format = "gtiff"
+		if f.label == client.OGCProcess {
+			f.format = "json"
+		}
+	}
+	if f.parameters != nil {
+		return f, nil
+	}
+	var err error
+	f.parameters, err = c.Parameters(ctx, f.service, f.label)
+	return f, err
+}
+
+// parameter returns the parameter with a name.
+func (f found) parameter(name string) (client.Parameter, bool) {
+	for _, p := range f.parameters {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return client.Parameter{}, false
+}
+
+// takes returns the names of the parameters of some types that --area or --time fill, without those that are given: the required ones
+// or, if there are none, the first optional one.
+func (f found) takes(given map[string]json.RawMessage, types ...string) (names []string, err error) {
+	optional := ""
+	for _, p := range f.parameters {
+		if _, has := given[p.Name]; has || !slices.Contains(types, p.Type) {
+			continue
+		}
+		switch {
+		case !p.Optional:
+			names = append(names, p.Name)
+		case optional == "":
+			optional = p.Name
+		}
+	}
+	if len(names) == 0 && optional != "" {
+		names = []string{optional}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("the service has no parameter of the type %s that is not given already", types[0])
+	}
+	return names, nil
+}

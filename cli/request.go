@@ -1,0 +1,371 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// request is what the flags of run and upscale say.
+type request struct {
+	*app
+	place
+	parameters, options          []string
+	area, time, format, title    string
+	grid, values, dimension, key string
+	file                         string
+}
+
+func (r *request) flags(command *cobra.Command) {
+	r.place.flags(r.app, command)
+	flags := command.Flags()
+	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil, "parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
+	flags.StringVar(&r.area, "area", "", "area for the service's parameters of the types bounding-box and polygon: a box or a file")
+	flags.StringVar(&r.time, "time", "", "time span for the service's parameters of the type date-interval: FROM/TO")
+	flags.StringVar(&r.format, "format", "", "format of the results: gtiff, netcdf, geojson or json; default: the service's first")
+	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
+	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
+	flags.StringVar(&r.grid, "grid", "", "split --area by this grid, and run a job for each tile")
+	flags.StringVar(&r.values, "values", "", "run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
+	flags.StringVar(&r.dimension, "dimension", "", "parameter that takes the tiles or values; default: the one for areas")
+	flags.StringVar(&r.key, "key", "", "Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
+	flags.StringVarP(&r.file, "file", "f", "", "submit the request in this file, as eodispatch request writes it")
+	command.MarkFlagsMutuallyExclusive("grid", "values")
+	_ = command.RegisterFlagCompletionFunc("grid", r.completeGrids) // these fail only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// document is a request in a file: that of a job or, with a dimension, that of a task.
+type document struct {
+	client.JobRequest
+	Dimension *client.Dimension `json:"dimension,omitempty"`
+}
+
+// build returns the request. given are the flags that were set.
+func (r *request) build(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document, error) {
+	if r.file != "" {
+		return r.fromFile(args, given)
+	}
+	if len(args) == 0 {
+		return document{}, usage("name a service, or a file with -f")
+	}
+	f, err := r.find(ctx, c, args[0])
+	if err != nil {
+		return document{}, err
+	}
+	values, err := r.given(f)
+	if err != nil {
+		return document{}, err
+	}
+	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service, Format: first(r.format, f.format)}}
+	if d.Options, err = objectFrom(r.options); err != nil {
+		return d, err
+	}
+	if err := r.fillTime(f, values); err != nil {
+		return d, err
+	}
+	if r.grid != "" || r.values != "" {
+		d.Dimension, err = r.split(ctx, c, f, values)
+	} else if r.area != "" {
+		err = r.fillArea(f, values)
+	}
+	if err != nil {
+		return d, err
+	}
+	d.Parameters, err = json.Marshal(values)
+	return d, err
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
+func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
+	for _, name := range []string{"parameter", "area", "time", "format", "option", "grid", "values", "dimension", "platform", "endpoint", "namespace"} {
+		if len(args) > 0 || given.Changed(name) {
+			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
+		}
+	}
+	text, err := readFile(r.file)
+	if err != nil {
+		return d, usage("%w", err)
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, usage("%s is not a request: %w", r.file, err)
+	}
+	d.Title = first(r.title, d.Title)
+	return d, nil
+}
+
+// given returns the values of -p.
+func (r *request) given(f found) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	for _, text := range r.parameters {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usage("-p %q: write NAME=VALUE", text)
+		}
+		p, known := f.parameter(name)
+		if !known && len(f.parameters) > 0 {
+			return nil, usage("-p %s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters), ", "))
+		}
+		read, err := valueOf(value, p.Type)
+		if err != nil {
+			return nil, usage("-p %s: %w", name, err)
+		}
+		values[name] = read
+	}
+	return values, nil
+}
+
+func namesOf(all []client.Parameter) (names []string) {
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// valueOf reads a value: the JSON in a file, JSON, or a text. What is a text for its parameter stays one, even if it looks like a number.
+func valueOf(text, kind string) (json.RawMessage, error) {
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		content, err := readFile(file)
+		if err == nil && !json.Valid(content) {
+			err = fmt.Errorf("%s is not JSON", file)
+		}
+		return content, err
+	}
+	switch {
+	case kind == "date-interval" && strings.Contains(text, "/"):
+		return interval(text)
+	case kind == "string" && !strings.HasPrefix(text, `"`), kind == "datetime" && !strings.HasPrefix(text, `"`), !json.Valid([]byte(text)):
+		return json.Marshal(text)
+	}
+	return json.RawMessage(text), nil
+}
+
+// interval reads FROM/TO; ".." stands for an open end.
+func interval(text string) (json.RawMessage, error) {
+	from, to, ok := strings.Cut(text, "/")
+	if !ok || from == "" || to == "" || strings.Contains(to, "/") {
+		return nil, fmt.Errorf("%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01", text)
+	}
+	ends := []any{from, to}
+	for i := range ends {
+		if ends[i] == ".." {
+			ends[i] = nil
+		}
+	}
+	return json.Marshal(ends)
+}
+
+// objectFrom makes an object of NAME=VALUE texts; nil of none.
+func objectFrom(texts []string) (json.RawMessage, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	object := map[string]json.RawMessage{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usage("--option %q: write NAME=VALUE", text)
+		}
+		read, err := valueOf(value, "")
+		if err != nil {
+			return nil, usage("--option %s: %w", name, err)
+		}
+		object[name] = read
+	}
+	return json.Marshal(object)
+}
+
+func (r *request) fillTime(f found, values map[string]json.RawMessage) error {
+	if r.time == "" {
+		return nil
+	}
+	types, value := []string{"date-interval"}, json.RawMessage(nil)
+	var err error
+	if strings.Contains(r.time, "/") {
+		value, err = interval(r.time)
+	} else {
+		types = []string{"datetime"}
+		value, err = json.Marshal(r.time)
+	}
+	if err != nil {
+		return usage("--time: %w", err)
+	}
+	names, err := f.takes(values, types...)
+	if err != nil {
+		return usage("--time: %w", err)
+	}
+	for _, name := range names {
+		values[name] = value
+	}
+	return nil
+}
+
+// areaTypes are the types of parameters that take an area. The broker converts polygons to boxes where a service takes only those.
+var areaTypes = []string{"bounding-box", "polygon"}
+
+func (r *request) fillArea(f found, values map[string]json.RawMessage) error {
+	area, err := readArea(r.area)
+	if err != nil {
+		return err
+	}
+	names, err := f.takes(values, areaTypes...)
+	if err != nil {
+		return usage("--area: %w", err)
+	}
+	for _, name := range names {
+		if values[name] = area; typeIn(f, name) == "bounding-box" {
+			if values[name], err = boxAround(area); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func typeIn(f found, name string) string {
+	p, _ := f.parameter(name)
+	return p.Type
+}
+
+// split returns the dimension of a task: the tiles of --area, or the values of a file.
+func (r *request) split(ctx context.Context, c *client.Client, f found, values map[string]json.RawMessage) (*client.Dimension, error) {
+	d := &client.Dimension{Name: r.dimension}
+	if d.Name == "" {
+		names, err := f.takes(values, areaTypes...)
+		if err != nil || len(names) > 1 {
+			return nil, usage("name the parameter that takes the values with --dimension; the service has: %s", strings.Join(namesOf(f.parameters), ", "))
+		}
+		d.Name = names[0]
+	}
+	if r.values != "" {
+		var err error
+		d.Values, err = readValues(r.values)
+		if err == nil && r.area != "" {
+			err = usage("--area belongs to --grid, not to --values")
+		}
+		return d, err
+	}
+	if r.area == "" {
+		return nil, usage("--grid needs --area")
+	}
+	area, err := readArea(r.area)
+	if err != nil {
+		return nil, err
+	}
+	tiles, err := c.Tiles(ctx, area, r.grid)
+	if err == nil && len(tiles.Geometries) == 0 {
+		err = errors.New("the area has no tiles")
+	}
+	d.Values = tiles.Geometries
+	return d, err
+}
+
+// readValues reads the values of a dimension: a JSON array, the geometries of GeoJSON features, or a value in each line.
+func readValues(file string) ([]json.RawMessage, error) {
+	text, err := readFile(file)
+	if err != nil {
+		return nil, usage("--values: %w", err)
+	}
+	var values []json.RawMessage
+	var collection struct {
+		Features []struct {
+			Geometry json.RawMessage `json:"geometry"`
+		} `json:"features"`
+	}
+	switch {
+	case json.Unmarshal(text, &values) == nil:
+	case json.Unmarshal(text, &collection) == nil && collection.Features != nil:
+		for _, f := range collection.Features {
+			values = append(values, f.Geometry)
+		}
+	default:
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" {
+				value, err := valueOf(line, "")
+				if err != nil {
+					return nil, usage("--values: %w", err)
+				}
+				values = append(values, value)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return nil, usage("--values: %s has no values", file)
+	}
+	return values, nil
+}
+
+func (a *app) requestCommand() *cobra.Command {
+	r := &request{app: a}
+	to := ""
+	command := &cobra.Command{Use: "request SERVICE", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeServices,
+		Short:   "Write a request for a service to a file, to be edited and submitted by run -f",
+		Long:    "Write a request for a service with all its parameters. What you give is filled in; for the rest the default is, or null where you must write a value.",
+		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 --to request.json\n  eodispatch run -f request.json"}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			d, err := r.build(ctx, c, args, command.Flags())
+			if err != nil {
+				return err
+			}
+			f, err := r.find(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if d.Parameters, err = withDefaults(d, f); err != nil {
+				return err
+			}
+			text, err := json.MarshalIndent(d, "", "  ")
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				_, err = fmt.Fprintln(a.Out, string(text))
+				return err
+			}
+			return os.WriteFile(to, append(text, '\n'), 0o666)
+		})(command, args)
+	}
+	r.flags(command)
+	command.Flags().StringVar(&to, "to", "", "file to write; default: standard output")
+	return command
+}
+
+// withDefaults adds the parameters that a request does not have: their defaults, or null.
+func withDefaults(d document, f found) (json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	if err := json.Unmarshal(d.Parameters, &values); err != nil {
+		return nil, err
+	}
+	for _, p := range f.parameters {
+		_, has := values[p.Name]
+		if has || d.Dimension != nil && d.Dimension.Name == p.Name || p.Optional && (len(p.Default) == 0 || string(p.Default) == "null") {
+			continue
+		}
+		if values[p.Name] = p.Default; len(p.Default) == 0 {
+			values[p.Name] = json.RawMessage("null")
+		}
+	}
+	return json.Marshal(values)
+}

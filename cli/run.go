@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+// running is what run and upscale do after the submission.
+type running struct {
+	request
+	wait     bool
+	download string
+}
+
+const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform.
+--area and --time fill the service's parameters of these types, whatever they are called. Other parameters are given with -p.
+With --grid the area is split and a task runs a job for each tile; with --values, for each value in a file.
+
+`
+
+func (a *app) runCommand() *cobra.Command {
+	r := &running{request: request{app: a}}
+	command := &cobra.Command{Use: "run SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeServices,
+		Short: "Run a service: one job or, with --grid or --values, a task of many jobs",
+		Long:  "Run a service.\n" + runHelp + areaHelp,
+		Example: `  eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06-01/2024-07-01 --wait --download results
+  eodispatch run ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01
+  eodispatch run ndvi --platform simulated-ogc -p bbox=@box.json
+  eodispatch run -f request.json`}
+	return r.complete(command, false)
+}
+
+func (a *app) upscaleCommand() *cobra.Command {
+	r := &running{request: request{app: a}}
+	command := &cobra.Command{Use: "upscale SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeServices,
+		Short: "Run a service over many tiles or values: a task",
+		Long:  "Run a service over many tiles or values.\n" + runHelp + areaHelp,
+		Example: `  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01 --wait
+  eodispatch upscale ndvi_composite --values dates.txt --dimension temporal_extent --area 4,50,5,51`}
+	return r.complete(command, true)
+}
+
+func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return r.app.run(func(ctx context.Context, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			d, err := r.build(ctx, c, args, command.Flags())
+			if err == nil && task && d.Dimension == nil {
+				err = usage("upscale needs --grid, --values, or a file with a dimension; run submits one job")
+			}
+			if err != nil {
+				return err
+			}
+			return r.submit(ctx, c, d)
+		})(command, args)
+	}
+	r.request.flags(command)
+	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress until the end")
+	command.Flags().StringVarP(&r.download, "download", "d", "", "download the results to this folder as they become available; implies --wait")
+	return command
+}
+
+// submit submits the request and does what the flags say then.
+func (r *running) submit(ctx context.Context, c *client.Client, d document) error {
+	key := first(r.key, client.NewKey())
+	t, made, err := create(ctx, c, d, key)
+	if err != nil {
+		if _, refused := errors.AsType[*client.Error](err); !refused && r.file != "" {
+			r.hint("Whether it was submitted is not known. Repeat with --key %s: then nothing is submitted twice.", key)
+		}
+		return err
+	}
+	if !r.wait && r.download == "" {
+		if r.json {
+			return r.print(made)
+		}
+		fmt.Fprintln(r.Out, t)
+		r.hint("Submitted. Follow it with: eodispatch watch %s", t)
+		return nil
+	}
+	if !r.json {
+		fmt.Fprintln(r.Out, t)
+	}
+	if r.download != "" {
+		return r.downloadWhileRunning(ctx, c, t, r.download)
+	}
+	return r.follow(ctx, c, t, nil)
+}
+
+// create submits a job or a task.
+func create(ctx context.Context, c *client.Client, d document, key string) (target, any, error) {
+	if d.Dimension == nil {
+		j, err := c.Submit(ctx, d.JobRequest, key)
+		return target{false, j.ID}, j, err
+	}
+	t, err := c.Upscale(ctx, client.TaskRequest{JobRequest: d.JobRequest, Dimension: *d.Dimension}, key)
+	return target{true, t.ID}, t, err
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+func (a *app) servicesCommand() *cobra.Command {
+	return &cobra.Command{Use: "services [QUERY]", GroupID: "services", Args: cobra.MaximumNArgs(1),
+		Short:   "List the services of the broker's catalogue",
+		Example: "  eodispatch services\n  eodispatch services ndvi",
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var all []client.ServiceSummary
+			for s, err := range c.Services(ctx, append(args, "")[0]) {
+				switch {
+				case err != nil:
+					return withoutCatalogue(err)
+				case a.json:
+					if err := a.print(s); err != nil {
+						return err
+					}
+				default:
+					all = append(all, s)
+				}
+			}
+			if a.json {
+				return nil
+			}
+			return a.table("ID\tTITLE\tPLATFORM\tSTATE", func(row func(...any)) {
+				for _, s := range all {
+					row(s.ID, s.Title, s.Platform, s.PlatformState)
+				}
+			})
+		})}
+}
+
+// withoutCatalogue explains the error of a broker that has no catalogue.
+func withoutCatalogue(err error) error {
+	if client.IsCode(err, "NOT_FOUND") {
+		return fmt.Errorf("this broker has no catalogue of services; it may be of an earlier version. Name a process of a platform instead: --platform NAME, see eodispatch platforms (%w)", err)
+	}
+	return err
+}
+
+func (a *app) serviceCommand() *cobra.Command {
+	return &cobra.Command{Use: "service ID", GroupID: "services", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeServices,
+		Short:   "Describe a service of the catalogue and its parameters",
+		Example: "  eodispatch service ndvi_composite",
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.Service(ctx, args[0])
+			if err != nil || a.json {
+				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
+			}
+			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, s.Platform, printable(s.Description))
+			return a.showParameters(s.Parameters)
+		})}
+}
+
+// printable removes control characters from a text of several lines.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || 0x7f <= r && r <= 0x9f {
+			return -1
+		}
+		return r
+	}, strings.TrimSpace(text))
+}
+
+func (a *app) paramsCommand() *cobra.Command {
+	var at place
+	command := &cobra.Command{Use: "params SERVICE", GroupID: "services", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeServices,
+		Short: "List the parameters of a service",
+		Long:  "List the parameters of a service of the catalogue or, with --platform, of a process of a platform.",
+		Example: `  eodispatch params ndvi_composite
+  eodispatch params ndvi --platform simulated-ogc`,
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			s, err := at.find(ctx, c, args[0])
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, s.parameters))
+			}
+			return a.showParameters(s.parameters)
+		})}
+	at.flags(a, command)
+	return command
+}
+
+func (a *app) showParameters(all []client.Parameter) error {
+	return a.table("PARAMETER\tTYPE\tNEEDED\tDEFAULT\tDESCRIPTION", func(row func(...any)) {
+		for _, p := range all {
+			needed := "yes"
+			if p.Optional {
+				needed = "no"
+			}
+			given := "-"
+			if len(p.Default) > 0 && string(p.Default) != "null" {
+				given = oneLine(string(p.Default), 30)
+			}
+			description := p.Description
+			if len(p.Options) > 0 {
+				options, _ := json.Marshal(p.Options) // of JSON
+				description = "one of " + string(options) + ": " + description
+			}
+			row(p.Name, p.Type, needed, given, description)
+		}
+	})
+}
+
+func (a *app) platformsCommand() *cobra.Command {
+	return &cobra.Command{Use: "platforms", GroupID: "services", Args: cobra.NoArgs,
+		Short:   "List the platforms, and what can be expected of them",
+		Example: "  eodispatch platforms",
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			list, err := c.Platforms(ctx)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, list))
+			}
+			return a.table("PLATFORM\tPROTOCOL\tSTATE\tQUEUE\tYOUR JOBS\tENDPOINT", func(row func(...any)) {
+				for _, p := range list.Platforms {
+					row(p.Name, p.Label, p.State, p.QueueLength, fmt.Sprintf("%d waiting, %d active", p.Jobs.Waiting, p.Jobs.Active), p.Endpoint)
+				}
+			})
+		})}
+}
+
+func (a *app) gridsCommand() *cobra.Command {
+	return &cobra.Command{Use: "grids", GroupID: "services", Args: cobra.NoArgs,
+		Short:   "List the grids that areas can be split by",
+		Example: "  eodispatch grids",
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := c.Grids(ctx)
+			if err != nil || a.json {
+				return errors.Join(err, a.printUnless(err, all))
+			}
+			return a.table("GRID\tCELLS\tDESCRIPTION", func(row func(...any)) {
+				for _, g := range all {
+					row(g.Name, g.Cells, g.Description)
+				}
+			})
+		})}
+}
+
+func (a *app) tilesCommand() *cobra.Command {
+	grid := ""
+	command := &cobra.Command{Use: "tiles AREA --grid NAME", GroupID: "services", Args: cobra.ExactArgs(1),
+		Short: "Split an area into tiles, as GeoJSON",
+		Long:  "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of run takes.\n\n" + areaHelp,
+		Example: `  eodispatch tiles 4,50,5,51 --grid 20x20km > tiles.geojson
+  eodispatch tiles belgium.geojson --grid 250x250km`,
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			where, err := readArea(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			found, err := c.Tiles(ctx, where, grid)
+			if err != nil {
+				return err
+			}
+			a.hint("%d tiles", len(found.Geometries))
+			return a.print(tilesDocument(found))
+		})}
+	command.Flags().StringVar(&grid, "grid", "", "name of a grid, see eodispatch grids")
+	_ = command.MarkFlagRequired("grid") // fails only for unknown flags
+	_ = command.RegisterFlagCompletionFunc("grid", a.completeGrids)
+	return command
+}
+
+// feature is a GeoJSON Feature.
+type feature struct {
+	Type       string          `json:"type"`
+	ID         string          `json:"id,omitempty"`
+	Geometry   json.RawMessage `json:"geometry"`
+	Properties map[string]any  `json:"properties"`
+}
+
+// features is a GeoJSON FeatureCollection.
+type features struct {
+	Type     string    `json:"type"`
+	Features []feature `json:"features"`
+}
+
+func tilesDocument(t client.Tiles) features {
+	document := features{"FeatureCollection", make([]feature, len(t.Geometries))}
+	for i, g := range t.Geometries {
+		document.Features[i] = feature{Type: "Feature", Geometry: g, Properties: map[string]any{}}
+		if i < len(t.IDs) {
+			document.Features[i].ID = t.IDs[i]
+		}
+	}
+	return document
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/client"
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	return &cobra.Command{Use: "watch ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Show the progress of a job or task until its end",
+		Long: `Show the progress of a job or task until its end. Ctrl-C ends only the display; the jobs continue.
+
+` + idHelp + exitHelp,
+		Example: "  eodispatch watch task-7\n  eodispatch watch @latest --json",
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			return a.follow(ctx, c, t, nil)
+		})}
+}
+
+const exitHelp = `
+
+The exit code is 0 if all jobs finished, 3 if all were canceled, 5 if some did not finish, and 8 if the time of wait is over.`
+
+func (a *app) waitCommand() *cobra.Command {
+	limit := time.Duration(0)
+	command := &cobra.Command{Use: "wait ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
+		Short: "Wait for the end of a job or task, without a display",
+		Long:  "Wait for the end of a job or task, without a display.\n\n" + idHelp + exitHelp,
+		Example: `  eodispatch wait task-7 && eodispatch download task-7 --to results
+  eodispatch wait job-42 --timeout 10m`,
+		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			over := errors.New("the time is over")
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, limit, over)
+				defer cancel()
+			}
+			w := &watching{app: a, target: t, shown: noDisplay{}}
+			err := w.run(ctx, c, nil)
+			if err != nil && context.Cause(ctx) == over {
+				return &exitError{ExitRunning, fmt.Errorf("%s has not ended within %v", t, limit)}
+			}
+			if err == nil && a.json {
+				err = a.print(w.summary())
+			}
+			return errors.Join(err, w.outcome(err))
+		})}
+	command.Flags().DurationVar(&limit, "timeout", 0, "wait at most so long; default: without limit")
+	return command
+}
+
+// display shows the progress of a job or task.
+type display interface {
+	show(w *watching) // after each change
+	note(line string) // a line that stays
+	end()
+}
+
+type noDisplay struct{}
+
+func (noDisplay) show(*watching) {}
+func (noDisplay) note(string)    {}
+func (noDisplay) end()           {}
+
+// watching is what is known of a job or task that is followed.
+type watching struct {
+	*app
+	target
+	shown display
+
+	status   client.Status
+	progress *float64
+	counts   map[client.Status]int // of a task
+	failed   map[int64]bool        // jobs of which a line was shown
+	last     client.Job            // of a job
+	began    time.Time
+	endedAt  int // number of ended jobs when the watch began
+}
+
+// follow shows a job or task until it ends. each is called for each job that has changed; optional.
+func (a *app) follow(ctx context.Context, c *client.Client, t target, each func(client.Job)) error {
+	w := &watching{app: a, target: t, shown: a.display(t)}
+	err := w.run(ctx, c, each)
+	w.shown.end()
+	if ctx.Err() != nil {
+		a.hint("%s continues. Come back with: eodispatch watch %s", t, t)
+		return err
+	}
+	if err == nil && a.json {
+		err = a.print(w.summary())
+	}
+	return errors.Join(err, w.outcome(err))
+}
+
+// run follows the target to its end.
+func (w *watching) run(ctx context.Context, c *client.Client, each func(client.Job)) error {
+	w.began, w.failed = time.Now(), map[int64]bool{}
+	if w.task {
+		return w.runTask(ctx, c, each)
+	}
+	for j, err := range c.WatchJob(ctx, w.id) {
+		if err != nil {
+			return err
+		}
+		w.status, w.progress, w.last = j.Status, j.Progress, j
+		if err := w.record(client.Update{Jobs: []client.Job{j}}, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watching) runTask(ctx context.Context, c *client.Client, each func(client.Job)) error {
+	for u, err := range c.WatchTask(ctx, w.id) {
+		if err != nil {
+			return err
+		}
+		if u.Interrupted != nil {
+			w.shown.note("The connection is lost; connecting again …")
+			continue
+		}
+		for _, t := range u.Tasks {
+			if w.status == "" {
+				w.endedAt, _ = t.Ended()
+			}
+			w.status, w.progress, w.counts = t.Status, t.Progress, t.Counts
+		}
+		if err := w.record(u, each); err != nil {
+			return err
+		}
+		if w.status.Final() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// record notes the jobs of an update and shows the result.
+func (w *watching) record(u client.Update, each func(client.Job)) error {
+	if w.json {
+		if err := w.printUpdate(u); err != nil {
+			return err
+		}
+	}
+	for _, j := range u.Jobs {
+		if j.Status != client.Failed {
+			delete(w.failed, j.ID) // it may be retried
+		} else if !w.failed[j.ID] {
+			w.failed[j.ID] = true
+			if w.task { // the end of a job by itself is said anyway
+				w.shown.note(fmt.Sprintf("%s failed: %s", target{false, j.ID}, whyOf(j)))
+			}
+		}
+		if each != nil {
+			each(j)
+		}
+	}
+	w.shown.show(w)
+	return nil
+}
+
+// printUpdate prints an object for each task and job.
+func (w *watching) printUpdate(u client.Update) error {
+	l := &listing{app: w.app}
+	for _, t := range u.Tasks {
+		if err := l.task(t); err != nil {
+			return err
+		}
+	}
+	for _, j := range u.Jobs {
+		if err := l.job(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summary is the last object of a stream.
+type summary struct {
+	Kind   string                `json:"message_type"`
+	ID     string                `json:"id"`
+	Status client.Status         `json:"status"`
+	Counts map[client.Status]int `json:"counts,omitempty"`
+}
+
+func (w *watching) summary() summary {
+	return summary{"summary", w.target.String(), w.status, w.counts}
+}
+
+// outcome returns the error of a job or task that has ended without success; nil if there is another error already.
+func (w *watching) outcome(err error) error {
+	if err != nil {
+		return nil
+	}
+	ended, all := client.Task{Counts: w.counts}.Ended()
+	switch {
+	case w.status == client.Canceled:
+		return &exitError{ExitCanceled, fmt.Errorf("%s was canceled", w.target)}
+	case w.status == client.Failed && !w.task:
+		return &exitError{ExitUnsuccessful, fmt.Errorf("%s failed: %s", w.target, whyOf(w.last))}
+	case w.task && w.counts[client.Finished] < all:
+		return &exitError{ExitUnsuccessful, fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try again with: eodispatch retry %s",
+			w.target, countsOf(client.Task{Counts: w.counts}), w.target, w.target)}
+	case !w.task && !w.status.Final(), w.task && ended < all:
+		return fmt.Errorf("%s has not ended", w.target)
+	}
+	return nil
+}
+
+// state is the line that is shown for the present state.
+func (w *watching) state(now time.Time) string {
+	line := string(w.status)
+	if w.task {
+		line += ": " + countsOf(client.Task{Counts: w.counts})
+	}
+	if w.progress != nil && !w.status.Final() {
+		line += " " + percent(w.progress)
+	}
+	if !w.task && w.last.QueuePosition != nil && !w.status.Final() {
+		line += fmt.Sprintf(", %d before it in the queue", *w.last.QueuePosition)
+	}
+	if rest := w.estimate(now); rest > 0 {
+		line += fmt.Sprintf(", about %v left", rest)
+	}
+	return line
+}
+
+// estimate returns how long the rest of a task will take at the rate of the jobs that have ended since the watch began; 0: not known.
+func (w *watching) estimate(now time.Time) time.Duration {
+	ended, all := client.Task{Counts: w.counts}.Ended()
+	since, past := ended-w.endedAt, now.Sub(w.began)
+	if since < 3 || past < 5*time.Second || ended == all {
+		return 0
+	}
+	return (past / time.Duration(since) * time.Duration(all-ended)).Round(time.Second)
+}
