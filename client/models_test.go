@@ -34,6 +34,8 @@ func TestModels_HaveTheMembersOfTheDocument(t *testing.T) {
 		"ProcessingJob": client.Job{}, "UpscalingTask": client.Task{}, "JobAttention": client.Attention{},
 		"Parameter": client.Parameter{}, "Platform": client.Platform{}, "PlatformList": client.PlatformList{}, "OwnJobs": client.OwnJobs{},
 		"Share": client.Share{}, "Starts": client.Starts{}, "Grid": client.Grid{}, "GeometryCollection": client.Tiles{},
+		"ServiceSummary": client.ServiceSummary{}, "CatalogueService": client.ServiceDescription{}, "ServiceProvider": client.Provider{},
+		"ServiceLink": client.Link{}, "ServiceCost": client.Cost{}, "ServiceFormat": client.ResultFormat{},
 		"LogEntry": client.LogEntry{}, "Usage": client.Usage{}, "Grant": client.Grant{},
 	} {
 		var described []string

@@ -82,22 +82,24 @@ type ServiceSummary struct {
 
 // Provider is who provides a service.
 type Provider struct {
-	Name string `json:"name"`
-	URL  string `json:"url"`
+	Name string  `json:"name"`
+	URL  *string `json:"url"`
 }
 
 // ServiceDescription is a service of the catalogue.
 type ServiceDescription struct {
 	ServiceSummary
-	Description string          `json:"description"` // Markdown
-	Links       []Link          `json:"links"`
-	Cost        *Cost           `json:"cost"`
-	Endpoint    string          `json:"endpoint"`
-	Application string          `json:"application"`
-	Namespace   *string         `json:"namespace"`
-	Parameters  []Parameter     `json:"parameters"` // nil: not known now
-	Formats     []ResultFormat  `json:"formats"`    // nil: not known
-	Example     json.RawMessage `json:"example"`
+	Description     string          `json:"description"`      // Markdown
+	DescriptionHTML string          `json:"description_html"` // sanitised
+	Links           []Link          `json:"links"`
+	Cost            Cost            `json:"cost"`
+	Endpoint        string          `json:"endpoint"`
+	Application     string          `json:"application"`
+	Namespace       *string         `json:"namespace"`
+	Parameters      []Parameter     `json:"parameters"`       // nil: not known now
+	ParametersError json.RawMessage `json:"parameters_error"` // why not
+	Formats         []ResultFormat  `json:"formats"`          // nil: not known
+	Example         json.RawMessage `json:"example"`
 }
 
 // Link leads to something related.
@@ -117,8 +119,9 @@ type Cost struct {
 
 // ResultFormat is a format of a service's results.
 type ResultFormat struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
+	Name         string   `json:"name"`
+	Title        string   `json:"title"`
+	GISDataTypes []string `json:"gis_data_types"`
 }
 
 // Services yields the services of the catalogue that match a text; "": all. It reads pages as they are needed.
