@@ -64,7 +64,7 @@ var (
 	errNoRenewal = refusal{status: http.StatusServiceUnavailable, code: "SERVICE_UNAVAILABLE", header: retryAfter(5 * time.Second),
 		message: "Your sign-in cannot be renewed because the identity provider does not respond. Try again in a few seconds."}
 	errNoSessions = &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.session",
-		Text: "Users cannot sign in to the page of this service: its operator must set public_url and the client of identity. Other clients send a bearer token."}
+		Text: "Users cannot sign in to the page of this service: its operator must set public_url, identity.client_id with its secret, and on PostgreSQL vault.keys. Other clients send a bearer token."}
 )
 
 // sessionRoutes registers the operations on the session of a browser.

@@ -55,7 +55,7 @@ func TestSecrets_StayInside(t *testing.T) {
 				withoutSecrets(t, where, text, secrets...)
 			}
 			keepsSecrets(t, p, tables, secrets...)
-			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`} {
+			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`, `"session"`, `"sign_out"`} {
 				if !strings.Contains(p.Log.String(), `"msg":"audit","action":`+line) {
 					t.Errorf("no audit line of %s", line)
 				}
@@ -146,6 +146,12 @@ func live(t *testing.T, w *simulator.World, p *executable.Program, heard *witnes
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	newBrowser(t, p.Address, "alice").signsIn("alice") // this session stays in the database
+	leaver := newBrowser(t, p.Address, "alice")
+	leaver.signsIn("alice")
+	if status := leaver.asks(http.MethodPost, p.Address+"/session/sign-out", nil, nil); status != http.StatusOK {
+		t.Errorf("sign-out: %d", status)
 	}
 	heard.add("a page", agree(t, alice, "alice"))
 	w.IdP.Unlink("carol")
