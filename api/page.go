@@ -23,7 +23,6 @@ type Page struct {
 	Files       fs.FS    // index.html, and the files that it loads below page/; nil: the program was built without them
 	BaseMap     *BaseMap // nil: outlines of countries, which are among the files
 	Development bool     // results may lie at addresses with http
-	OpenList    bool     // services are listed without a sign-in
 }
 
 // BaseMap is a map of tiles that the page shows below its own.
@@ -198,7 +197,7 @@ func acceptsGzip(r *http.Request) bool {
 // servePageSettings tells the page what it must know of this service.
 func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
-	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil, SignedInNeeded: !a.Page.OpenList, BaseMap: a.Page.BaseMap,
+	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil, SignedInNeeded: !a.OpenCatalogue, BaseMap: a.Page.BaseMap,
 		Limits: pageLimits{a.Limits.Values, a.Limits.Tiles, a.Limits.Body}, Links: []helpLink{{a.pagePath("/docs"), "Documentation of the interface"}}})
 }
 
