@@ -10,7 +10,7 @@ import (
 )
 
 // completeWithin bounds how long the completion of a word may take.
-const completeWithin = 3 * time.Second
+const completeWithin = 10 * time.Second
 
 // complete asks the broker for values of a word. Without a sign-in, or if it takes too long, there are none.
 func (a *app) complete(list func(context.Context, *client.Client, func(value, description string)) error) ([]string, cobra.ShellCompDirective) {

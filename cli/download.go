@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -116,8 +117,9 @@ type downloads struct {
 
 	fetched, present, bytes atomic.Int64
 
-	mu   sync.Mutex
-	jobs map[int64]bool // whose results are there
+	mu     sync.Mutex
+	jobs   map[int64]bool // whose results are there
+	failed []error        // of files that could not be downloaded
 }
 
 // downloads prepares a folder. It refuses one that holds the results of something else.
@@ -239,15 +241,33 @@ func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, k
 			}
 			return fresh[key].Href, err
 		}})
-	if err != nil {
+	switch {
+	case err != nil && endsAll(ctx, err):
 		return err
-	}
-	if fetched {
+	case err != nil: // the others can still be had
+		d.mu.Lock()
+		d.failed = append(d.failed, err)
+		d.mu.Unlock()
+	case fetched:
 		d.fetched.Add(1)
-	} else {
+	default:
 		d.present.Add(1)
 	}
 	return nil
+}
+
+// endsAll reports whether an error of one file would also be that of all others.
+func endsAll(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, os.ErrPermission) || ExitCode(err) == ExitSignIn
+}
+
+// missing returns the error of the files that could not be downloaded; nil if there are none.
+func (d *downloads) missing() error {
+	const shown = 5
+	if len(d.failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d files could not be downloaded. Run the command again to try only those:\n%w", len(d.failed), errors.Join(d.failed[:min(shown, len(d.failed))]...))
 }
 
 type link struct {
@@ -304,6 +324,9 @@ func writeJSON(path string, v any) error {
 
 // report says what was downloaded.
 func (d *downloads) report(err error) error {
+	if err == nil {
+		err = d.missing()
+	}
 	if d.json {
 		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(), "folder": d.folder,
 			"fetched": d.fetched.Load(), "present": d.present.Load(), "bytes": d.bytes.Load(), "complete": err == nil}))

