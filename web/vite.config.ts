@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import license from "rollup-plugin-license";
 import { defineConfig } from "vite";
 
@@ -16,6 +17,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   plugins: [
+    { name: "remove the last build", buildStart: () => rm("dist/page", { recursive: true, force: true }) },
     license({
       thirdParty: {
         includePrivate: false,

@@ -55,7 +55,7 @@ function Header() {
       </nav>
       <div class="me">
         {now.state === "in" && <a href={to(["account"])} aria-current={current("account")} data-user={now.session.user.id}>{now.session.user.name || now.session.user.email || texts.nav.account}</a>}
-        {now.state === "out" && <a class="button primary" href={signInAddress()}>{texts.signIn.button}</a>}
+        {now.state === "out" && s.sign_in && <a class="button primary" href={signInAddress()}>{texts.signIn.button}</a>}
       </div>
     </header>
   );
@@ -89,8 +89,9 @@ function SignIn() {
     <div class="page narrow welcome" data-view="sign-in" data-state="ready">
       <h1>{settings.value.title}</h1>
       <p class="lead">{texts.services.lead}</p>
-      <p class="soft">{texts.signIn.why}</p>
-      <p><a class="button primary" href={signInAddress()}>{texts.signIn.button}</a></p>
+      {settings.value.sign_in
+        ? <><p class="soft">{texts.signIn.why}</p><p><a class="button primary" href={signInAddress()}>{texts.signIn.button}</a></p></>
+        : <Notice kind="info"><p>{texts.signIn.none}</p></Notice>}
       <Footer />
     </div>
   );

@@ -1,6 +1,6 @@
 // The state of tasks and jobs in the page, kept up to date by streams.
 import { signal, type Signal } from "@preact/signals";
-import { get } from "./client";
+import { get, Refused } from "./client";
 import { open } from "./stream";
 import type { Changes, Job, JobsStatus, Status, Task, TaskSummary, Tile, TileMap } from "./wire";
 
@@ -61,7 +61,19 @@ export function followTask(id: number): LiveTask {
   };
   let notify: (changed: [number, Status][] | null) => void = () => undefined;
   const tiles = new AbortController();
-  void get<TileMap>(`upscale_tasks/${id}/tiles`, tiles.signal).then((map) => (task.tiles.value = map.features)).catch(() => undefined);
+  let loading = false;
+  const loadTiles = async () => {
+    if (loading || task.tiles.value) return;
+    loading = true;
+    try {
+      task.tiles.value = (await get<TileMap>(`upscale_tasks/${id}/tiles`, tiles.signal)).features;
+    } catch (e) { // the next whole message tries again
+      if (e instanceof Refused && (e.status === 404 || e.status === 422)) task.gone.value = true;
+    } finally {
+      loading = false;
+    }
+  };
+  void loadTiles();
   const stop = open<Task>(`ws/upscale_tasks/${id}?changes=true&parameters=false`, {
     whole: ({ jobs, ...summary }) => {
       task.jobs.clear();
@@ -70,6 +82,7 @@ export function followTask(id: number): LiveTask {
       task.started.value = { created: summary.created, service: summary.service };
       task.version.value++;
       notify(null);
+      void loadTiles();
     },
     changes: (c) => {
       for (const j of c.processing_jobs ?? []) task.jobs.set(j.id, j);

@@ -9,7 +9,7 @@ export type SignIn =
   | { state: "in"; session: Session };
 
 export const signIn = signal<SignIn>({ state: "unknown" });
-export const settings = signal<Settings>({ title: "eodispatch", version: "", signed_in_needed: true, base_map: null, limits: {} });
+export const settings = signal<Settings>({ title: "eodispatch", version: "", sign_in: true, signed_in_needed: true, base_map: null, limits: {} });
 
 let userBefore: string | null = null;
 
@@ -43,6 +43,7 @@ export function signInAddress(): string {
 export async function signOut(): Promise<void> {
   const { location: end } = await post<{ location: string }>("session/sign-out");
   announce("out");
+  sessionStorage.clear(); // what was typed is this user's
   location.assign(end);
 }
 

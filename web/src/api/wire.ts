@@ -17,7 +17,8 @@ export interface Session {
 export interface Settings {
   title: string;
   version: string;
-  signed_in_needed: boolean;
+  sign_in: boolean; // users can sign in
+  signed_in_needed: boolean; // to list services
   base_map: { url: string; attribution: string } | null;
   limits: { values?: number; tiles?: number; body_bytes?: number };
   links?: { rel?: string; href: string; title?: string }[];

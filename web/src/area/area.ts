@@ -40,3 +40,23 @@ export function fromMap(geometry: Polygon | MultiPolygon, isBox: boolean): Area 
     geometry: geometry.type === "Polygon" ? { type: "Polygon", coordinates: move(geometry.coordinates) } : { type: "MultiPolygon", coordinates: geometry.coordinates.map(move) },
   };
 }
+
+// areaIn returns the first area among the values of parameters, in the forms that the broker and the platforms use.
+export function areaIn(parameters: Record<string, unknown>): Polygon | MultiPolygon | null {
+  for (const value of Object.values(parameters)) {
+    const found = areaOfValue(value);
+    if (found) return found;
+  }
+  return null;
+}
+
+// areaOfValue reads a box, a GeoJSON geometry or a Feature.
+export function areaOfValue(value: unknown): Polygon | MultiPolygon | null {
+  if (typeof value !== "object" || value === null) return null;
+  const v = value as Partial<Corners> & { type?: string; bbox?: number[]; geometry?: unknown };
+  if (v.type === "Polygon" || v.type === "MultiPolygon") return value as Polygon | MultiPolygon;
+  if (v.type === "Feature") return areaOfValue(v.geometry);
+  const [west, south, east, north] = v.bbox ?? [v.west, v.south, v.east, v.north];
+  if ([west, south, east, north].some((x) => typeof x !== "number")) return null;
+  return boxOf({ west: west!, south: south!, east: east!, north: north! })?.geometry ?? null;
+}

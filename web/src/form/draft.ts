@@ -1,8 +1,8 @@
 // What was entered for a run. It is kept in the tab until the run starts, also while the user signs in again.
 import { effect, signal, type Signal } from "@preact/signals";
-import type { Area } from "../area/area";
+import { areaOfValue, type Area } from "../area/area";
 import type { Format, Service } from "../api/wire";
-import { controlOf, entryOf, type Entry } from "./parameters";
+import { areaOf, entryOf, type Entry } from "./parameters";
 
 export interface Draft {
   title: string;
@@ -37,10 +37,13 @@ export function forget(id: string): void {
 // fresh returns a draft with the service's defaults, and the values of an example if there is one.
 export function fresh(service: Service, example: Record<string, unknown> = {}): Draft {
   const entries: Record<string, Entry> = {};
+  const area = areaOf(service.parameters ?? []);
   for (const p of service.parameters ?? []) {
-    if (controlOf(p) !== "area" || p.name in example) entries[p.name] = entryOf(p, example[p.name] ?? p.default);
+    if (p !== area) entries[p.name] = entryOf(p, example[p.name] ?? p.default);
   }
-  return { title: service.title, format: "", entries, area: null, split: false, grid: "", key: crypto.randomUUID() };
+  const given = area && (example[area.name] ?? area.default);
+  const geometry = areaOfValue(given);
+  return { title: service.title, format: "", entries, area: geometry ? { geometry, isBox: geometry !== given } : null, split: false, grid: "", key: crypto.randomUUID() };
 }
 
 function kept(id: string): Draft | null {

@@ -97,7 +97,7 @@ export class Stage {
   // fit shows a box in degrees. West may be larger than east.
   fit([west, south, east, north]: Box): void {
     const box = transformExtent([west, Math.max(south, -85), west > east ? east + 360 : east, Math.min(north, 85)], "EPSG:4326", "EPSG:3857");
-    this.map.getView().fit(box, { padding: [48, 72, 80, 48], maxZoom: 13, duration: this.animated ? 250 : 0 });
+    this.map.getView().fit(box, { padding: [48, 72, 80, 72], maxZoom: 13, duration: this.animated ? 250 : 0 });
   }
 
   zoom(by: number): void {

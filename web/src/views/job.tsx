@@ -16,8 +16,7 @@ import { go, to } from "../route";
 import { ended } from "../status";
 import { texts } from "../texts";
 import { JobResults, RasterControls, useRasters } from "./results";
-import type { MultiPolygon, Polygon } from "geojson";
-import { boxOf, type Corners } from "../area/area";
+import { areaIn } from "../area/area";
 
 const t = texts.job;
 
@@ -93,25 +92,6 @@ export function JobPage({ id }: { id: number }) {
       </MapView>
     </div>
   );
-}
-
-// areaIn returns the first area among the values of parameters, in the forms that the broker and the platforms use.
-function areaIn(parameters: Record<string, unknown>): Polygon | MultiPolygon | null {
-  for (const value of Object.values(parameters)) {
-    const found = areaOfValue(value);
-    if (found) return found;
-  }
-  return null;
-}
-
-function areaOfValue(value: unknown): Polygon | MultiPolygon | null {
-  if (typeof value !== "object" || value === null) return null;
-  const v = value as Partial<Corners> & { type?: string; bbox?: number[]; geometry?: unknown };
-  if (v.type === "Polygon" || v.type === "MultiPolygon") return value as Polygon | MultiPolygon;
-  if (v.type === "Feature") return areaOfValue(v.geometry);
-  const [west, south, east, north] = v.bbox ?? [v.west, v.south, v.east, v.north];
-  if ([west, south, east, north].some((x) => typeof x !== "number")) return null;
-  return boxOf({ west: west!, south: south!, east: east!, north: north! })?.geometry ?? null;
 }
 
 function Actions({ job, again }: { job: Job; again: () => void }) {

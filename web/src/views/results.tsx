@@ -143,7 +143,7 @@ export function JobResults({ id, rasters }: { id: number; rasters: Rasters | nul
   if (Object.keys(assets).length === 0) return <p class="soft">{found.value ? t.none : t.notYet}</p>;
   return <>
     <Files owner={String(id)} assets={assets} rasters={rasters} />
-    <Takeaway links={async () => Object.values(assets).map((a) => a.href)} command={`eodispatch download ${id} --to results`} stac={`unit_jobs/${id}/results`} name={`job-${id}`} />
+    <Takeaway links={async () => Object.values(assets).map((a) => a.href)} command={`eodispatch download job-${id} --to results`} stac={`unit_jobs/${id}/results`} name={`job-${id}`} />
   </>;
 }
 
@@ -180,7 +180,7 @@ export function TaskResults({ id, finished, rasters }: { id: number; finished: n
         {hidden.length > 0 && <button type="button" class="mosaic" onClick={() => void rasters.show(hidden)}>{t.mosaic(hidden.length)}</button>}
         {rasters.shown.length > 0 && <button type="button" class="quiet" onClick={() => rasters.hide()}>{t.hideAll}</button>}
       </div>
-      <Takeaway links={() => items.links()} command={`eodispatch download ${id} --to results`} stac={`upscale_tasks/${id}/results`} name={`task-${id}`} />
+      <Takeaway links={() => items.links()} command={`eodispatch download task-${id} --to results`} stac={`upscale_tasks/${id}/results`} name={`task-${id}`} />
       <p class="soft small" role="status">{t.loaded(known.value.length, finished)}</p>
       {known.value.map((item) => (
         <details key={item.id}>
