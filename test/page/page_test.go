@@ -1,0 +1,265 @@
+// Package page tests the page for people in a real browser, against the real program and simulated platforms.
+package page
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/web"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	executable.CleanUp()
+	os.Exit(code)
+}
+
+// site is the program with simulated platforms and their services.
+type site struct {
+	world   *simulator.World
+	address string
+}
+
+const settings = `listen: %[1]s
+public_url: http://%[1]s
+database: sqlite:%[2]s/eodispatch.db
+development: true
+freshness: 500ms
+identity: {issuer: %[3]s, client_id: %[4]s, client_secret: %[5]s}
+platforms:
+- name: simulated-openeo
+  protocol: openeo
+  endpoint: %[6]s
+  access: user
+  exchange: {driver: keycloak-requested-issuer, alias: %[7]s}
+  issuer: %[8]s
+  limits: {jobs: 4, min_poll: 250ms}
+- name: simulated-ogc
+  protocol: ogc-api-processes
+  endpoint: %[9]s
+  access: user
+  exchange: {driver: keycloak-requested-issuer, alias: %[7]s}
+  issuer: %[8]s
+  limits: {min_poll: 250ms}
+services:
+- id: composite
+  title: Greenest NDVI
+  description: The **largest** NDVI of a time span.
+  platform: simulated-openeo
+  application: %[10]s/ndvi_composite.json
+  keywords: [vegetation]
+- id: scene
+  title: NDVI of a scene
+  platform: simulated-ogc
+  application: ndvi
+- id: hostile
+  title: '%[11]s'
+  description: '%[11]s [link](javascript:window.ran=1) ![picture](javascript:window.ran=1)'
+  platform: simulated-openeo
+  application: %[10]s/ndvi_composite.json
+  keywords: ['%[11]s']
+  cost: '%[11]s'
+`
+
+// script runs when a browser takes it for HTML.
+const script = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><svg onload="window.ran=1"></svg>`
+
+// serve starts the program. It skips the test if the program would have no page, or fails it in CI.
+func serve(t *testing.T, life simulator.Life) site {
+	t.Helper()
+	if web.Page() == nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("the page is not built: run make page")
+		}
+		t.Skip("the page is not built: run make page")
+	}
+	world, err := simulator.Start(simulator.Options{Life: life})
+	must(t, err)
+	t.Cleanup(func() { world.Close() })
+	documents := httptest.NewServer(http.FileServer(http.Dir("../../cmd/eodispatch/algorithms")))
+	t.Cleanup(documents.Close)
+	folder, address, known := t.TempDir(), executable.FreeAddress(t), world.Credentials
+	file := filepath.Join(folder, "eodispatch.yaml")
+	text := fmt.Sprintf(settings, address, folder, known.Issuer, known.BrokerID, known.BrokerSecret, world.OpenEOURL, simulator.PlatformAlias,
+		known.Platform, world.OGCURL, documents.URL, script)
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	p := executable.Start(t, executable.Released, "EODISPATCH_CONFIG="+file, "EODISPATCH_LISTEN="+address)
+	if p.Address == "" {
+		t.Fatalf("the program ended before it served:\n%s", p.Log)
+	}
+	return site{world, "http://" + address}
+}
+
+// enter opens a route of the page and signs alice in by one click at the provider.
+func (s site) enter(t *testing.T, route string) *tab {
+	t.Helper()
+	b := openTab(t)
+	b.asksOnly(s.address, s.world.IdPURL, s.world.OpenEOURL, s.world.OGCURL)
+	b.opens(s.address + "/" + route)
+	b.shows("sign-in")
+	b.signsIn()
+	return b
+}
+
+func (b *tab) signsIn() {
+	b.t.Helper()
+	b.clicks(`a.primary[href*="session/sign-in"]`)
+	b.clicks(`a[href*="as=alice"]:not([href*="deny"])`)
+	b.sees("[data-user]")
+}
+
+// fillsRegion types a region of 14 tiles and a month.
+func (b *tab) fillsRegion() {
+	b.t.Helper()
+	for name, value := range map[string]string{"west": "5.05", "south": "51.05", "east": "5.75", "north": "51.45", "from": "2024-06-01", "until": "2024-07-01"} {
+		b.fills("[name="+name+"]", value)
+	}
+}
+
+// startsTiles starts a task of 14 tiles and returns once its view is shown.
+func (b *tab) startsTiles() {
+	b.t.Helper()
+	b.fillsRegion()
+	b.presses("Split into tiles")
+	b.sees(`[data-tiles="14"]`)
+	b.clicks("button[type=submit]")
+	b.sees(`[data-jobs="14"]`)
+	b.presses("Start 14 jobs")
+	b.shows("task")
+}
+
+// TestPage_FromSignInToAMosaic goes the whole way on openEO: from the sign-in to the results of 14 tiles on the map, watched live.
+func TestPage_FromSignInToAMosaic(t *testing.T) {
+	s := serve(t, simulator.Life{Queue: 100 * time.Millisecond, Run: 400 * time.Millisecond, Spread: 0.5})
+	b := openTab(t)
+	b.asksOnly(s.address, s.world.IdPURL, s.world.OpenEOURL)
+	b.opens(s.address)
+	b.shows("sign-in")
+	b.audit("sign-in")
+	b.signsIn()
+
+	b.shows("services")
+	b.audit("services")
+	b.fills("[type=search]", "greenest")
+	b.until(`document.querySelectorAll(".card").length === 1 && location.hash.includes("q=greenest")`)
+	b.presses("Details")
+	b.shows("service")
+	b.audit("service")
+	b.presses("Run this service")
+	b.shows("run")
+	b.clicks("button[type=submit]")
+	b.sees(".notice.error") // the area is missing
+	b.audit("run-with-faults")
+	b.startsTiles()
+	b.audit("task")
+	b.sees(`[data-done="14"]`)
+	b.until(`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
+	b.sees(`[data-items="14"]`)
+	b.clicks("button.mosaic")
+	b.sees(`.rasters[data-shown="14"]`)
+	b.audit("results")
+	b.downloads()
+
+	b.presses("Tasks")
+	b.shows("tasks")
+	b.audit("tasks")
+	b.clicks("[data-user]")
+	b.shows("account")
+	b.audit("account")
+	b.presses("Sign out")
+	b.shows("sign-in")
+	if kept := b.read(`JSON.stringify([localStorage, sessionStorage, document.cookie])`); kept != `[{},{},""]` {
+		t.Errorf("after the sign-out the browser keeps %s", kept)
+	}
+}
+
+// downloads fetches the first file of the results and checks that it is a GeoTIFF.
+func (b *tab) downloads() {
+	b.t.Helper()
+	b.sees("a[download]")
+	href := b.read(`document.querySelector("a[download]").href`)
+	answer, err := http.Get(href)
+	must(b.t, err)
+	defer answer.Body.Close()
+	file, err := io.ReadAll(answer.Body)
+	if err != nil || len(file) < 100 || string(file[:4]) != "II*\x00" {
+		b.t.Errorf("%s: %d, %d bytes, %v", href, answer.StatusCode, len(file), err)
+	}
+}
+
+// TestPage_OneJobOnOGC runs one job on the other protocol, and shows its result, its parameters and its logs.
+func TestPage_OneJobOnOGC(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/new/scene")
+	b.shows("run")
+	for name, value := range map[string]string{"west": "5.05", "south": "51.2", "east": "5.15", "north": "51.25"} {
+		b.fills("[name="+name+"]", value)
+	}
+	b.clicks("button[type=submit]")
+	b.shows("review")
+	b.audit("review")
+	b.presses("Start the job")
+	b.sees(`[data-view=job][data-status=finished]`)
+	b.sees("[data-file]")
+	b.audit("job")
+	b.presses("Jobs")
+	b.shows("jobs")
+	b.sees(`tr[data-status=finished]`)
+	b.audit("jobs")
+}
+
+// TestPage_RetriesFailedTiles shows why tiles failed, and retries them.
+func TestPage_RetriesFailedTiles(t *testing.T) {
+	s := serve(t, simulator.Life{Fail: 1})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.startsTiles()
+	b.sees(`.failures[data-failed="14"]`)
+	b.audit("failures")
+	s.world.OpenEO.SetLife(simulator.Life{})
+	b.clicks("button.retry")
+	b.until(`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
+}
+
+// TestPage_RunsNoScriptOfARecord opens a service with scripts in every field. The elements
+// are looked for too, because the Content-Security-Policy would hide a script that the page lets through.
+func TestPage_RunsNoScriptOfARecord(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/services/hostile")
+	for _, route := range []string{"#/services", "#/services?view=list", "#/services/hostile", "#/new/hostile"} {
+		b.opens(s.address + "/" + route)
+		b.until(`document.body.innerText.includes("<script>")`) // as text
+		b.until(`window.ran === undefined && !document.querySelector("main script, main [onerror], main [onload], a[href^='javascript:']")`)
+	}
+}
+
+// TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled.
+func TestPage_KeepsWhatWasTypedWhenTheSessionEnds(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.fillsRegion()
+	b.fills("[name=title]", "typed before")
+	call(b, network.ClearBrowserCookies, cdp.Empty{})
+	b.clicks("button[type=submit]")
+	b.presses("Start the job")
+	b.sees(".ended")
+	b.signsIn()
+	b.until(`location.hash.startsWith("#/new/composite")`)
+	b.presses("Start the job")
+	b.sees(`[data-view=job][data-status=finished]`)
+	if title := b.read(`document.querySelector("h1").innerText`); title != "typed before" {
+		t.Errorf("the title is %q", title)
+	}
+}
