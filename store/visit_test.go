@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,14 +52,25 @@ func (p *prompt) Results(context.Context, dispatch.Token, dispatch.Ref) (json.Ra
 	return nil, &dispatch.Error{Kind: dispatch.Conflict}
 }
 
-// BenchmarkPerformanceOfVisits counts the statements and transactions that starting a job takes.
+// BenchmarkPerformanceOfVisits counts the statements, transactions and CPU time that starting a job takes.
 func BenchmarkPerformanceOfVisits(b *testing.B) {
 	for _, requests := range []int{8, 32} {
 		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"), "PostgreSQL": postgres.Database(b)} {
-			queries, transactions := perJob(b, dsn, requests, 500)
-			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions per started job (two requests, as in openEO)\n", name, requests, queries, transactions)
+			before := cpu(b)
+			queries, transactions := perJob(b, dsn, requests, 1000)
+			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started job (two requests, as in openEO)\n",
+				name, requests, queries, transactions, ((cpu(b) - before) / 1000).Round(10*time.Microsecond))
 		}
 	}
+}
+
+// cpu returns the CPU time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestVisit_QueriesPerJob limits the statements and transactions per started job, which grow if turns do unnecessary work.
@@ -91,4 +104,43 @@ func perJob(t testing.TB, dsn string, requests, jobs int) (queries, transactions
 	<-p.ending
 	stop()
 	return float64(q.Load()) / float64(jobs), float64(x.Load()) / float64(jobs)
+}
+
+// ready is a one-step platform that responds at once.
+type ready struct{ prompt }
+
+func (*ready) TwoStep() bool { return false }
+
+func (p *ready) Submit(context.Context, dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: fmt.Sprint(p.made.Add(1))}, Started: true}, nil
+}
+
+// BenchmarkPerformanceOfConsecutiveJobs measures the time from a request to the answer of a platform that responds at once, for a client
+// that submits one job after the other, with the statements and transactions of each.
+func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
+	const jobs = 300
+	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "c.db"), "PostgreSQL": postgres.Database(b)} {
+		s := open(b, dsn, conformance.WallClock{})
+		queries, transactions := store.Count(s)
+		p := &ready{}
+		limits := dispatch.Limits{Jobs: 10_000, Requests: 8, MinPoll: time.Hour, Send: 30 * time.Second}
+		br := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
+		stop := conformance.RunBroker(br)
+		var times []time.Duration
+		before := cpu(b)
+		for range jobs {
+			begin := time.Now()
+			_, err := br.Accept(b.Context(), "ann", dispatch.Request{Title: "t", Label: dispatch.OGCProcess, Format: "json",
+				Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}, dispatch.Key{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			times = append(times, time.Since(begin))
+		}
+		used := cpu(b) - before
+		stop()
+		slices.Sort(times)
+		fmt.Fprintf(os.Stdout, "%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions for each\n", name,
+			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond), float64(queries.Load())/jobs, float64(transactions.Load())/jobs)
+	}
 }
