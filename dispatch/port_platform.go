@@ -60,9 +60,9 @@ type (
 
 // Submission is a request on its way to a platform.
 type Submission struct {
-	Tag string // stored with the job if the platform supports it
-	Ref Ref    // of the created job that is to be started; zero: create
-	Request
+	Tag     string // stored with the job if the platform supports it
+	Ref     Ref    // of the created job that is to be started; zero: create
+	Request        // only of a job that is to be created
 }
 
 // SubmitResult is the outcome of one call of Submit.

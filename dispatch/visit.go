@@ -12,7 +12,8 @@ const (
 	agendaFresh = 20 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
 	repair      = time.Second           // pause before a failed statement is repeated
 	renewed     = 10 * time.Second
-	agendaSize  = 100 // due jobs of each kind in the agenda of an iteration
+	lingering   = 50 * time.Millisecond // how long a visit that has submitted jobs waits for further ones before it ends
+	agendaSize  = 100                   // due jobs of each kind in the agenda of an iteration
 )
 
 // visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only send their
@@ -41,6 +42,7 @@ type visit struct {
 	freed     bool                // a job has ended since the last resumeWhenFreed
 	queued    bool                // a status read had to wait for a send time
 	kept      bool                // a response was saved
+	submitted bool                // an intent was committed
 	refusals  int                 // tokens in a row that the platform refused
 
 	starts StartsSeen // not stored yet
@@ -121,11 +123,30 @@ func (v *visit) run(ctx context.Context) error {
 			v.broker.keepUnsaved(v.unsavedOutcomes())
 			return err
 		case err != nil:
-		case ending, v.nothingDueSoon():
+		case ending, v.nothingDueSoon() && !v.linger(ctx, woken):
 			return v.release(keep)
+		case v.woken:
+			continue
 		}
 		v.wait(ctx, woken, err)
 	}
+}
+
+// linger waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client that submits one job
+// after the other would otherwise wait for the end of a visit and the begin of the next one with each job.
+func (v *visit) linger(ctx context.Context, woken <-chan struct{}) bool {
+	if !v.submitted {
+		return false
+	}
+	timer := time.NewTimer(lingering)
+	defer timer.Stop()
+	select {
+	case <-woken:
+		v.woken = true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return v.woken
 }
 
 // release ends the lease. It retries until that succeeds or the lease has run out, because no process can lease the account before then.

@@ -110,7 +110,11 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 
 // submit creates or starts a job at the platform.
 func (v *visit) submit(ctx context.Context, t Token, j Job) Outcome {
-	r, err := v.broker.Store.Request(ctx, j.ID)
+	var r Request
+	var err error
+	if j.Ref == (Ref{}) { // a start needs no more than the ref
+		r, err = v.broker.Store.Request(ctx, j.ID)
+	}
 	if err != nil {
 		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit", Text: "The request could not be read from the database.", Err: err}}
 	}

@@ -184,7 +184,7 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 	if err != nil {
 		return nil, err
 	}
-	v.lease, v.leaseDrift = now.Add(v.backend.Limits.Lease()), drift
+	v.lease, v.leaseDrift, v.submitted = now.Add(v.backend.Limits.Lease()), drift, true
 	return byID(jobs), nil
 }
 

@@ -132,20 +132,21 @@ func TestSetAside_NotAfterKills(t *testing.T) {
 type lethal struct {
 	twoStep
 	kill     func()
-	first    *sync.Map // Refs of started bad jobs
+	first    *sync.Map // whether a bad job has started, by Ref
 	listings bool
 }
 
 func (p lethal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	step, err := p.twoStep.Submit(ctx, t, s)
-	if step.Started && strings.Contains(s.Request.Title, "bad") {
-		p.first.Store(s.Ref, true)
+	_, bad := p.first.Load(s.Ref)
+	if step.Ref != (dispatch.Ref{}) && (bad || strings.Contains(s.Request.Title, "bad")) { // the title comes with the create, not with the start
+		p.first.Store(step.Ref, step.Started)
 	}
 	return step, err
 }
 
 func (p lethal) Status(ctx context.Context, t dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
-	if _, bad := p.first.Load(r); bad && !p.listings {
+	if started, bad := p.first.Load(r); bad && started.(bool) && !p.listings {
 		p.kill()
 	}
 	return p.twoStep.Status(ctx, t, r)
