@@ -44,6 +44,7 @@ type Broker struct {
 	refused  streaks // submissions that were turned away
 	noted    platformNotes
 	queues   queues
+	runTimes runTimesCache
 	listings listings
 	calls    callLimits // calls outside visits, by platform
 	ownCalls callLimits // likewise of each user, by platform/user

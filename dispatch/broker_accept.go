@@ -102,7 +102,7 @@ func (b *Broker) draft(ctx context.Context, u UserID, r Request, d *Dimension) (
 	r.Warning = warning
 	body, err := r.encode()
 	return Draft{Body: body, Document: document, Job: Job{
-		Owner: u, Account: backend.Account(u), Base: base, Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
+		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.hash(), Desired: WantRun, MaxDuration: r.MaxDuration(), Phase: Waiting, Status: Accepted,
 	}}, r, err
 }
 

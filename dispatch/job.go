@@ -140,6 +140,7 @@ type Job struct {
 	Owner   UserID
 	Account Account
 	Base    string // URL below which its platform lists it, see Platform.Base
+	Service ServiceHash
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
@@ -219,7 +220,7 @@ func (j Job) Retry(now time.Time) Job {
 		j.Past = append(slices.Clone(j.Past), j.Ref)
 	}
 	return Job{
-		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Desired: j.Desired, Hidden: j.Hidden,
+		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service, Desired: j.Desired, Hidden: j.Hidden,
 		MaxDuration: j.MaxDuration, Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans, Past: j.Past, Status: Accepted,
 		Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
 	}

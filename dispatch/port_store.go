@@ -26,7 +26,7 @@ type Store interface {
 	// Installation returns a text of letters and digits that is unique to this store, chosen when the store was created.
 	Installation(context.Context) (string, error)
 	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, keys older than [KeyLife], synchronous runs older than
-	// [SyncRunLife], and the turns of lines and owners that were served earlier than all lines and owners that wait at their account.
+	// [SyncRunLife], run times of services to which none was added for [RunTimesLife], and the turns of lines and owners that were served earlier than all lines and owners that wait at their account.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping returns nil when the store answers.
 	Ping(context.Context) error
@@ -158,6 +158,8 @@ type Agendas interface {
 	// Listable returns the account's jobs below a base whose state a listing can show, due or not: creates in doubt, and jobs that have
 	// started and not ended.
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)
+	// Running returns jobs of the account that have started and are wanted, due or not, those that are due first before the others, n at most.
+	Running(ctx context.Context, a Account, n int) ([]Job, error)
 	// Ready returns the first waiting jobs of a line that are due, n at most.
 	Ready(ctx context.Context, a Account, l Line, n int) ([]Job, error)
 	// Bases returns the bases of all the account's jobs, ended ones too, sorted.
@@ -194,6 +196,8 @@ type PlatformNotes interface {
 	// NoteStarts stores what statuses have shown about starts at a platform, see [Promptness]. Starts beyond the number that makes a platform
 	// prompt need not be counted.
 	NoteStarts(ctx context.Context, platform string, seen StartsSeen) error
+	// AddRunTimes adds run times of jobs of a service, as [RunTimes.Add] does, and returns all that are stored. With none to add it only reads.
+	AddRunTimes(ctx context.Context, platform string, s ServiceHash, seen ...RunTime) (RunTimes, error)
 }
 
 // RestoreMarks stores which accounts must be compared with their platforms after the database was restored.

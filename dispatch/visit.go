@@ -45,7 +45,12 @@ type visit struct {
 	submitted bool                // an intent was committed
 	refusals  int                 // tokens in a row that the platform refused
 
-	starts StartsSeen // not stored yet
+	starts StartsSeen  // not stored yet
+	ran    []serviceAt // services of jobs that ended, whose run times may have to be stored
+
+	asked   map[JobID]time.Time // when a status read was begun
+	lookAt  time.Time           // when to look next, see planLooks, in the store's time; zero: no job waits for a slot
+	planned time.Time           // when lookAt was determined
 
 	// On this process's monotonic clock. Times of the store are never compared with it.
 	read         time.Time    // the agenda
@@ -235,6 +240,9 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	if v.agenda, err = v.broker.agendaOf(ctx, v.account, agendaSize); err != nil {
 		return err
 	}
+	if err := v.planLooks(ctx); err != nil {
+		return err
+	}
 	v.queue.due = [classCount][]Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle}
 	v.enqueueStatusReads()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
@@ -289,9 +297,12 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
-	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSendBefore[Acting]), v.after(v.agenda.NextPoll, v.noSendBefore[Reading]))
+	due := earlier(v.after(v.agenda.due(v.backend.Limits), v.noSendBefore[Acting]), v.after(v.nextRead(), v.noSendBefore[Reading]))
 	return v.after(due, v.resume)
 }
+
+// nextRead returns when the next status is to be read, in the store's time; zero: none is.
+func (v *visit) nextRead() time.Time { return earlier(v.agenda.NextPoll, v.lookAt) }
 
 // after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns zero.
 func (v *visit) after(due, t time.Time) time.Time {
@@ -348,6 +359,9 @@ func (v *visit) waitTime(err error) time.Duration {
 		if next := time.Until(v.noSendBefore[Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
 			return min(repair, next)
 		}
+		if !v.lookAt.IsZero() && v.pending < v.backend.Limits.Requests {
+			return min(repair, max(v.lookAt.Sub(v.now()), replanned))
+		}
 		return repair
 	}
 	return max(v.due().Sub(v.now()), time.Millisecond)
@@ -355,7 +369,7 @@ func (v *visit) waitTime(err error) time.Duration {
 
 // timeToNextRead returns how long until a status may be read, at least 20 ms.
 func (v *visit) timeToNextRead() time.Duration {
-	next := v.after(v.agenda.NextPoll, v.noSendBefore[Reading])
+	next := v.after(v.nextRead(), v.noSendBefore[Reading])
 	if next.IsZero() {
 		return repair
 	}

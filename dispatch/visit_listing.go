@@ -22,6 +22,8 @@ type listed struct {
 	none     bool      // the platform has no listing for the base
 	failed   bool      // the last listing failed; the next single read shows whether the platform fails as well
 	singleBy time.Time // statuses are read one by one until then
+
+	took time.Duration // the duration of the last listing that did not fail
 }
 
 func (l *listings) of(b baseOf) listed {
@@ -39,13 +41,15 @@ func (l *listings) set(b baseOf, is listed) {
 // mustReadSingly reports whether statuses must be read one by one at a given time because the listing failed.
 func (l listed) mustReadSingly(now time.Time) bool { return l.failed || now.Before(l.singleBy) }
 
-// ended records the outcome of a listing.
-func (l *listings) ended(b baseOf, err error) {
+// ended records the outcome of a listing, and how long it took.
+func (l *listings) ended(b baseOf, err error, took time.Duration) {
 	switch {
 	case Is(err, Unsupported):
 		l.set(b, listed{none: true})
-	case err == nil || Is(err, Unavailable) || Is(err, BadUpstream) || Is(err, Internal):
-		l.set(b, listed{failed: err != nil})
+	case err == nil:
+		l.set(b, listed{took: took})
+	case Is(err, Unavailable) || Is(err, BadUpstream) || Is(err, Internal):
+		l.set(b, listed{failed: true})
 	}
 }
 
@@ -67,18 +71,20 @@ func (v *visit) listable(base string) bool {
 	return can && !v.broker.listings.of(baseOf{v.backend.Name, base}).none
 }
 
+// lists reports whether statuses of a base may be read by a listing at present.
+func (v *visit) lists(base string) bool {
+	return !v.careful && !v.broker.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) && v.listable(base)
+}
+
 // listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single reads.
 func (v *visit) listingPays(base string) bool {
-	if v.careful || v.broker.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) {
-		return false
-	}
 	n := 0
 	for _, j := range v.agenda.Poll {
 		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
 			n++
 		}
 	}
-	return n >= listingPays && v.listable(base)
+	return n >= listingPays && v.lists(base)
 }
 
 // mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as failed, so that only its own
@@ -120,8 +126,9 @@ func (v *visit) noteUnlisted(f platformResponse) {
 // from then on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jobOutcome {
 	m := newMatch(jobs, v.broker.Installation, !v.backend.Platform.TwoStep())
+	begun := time.Now()
 	err := v.matchAll(ctx, t, base, m)
-	v.broker.listings.ended(baseOf{v.backend.Name, base}, err)
+	v.broker.listings.ended(baseOf{v.backend.Name, base}, err, time.Since(begun))
 	if Is(err, Unsupported) {
 		return m.outcomes
 	}

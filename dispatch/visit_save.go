@@ -28,7 +28,7 @@ func (v *visit) saveAll(ctx context.Context) error {
 			err = firstOf(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 		}
 	}
-	return firstOf(err, v.noteStarts(ctx), v.resumeWhenFreed(ctx))
+	return firstOf(err, v.noteStarts(ctx), v.saveRunTimes(ctx), v.resumeWhenFreed(ctx))
 }
 
 // resumeWhenFreed ends the hold of an account whose platform was full when one of its jobs has ended.
@@ -149,6 +149,7 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes) (again []jobOutcom
 		v.freed = v.freed || s.job.Phase.HoldsSlot() && j.Phase == Ended
 		v.broker.notifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
 		v.noteStart(s.job, j)
+		v.noteRunTime(s.job, j)
 	}
 	return again, nil
 }

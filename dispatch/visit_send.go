@@ -56,6 +56,7 @@ func (v *visit) steps(ctx context.Context, t Token) ([]platformRequest, error) {
 			return steps, err
 		}
 		v.setBusy(s.jobs, true)
+		v.noteRead(s)
 		steps = append(steps, platformRequest{step: s, token: t, refusals: v.refusals, at: time.Now().Add(send.Wait)})
 	}
 	return steps, nil

@@ -182,10 +182,10 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) error {
 }
 
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved")
+	b := newBulk(q, "jobs", "id", "task", "number", "owner", "account", "base", "service_hash", "desired", "phase", "status", "awaited", "max_duration", "bytes", "counted", "due", "created", "updated", "moved")
 	defer b.close()
 	for i, j := range a.jobs {
-		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
+		if err := b.add(ctx, a.first+dispatch.JobID(i), a.id, j.Number, j.Owner, j.Account, j.Base, j.Service, j.Desired, j.Phase, j.Status, j.Awaited, j.MaxDuration.Microseconds(),
 			len(j.Body), a.counted, a.now, a.now, a.now, a.now); err != nil {
 			return err
 		}

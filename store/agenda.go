@@ -182,6 +182,12 @@ func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) (
 	return jobs, fail("Listable", err)
 }
 
+// Running returns n started and wanted jobs of the account, by due.
+func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error) {
+	jobs, err := jobsOf(s.queries(s.look).ListRunning(ctx, a, int64(n)))
+	return jobs, fail("Running", err)
+}
+
 // Bases returns the bases of all the account's jobs, sorted in Go because databases differ in their collation.
 func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error) {
 	bases, err := s.queries(s.look).ListBases(ctx, a)

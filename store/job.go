@@ -21,7 +21,7 @@ func jobOf(r query.Job) (dispatch.Job, error) {
 		Due: at(r.Due), Looks: r.Looks, Unmoved: span(r.Unmoved), Tries: r.Tries, Awaited: r.Awaited,
 		Created: at(r.Created), Updated: at(r.Updated), Checked: at(r.Checked), Moved: at(r.Moved), Version: r.Version,
 	}
-	j.Refused, j.IntentLease, j.Begun = at(r.Refused), r.IntentLease, r.Begun
+	j.Service, j.Refused, j.IntentLease, j.Begun = r.ServiceHash, at(r.Refused), r.IntentLease, r.Begun
 	return j, errors.Join(refs(r.Strays, &j.Orphans), refs(r.Past, &j.Past))
 }
 

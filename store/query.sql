@@ -459,6 +459,23 @@ SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting'
 -- name: ListBases :many
 SELECT DISTINCT base FROM jobs WHERE account = sqlc.arg(account);
 
+-- name: ListRunning :many
+SELECT * FROM jobs WHERE account = sqlc.arg(account) AND step = 'learn' ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: LockRunTimes :one
+-- Locks the run times of a service: other additions come before or after.
+INSERT INTO run_times (platform, service, spans, updated) VALUES (sqlc.arg(platform), sqlc.arg(service), '[]', sqlc.arg(now))
+ON CONFLICT (platform, service) DO UPDATE SET updated = excluded.updated RETURNING spans;
+
+-- name: WriteRunTimes :exec
+UPDATE run_times SET spans = sqlc.arg(spans) WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service);
+
+-- name: GetRunTimes :one
+SELECT spans FROM run_times WHERE platform = sqlc.arg(platform) AND service = sqlc.arg(service);
+
+-- name: PurgeRunTimes :exec
+DELETE FROM run_times WHERE updated < $1;
+
 -- name: ListReady :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' AND due <= sqlc.arg(now)
 ORDER BY due, id LIMIT CAST(sqlc.arg(n) AS BIGINT);

@@ -298,6 +298,7 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	}
 	return s.in(allow(ctx, upkeepWithin), s.write, "Purge", func(q tx, now int64) error {
 		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), purgeCounts(ctx, q, now), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
-			q.PurgeTokens(ctx, now), q.PurgeSessions(ctx, now), forgetTurns(ctx, q), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()))
+			q.PurgeTokens(ctx, now), q.PurgeSessions(ctx, now), forgetTurns(ctx, q), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()),
+			q.PurgeRunTimes(ctx, now-dispatch.RunTimesLife.Microseconds()))
 	})
 }

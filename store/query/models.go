@@ -66,6 +66,7 @@ type Job struct {
 	Begun       int
 	Bytes       int64
 	Counted     bool
+	ServiceHash dispatch.ServiceHash
 }
 
 type Platform struct {

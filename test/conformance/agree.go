@@ -38,6 +38,7 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"take":    p.take,
 			"answer":  p.answer,
 			"starts":  p.noteStarts,
+			"runs":    p.addRunTimes,
 			"settle":  p.compared,
 			"purge":   p.purge,
 			"pass":    p.pass,
@@ -341,6 +342,7 @@ func (p *pair) compare(r *rapid.T) {
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Unprepared(ctx, a, 3) })
+		both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Running(ctx, a, 3) })
 		both(p, r, func(s dispatch.Store) ([]string, error) { return s.Bases(ctx, a) })
 		both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })

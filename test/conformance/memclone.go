@@ -20,5 +20,6 @@ func (s *MemStore) Clone() *MemStore {
 	}
 	maps.Copy(c.defined, s.defined)
 	maps.Copy(c.heard, s.heard)
+	maps.Copy(c.ran, s.ran)
 	return c
 }

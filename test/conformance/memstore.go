@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type MemStore struct {
 	found    map[found]dispatch.Unrecognized
 	served   map[string]time.Time // when a process last noted that it serves a platform
 	sources  map[string]*source
+	ran      map[runService]runTimes
 }
 
 // owned identifies a task, or a job without one.
@@ -79,6 +81,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{},
+		ran: map[runService]runTimes{},
 	}
 }
 
@@ -251,6 +254,7 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 			delete(s.keys, k)
 		}
 	}
+	maps.DeleteFunc(s.ran, func(_ runService, r runTimes) bool { return r.added.Before(now.Add(-dispatch.RunTimesLife)) })
 	s.forgetTurns()
 	return nil
 }

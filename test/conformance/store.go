@@ -58,6 +58,8 @@ var storeTests = []struct {
 	{"synchronous runs", storeTest.syncRuns},
 	{"how accounts stand", storeTest.standings},
 	{"what platforms show of starts", storeTest.starts},
+	{"run times", storeTest.runTimes},
+	{"what runs", storeTest.running},
 	{"restored from an older state", storeTest.restored},
 	{"the rate is kept by many", storeTest.rate},
 	{"calls of people do not queue behind status reads", storeTest.kept},
@@ -143,7 +145,7 @@ func (t storeTest) equal(got, want any) {
 }
 
 func draft(u dispatch.UserID, a dispatch.Account) dispatch.Draft {
-	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Desired: dispatch.WantRun, MaxDuration: time.Hour,
+	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Service: -7, Desired: dispatch.WantRun, MaxDuration: time.Hour,
 		Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 }
 

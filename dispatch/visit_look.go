@@ -1,0 +1,178 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// While jobs wait for a slot, a visit also reads the statuses of running jobs when they are likely to have ended, so that slots do not stay
+// empty until the next planned read. These reads are called looks. They change no plan in the database: when nothing waits, statuses are
+// read as rarely as [Timing] says.
+
+const (
+	shortestGap = 250 * time.Millisecond // between two looks
+	gapShare    = 50                     // looks are at least this part of the usual run time apart,
+	gapPaces    = 5                      // and at least so many send times of the platform
+	mostLooked  = 200                    // running jobs that are considered
+	replanned   = 250 * time.Millisecond // how often looks are planned anew while requests are under way
+)
+
+// waitsForSlot reports whether a due job waits only for the end of another one.
+func (g Agenda) waitsForSlot(l Limits) bool {
+	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) || g.Restored != NotRestored {
+		return false
+	}
+	if g.Now.Before(g.Hold) {
+		return g.Why == Full
+	}
+	return !g.creates(l)
+}
+
+// planLooks decides when the visit looks next, and adds the jobs that are to be read now to the agenda.
+func (v *visit) planLooks(ctx context.Context) error {
+	if !v.agenda.waitsForSlot(v.backend.Limits) {
+		v.lookAt = time.Time{}
+		return nil
+	}
+	if v.pending > 0 && time.Since(v.planned) < replanned {
+		return nil
+	}
+	running, err := v.broker.Store.Running(ctx, v.account, mostLooked)
+	if err != nil {
+		return err
+	}
+	v.planned, v.lookAt = time.Now(), time.Time{}
+	for base, jobs := range v.lookable(running) {
+		looks, gap, err := v.looks(ctx, base, jobs)
+		if err != nil {
+			return err
+		}
+		at := bestOf(looks, gap)
+		if at.After(v.agenda.Now) {
+			v.lookAt = earlier(v.lookAt, at)
+			continue
+		}
+		all := len(looks) >= listingPays && v.lists(base)
+		for _, l := range looks {
+			if all || !l.at.After(v.agenda.Now) {
+				v.agenda.Poll = append(v.agenda.Poll, l.job)
+			}
+		}
+	}
+	return nil
+}
+
+// lookable returns the jobs whose statuses can be read earlier than planned, by base. A job whose reads fail, whose failure is to be confirmed,
+// or which is due anyway keeps its plan.
+func (v *visit) lookable(running []Job) map[string][]Job {
+	due := byID(v.agenda.Poll)
+	jobs := map[string][]Job{}
+	for _, j := range running {
+		_, is := due[j.ID]
+		if !is && !v.busy[j.ID] && j.Tries == 0 && j.Looks == 0 && j.Seen != Failed {
+			jobs[j.Base] = append(jobs[j.Base], j)
+		}
+	}
+	return jobs
+}
+
+// look is when the status of a job is best read, and how likely the job has ended by then.
+type look struct {
+	job    Job
+	at     time.Time
+	likely float64
+}
+
+// looks returns when the statuses of running jobs below one base are best read, and how far apart two looks must be. If the base has a listing,
+// which shows all of them, that holds for the base, otherwise for each job.
+func (v *visit) looks(ctx context.Context, base string, jobs []Job) (looks []look, gap time.Duration, err error) {
+	var last time.Time // when a listing was read last
+	for _, j := range jobs {
+		c, err := v.broker.runTimes.curve(ctx, v.broker.Store, serviceAt{v.backend.Name, j.Service})
+		if err != nil {
+			return nil, 0, err
+		}
+		own := v.lookGap(base, c.usual())
+		start := j.SendBy.Add(-v.backend.Limits.Send)
+		age, likely := c.bestLook(max(0, j.Checked.Sub(start)), own)
+		read := start
+		if j.Seen != "" {
+			read, last = j.Checked, later(last, j.Checked)
+		}
+		at := later(start.Add(age), read.Add(own))
+		if asked, ok := v.asked[j.ID]; ok { // the response may have changed nothing
+			at = later(at, v.now().Add(shortestGap-time.Since(asked)))
+		}
+		looks = append(looks, look{j, at, likely})
+		if gap == 0 || own < gap {
+			gap = own
+		}
+	}
+	if v.lists(base) && !last.IsZero() {
+		for i := range looks {
+			looks[i].at = later(looks[i].at, last.Add(gap))
+		}
+	}
+	return looks, gap, nil
+}
+
+// lookGap returns how far apart two looks must be, so that they do not burden a platform with a low rate or with slow listings.
+func (v *visit) lookGap(base string, usual time.Duration) time.Duration {
+	l := v.backend.Limits
+	took := v.broker.listings.of(baseOf{v.backend.Name, base}).took
+	return max(shortestGap, l.MinPoll, usual/gapShare, gapPaces*l.Pace, took)
+}
+
+// bestOf returns the one of the times of looks at which a common look leaves slots empty for the shortest time. A job whose best time is later
+// is then read no sooner than gap afterwards.
+func bestOf(looks []look, gap time.Duration) (best time.Time) {
+	slices.SortFunc(looks, func(a, b look) int { return a.at.Compare(b.at) })
+	near, _ := slices.BinarySearchFunc(looks, looks[0].at.Add(gap), func(l look, t time.Time) int { return l.at.Compare(t) })
+	near = max(near, 1)
+	least := 0.
+	for i, l := range looks[:near] {
+		lost := 0.
+		for k, other := range looks[:near] {
+			empty := l.at.Sub(other.at)
+			if k > i && empty < 0 {
+				empty += gap
+			}
+			lost += other.likely * empty.Seconds()
+		}
+		if i == 0 || lost < least {
+			best, least = l.at, lost
+		}
+	}
+	return best
+}
+
+// noteRead records that a step begins to read statuses.
+func (v *visit) noteRead(s step) {
+	if s.kind == stepStatus || s.kind == stepList {
+		for _, j := range s.jobs {
+			setInMap(&v.asked, j.ID, time.Now())
+		}
+	}
+}
+
+// noteRunTime records the run time of a job if its saved status shows that it has ended.
+func (v *visit) noteRunTime(was, is Job) {
+	if r, ok := runTimeShown(was, is, v.backend.Limits.Send); ok {
+		s := serviceAt{v.backend.Name, is.Service}
+		v.broker.runTimes.add(s, r)
+		v.ran = append(v.ran, s)
+	}
+}
+
+// saveRunTimes stores the run times of the services of which one was noted.
+func (v *visit) saveRunTimes(ctx context.Context) error {
+	ran := v.ran
+	v.ran = nil
+	for _, s := range ran {
+		if err := v.broker.runTimes.save(ctx, v.broker.Store, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
