@@ -193,6 +193,8 @@ func TestLooks_AreBounded(t *testing.T) {
 				if most := int(whole/c.gap) + planned; reads > most {
 					t.Errorf("%d reads in %v, want at most %d", reads, whole, most)
 				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
 				for i, at := range p.reads[1:] {
 					if c.name == "no min_poll" && at.Sub(p.reads[i]) < c.gap {
 						t.Errorf("a listing %v after the one before", at.Sub(p.reads[i]))
@@ -222,6 +224,8 @@ func TestLooks_OnlyWhileJobsWait(t *testing.T) {
 			p.mu.Unlock()
 			h.task(t, 10)
 			time.Sleep(time.Hour)
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			counts[learnt] = len(p.reads) - before
 		})
 	}
