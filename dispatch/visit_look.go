@@ -53,14 +53,27 @@ func (v *visit) planLooks(ctx context.Context) error {
 			v.lookAt = earlier(v.lookAt, at)
 			continue
 		}
-		all := len(looks) >= listingPays && v.lists(base)
-		for _, l := range looks {
-			if all || !l.at.After(v.agenda.Now) {
-				v.agenda.Poll = append(v.agenda.Poll, l.job)
-			}
-		}
+		v.agenda.Poll = append(v.agenda.Poll, v.lookedAt(base, looks)...)
 	}
 	return nil
+}
+
+// lookedAt returns the jobs below a base whose statuses are read at a look that is due: those that are likely to have ended, and all others
+// that a listing shows if it is read.
+func (v *visit) lookedAt(base string, looks []look) (jobs []Job) {
+	listed := 0
+	for _, l := range looks {
+		if !v.mustReadSingly(l.job) {
+			listed++
+		}
+	}
+	all := listed >= listingPays && v.lists(base)
+	for _, l := range looks {
+		if all && !v.mustReadSingly(l.job) || !l.at.After(v.agenda.Now) {
+			jobs = append(jobs, l.job)
+		}
+	}
+	return jobs
 }
 
 // lookable returns the jobs whose statuses can be read earlier than planned, by base. A job whose reads fail, whose failure is to be confirmed,

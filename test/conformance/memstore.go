@@ -81,7 +81,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{},
-		ran: map[runService]runTimes{},
+		ran:     map[runService]runTimes{},
 	}
 }
 
