@@ -26,6 +26,7 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		"countBytes":         "SEARCH b USING COVERING INDEX jobs_bytes (owner=? AND task>?)",
 		"countShared":        "jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)",
 		"listRecords":        "jobs USING INDEX jobs_single (owner=? AND created<?)",
+		"listAttentions":     "INDEX jobs_attention (task=? AND attention>?)",
 		"listTasks":          "tasks USING INDEX tasks_owner (owner=? AND created<?)",
 		"countTasks":         "SEARCH c USING INDEX sqlite_autoindex_task_counts_1 (task=?)",
 		"listTaskJobs":       "jobs USING INDEX jobs_number (task=? AND number>?)",

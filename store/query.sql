@@ -205,9 +205,10 @@ WHERE owner = sqlc.arg(owner) AND NOT hidden AND phase = 'started' AND task = CA
 	AND (tries > 0 OR awaited AND due <= CAST(sqlc.arg(late) AS BIGINT));
 
 -- name: ListAttentions :many
--- Attentions of the jobs of tasks that were created between two times.
+-- Attentions of the jobs of tasks that were created between two times. The condition is given twice: the first form permits jobs_attention, and
+-- for the second SQLite, which has not counted its rows, takes it rather than the index of all jobs of a task.
 SELECT DISTINCT jobs.task, jobs.attention FROM tasks
-	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND NOT jobs.hidden
+	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > '' AND NOT jobs.hidden
 WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created >= CAST(sqlc.arg(first) AS BIGINT)
 	AND tasks.created <= CAST(sqlc.arg(last) AS BIGINT);
 

@@ -2024,7 +2024,7 @@ func (q *Queries) LastTask(ctx context.Context) (int64, error) {
 
 const listAttentions = `-- name: ListAttentions :many
 SELECT DISTINCT jobs.task, jobs.attention FROM tasks
-	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND NOT jobs.hidden
+	JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > '' AND NOT jobs.hidden
 WHERE tasks.owner = $1 AND NOT tasks.hidden AND tasks.created >= CAST($2 AS BIGINT)
 	AND tasks.created <= CAST($3 AS BIGINT)
 `
@@ -2034,7 +2034,8 @@ type ListAttentionsRow struct {
 	Attention dispatch.Attention
 }
 
-// Attentions of the jobs of tasks that were created between two times.
+// Attentions of the jobs of tasks that were created between two times. The condition is given twice: the first form permits jobs_attention, and
+// for the second SQLite, which has not counted its rows, takes it rather than the index of all jobs of a task.
 func (q *Queries) ListAttentions(ctx context.Context, owner dispatch.UserID, first int64, last int64) ([]ListAttentionsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listAttentions, owner, first, last)
 	if err != nil {
