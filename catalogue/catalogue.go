@@ -328,7 +328,7 @@ func (a *assembly) add(address string, s Service, err error) {
 func (a *assembly) locate(s *Service) error {
 	backend, err := a.platforms.Backend(s.Service, s.Label)
 	if err != nil {
-		return err
+		return fmt.Errorf("endpoint %s: %s", s.Service.Endpoint, reasonOf(err))
 	}
 	if _, err := backend.Platform.Base(s.Service); err != nil {
 		return fmt.Errorf("platform %s: %s", backend.Name, reasonOf(err))

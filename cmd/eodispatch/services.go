@@ -67,7 +67,7 @@ func listCatalogue(ctx context.Context, settings *config.Config, out io.Writer) 
 			fmt.Fprintf(out, "FAIL      source %s: %s\n", source, failure)
 		}
 	}
-	fmt.Fprintf(out, "%d services, %d records not used, %d sources cannot be read\n", all.Total, len(refused), len(failures))
+	fmt.Fprintf(out, "services: %d, records not used: %d, sources that cannot be read: %d\n", all.Total, len(refused), len(failures))
 	if len(failures) > 0 {
 		return errSaid
 	}

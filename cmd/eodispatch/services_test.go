@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/simulator"
+)
+
+// awaitServices returns the list of services once it has n.
+func awaitServices(t *testing.T, c client, n int) (list api.ServiceList) {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.After(3 * time.Minute); ; {
+		if err := c.call(t.Context(), http.MethodGet, "/services", nil, &list); err != nil {
+			t.Fatal(err)
+		}
+		if list.Total == n {
+			return list
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("%d services: %+v", list.Total, list)
+		}
+	}
+}
+
+// TestCatalogue_OfTheDemoRuns submits each service of the demonstration by its id with its example, and awaits its results.
+func TestCatalogue_OfTheDemoRuns(t *testing.T) {
+	var out screen
+	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), nil, simulator.Life{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	token, err := s.signIn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client{s.broker, token}
+	labels := map[string]string{"openeo": "openeo", "ogcapi": "ogc_api_process"}
+	seen := map[string]bool{}
+	for _, summary := range awaitServices(t, c, 3).Services {
+		var service struct {
+			api.ServiceSummary
+			Parameters []json.RawMessage
+			Error      json.RawMessage `json:"parameters_error"`
+			Formats    []json.RawMessage
+			Example    json.RawMessage
+		}
+		if err := c.call(t.Context(), http.MethodGet, "/services/"+url.PathEscape(summary.ID), nil, &service); err != nil {
+			t.Fatal(err)
+		}
+		if string(service.Error) != "null" || len(service.Parameters) == 0 || service.Example == nil || len(service.Formats) == 0 || service.Summary == "" {
+			t.Errorf("%+v, %s", service, service.Error)
+			continue
+		}
+		seen[service.Protocol] = true
+		var j job
+		body := fmt.Appendf(nil, `{"title": "a", "label": %q, "service": {"id": %q}, "parameters": %s, "format": "gtiff"}`, labels[service.Protocol], service.ID, service.Example)
+		err := c.call(t.Context(), http.MethodPost, "/unit_jobs", body, &j)
+		for err == nil && !j.ended() {
+			err = c.call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=30", j.ID), nil, &j)
+		}
+		if err != nil || j.Status != "finished" {
+			t.Errorf("%s: %s %s, %v", service.ID, j.Status, j.Failure, err)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("protocols %v", seen)
+	}
+}
+
+// TestDoctor_ListsTheCatalogue: each record with its platform, or with the reason why it is not used.
+func TestDoctor_ListsTheCatalogue(t *testing.T) {
+	w := startWorld(t)
+	folder := t.TempDir()
+	record, err := algorithms.ReadFile("algorithms/records/ndvi_composite.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"good.json":  strings.ReplaceAll(string(record), "{openeo}", w.OpenEOURL),
+		"other.json": strings.NewReplacer("{openeo}", "https://elsewhere.example.org", "ndvi_composite\"", "other\"").Replace(string(record)),
+	} {
+		text = strings.ReplaceAll(text, "{documents}", "https://apps.example.org")
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := configuration(t, w)
+	code, printed := try(t, []string{"EODISPATCH_CATALOGUE_SOURCES=" + folder}, "doctor", "--catalogue", "--config", file)
+	for _, want := range []string{"service   ndvi_composite: Greenest NDVI of a season (platform openeo)\n",
+		"not used  other.json other: endpoint https://elsewhere.example.org: This endpoint is not one of the platforms that are configured for openeo: " + w.OpenEOURL + "\n",
+		"services: 1, records not used: 1, sources that cannot be read: 0\n"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is not in:\n%s", want, printed)
+		}
+	}
+	if code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	gone := filepath.Join(folder, "gone")
+	for _, args := range [][]string{{"doctor", "--catalogue", "--config", file}, {"doctor", "--config", file}} {
+		code, printed := try(t, []string{"EODISPATCH_CATALOGUE_SOURCES=" + gone}, args...)
+		if code != exitFailed || !strings.Contains(printed, "source "+gone+": open "+gone) {
+			t.Errorf("%v: exit %d:\n%s", args, code, printed)
+		}
+	}
+}
+
+// TestServices_OfTheConfiguration: a service of the configuration is shown, and without a token if the catalogue is open.
+func TestServices_OfTheConfiguration(t *testing.T) {
+	w := startWorld(t)
+	file := configuration(t, w)
+	var out screen
+	code := make(chan int, 1)
+	environ := []string{"EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_CATALOGUE_OPEN=true",
+		`EODISPATCH_SERVICES=[{id: one, platform: ogc, application: ndvi, description: "*b* <script>alert(1)</script>", example: {bbox: {bbox: [5, 51, 6, 52]}}}]`}
+	ctx, stop := context.WithCancel(t.Context())
+	defer func() { stop(); <-code }()
+	go func() { code <- run([]string{"serve", "--config", file}, testConsole(ctx, &out, environ...)) }()
+	out.await(t, `"msg":"serving"`)
+	response, err := http.Get("http://" + between(out.String(), `"address":"`, `"`) + "/services/one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var service api.CatalogueService
+	if err := json.NewDecoder(response.Body).Decode(&service); err != nil || response.StatusCode != 200 {
+		t.Fatalf("%s %v", response.Status, err)
+	}
+	if service.Platform != "ogc" || strings.Contains(service.DescriptionHTML, "<script") || string(service.Example.RawMessage) != `{"bbox":{"bbox":[5,51,6,52]}}` || len(service.Parameters) == 0 {
+		t.Errorf("%+v", service)
+	}
+}
