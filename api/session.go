@@ -123,6 +123,12 @@ func (a *api) openSession(r *http.Request) (identity.Caller, error) {
 	return s.Caller, nil
 }
 
+// isSignedOut reports whether err is errSignedOut.
+func isSignedOut(err error) bool {
+	r, ok := errors.AsType[refusal](err)
+	return ok && r.message == errSignedOut.message
+}
+
 // fromOwnPage reports whether the page of this service sent a request, or for a request that changes nothing, the user by
 // an address that they typed. Browsers say so by Sec-Fetch-Site, older ones by Origin; pages cannot set either. A request
 // that changes something must be in JSON, which a form of another site cannot send.
