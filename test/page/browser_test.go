@@ -45,7 +45,7 @@ func openTab(t *testing.T) *tab {
 		t.Skip("chromium is not installed: run make ready")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WindowSize(1280, 900), chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(within),
+		chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(within),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(end)
