@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"iter"
+	"math"
 	"sync"
 	"time"
 
@@ -126,7 +127,7 @@ func jobDigest(r dispatch.Record) uint64 {
 
 func taskDigest(r dispatch.TaskRecord) uint64 {
 	counts, _ := json.Marshal(r.Counts) // texts and numbers cannot fail to encode
-	return digestOf(int64(r.ID), int64(r.Progress*1e6), string(counts), string(r.Attention))
+	return digestOf(int64(r.ID), int64(math.Round(r.Progress*1e6)), string(counts), string(r.Attention))
 }
 
 // digestOf returns a part of a SHA-256. Digests are added up, so one that depends almost linearly on the last characters,

@@ -155,3 +155,12 @@ func TestStream_OfATasksChanges(t *testing.T) {
 		t.Errorf("all jobs were read %d times", n)
 	}
 }
+
+// A whole read and a derived one add up progress in different orders. Rounding errors are no change.
+func TestTaskDigest_OfRoundingErrors(t *testing.T) {
+	whole, derived := dispatch.TaskRecord{}, dispatch.TaskRecord{}
+	whole.Progress, derived.Progress = 29, 28.999999999999996
+	if taskDigest(whole) != taskDigest(derived) {
+		t.Error("the digests differ")
+	}
+}

@@ -20,8 +20,12 @@ func owned(u dispatch.UserID, a dispatch.Account, since int64) query.CountOwnedP
 	return query.CountOwnedParams{Owner: u, Account: string(a), Since: since, Period: since / period, Until: (since/period + 1) * period}
 }
 
-// oldestPeriod returns the period from which on jobs are counted by period.
+// oldestPeriod returns the period from which on quotas of a day read what is counted by period.
 func oldestPeriod(now int64) int64 { return (now-dispatch.Day.Microseconds())/period - 1 }
+
+// purgedPeriod returns the period before which counts are deleted: a week later than needed, so that quotas of a day hold also after a
+// clock was ahead for some days.
+func purgedPeriod(now int64) int64 { return oldestPeriod(now - 7*dispatch.Day.Microseconds()) }
 
 // alike reports whether the jobs are those of a new task, which count counts at once: SQLite's triggers count job by job.
 func (a *acceptance) alike() bool {
@@ -49,8 +53,11 @@ func (a *acceptance) count(ctx context.Context, q tx) error {
 
 // purgeCounts deletes the counts that are no longer needed.
 func purgeCounts(ctx context.Context, q tx, now int64) error {
-	return errors.Join(q.PurgeLineCounts(ctx), q.PurgeTaskCounts(ctx), q.PurgePeriodCounts(ctx, oldestPeriod(now)))
+	return errors.Join(q.PurgeLineCounts(ctx), q.PurgeTaskCounts(ctx), q.PurgePeriodCounts(ctx, purgedPeriod(now)))
 }
+
+// correcting is the name of the lock of those who correct counts. Two who read the same difference would both add it.
+const correcting = "correct counts"
 
 // WrongCounts returns how many of the kept counts differ from the jobs. That is always 0, unless somebody changed the tables by
 // hand, or a restored database is incomplete. It reads all jobs.
@@ -71,6 +78,9 @@ func (s *Store) WrongCounts(ctx context.Context) (wrong int, err error) {
 // CorrectCounts makes the kept counts equal to the jobs, and returns how many differed. Other processes may go on meanwhile.
 func (s *Store) CorrectCounts(ctx context.Context) (corrected int, err error) {
 	err = s.in(allow(ctx, upkeepWithin), s.write, "CorrectCounts", func(q tx, now int64) error {
+		if err := s.lockInTransaction(ctx, q, correcting); err != nil {
+			return err
+		}
 		corrected, err = correctCounts(ctx, q.Queries, now)
 		return err
 	})

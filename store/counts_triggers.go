@@ -28,6 +28,11 @@ func countMigrations(dialect goose.Dialect) []*goose.Migration {
 		return nil
 	}
 	fill := func(ctx context.Context, tx *sql.Tx) error {
+		if dialect == goose.DialectPostgres { // behind a pooler goose's own lock does not exclude other processes
+			if _, err := tx.ExecContext(ctx, takeLock, correcting); err != nil {
+				return err
+			}
+		}
 		_, err := correctCounts(ctx, query.New(tx), 0)
 		return err
 	}
@@ -118,7 +123,8 @@ WHEN NEW.task <> 0 AND (OLD.status <> NEW.status OR OLD.updated <> NEW.updated O
 END`}
 
 // postgresCountTriggers count once for each statement, however many jobs it changes. $ROWS are the jobs that a statement added, with
-// sign 1, and those that it removed, with sign -1; an update does both.
+// sign 1, and those that it removed, with sign -1; an update does both. The functions find the tables of counts whatever search path the
+// statement was sent with, as that of a restore from a dump. Costs are summed as decimals, so that equal ones cancel out.
 func postgresCountTriggers() (statements []string) {
 	for _, table := range []string{"line_counts", "account_counts", "owner_counts", "period_counts", "task_counts"} {
 		statements = append(statements, "ALTER TABLE "+table+" ALTER COLUMN shard SET DEFAULT pg_backend_pid()")
@@ -131,7 +137,7 @@ func postgresCountTriggers() (statements []string) {
 				EXCEPT SELECT id, phase, bytes, costs, status, progress, updated, hidden, turn FROM removed)`, postgresCount},
 	} {
 		statements = append(statements,
-			"CREATE FUNCTION count_"+on.event+"() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN\n IF "+on.unless+" THEN RETURN NULL; END IF;"+
+			"CREATE FUNCTION count_"+on.event+"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$ BEGIN\n IF "+on.unless+" THEN RETURN NULL; END IF;"+
 				strings.ReplaceAll(on.count, "$ROWS", on.rows)+" RETURN NULL;\nEND $body$",
 			"CREATE TRIGGER count_"+on.event+" AFTER "+strings.ToUpper(on.event)+" ON jobs REFERENCING "+on.tables+
 				" FOR EACH STATEMENT EXECUTE FUNCTION count_"+on.event+"()")
@@ -156,7 +162,7 @@ const postgresCount = `
 	INSERT INTO owner_counts AS c (owner, account, waiting, held, bytes, jobs, costs, priced)
 	SELECT * FROM (SELECT owner, account, SUM(CASE phase WHEN 'waiting' THEN sign ELSE 0 END) AS waiting,
 			SUM(CASE WHEN phase IN ('waiting', 'ended') THEN 0 ELSE sign END) AS held, SUM(CASE phase WHEN 'ended' THEN 0 ELSE sign * bytes END) AS bytes,
-			SUM(sign) AS jobs, SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * costs ELSE 0 END) AS costs,
+			SUM(sign) AS jobs, SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign * CAST(costs AS NUMERIC) ELSE 0 END) AS costs,
 			SUM(CASE WHEN costs BETWEEN 0 AND 1e12 THEN sign ELSE 0 END) AS priced
 		FROM $ROWS AS r GROUP BY owner, account) AS d
 	WHERE (waiting, held, bytes, jobs, costs, priced) <> (0, 0, 0, 0, 0, 0)

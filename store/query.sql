@@ -772,7 +772,7 @@ DELETE FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first 
 DELETE FROM period_counts WHERE period < CAST(sqlc.arg(since) AS BIGINT);
 
 -- name: CorrectLineCounts :execrows
--- Adds to the counts what they lack. One statement sees jobs and counts at one moment, so it is right whatever else happens.
+-- Adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change meanwhile; only another correction may not.
 INSERT INTO line_counts (account, owner, task, waiting, held)
 SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
 	SELECT j.account, j.owner, j.task, SUM(CASE WHEN j.phase = 'waiting' THEN 1 ELSE 0 END) AS waiting,

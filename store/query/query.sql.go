@@ -348,7 +348,7 @@ SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.he
 ON CONFLICT (account, owner, task, shard) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting, held = line_counts.held + excluded.held
 `
 
-// Adds to the counts what they lack. One statement sees jobs and counts at one moment, so it is right whatever else happens.
+// Adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change meanwhile; only another correction may not.
 func (q *Queries) CorrectLineCounts(ctx context.Context) (int64, error) {
 	result, err := q.db.ExecContext(ctx, correctLineCounts)
 	if err != nil {
