@@ -136,6 +136,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 type census struct {
 	dispatch.Store
 	counts atomic.Int32
+	lists  atomic.Int32 // of the ids of a line
 }
 
 func (c *census) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line, error) {
@@ -173,6 +174,40 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
 		if err != nil || *jobs[1].Ahead != 1 || *jobs[2].Ahead != 3 {
 			t.Errorf("after bob's: %v, %v, %v", jobs[1].Ahead, jobs[2].Ahead, err)
+		}
+	})
+}
+
+func (c *census) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
+	c.lists.Add(1)
+	return c.Store.Waiting(ctx, a, l)
+}
+
+// The place of a single job is the one that the list shows, and is found without the ids of the other jobs of its line.
+func TestQueuePlaces_OfASingleJobByACount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := backend("a", dispatch.AccessShared, &script{})
+		b.Limits.Jobs = 1
+		s := &census{Store: conformance.NewMemStore(clock{})}
+		h := open(s, b)
+		defer h.stop()
+		id := h.task(t, 20)
+		if _, err := h.AcceptTask(t.Context(), "bob", request("a"), dispatch.Dimension{Name: "tile", Values: values(5)}, dispatch.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, dispatch.AsKnown)
+		if err != nil || len(jobs) != 20 || s.lists.Load() != 1 {
+			t.Fatalf("%d jobs, %d lists, %v", len(jobs), s.lists.Load(), err)
+		}
+		for _, j := range jobs {
+			one := h.of(t, "ann", j.ID)
+			if (j.Ahead == nil) != (one.Ahead == nil) || j.Ahead != nil && *j.Ahead != *one.Ahead {
+				t.Errorf("job %d: %v ahead in the list, %v alone", j.Number, j.Ahead, one.Ahead)
+			}
+		}
+		if n := s.lists.Load(); n != 1 || jobs[19].Ahead == nil || *jobs[19].Ahead < 19 {
+			t.Errorf("%d lists were read, the last job has %v ahead", n, jobs[19].Ahead)
 		}
 	})
 }

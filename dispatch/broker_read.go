@@ -105,8 +105,7 @@ func (r Record) statusOverdue() bool { return r.Awaited && r.Read.Sub(r.Due) >= 
 
 // completeRecord adds to a record what is derived when it is read: Unreachable, and its place in the queue.
 func (b *Broker) completeRecord(ctx context.Context, r Record) (Record, error) {
-	records, err := b.setQueuePlaces(ctx, b.markUnreachable([]Record{r}), queuePlaces{})
-	return records[0], err
+	return b.setQueuePlace(ctx, b.markUnreachable([]Record{r})[0])
 }
 
 // minReadInterval returns the least time between two reads of the same status.

@@ -155,6 +155,8 @@ type Agendas interface {
 	Lines(context.Context, Account) ([]Line, error)
 	// Waiting returns the jobs that wait in a line, due or not, in their order.
 	Waiting(context.Context, Account, Line) ([]JobID, error)
+	// WaitingBefore returns how many of the jobs that Waiting returns for the line of a job come before it.
+	WaitingBefore(context.Context, Job) (int, error)
 	// Listable returns the account's jobs below a base whose state a listing can show, due or not: creates in doubt, and jobs that have
 	// started and not ended.
 	Listable(ctx context.Context, a Account, base string) ([]Job, error)

@@ -85,8 +85,11 @@ func TestShare_QueuePlacesFollowIt(t *testing.T) {
 			left = slices.DeleteFunc(left, func(l Line) bool { return l.Waiting == 0 })
 		}
 		for _, l := range lines {
-			if got := ahead(lines, Line{Owner: l.Owner, Task: l.Task}, l.Waiting); !slices.Equal(got, want[l.name()]) {
-				t.Fatalf("%s's %d: %v, not %v, of %+v", l.Owner, l.Task, got, want[l.name()], lines)
+			place := ahead(lines, Line{Owner: l.Owner, Task: l.Task})
+			for i := range l.Waiting {
+				if got := place(i); got != want[l.name()][i] {
+					t.Fatalf("job %d of %s's %d: %v, not %v, of %+v", i, l.Owner, l.Task, got, want[l.name()], lines)
+				}
 			}
 		}
 	})

@@ -158,6 +158,13 @@ func (s *Store) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line
 	return ids, fail("Waiting", err)
 }
 
+// WaitingBefore returns how many waiting jobs of the line of j come before it.
+func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) {
+	n, err := s.queries(s.read).CountWaitingBefore(ctx, query.CountWaitingBeforeParams{Account: j.Account,
+		Line: lineOf(dispatch.Line{Owner: j.Owner, Task: j.Task}), Due: micros(j.Due), ID: int64(j.ID)})
+	return int(n), fail("WaitingBefore", err)
+}
+
 // Ready returns the first n waiting jobs of a line that are due.
 func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Ready", func(q tx, now int64) error {

@@ -39,6 +39,7 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		"countAccount":       "account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)",
 		"countOwner":         "owner_counts USING INDEX sqlite_autoindex_owner_counts_1 (owner=? AND account=?)",
 		"countLines":         "line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=?)",
+		"countWaitingBefore": "jobs USING INDEX jobs_line (account=? AND line=? AND (due,id)<(?,?))",
 		"listRunning":        "jobs USING INDEX jobs_step (account=? AND step=?)",
 		"nextDue":            "SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)",
 		"listUnprepared":     "jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)",

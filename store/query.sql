@@ -453,6 +453,10 @@ SELECT * FROM platforms;
 -- name: ListWaiting :many
 SELECT id FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting' ORDER BY due, id;
 
+-- name: CountWaitingBefore :one
+SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND line = sqlc.arg(line) AND phase = 'waiting'
+	AND (due, id) < (sqlc.arg(due), sqlc.arg(id));
+
 -- name: Listable :many
 SELECT * FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND base = sqlc.arg(base)
 	AND phase IN ('creating', 'started') ORDER BY due, id;

@@ -111,6 +111,40 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	}
 }
 
+// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads their ids.
+func BenchmarkWaitingBefore(b *testing.B) {
+	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+		fill(b, s, 1)
+		analyze()
+		g, err := s.Agenda(b.Context(), "p/shared", 1, time.Hour)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ids, err := s.Waiting(b.Context(), "p/shared", g.Lines[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		last, err := s.Load(b.Context(), ids[len(ids)-1])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("count", func(b *testing.B) {
+			for b.Loop() {
+				if n, err := s.WaitingBefore(b.Context(), last); err != nil || n != len(ids)-1 {
+					b.Fatal(n, err)
+				}
+			}
+		})
+		b.Run("ids", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Waiting(b.Context(), "p/shared", g.Lines[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
 // eachDatabase runs f as a subtest on each database. The function that it passes to f updates PostgreSQL's statistics, as
 // autovacuum does within a minute of a large change.
 func eachDatabase[T interface {

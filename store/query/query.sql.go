@@ -886,6 +886,30 @@ func (q *Queries) CountTimeDependent(ctx context.Context, owner dispatch.UserID,
 	return count, err
 }
 
+const countWaitingBefore = `-- name: CountWaitingBefore :one
+SELECT count(*) FROM jobs WHERE account = $1 AND line = $2 AND phase = 'waiting'
+	AND (due, id) < ($3, $4)
+`
+
+type CountWaitingBeforeParams struct {
+	Account dispatch.Account
+	Line    string
+	Due     int64
+	ID      int64
+}
+
+func (q *Queries) CountWaitingBefore(ctx context.Context, arg CountWaitingBeforeParams) (int64, error) {
+	row := q.db.QueryRowContext(ctx, countWaitingBefore,
+		arg.Account,
+		arg.Line,
+		arg.Due,
+		arg.ID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const define = `-- name: Define :exec
 INSERT INTO definitions (task, job, owner, platform, service, document)
 VALUES ($1, $2, $3, $4, $5, $6)

@@ -347,9 +347,12 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
 		for _, l := range g.Lines {
-			both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
+			ready := both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.JobID, error) { return s.Waiting(ctx, a, l) })
+			for _, j := range ready {
+				both(p, r, func(s dispatch.Store) (int, error) { return s.WaitingBefore(ctx, j) })
+			}
 		}
 	}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {

@@ -119,6 +119,18 @@ func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Lin
 	return ids, nil
 }
 
+func (s *MemStore) WaitingBefore(_ context.Context, j dispatch.Job) (n int, err error) {
+	_, unlock := s.lock()
+	defer unlock()
+	for _, k := range s.jobs {
+		same := k.Account == j.Account && k.Owner == j.Owner && k.Task == j.Task && k.Phase == dispatch.Waiting
+		if same && cmp.Or(k.Due.Compare(j.Due), cmp.Compare(k.ID, j.ID)) < 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func sortLines(lines []dispatch.Line) {
 	slices.SortFunc(lines, func(a, b dispatch.Line) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))

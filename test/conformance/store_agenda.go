@@ -150,6 +150,16 @@ func (t storeTest) lines() {
 	ids, err := t.s.Waiting(ctx, shared, g.Lines[0])
 	t.must(err)
 	t.equal(ids, []dispatch.JobID{jobs[3].ID, jobs[4].ID})
+	for i, j := range []dispatch.Job{jobs[3].Job, jobs[4].Job, annsJobs[0].Job, hers} {
+		n, err := t.s.WaitingBefore(ctx, j)
+		t.must(err)
+		t.equal(n, []int{0, 1, 0, 0}[i])
+	}
+	late := jobs[3].Job
+	late.Due = late.Due.Add(time.Second)
+	n, err := t.s.WaitingBefore(ctx, late)
+	t.must(err)
+	t.equal(n, 2)
 	want[0].Waiting, want[1].Waiting = 2, 2
 	t.equal(lines, append(want, dispatch.Line{Owner: bob, Waiting: 1, First: hers.ID, Due: hers.Due}))
 	lines, err = t.s.Lines(ctx, "q/shared")
