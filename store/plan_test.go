@@ -1,12 +1,44 @@
 package store
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
+
+// plans says which index each query uses: what SQLite's plan contains, and the name of the index on PostgreSQL, a regular expression. For
+// countTimeDependent PostgreSQL rates two indexes as equal; both have unfinished jobs only and begin with the owner.
+var plans = map[string]struct{ lite, postgres string }{
+	"awaitAll":           {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_started"},
+	"countAwaited":       {"jobs USING INDEX jobs_started (owner=? AND phase=?)", "jobs_started"},
+	"countOwned":         {"SEARCH d USING COVERING INDEX jobs_owner (owner=? AND created>? AND created<?)", "jobs_owner"},
+	"countBytes":         {"SEARCH b USING COVERING INDEX jobs_bytes (owner=? AND task>?)", "jobs_bytes"},
+	"countShared":        {"jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)", "jobs_bytes"},
+	"listRecords":        {"jobs USING INDEX jobs_single (owner=? AND created<?)", "jobs_single"},
+	"listAttentions":     {"INDEX jobs_attention (task=? AND attention>?)", "jobs_attention"},
+	"listTasks":          {"tasks USING INDEX tasks_owner (owner=? AND created<?)", "tasks_owner"},
+	"countTasks":         {"SEARCH c USING INDEX sqlite_autoindex_task_counts_1 (task=?)", "task_counts_pkey"},
+	"listTaskJobs":       {"jobs USING INDEX jobs_number (task=? AND number>?)", "jobs_number"},
+	"listChangedJobs":    {"jobs USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed"},
+	"listFinished":       {"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished"},
+	"listLines":          {"SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)", "turns_pkey"},
+	"getTask":            {"SEARCH j USING INDEX jobs_changed (task=?)", "jobs_changed"},
+	"sumTask":            {"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey"},
+	"countTimeDependent": {"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|bytes)"},
+	"countAccount":       {"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey"},
+	"countOwner":         {"owner_counts USING INDEX sqlite_autoindex_owner_counts_1 (owner=? AND account=?)", "owner_counts_pkey"},
+	"countLines":         {"line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=?)", "line_counts_pkey"},
+	"countWaitingBefore": {"jobs USING INDEX jobs_line (account=? AND line=? AND (due,id)<(?,?))", "jobs_line"},
+	"listRunning":        {"jobs USING INDEX jobs_step (account=? AND step=?)", "jobs_step"},
+	"nextDue":            {"SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)", "jobs_unprepared"},
+	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
+}
 
 // SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user ever had.
 func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
@@ -15,41 +47,113 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	for name, want := range plans {
+		if plan := planOf(t, s, queryNamed(t, name)); !strings.Contains(plan, want.lite) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") != (name == "listChangedJobs") {
+			t.Errorf("%s: want %s in\n%s", name, want.lite, plan)
+		}
+	}
+}
+
+// PostgreSQL chooses by its statistics. It must use the same indexes, and read no table as a whole, for a statement that is prepared for any
+// arguments, as those of pooled connections are.
+func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
+	url := postgres.Database(t)
+	s, err := Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	postgres.Exec(t, url, manyRows)
+	c, err := s.read.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.ExecContext(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range plans {
+		plan := genericPlanOf(t, c, name, queryNamed(t, name))
+		if !regexp.MustCompile(`\b`+want.postgres+`\b`).MatchString(plan) || strings.Contains(plan, "Seq Scan on") {
+			t.Errorf("%s: want %s in\n%s", name, want.postgres, plan)
+		}
+	}
+}
+
+// manyRows fills a database with 27,000 ended jobs and 3,000 others, of 20 users; two thirds of the jobs are those of 1,000 tasks.
+const manyRows = `
+INSERT INTO accounts (id) SELECT 'p/' || n FROM generate_series(0, 4999) AS n;
+INSERT INTO tasks (id, owner, account, request, dimension, created)
+	SELECT n, 'user ' || n % 20, 'p/' || n % 50, repeat('x', 1000), 'd', n * 1000 FROM generate_series(1, 10000) AS n;
+INSERT INTO documents (hash, body) VALUES ('h', '{}');
+INSERT INTO definitions (task, job, owner, platform, service, document) SELECT id, 0, owner, 'p', '{}', 'h' FROM tasks;
+INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, due, awaited, created, updated, moved, counted)
+	SELECT n, task, n / 20, 'user ' || task % 20 + n % 20 * CASE task WHEN 0 THEN 1 ELSE 0 END, 'p/' || n % 50, '', 'run', phase, CASE phase WHEN 'ended' THEN 'finished' WHEN 'waiting' THEN 'created' ELSE 'running' END,
+		CASE WHEN n % 500 = 1 THEN 'application_unreachable' ELSE '' END, n, FALSE, n * 100, n * 100 + 50, n * 100 + 50, TRUE
+	FROM (SELECT n, CASE WHEN n % 3 = 0 THEN 0 ELSE 1 + n % 1000 END AS task,
+		CASE WHEN n <= 27000 THEN 'ended' WHEN n <= 29000 THEN 'waiting' ELSE 'started' END AS phase FROM generate_series(1, 30000) AS n) AS j;
+INSERT INTO requests (job, body) SELECT id, '{}' FROM jobs;
+INSERT INTO definitions (task, job, owner, platform, service, document) SELECT 0, id, owner, 'p', '{}', 'h' FROM jobs WHERE task = 0;
+INSERT INTO sync_runs (id, owner, account, request, status, lapses, created, ended) SELECT n, 'user ' || n % 20, 'p/' || n % 50, '{}', 'finished', n, n, n
+	FROM generate_series(30001, 32000) AS n;
+INSERT INTO period_counts (owner, account, period, jobs) SELECT owner, account, created / 1000, count(*) FROM jobs GROUP BY owner, account, created / 1000;
+INSERT INTO turns (account, line, served) SELECT DISTINCT account, line, 1 FROM jobs;
+INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs) SELECT task, status, count(*), 0, 0, 0, 0 FROM jobs WHERE task <> 0 GROUP BY task, status;
+INSERT INTO line_counts (account, owner, task, waiting, held) SELECT account, owner, task, count(*), 0 FROM jobs GROUP BY account, owner, task;
+INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced) SELECT owner, 'q/' || n, 0, 0, 0, 1, 0, 0
+	FROM (SELECT DISTINCT owner FROM jobs) AS o, generate_series(1, 50) AS n;
+INSERT INTO account_counts (account, waiting, held, started) SELECT 'q/' || n, 0, 0, 0 FROM generate_series(1, 2000) AS n;
+ANALYZE`
+
+// genericPlanOf returns PostgreSQL's plan of a query, for any arguments.
+func genericPlanOf(t *testing.T, c *sql.Conn, name, query string) string {
+	t.Helper()
+	if _, err := c.ExecContext(t.Context(), "PREPARE "+name+" AS "+query); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range numbered.FindAllStringSubmatch(query, -1) {
+		last, _ := strconv.Atoi(m[1])
+		n = max(n, last)
+	}
+	return linesOf(t, c, "EXPLAIN EXECUTE "+name+"("+strings.TrimSuffix(strings.Repeat("NULL,", n), ",")+")")
+}
+
+// linesOf returns the rows of a query with one column.
+func linesOf(t *testing.T, c *sql.Conn, query string) string {
+	t.Helper()
+	rows, err := c.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var lines strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines.WriteString(line + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines.String()
+}
+
+// queryNamed returns the text of a generated query.
+func queryNamed(t *testing.T, name string) string {
+	t.Helper()
 	text, err := os.ReadFile("query/query.sql.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{
-		"awaitAll":           "jobs USING INDEX jobs_started (owner=? AND phase=?)",
-		"countAwaited":       "jobs USING INDEX jobs_started (owner=? AND phase=?)",
-		"countOwned":         "SEARCH d USING COVERING INDEX jobs_owner (owner=? AND created>? AND created<?)",
-		"countBytes":         "SEARCH b USING COVERING INDEX jobs_bytes (owner=? AND task>?)",
-		"countShared":        "jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)",
-		"listRecords":        "jobs USING INDEX jobs_single (owner=? AND created<?)",
-		"listAttentions":     "INDEX jobs_attention (task=? AND attention>?)",
-		"listTasks":          "tasks USING INDEX tasks_owner (owner=? AND created<?)",
-		"countTasks":         "SEARCH c USING INDEX sqlite_autoindex_task_counts_1 (task=?)",
-		"listTaskJobs":       "jobs USING INDEX jobs_number (task=? AND number>?)",
-		"listChangedJobs":    "jobs USING INDEX jobs_changed (task=? AND updated>?)",
-		"listFinished":       "jobs USING INDEX jobs_finished (task=? AND moved>?)",
-		"listLines":          "SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)",
-		"getTask":            "SEARCH j USING INDEX jobs_changed (task=?)",
-		"sumTask":            "task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?",
-		"countTimeDependent": "jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)",
-		"countAccount":       "account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)",
-		"countOwner":         "owner_counts USING INDEX sqlite_autoindex_owner_counts_1 (owner=? AND account=?)",
-		"countLines":         "line_counts USING INDEX sqlite_autoindex_line_counts_1 (account=?)",
-		"countWaitingBefore": "jobs USING INDEX jobs_line (account=? AND line=? AND (due,id)<(?,?))",
-		"listRunning":        "jobs USING INDEX jobs_step (account=? AND step=?)",
-		"nextDue":            "SEARCH j USING INDEX jobs_unprepared (account=? AND step=? AND attention=?)",
-		"listUnprepared":     "jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)",
-	} {
-		_, query, _ := strings.Cut(string(text), "const "+name+" = `")
-		query, _, _ = strings.Cut(query, "`")
-		if plan := planOf(t, s, query); !strings.Contains(plan, want) || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") != (name == "listChangedJobs") {
-			t.Errorf("%s: want %s in\n%s", name, want, plan)
-		}
+	_, query, found := strings.Cut(string(text), "const "+name+" = `")
+	if !found {
+		t.Fatalf("there is no query %s", name)
 	}
+	query, _, _ = strings.Cut(query, "`")
+	return query
 }
 
 var numbered = regexp.MustCompile(`\$(\d+)`)
