@@ -468,6 +468,13 @@ platforms:
 	}
 }
 
+func TestLoad_FolderOfTestsIsNoSetting(t *testing.T) {
+	c := mustLoad(t, minimal, "EODISPATCH_CATALOGUE=/srv/catalogue", "EODISPATCH_CATALOGUE_OPEN=true")
+	if !c.Catalogue.Open || len(c.Catalogue.Sources) != 0 {
+		t.Errorf("%+v", c.Catalogue)
+	}
+}
+
 func TestLoad_MisspeltVariableIsNoted(t *testing.T) {
 	c := mustLoad(t, strings.Replace(minimal, "client_id: api", "client_id: api, client_secret: env:EODISPATCH_IDENTITY_CLIENT_SECRE", 1),
 		"EODISPATCH_LISTN=x", "EODISPATCH_IDENTITY_CLIENT_SECRE=a", "EODISPATCH_SERVICE_HOST=10.0.0.1", "EODISPATCH_PLATFORMS_0_LIMITS_JOBS=3")

@@ -15,6 +15,10 @@ import (
 // prefix is the prefix of the variables that set keys.
 const prefix = "EODISPATCH"
 
+// testCatalogue names the folder that tests of this repository read, which CI sets for all programs. The keys of catalogue have
+// variables of their own.
+const testCatalogue = "EODISPATCH_CATALOGUE"
+
 // Load reads the settings from a file, unless file is "", and from the environment (entries as in [os.Environ]).
 // EODISPATCH_… variables take precedence over the file, and the file over the variables of the replaced service. The
 // error is [Faults].
@@ -39,6 +43,7 @@ func load(file string, text []byte, environ []string) (*Config, error) {
 	if err != nil {
 		return nil, syntaxFaults(file, text, err)
 	}
+	delete(r.env, testCatalogue)
 	c := &Config{}
 	r.addLegacy()
 	r.overlay(root, reflect.TypeFor[Config](), prefix, r.env)
