@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,8 +38,8 @@ func readArea(area string) (json.RawMessage, error) {
 	default:
 		polygons, err = polygonsOf(text, 0)
 	}
-	if err == nil && len(polygons) == 0 {
-		err = errors.New("it has no polygon")
+	if err == nil {
+		err = checkPositions(polygons)
 	}
 	if err != nil {
 		return nil, usage("the area %s cannot be used: %w", area, err)
@@ -47,6 +48,25 @@ func readArea(area string) (json.RawMessage, error) {
 		return json.Marshal(map[string]any{"type": "Polygon", "coordinates": polygons[0]})
 	}
 	return json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": polygons})
+}
+
+const farthest = 540 // degrees of longitude, as the broker accepts them for areas across the antimeridian
+
+// checkPositions refuses what cannot be an area in longitude and latitude, above all coordinates of a projected system.
+func checkPositions(polygons []polygon) error {
+	positions := 0
+	for _, p := range polygons {
+		for _, at := range slices.Concat(p...) {
+			if len(at) < 2 || math.Abs(at[0]) > farthest || math.Abs(at[1]) > 90 {
+				return fmt.Errorf("%v is no position in degrees, [longitude, latitude]; convert it (ogr2ogr -t_srs EPSG:4326)", at)
+			}
+			positions++
+		}
+	}
+	if positions == 0 {
+		return errors.New("it has no polygon")
+	}
+	return nil
 }
 
 // readFile reads a file of a user, or standard input.
@@ -115,11 +135,11 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 	switch o.Type {
 	case "Polygon":
 		var p polygon
-		err := json.Unmarshal(o.Coordinates, &p)
+		err := json.Unmarshal(orNull(o.Coordinates), &p)
 		return []polygon{p}, err
 	case "MultiPolygon":
 		var all []polygon
-		err := json.Unmarshal(o.Coordinates, &all)
+		err := json.Unmarshal(orNull(o.Coordinates), &all)
 		return all, err
 	case "Feature":
 		inner = []json.RawMessage{o.Geometry}
@@ -136,6 +156,14 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 		all = append(all, found...)
 	}
 	return all, nil
+}
+
+// orNull returns null for a member that is missing.
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
 }
 
 // polygonsOfKML returns all polygons of a KML document (OGC KML 2.3), without their heights.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -79,7 +78,7 @@ func (l *login) run(ctx context.Context, args []string) error {
 		return err
 	}
 	one.Name = name
-	if err := errors.Join(s.write(one), os.WriteFile(filepath.Join(s.folder, currentFile), []byte(name+"\n"), 0o600)); err != nil {
+	if err := errors.Join(s.write(one), s.choose(one)); err != nil {
 		return err
 	}
 	who := claimsOf(one.Grant.AccessToken)

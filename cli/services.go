@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eodispatch/eodispatch/client"
 )
@@ -170,9 +171,11 @@ func (a *app) tilesCommand() *cobra.Command {
 	grid := ""
 	command := &cobra.Command{Use: "tiles AREA --grid NAME", GroupID: "services", Args: cobra.ExactArgs(1),
 		Short: "Split an area into tiles, as GeoJSON",
-		Long:  "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of run takes.\n\n" + areaHelp,
+		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of run takes.\n\n" + areaHelp +
+			"\nWrite -- before a box that begins with a minus.",
 		Example: `  eodispatch tiles 4,50,5,51 --grid 20x20km > tiles.geojson
-  eodispatch tiles belgium.geojson --grid 250x250km`,
+  eodispatch tiles belgium.geojson --grid 250x250km
+  eodispatch tiles --grid 20x20km -- -5,40,-4,41`,
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			where, err := readArea(args[0])
 			if err != nil {
@@ -192,6 +195,12 @@ func (a *app) tilesCommand() *cobra.Command {
 	command.Flags().StringVar(&grid, "grid", "", "name of a grid, see eodispatch grids")
 	_ = command.MarkFlagRequired("grid") // fails only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("grid", a.completeGrids)
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			err = fmt.Errorf("%w. Write -- before a box that begins with a minus: eodispatch tiles --grid NAME -- -5,40,-4,41", err)
+		}
+		return err
+	})
 	return command
 }
 

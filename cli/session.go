@@ -54,7 +54,7 @@ func (a *app) sessions() (sessions, error) {
 	return sessions{filepath.Join(home, ".local", "state", "eodispatch")}, nil
 }
 
-const currentFile = "current" // holds the name of the broker of the last login
+const currentFile = "current" // holds the name and the URL of the broker of the last login, in a line each
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
@@ -140,7 +140,16 @@ func (a *app) chosen(s sessions) (string, error) {
 	if err != nil {
 		return "", &exitError{ExitSignIn, errors.New("no broker is known. Sign in with: eodispatch login URL\nor name one with --broker or EODISPATCH_BROKER")}
 	}
-	return strings.TrimSpace(string(text)), nil
+	name, address, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if _, err := s.read(name); err != nil && address != "" {
+		return address, nil // signed out, or the file is damaged: a name leads nowhere without its file
+	}
+	return name, nil
+}
+
+// choose makes a sign-in the one that is used where no broker is named.
+func (s sessions) choose(one session) error {
+	return os.WriteFile(filepath.Join(s.folder, currentFile), []byte(one.Name+"\n"+one.URL+"\n"), 0o600)
 }
 
 // client returns a client of the chosen broker with the user's token.

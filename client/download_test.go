@@ -207,6 +207,8 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 		"../../etc/passwd": {Href: "https://files.example.org/"}, "c": {Href: "https://files.example.org/..%2f..%2fx.tif"},
 		"d.json": {Href: "https://files.example.org/download"}, "e": {Href: "https://files.example.org/collection.json"},
 		strings.Repeat("long", 100): {Href: "https://files.example.org/" + strings.Repeat("ü", 200) + ".tif"}, "con": {Href: ":"},
+		"f": {Href: "https://files.example.org/Item.json"}, "g": {Href: "https://files.example.org/collection.json.new"},
+		"h": {Href: "https://files.example.org/item.json.new"},
 	})
 	seen := map[string]bool{}
 	for key, name := range names {
@@ -215,7 +217,12 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 		}
 		seen[strings.ToLower(name)] = true
 	}
-	if names["a"] != "openEO.tif" || names["d.json"] != "d.json" || names["e"] == "collection.json" || len(names) != 8 {
+	if names["a"] != "openEO.tif" || names["d.json"] != "d.json" || len(names) != 11 {
 		t.Error(names)
+	}
+	for _, needed := range []string{"collection.json", "collection.json.new", "item.json", "item.json.new"} {
+		if seen[needed] {
+			t.Errorf("an asset is stored as %s, which the folder of results needs itself", needed)
+		}
 	}
 }

@@ -34,7 +34,8 @@ func FileNames(assets map[string]Asset) map[string]string {
 const longestName = 150 // bytes, so that suffixes still fit
 
 // reserved are names that Windows gives to devices, and those that a folder of results needs itself.
-var reserved = []string{"con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "lpt1", "lpt2", "lpt3", "collection.json"}
+var reserved = []string{"con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "lpt1", "lpt2", "lpt3",
+	"collection.json", "collection.json.new", "item.json", "item.json.new"}
 
 // safeName replaces what some system does not permit in a file name.
 func safeName(name string) string {

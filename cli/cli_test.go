@@ -1,0 +1,93 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eodispatch/eodispatch/cli"
+)
+
+// command runs a command where no broker answers, and returns its error as it is shown.
+func command(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	out := &bytes.Buffer{}
+	root := &cobra.Command{Use: "eodispatch", SilenceErrors: true, SilenceUsage: true}
+	root.AddGroup(cli.Groups...)
+	root.AddCommand(cli.Commands(cli.Console{Out: out, Err: out, Environ: environ, Signals: context.WithCancel}, "0")...)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	if err == nil {
+		err = errors.New("no error")
+	}
+	return cli.Explain(err)
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A name of a broker is no address: after a sign-out, and if the stored sign-in is damaged, the user is told the URL to sign in at.
+func TestCommands_NameTheURLOfALostSignIn(t *testing.T) {
+	const broker = "http://127.0.0.1:1"
+	state := t.TempDir()
+	environ := []string{"XDG_STATE_HOME=" + state}
+	folder := filepath.Join(state, "eodispatch")
+	file := filepath.Join(folder, "production.json")
+	current := write(t, filepath.Join(folder, "current"), "production\n"+broker+"\n")
+	write(t, file, `{"name":"production","url":"`+broker+`"}`)
+	if said := command(t, environ, "logout"); said != "no error" {
+		t.Fatal(said)
+	}
+	want := "you are not signed in at " + broker + ". Run: eodispatch login " + broker
+	if said := command(t, environ, "list"); said != want {
+		t.Errorf("after a sign-out: %s", said)
+	}
+	write(t, file, "damaged")
+	if said := command(t, environ, "list"); said != want {
+		t.Errorf("with a damaged file: %s", said)
+	}
+	write(t, file, `{"name":"production","url":"http://127.0.0.1:2"}`)
+	write(t, current, "production\n")
+	if said := command(t, environ, "list"); !strings.Contains(said, "http://127.0.0.1:2") {
+		t.Errorf("with a name alone: %s", said)
+	}
+}
+
+func TestTiles_RefusesWhatIsNoArea(t *testing.T) {
+	folder := t.TempDir()
+	utm := `{"type":"Polygon","coordinates":[[[500000,5600000],[510000,5600000],[510000,5610000],[500000,5600000]]]}`
+	for name, c := range map[string]struct{ text, want string }{
+		"projected":   {utm, "no position in degrees"},
+		"inside":      {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + utm + `}]}`, "no position in degrees"},
+		"short":       {`{"type":"Polygon","coordinates":[[[5]]]}`, "no position in degrees"},
+		"empty":       {`{"type":"Polygon"}`, "has no polygon"},
+		"without any": {`{"type":"MultiPolygon","coordinates":[]}`, "has no polygon"},
+		"no features": {`{"type":"FeatureCollection","features":[]}`, "has no polygon"},
+	} {
+		file := write(t, filepath.Join(folder, name+".geojson"), c.text)
+		if said := command(t, nil, "tiles", file, "--grid", "20x20km"); !strings.Contains(said, c.want) {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+func TestTiles_SaysHowToWriteABoxInTheWest(t *testing.T) {
+	if said := command(t, nil, "tiles", "-5,40,-4,41", "--grid", "20x20km"); !strings.Contains(said, "-- -5,40,-4,41") {
+		t.Error(said)
+	}
+	environ := []string{"EODISPATCH_BROKER=http://127.0.0.1:1", "XDG_STATE_HOME=" + t.TempDir()}
+	if said := command(t, environ, "tiles", "--grid", "20x20km", "--", "-5,40,-4,41"); !strings.Contains(said, "not signed in") && !strings.Contains(said, "cannot reach") {
+		t.Error(said)
+	}
+}
