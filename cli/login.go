@@ -125,6 +125,12 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 	return session{URL: c.URL(), Issuer: l.issuer, ClientID: l.clientID, Endpoint: settings.Endpoint.TokenURL, Revocation: more.Revocation, Grant: grant}, err
 }
 
+// noRedirects calls identity providers. It follows no redirect, which would take a code, a refresh token or a secret to another address.
+var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// direct returns a context in which the libraries for OpenID Connect and OAuth call by noRedirects.
+func direct(ctx context.Context) context.Context { return oidc.ClientContext(ctx, noRedirects) }
+
 // provider reads the endpoints of a broker's identity provider. issuer "": as the broker says.
 func (a *app) provider(ctx context.Context, c *client.Client, issuer string) (*oidc.Provider, error) {
 	if issuer == "" {
@@ -134,7 +140,7 @@ func (a *app) provider(ctx context.Context, c *client.Client, issuer string) (*o
 		}
 		issuer = how.Issuer
 	}
-	p, err := oidc.NewProvider(ctx, issuer)
+	p, err := oidc.NewProvider(direct(ctx), issuer)
 	if err != nil {
 		return nil, fmt.Errorf("the identity provider %s does not answer as one does: %w", issuer, err)
 	}
@@ -144,7 +150,7 @@ func (a *app) provider(ctx context.Context, c *client.Client, issuer string) (*o
 const signInWithin = 10 * time.Minute
 
 func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Token, error) {
-	ctx, cancel := context.WithTimeout(ctx, signInWithin)
+	ctx, cancel := context.WithTimeout(direct(ctx), signInWithin)
 	defer cancel()
 	var grant *oauth2.Token
 	var err error
@@ -330,7 +336,7 @@ func revoke(ctx context.Context, one session) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := http.DefaultClient.Do(r)
+	response, err := noRedirects.Do(r)
 	if err != nil {
 		return err
 	}

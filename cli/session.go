@@ -203,7 +203,7 @@ func (a *app) asClient(c *client.Client) func(context.Context) (string, error) {
 			}
 			settings := clientcredentials.Config{ClientID: a.env("EODISPATCH_CLIENT_ID"), ClientSecret: a.env("EODISPATCH_CLIENT_SECRET"),
 				TokenURL: p.Endpoint().TokenURL, Scopes: []string{"openid"}}
-			source = settings.TokenSource(context.WithoutCancel(ctx))
+			source = settings.TokenSource(direct(context.WithoutCancel(ctx)))
 		}
 		t, err := source.Token()
 		if err != nil {
@@ -264,7 +264,7 @@ func (r *renewer) renew(ctx context.Context, one session) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewWithin)
 	defer cancel()
 	settings := oauth2.Config{ClientID: one.ClientID, Endpoint: oauth2.Endpoint{TokenURL: one.Endpoint, AuthStyle: oauth2.AuthStyleInParams}}
-	fresh, err := settings.TokenSource(ctx, &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
+	fresh, err := settings.TokenSource(direct(ctx), &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.Response.StatusCode < http.StatusInternalServerError {
 		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in at %s has ended. Run: eodispatch login %s", one.URL, one.URL)}
 	}

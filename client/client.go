@@ -27,7 +27,8 @@ type Client struct {
 type Options struct {
 	// Token returns the access token for a request. It is called for every request, so it can renew the token. Optional.
 	Token func(context.Context) (string, error)
-	// HTTP sends the requests. nil: http.DefaultClient. It must not have a Timeout, which would end streams.
+	// HTTP sends the requests. nil: http.DefaultClient. It must not have a Timeout, which would end streams. Redirects are not
+	// followed, whatever its CheckRedirect says.
 	HTTP *http.Client
 	// UserAgent names the program to the broker. Optional.
 	UserAgent string
@@ -42,7 +43,15 @@ func New(base string, o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultClient
 	}
+	o.HTTP = withoutRedirects(o.HTTP)
 	return &Client{base: u, Options: o}, nil
+}
+
+// withoutRedirects returns a copy of a client that follows no redirect: it would send the token, and the request, to another address.
+func withoutRedirects(h *http.Client) *http.Client {
+	one := *h
+	one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &one
 }
 
 // ParseURL returns the one spelling of a broker's base URL: with a scheme, and without a slash at the end.
@@ -143,7 +152,7 @@ func wait(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// send sends a request once. A response with a status of 400 or above is an *Error.
+// send sends a request once. A redirect and a response with a status of 400 or above are an *Error.
 func (c *Client) send(ctx context.Context, r call, body []byte) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -172,10 +181,15 @@ func (c *Client) send(ctx context.Context, r call, body []byte) (*answer, error)
 		return nil, &url.Error{Op: r.method, URL: address, Err: err}
 	case len(text) > mostBody:
 		return nil, fmt.Errorf("the response to %s %s is longer than %d MiB", r.method, r.path, mostBody>>20)
-	case response.StatusCode >= http.StatusBadRequest:
+	case refuses(response):
 		return nil, c.errorOf(response, text)
 	}
 	return &answer{response.StatusCode, response.Header, text}, nil
+}
+
+// refuses reports whether a response is no result: an error, or a redirect, which is not followed.
+func refuses(r *http.Response) bool {
+	return r.StatusCode >= http.StatusMultipleChoices && r.StatusCode != http.StatusNotModified
 }
 
 // headers sets the headers of a request, the token included.
@@ -278,8 +292,13 @@ func IsCode(err error, codes ...string) bool {
 	return false
 }
 
-// errorOf reads the body of a response that is an error.
+// errorOf reads a response that is an error or a redirect.
 func (c *Client) errorOf(response *http.Response, text []byte) *Error {
+	if response.StatusCode < http.StatusBadRequest {
+		return &Error{Status: response.StatusCode, Code: NotABroker,
+			Message: fmt.Sprintf("%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the address of the broker.",
+				c.base, response.Header.Get("Location"), response.Status)}
+	}
 	var body struct {
 		Code      string `json:"error_code"`
 		Message   string `json:"message"`

@@ -150,7 +150,7 @@ func (c *Client) dial(ctx context.Context, path string) (*websocket.Conn, error)
 		socket.SetReadLimit(mostMessage)
 		return socket, nil
 	}
-	if response == nil || response.StatusCode < http.StatusBadRequest {
+	if response == nil || !refuses(response) {
 		return nil, &url.Error{Op: "open", URL: c.base + path, Err: err}
 	}
 	text, _ := io.ReadAll(response.Body) // the library keeps the beginning of the body; what is missing shows as no error code
