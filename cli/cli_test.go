@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,19 +17,26 @@ import (
 	"github.com/eodispatch/eodispatch/cli"
 )
 
-// command runs a command where no broker answers, and returns its error as it is shown.
+// command runs a command and returns its error as it is shown.
 func command(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	_, err := execute(t, environ, args...)
+	if err == nil {
+		err = errors.New("no error")
+	}
+	return cli.Explain(err)
+}
+
+// execute runs a command and returns its error and what it printed.
+func execute(t *testing.T, environ []string, args ...string) (printed string, err error) {
 	t.Helper()
 	out := &bytes.Buffer{}
 	root := &cobra.Command{Use: "eodispatch", SilenceErrors: true, SilenceUsage: true}
 	root.AddGroup(cli.Groups...)
 	root.AddCommand(cli.Commands(cli.Console{Out: out, Err: out, Environ: environ, Signals: context.WithCancel}, "0")...)
 	root.SetArgs(args)
-	err := root.ExecuteContext(t.Context())
-	if err == nil {
-		err = errors.New("no error")
-	}
-	return cli.Explain(err)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), err
 }
 
 func write(t *testing.T, path, text string) string {
@@ -89,5 +99,32 @@ func TestTiles_SaysHowToWriteABoxInTheWest(t *testing.T) {
 	environ := []string{"EODISPATCH_BROKER=http://127.0.0.1:1", "XDG_STATE_HOME=" + t.TempDir()}
 	if said := command(t, environ, "tiles", "--grid", "20x20km", "--", "-5,40,-4,41"); !strings.Contains(said, "not signed in") && !strings.Contains(said, "cannot reach") {
 		t.Error(said)
+	}
+}
+
+// A script that downloads a task before its end must not take the results for all of them.
+func TestDownload_OfARunningTaskIsNotComplete(t *testing.T) {
+	status := "running"
+	answers := http.NewServeMux()
+	answer := func(path string, text func() string) {
+		answers.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, text())
+		})
+	}
+	answer("/upscale_tasks/7", func() string { return `{"id":7,"status":"` + status + `","counts":{"` + status + `":2}}` })
+	answer("/upscale_tasks/7/results", func() string { return `{"type":"Collection","links":[]}` })
+	answer("/upscale_tasks/7/results/items", func() string { return `{"type":"FeatureCollection","features":[],"links":[]}` })
+	broker := httptest.NewServer(answers)
+	t.Cleanup(broker.Close)
+	environ := []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	folder := t.TempDir()
+	said, err := execute(t, environ, "download", "task-7", "--to", folder, "--json")
+	if cli.ExitCode(err) != cli.ExitRunning || !strings.Contains(said, `"complete":false`) {
+		t.Errorf("running: %v, %s", err, said)
+	}
+	status = "finished"
+	if said, err = execute(t, environ, "download", "task-7", "--to", folder, "--json"); err != nil || !strings.Contains(said, `"complete":true`) {
+		t.Errorf("finished: %v, %s", err, said)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,7 +83,9 @@ func (a *app) downloadCommand() *cobra.Command {
 broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files; those of a task
 are in a folder for each job.
 
-` + idHelp,
+` + idHelp + `
+
+The exit code is 8 while a job has no results or a task has not ended. What the task has by then is downloaded.`,
 		Example: "  eodispatch download job-42 --to results\n  eodispatch download task-7 --to results --follow",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if follow {
@@ -92,8 +95,11 @@ are in a folder for each job.
 			if err != nil {
 				return err
 			}
-			err = d.fetchAll(ctx)
-			return d.report(err)
+			running := d.ended(ctx) // before the listing, so that no result between the two is missed
+			if running != nil && ExitCode(running) != ExitRunning {
+				return running
+			}
+			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
 	command.Flags().StringVar(&to, "to", "", "folder; it is created")
 	command.Flags().BoolVar(&follow, "follow", false, "download what is finished, and go on until the end of the job or task")
@@ -165,6 +171,18 @@ func (d *downloads) fetchAll(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(listing, d.writeTask(ctx))
+}
+
+// ended returns an error while there are more results of a task to come.
+func (d *downloads) ended(ctx context.Context) error {
+	if !d.task {
+		return nil // a job has no results before its end
+	}
+	t, err := d.client.TaskSummary(ctx, d.id)
+	if err == nil && !t.Status.Final() {
+		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with --follow", d.target, countsOf(t))}
+	}
+	return err
 }
 
 // fetchJob downloads the files of a job and writes its collection.
@@ -324,8 +342,8 @@ func writeJSON(path string, v any) error {
 
 // report says what was downloaded.
 func (d *downloads) report(err error) error {
-	if err == nil {
-		err = d.missing()
+	if missing := d.missing(); err == nil || missing != nil && ExitCode(err) == ExitRunning {
+		err = missing
 	}
 	if d.json {
 		return errors.Join(err, d.print(map[string]any{"message_type": "download", "id": d.target.String(), "folder": d.folder,
