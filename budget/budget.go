@@ -71,6 +71,8 @@ var (
 	CatalogueDocuments = Bound{"catalogue_documents", 5_000, "documents"}
 	// CatalogueBytes is the size of all documents of one source of the catalogue.
 	CatalogueBytes = Bound{"catalogue_bytes", 32 << 20, "bytes"}
+	// CatalogueRecords is the number of records of one source of the catalogue.
+	CatalogueRecords = Bound{"catalogue_records", 5_000, "records"}
 )
 
 // All gives every bound, in the order of docs/security.md.
@@ -78,7 +80,7 @@ func All() []Bound {
 	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, ServiceParameters, CheckSteps, GraphBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
 		TilesBody, TilesPositions, TilesSteps, TilesBytes,
-		CatalogueDocument, CatalogueDocuments, CatalogueBytes}
+		CatalogueDocument, CatalogueDocuments, CatalogueBytes, CatalogueRecords}
 }
 
 // Exceeded is the error for an input that is larger than a bound allows. Its text is safe to show to a user.

@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -19,6 +21,8 @@ const (
 	readWithin  = 10 * time.Minute // for one source; then another process may read it
 	retryAfter  = 5 * time.Minute  // at most, after a source could not be read
 	folderEvery = time.Minute      // how often folders are read
+
+	mostRejections = 1_000 // that are kept of one source
 )
 
 // Platforms finds the configured platform of a service; [*dispatch.Broker] implements it.
@@ -174,16 +178,13 @@ func (c *Catalogue) refresh(ctx context.Context, name string) error {
 		return c.Store.SaveSource(context.WithoutCancel(ctx), *claim, 0)
 	}
 	was := claim.Source
-	again := c.Every
-	if claim.Failure = ""; err == nil {
-		claim.Documents, claim.Read = read, claim.Now
+	if claim.Documents, claim.Failure = read, ""; err == nil {
+		claim.Read = claim.Now
 	} else {
-		claim.Failure, again = reasonOf(err), min(again, retryAfter)
-		c.Log.WarnContext(ctx, "source of the catalogue not read", "source", shownName(name), "error", reasonOf(err))
+		claim.Failure = reasonOf(err)
+		c.Log.WarnContext(ctx, "source of the catalogue not read", "source", shownName(name), "error", claim.Failure)
 	}
-	if !isURL(name) {
-		again = min(again, folderEvery)
-	}
+	again := c.again(name, err)
 	if !equal(was, claim.Source) {
 		claim.Revision++
 	}
@@ -199,6 +200,18 @@ func (c *Catalogue) refresh(ctx context.Context, name string) error {
 	return nil
 }
 
+// again returns when a source is read again that was read with this error. A source beyond a bound is not tried again sooner than others.
+func (c *Catalogue) again(name string, err error) time.Duration {
+	_, beyond := errors.AsType[*budget.Exceeded](err)
+	switch {
+	case !isURL(name):
+		return min(c.Every, folderEvery)
+	case err != nil && !beyond:
+		return min(c.Every, retryAfter)
+	}
+	return c.Every
+}
+
 // Read reads all sources now, without the store, and shows them.
 func (c *Catalogue) Read(ctx context.Context) {
 	for _, name := range c.Sources {
@@ -211,8 +224,17 @@ func (c *Catalogue) Read(ctx context.Context) {
 	}
 }
 
-// read returns the documents of a source.
+// read returns the documents of a source. If it is not read to its end, they are what was read, and the documents of the last reading that
+// were not reached, with the reason as their Failure.
 func (c *Catalogue) read(ctx context.Context, last dispatch.Source, now time.Time) ([]dispatch.SourceDocument, error) {
+	found, err := c.readSource(ctx, last, now)
+	if err != nil {
+		found = withLast(found, last.Documents, reasonOf(err))
+	}
+	return found, err
+}
+
+func (c *Catalogue) readSource(ctx context.Context, last dispatch.Source, now time.Time) ([]dispatch.SourceDocument, error) {
 	if !isURL(last.Name) {
 		return readFolder(last.Name, now)
 	}
@@ -221,6 +243,24 @@ func (c *Catalogue) read(ctx context.Context, last dispatch.Source, now time.Tim
 		known[d.Address] = d
 	}
 	return (&crawl{client: c.Client, now: now, last: known}).readURL(ctx, last.Name)
+}
+
+// withLast adds the documents of the last reading that were not found now, as far as the bounds allow, with the reason as their Failure.
+func withLast(found, last []dispatch.SourceDocument, reason string) []dispatch.SourceDocument {
+	known, bytes := map[string]bool{}, int64(0)
+	for _, d := range found {
+		known[d.Address] = true
+		bytes += int64(len(d.Text))
+	}
+	for _, d := range last {
+		more := bytes + int64(len(d.Text))
+		if known[d.Address] || int64(len(found)) >= budget.CatalogueDocuments.Most || more > budget.CatalogueBytes.Most {
+			continue
+		}
+		d.Failure, bytes = reason, more
+		found = append(found, d)
+	}
+	return found
 }
 
 // equal reports whether two states of a source show the same.
@@ -268,16 +308,28 @@ type assembly struct {
 	platforms Platforms
 	byID      map[string]Service
 	refused   []Rejection
+
+	// of the source that is added
+	records, listed, further int // records, rejections, and records that are not used and not listed
 }
 
 func (a *assembly) addSource(source dispatch.Source, atURL bool) {
+	a.records, a.listed, a.further = 0, 0, 0
+	a.addDocuments(source, atURL)
+	if a.further > 0 {
+		a.refused = append(a.refused, Rejection{Address: shownName(source.Name), Reason: fmt.Sprintf(
+			"%d further records are not used: of a source, %d records are read and %d reasons are kept", a.further, budget.CatalogueRecords.Most, mostRejections)})
+	}
+}
+
+func (a *assembly) addDocuments(source dispatch.Source, atURL bool) {
 	for _, d := range source.Documents {
 		if d.Text == "" {
-			a.refused = append(a.refused, Rejection{Address: d.Address, Reason: "it cannot be read: " + d.Failure})
+			a.refuse(Rejection{Address: d.Address, Reason: "it cannot be read: " + d.Failure})
 			continue
 		}
 		stale := time.Time{}
-		if source.Failure != "" || d.Failure != "" {
+		if d.Failure != "" {
 			stale = d.Read
 		}
 		a.addDocument(d, atURL, stale)
@@ -288,17 +340,22 @@ func (a *assembly) addSource(source dispatch.Source, atURL bool) {
 func (a *assembly) addDocument(d dispatch.SourceDocument, atURL bool, stale time.Time) {
 	c := contentOf(d.Text)
 	if len(c.records) == 0 && !c.page && atURL {
-		a.refused = append(a.refused, Rejection{Address: d.Address, Reason: "it is neither a record nor a list or page of records"})
+		a.refuse(Rejection{Address: d.Address, Reason: "it is neither a record nor a list or page of records"})
 	}
 	var base *url.URL
 	if atURL {
 		base, _ = url.Parse(d.Address) // it was fetched
 	}
 	for i, raw := range c.records {
+		if int64(a.records) >= budget.CatalogueRecords.Most {
+			a.further += len(c.records) - i
+			return
+		}
 		var r record
 		if err := decode(raw, &r); err != nil || !atURL && r.Type != "Feature" {
 			continue
 		}
+		a.records++
 		address := d.Address
 		if len(c.records) > 1 {
 			address = fmt.Sprintf("%s#%d", address, i)
@@ -318,10 +375,20 @@ func (a *assembly) add(address string, s Service, err error) {
 		err = fmt.Errorf("another service has the id %s", s.ID)
 	}
 	if err != nil {
-		a.refused = append(a.refused, Rejection{Address: address, ID: clip(plain(s.ID), mostID), Reason: reasonOf(err)})
+		a.refuse(Rejection{Address: address, ID: clip(plain(s.ID), mostID), Reason: reasonOf(err)})
 		return
 	}
 	a.byID[s.ID] = s
+}
+
+// refuse lists a rejection, or counts it if the source has too many.
+func (a *assembly) refuse(r Rejection) {
+	if a.listed == mostRejections {
+		a.further++
+		return
+	}
+	a.listed++
+	a.refused = append(a.refused, r)
 }
 
 // locate finds the platform of a service, which checks where the service is.

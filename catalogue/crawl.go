@@ -1,12 +1,14 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -17,8 +19,13 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// fetchesAtOnce is how many documents of one source are fetched at once.
-const fetchesAtOnce = 4
+const (
+	fetchesAtOnce = 4     // documents of one source
+	mostAddress   = 2_048 // bytes of the address of a document; longer ones are not followed
+)
+
+// errNotInTime is why a source that sends its documents slowly is not read to its end.
+var errNotInTime = errors.New("it could not be read to its end in time")
 
 // isURL reports whether a source is a URL, and not a folder.
 func isURL(source string) bool {
@@ -27,54 +34,74 @@ func isURL(source string) bool {
 
 // crawl reads the documents of a source at a URL: that at the URL itself, and those to which it leads.
 type crawl struct {
-	client *upstream.Client
-	now    time.Time
-	last   map[string]dispatch.SourceDocument // as they were read before, by address
-	seen   map[string]bool
-	bytes  int64
-	found  []dispatch.SourceDocument
+	client  *upstream.Client
+	now     time.Time
+	last    map[string]dispatch.SourceDocument // as they were read before, by address
+	seen    map[string]bool                    // the documents that were read, and those to be read next
+	bytes   atomic.Int64
+	records int
+	beyond  error // the bound at which no further links are followed
 }
 
 // readURL reads a source at a URL. A document that cannot be read now keeps its last text, and has a Failure. The error is that of the
-// document at the URL itself, or a bound that the source exceeds.
-func (c *crawl) readURL(ctx context.Context, source string) ([]dispatch.SourceDocument, error) {
+// document at the URL itself, or says why the source was not read to its end; then the documents are those that were read until then.
+func (c *crawl) readURL(ctx context.Context, source string) (found []dispatch.SourceDocument, err error) {
 	c.seen = map[string]bool{source: true}
 	for level := []string{source}; len(level) > 0; {
 		read, err := c.readLevel(ctx, level)
+		if len(read) > 0 && read[0].Address == source && read[0].Failure != "" {
+			return nil, errors.New(read[0].Failure)
+		}
+		found = append(found, read...)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		if first := read[0]; first.Address == source && first.Failure != "" {
-			return nil, errors.New(first.Failure)
-		}
-		level = nil
-		for _, d := range read {
-			level = append(level, c.unseen(d)...)
-		}
-		c.found = append(c.found, read...)
-		if err := budget.CatalogueDocuments.Check(int64(len(c.found) + len(level))); err != nil {
-			return nil, err
-		}
+		level = c.next(read)
 	}
-	return c.found, nil
+	return found, c.beyond
 }
 
-// readLevel reads documents at once, in their order.
+// readLevel reads documents at once, and returns them in their order. If it stops early, it returns those that were read until then.
 func (c *crawl) readLevel(ctx context.Context, addresses []string) ([]dispatch.SourceDocument, error) {
 	read := make([]dispatch.SourceDocument, len(addresses))
-	var group errgroup.Group
+	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(fetchesAtOnce)
 	for i, address := range addresses {
-		group.Go(func() error {
-			read[i] = c.read(ctx, address)
-			return nil
+		group.Go(func() (err error) {
+			read[i], err = c.readNext(within, address)
+			return err
 		})
 	}
-	group.Wait() // the functions return no error
-	for _, d := range read {
-		c.bytes += int64(len(d.Text))
+	err := group.Wait()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errNotInTime
 	}
-	return read, errors.Join(ctx.Err(), budget.CatalogueBytes.Check(c.bytes))
+	return slices.DeleteFunc(read, func(d dispatch.SourceDocument) bool { return d.Address == "" }), err
+}
+
+// readNext reads one document, unless the source is at its bound or the reading has ended; then it returns the zero document.
+func (c *crawl) readNext(ctx context.Context, address string) (none dispatch.SourceDocument, err error) {
+	if err := cmp.Or(ctx.Err(), budget.CatalogueBytes.Check(c.bytes.Load())); err != nil {
+		return none, err
+	}
+	d := c.read(ctx, address)
+	if err := cmp.Or(ctx.Err(), budget.CatalogueBytes.Check(c.bytes.Add(int64(len(d.Text))))); err != nil {
+		return none, err
+	}
+	return d, nil
+}
+
+// next returns the documents to which those of a level lead, as far as the bounds allow.
+func (c *crawl) next(read []dispatch.SourceDocument) (level []string) {
+	for _, d := range read {
+		holds := contentOf(d.Text)
+		if c.records += len(holds.records); int64(c.records) > budget.CatalogueRecords.Most {
+			c.beyond = &budget.Exceeded{Bound: budget.CatalogueRecords}
+			return nil
+		}
+		level = append(level, c.unseen(d.Address, holds.leadsTo)...)
+	}
+	return level
 }
 
 // read reads one document, or returns the last text with the reason why it could not be read.
@@ -110,18 +137,23 @@ func reasonOf(err error) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// unseen returns the documents to which a page leads and that are not known yet.
-func (c *crawl) unseen(d dispatch.SourceDocument) (next []string) {
-	base, err := url.Parse(d.Address)
+// unseen returns the documents to which the links of a page lead and that are not known yet.
+func (c *crawl) unseen(page string, links []string) (next []string) {
+	base, err := url.Parse(page)
 	if err != nil {
 		return nil
 	}
-	for _, href := range contentOf(d.Text).leadsTo {
+	for _, href := range links {
 		to := withoutFragment(address(href, base))
-		if isURL(to) && !c.seen[to] {
-			c.seen[to] = true
-			next = append(next, to)
+		if !isURL(to) || len(to) > mostAddress || c.seen[to] {
+			continue
 		}
+		if int64(len(c.seen)) >= budget.CatalogueDocuments.Most {
+			c.beyond = &budget.Exceeded{Bound: budget.CatalogueDocuments}
+			break
+		}
+		c.seen[to] = true
+		next = append(next, to)
 	}
 	return next
 }
@@ -161,7 +193,7 @@ func contentOf(text string) content {
 		c.records = []json.RawMessage{raw}
 		return c
 	}
-	c.records = d.Features
+	c.records = slices.DeleteFunc(d.Features, func(f json.RawMessage) bool { return !isObject(f) })
 	for _, l := range d.Links {
 		if slices.Contains(leading, l.Rel) {
 			c.leadsTo, c.page = append(c.leadsTo, l.Href), true
@@ -170,14 +202,18 @@ func contentOf(text string) content {
 	return c
 }
 
+func isObject(item json.RawMessage) bool { return len(item) > 0 && item[0] == '{' }
+
+// listed reads a list of records and of addresses. Other items are ignored.
 func listed(list []json.RawMessage) content {
 	c := content{page: true}
 	for _, item := range list {
 		var href string
-		if json.Unmarshal(item, &href) == nil {
-			c.leadsTo = append(c.leadsTo, href)
-		} else {
+		switch {
+		case isObject(item):
 			c.records = append(c.records, item)
+		case json.Unmarshal(item, &href) == nil:
+			c.leadsTo = append(c.leadsTo, href)
 		}
 	}
 	return c

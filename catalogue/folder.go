@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"io"
 	"io/fs"
 	"os"
@@ -13,7 +14,7 @@ import (
 )
 
 // readFolder reads the JSON files of a folder and the folders below it, but not what has a name that begins with a dot. Links to files
-// are followed, links to folders are not.
+// are followed, links to folders are not. With an error, the documents are those that were read until then.
 func readFolder(folder string, now time.Time) (found []dispatch.SourceDocument, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -35,11 +36,11 @@ func readFolder(folder string, now time.Time) (found []dispatch.SourceDocument, 
 		}
 		d := readFile(root, name, now)
 		bytes += int64(len(d.Text))
-		found = append(found, d)
-		if err := budget.CatalogueDocuments.Check(int64(len(found))); err != nil {
+		if err := cmp.Or(budget.CatalogueDocuments.Check(int64(len(found)+1)), budget.CatalogueBytes.Check(bytes)); err != nil {
 			return err
 		}
-		return budget.CatalogueBytes.Check(bytes)
+		found = append(found, d)
+		return nil
 	})
 	return found, err
 }

@@ -9,8 +9,8 @@ import (
 type Source struct {
 	Name      string // the folder or URL, as configured
 	Documents []SourceDocument
-	Read      time.Time // when the source was last read; zero: never
-	Failure   string    // why the last reading failed; "": it did not. The documents are then those of an earlier reading
+	Read      time.Time // when the source was last read to its end; zero: never
+	Failure   string    // why the last reading failed or was not complete; "": it was. What was not read then is of an earlier reading
 	Revision  int64     // differs between two states whose documents or failure differ
 }
 
@@ -18,9 +18,9 @@ type Source struct {
 type SourceDocument struct {
 	Address string    `json:"address"` // URL, or path in the folder
 	ETag    string    `json:"etag,omitempty"`
-	Text    string    `json:"text,omitempty"` // JSON; "": it was never read
-	Read    time.Time `json:"read,omitzero"`  // when the text was last read or confirmed
-	Failure string    `json:"failure,omitempty"`
+	Text    string    `json:"text,omitempty"`    // JSON; "": it was never read
+	Read    time.Time `json:"read,omitzero"`     // when the text was last read or confirmed
+	Failure string    `json:"failure,omitempty"` // why the text could not be read again; "": it is current
 }
 
 // SourceState is what tells processes whether they have to read a source, or to load it again.
