@@ -244,6 +244,32 @@ func TestPage_RunsNoScriptOfARecord(t *testing.T) {
 	}
 }
 
+// TestPage_RefusesBrokenAreas pastes GeoJSON that is not as it should be. The view stays, and takes the next one.
+func TestPage_RefusesBrokenAreas(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.fillsRegion()
+	b.presses("As GeoJSON")
+	b.until(`document.querySelector("details textarea").value.includes("51.45")`)
+	for broken, why := range map[string]string{
+		`{"type":"Polygon","coordinates":[]}`:                                "incomplete",
+		`{"type":"Polygon","coordinates":[[]]}`:                              "incomplete",
+		`{"type":"Polygon","coordinates":[[[5,51],[6,51]]]}`:                 "incomplete",
+		`{"type":"Polygon"}`:                                                 "incomplete",
+		`{"type":"FeatureCollection"}`:                                       "incomplete",
+		`{"type":"FeatureCollection","features":[null]}`:                     "no polygon",
+		`{"type":"Polygon","coordinates":[[["5",51],[6,51],[6,52],[5,51]]]}`: "not longitudes and latitudes",
+	} {
+		b.fills("details textarea", broken)
+		b.presses("Use this geometry")
+		b.until(fmt.Sprintf(`document.querySelector("details .fault")?.innerText.includes(%q)`, why))
+	}
+	b.fills("details textarea", `{"type":"Polygon","coordinates":[[[5,51],[6,51],[6,52],[5,52]]]}`) // not closed
+	b.presses("Use this geometry")
+	b.until(`document.querySelector("details textarea").value.includes("[5,52],[5,51]]") && !document.querySelector("details .fault")`)
+}
+
 // TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled.
 func TestPage_KeepsWhatWasTypedWhenTheSessionEnds(t *testing.T) {
 	s := serve(t, simulator.Life{})

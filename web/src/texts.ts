@@ -157,6 +157,7 @@ export const texts = {
     badCoordinates: "West and east go from −180 to 180, south and north from −90 to 90, and north is above south.",
     badFile: (name: string, why: string) => `${name} cannot be used: ${why}`,
     empty: "it contains no polygon",
+    broken: "a polygon in it is incomplete",
     unreadable: "it is neither GeoJSON nor KML nor a zipped shapefile",
     tooLarge: (limit: string) => `it is larger than ${limit}`,
     outside: "its coordinates are not longitudes and latitudes in degrees",

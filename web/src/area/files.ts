@@ -9,9 +9,7 @@ const largest = 20_000_000; // bytes
 // readAreaFile returns the polygons of a file as one area. It throws an Error whose message ends the sentence "FILE cannot be used: …".
 export async function readAreaFile(file: File): Promise<{ area: Area; polygons: number }> {
   if (file.size > largest) throw new Error(texts.area.tooLarge(bytes(largest)));
-  const polygons = polygonsIn(await parse(file)).map(flat);
-  if (polygons.length === 0) throw new Error(texts.area.empty);
-  checkDegrees(polygons);
+  const polygons = checked(await parse(file));
   return { area: { geometry: joined(polygons), isBox: false, name: file.name }, polygons: polygons.length };
 }
 
@@ -23,10 +21,22 @@ export function readAreaText(text: string): Area {
   } catch {
     throw new Error(texts.form.badJSON);
   }
-  const polygons = polygonsIn(parsed).map(flat);
+  const polygons = checked(parsed);
+  return { geometry: joined(polygons), isBox: false };
+}
+
+// checked returns the polygons of GeoJSON that others wrote: each with a ring, each ring closed, positions in degrees.
+function checked(value: AnyGeoJSON | null): Position[][][] {
+  let polygons: Position[][][];
+  try {
+    polygons = polygonsIn(value).map(flat);
+  } catch { // a member is missing or of another type
+    throw new Error(texts.area.broken);
+  }
   if (polygons.length === 0) throw new Error(texts.area.empty);
   checkDegrees(polygons);
-  return { geometry: joined(polygons), isBox: false };
+  if (polygons.some((rings) => rings.length === 0 || rings.some((ring) => ring.length < 4))) throw new Error(texts.area.broken);
+  return polygons;
 }
 
 function joined(polygons: Position[][][]): Polygon | MultiPolygon {
@@ -67,10 +77,15 @@ function polygonsIn(value: AnyGeoJSON | null): Position[][][] {
   return [];
 }
 
-// flat drops heights.
-const flat = (rings: Position[][]): Position[][] => rings.map((ring) => ring.map(([x = NaN, y = NaN]) => [x, y]));
+// flat drops heights and closes rings.
+const flat = (rings: Position[][]): Position[][] => rings.map((ring) => closed(ring.map(([x = NaN, y = NaN]): Position => [x, y])));
+
+function closed(ring: Position[]): Position[] {
+  const [first, last] = [ring[0], ring.at(-1)];
+  return first && last && (first[0] !== last[0] || first[1] !== last[1]) ? [...ring, first] : ring;
+}
 
 function checkDegrees(polygons: Position[][][]): void {
-  const inDegrees = ([x = NaN, y = NaN]: Position) => Math.abs(x) <= 540 && Math.abs(y) <= 90;
+  const inDegrees = ([x, y]: Position) => typeof x === "number" && typeof y === "number" && Math.abs(x) <= 540 && Math.abs(y) <= 90;
   if (!polygons.every((rings) => rings.every((ring) => ring.every(inDegrees)))) throw new Error(texts.area.outside);
 }
