@@ -30,12 +30,13 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 	if dispatch.Is(err, dispatch.Unavailable) {
 		return err
 	}
-	first := false
+	name := "logout " + l.id
 	if err == nil {
-		if first, err = s.signIns.isFirst(ctx, "logout "+l.id, l.issued.Add(logoutLasts+skew)); err != nil {
-			return err
+		used, failure := s.signIns.wasUsed(ctx, name)
+		if failure != nil {
+			return failure
 		}
-		if !first {
+		if used {
 			err = errors.New("the token was used before")
 		}
 	}
@@ -48,6 +49,10 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 	}
 	n, err := s.Store.EndSessions(ctx, s.client.provider.issuer, l.sid, owner)
 	s.log.InfoContext(ctx, "audit", "action", "sign_out_by_provider", "user", string(owner), "sessions", n, "error", err)
+	if err != nil {
+		return err // the token is still good when the provider sends it again
+	}
+	_, err = s.signIns.isFirst(ctx, name, l.issued.Add(logoutLasts+skew))
 	return err
 }
 

@@ -232,6 +232,18 @@ func (s *SignIns) isFirst(ctx context.Context, name string, until time.Time) (bo
 	return s.used.add(name, s.now(), until), nil
 }
 
+// wasUsed reports whether isFirst has remembered a name.
+func (s *SignIns) wasUsed(ctx context.Context, name string) (bool, error) {
+	if s.vault == nil {
+		return s.used.has(name, s.now()), nil
+	}
+	_, _, err := s.vault.FindToken(ctx, name)
+	if dispatch.Is(err, dispatch.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // states remembers states that have returned until they expire. The zero value is ready to use.
 type states struct {
 	mu   sync.Mutex
@@ -251,6 +263,13 @@ func (s *states) add(state string, now, until time.Time) bool {
 	}
 	s.ends[state] = until
 	return true
+}
+
+// has reports whether a name has been added and has not expired.
+func (s *states) has(name string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Before(s.ends[name])
 }
 
 // checkIssuer returns nil if the response comes from the provider that was asked. A provider that announces to name itself
