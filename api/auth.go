@@ -29,7 +29,7 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && !a.hasSession(r) {
+	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && (!a.hasSession(r) || !a.fromOwnPage(r)) { // a session counts on our page only
 		next(ctx)
 		return
 	}

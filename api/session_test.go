@@ -332,12 +332,16 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 
 // An open catalogue can be read by a browser that still has the cookie of an ended session. Another page cannot read it as the user.
 func TestSession_EndedSessionsReadTheOpenCatalogue(t *testing.T) {
-	_, _, _, h := signedIn(ourOrigin, func(c *Config) { c.Services, c.OpenCatalogue = shelved, true })
+	w, _, _, h := signedIn(ourOrigin, func(c *Config) { c.Services, c.OpenCatalogue = shelved, true })
 	for cookie, want := range map[string]int{"__Host-eodispatch=anna": 200, "__Host-eodispatch=ended": 200} {
 		if a := fromPage(h, "GET", "/services", "", "Cookie", cookie); a.Code != want {
 			t.Errorf("%s: %d %s", cookie, a.Code, a.Body)
 		}
 	}
-	failed(t, fromPage(h, "GET", "/services", "", "Sec-Fetch-Site", "cross-site"), 403, "FORBIDDEN")
+	reported := len(w.signed)
+	if a := fromPage(h, "GET", "/services", "", "Sec-Fetch-Site", "cross-site"); a.Code != 200 || len(w.signed) != reported {
+		t.Errorf("by a link of another site, which gets what a stranger gets: %d %s, as %v", a.Code, a.Body, w.signed[reported:])
+	}
+	failed(t, fromPage(h, "GET", "/jobs_status", "", "Sec-Fetch-Site", "cross-site"), 403, "FORBIDDEN")
 	failed(t, fromPage(h, "GET", "/jobs_status", "", "Cookie", "__Host-eodispatch=ended"), 401, "AUTHENTICATION_FAILED")
 }

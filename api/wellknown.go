@@ -33,8 +33,8 @@ func (a *api) serveMetadata() {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-cache")
-		_, _ = w.Write(text) // fails if the client is gone
+		w.Header().Set("Cache-Control", "no-store") // without a public URL it depends on the request's Host
+		_, _ = w.Write(text)                        // fails if the client is gone
 	})
 }
 
