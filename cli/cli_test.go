@@ -128,3 +128,21 @@ func TestDownload_OfARunningTaskIsNotComplete(t *testing.T) {
 		t.Errorf("finished: %v, %s", err, said)
 	}
 }
+
+// The area is the same for all values of another dimension, as in the help of upscale.
+func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
+	broker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"when","type":"date-interval"}]}`)
+	}))
+	t.Cleanup(broker.Close)
+	environ := []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	dates := write(t, filepath.Join(t.TempDir(), "dates.txt"), `["2024-06-01","2024-06-10"]`+"\n"+`["2024-07-01","2024-07-10"]`)
+	printed, err := execute(t, environ, "request", "s", "--values", dates, "--dimension", "when", "--area", "4,50,5,51")
+	if err != nil || !strings.Contains(printed, `"west": 4`) {
+		t.Errorf("%v: %s", err, printed)
+	}
+	if said := command(t, environ, "request", "s", "--values", dates, "--area", "4,50,5,51"); !strings.Contains(said, "--values gives the areas") {
+		t.Error(said)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -258,7 +259,10 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 		var err error
 		d.Values, err = readValues(r.values)
 		if err == nil && r.area != "" {
-			err = usage("--area belongs to --grid, not to --values")
+			if slices.Contains(areaTypes, typeIn(f, d.Name)) {
+				return nil, usage("--values gives the areas: name no --area, or another parameter with --dimension")
+			}
+			err = r.fillArea(f, values)
 		}
 		return d, err
 	}
