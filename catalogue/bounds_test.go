@@ -1,14 +1,20 @@
 package catalogue_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -95,4 +101,38 @@ func TestCrawl_KeepsWhatIsWithinABound(t *testing.T) {
 	if len(got) != 2 || got[0].ID != "1" || !got[0].StaleSince.IsZero() || c.Failures()[root] != "more than 3 documents (bound catalogue_documents)" {
 		t.Errorf("%v, %v", got, c.Failures())
 	}
+}
+
+// TestRun_ASlowSource: it holds up no other source, and what was read of it until the deadline is shown.
+func TestRun_ASlowSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer stop()
+		const other = "https://other.example.org/one.json"
+		page := `["1.json"`
+		for i := range 1_000 {
+			page += fmt.Sprintf(`,"?%d"`, i)
+		}
+		w := newWeb(map[string]string{root: page + "]", "https://catalogue.example.org/a/1.json": named("1"), other: named("2")})
+		slow := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.RawQuery != "" {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return w.RoundTrip(r)
+		})
+		c := catalogue.New(catalogue.Config{Sources: []string{root, other}, Platforms: platforms(), Store: conformance.NewMemStore(conformance.WallClock{}),
+			Client: upstream.New(upstream.Config{Transport: slow})})
+		running.Go(func() { c.Run(ctx) })
+		synctest.Wait()
+		if got := all(t, c); len(got) != 1 || got[0].ID != "2" {
+			t.Errorf("at first: %v", got)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := all(t, c); len(got) != 2 || c.Failures()[root] != "it could not be read to its end in time" {
+			t.Errorf("after the deadline: %v, %v", got, c.Failures())
+		}
+	})
 }

@@ -45,6 +45,8 @@ type Config struct {
 type Catalogue struct {
 	Config
 
+	assembling sync.Mutex // so that a later state of a source is not replaced by an earlier one
+
 	mu      sync.RWMutex
 	sources map[string]dispatch.Source
 	shown   []entry // in the order of titles
@@ -98,10 +100,12 @@ func (c *Catalogue) Run(ctx context.Context) {
 	if len(c.Sources) == 0 {
 		return
 	}
+	var reading sync.WaitGroup
+	defer reading.Wait()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		if err := c.look(ctx); err != nil && ctx.Err() == nil {
+		if err := c.look(ctx, &reading); err != nil && ctx.Err() == nil {
 			c.Log.WarnContext(ctx, "catalogue not refreshed", "error", err)
 		}
 		select {
@@ -112,8 +116,9 @@ func (c *Catalogue) Run(ctx context.Context) {
 	}
 }
 
-// look loads the sources that have changed, and then reads those that are due.
-func (c *Catalogue) look(ctx context.Context) error {
+// look loads the sources that have changed, and begins to read those that are due and that no other process reads. Each is read on its own,
+// because one may take minutes.
+func (c *Catalogue) look(ctx context.Context, reading *sync.WaitGroup) error {
 	states, err := c.Store.SourceStates(ctx)
 	if err != nil {
 		return err
@@ -125,8 +130,12 @@ func (c *Catalogue) look(ctx context.Context) error {
 		if state, known := states[name]; known && !state.Due {
 			continue
 		}
-		if err := c.refresh(ctx, name); err != nil {
+		claim, err := c.Store.ClaimSource(ctx, name, readWithin)
+		if err != nil {
 			return err
+		}
+		if claim != nil {
+			reading.Go(func() { c.refresh(ctx, *claim) })
 		}
 	}
 	return nil
@@ -165,17 +174,20 @@ func (c *Catalogue) show(name string, s dispatch.Source) {
 	c.Log.Info("catalogue loaded", "source", shownName(name), "services", len(c.all()), "not_used", len(c.Rejections()))
 }
 
-// refresh reads a source, unless another process does.
-func (c *Catalogue) refresh(ctx context.Context, name string) error {
-	claim, err := c.Store.ClaimSource(ctx, name, readWithin)
-	if claim == nil || err != nil {
-		return err
+// refresh reads and shows a source that this process has claimed.
+func (c *Catalogue) refresh(ctx context.Context, claim dispatch.SourceClaim) {
+	if err := c.readClaimed(ctx, claim); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "source of the catalogue not refreshed", "source", shownName(claim.Name), "error", err)
 	}
+}
+
+func (c *Catalogue) readClaimed(ctx context.Context, claim dispatch.SourceClaim) error {
+	name := claim.Name
 	within, cancel := context.WithTimeout(ctx, readWithin-time.Minute)
 	defer cancel()
 	read, err := c.read(within, claim.Source, claim.Now)
 	if ctx.Err() != nil { // this process stops; another may read the source at once
-		return c.Store.SaveSource(context.WithoutCancel(ctx), *claim, 0)
+		return c.Store.SaveSource(context.WithoutCancel(ctx), claim, 0)
 	}
 	was := claim.Source
 	if claim.Documents, claim.Failure = read, ""; err == nil {
@@ -188,7 +200,7 @@ func (c *Catalogue) refresh(ctx context.Context, name string) error {
 	if !equal(was, claim.Source) {
 		claim.Revision++
 	}
-	if err := c.Store.SaveSource(ctx, *claim, again); err != nil {
+	if err := c.Store.SaveSource(ctx, claim, again); err != nil {
 		if dispatch.Is(err, dispatch.Conflict) { // it took so long that another process reads the source
 			return nil
 		}
@@ -278,6 +290,8 @@ func shownName(source string) string {
 
 // assemble makes the services of the configuration and of all sources known. Rendering them takes a while, in which the former ones are shown.
 func (c *Catalogue) assemble() {
+	c.assembling.Lock()
+	defer c.assembling.Unlock()
 	a := assembly{platforms: c.Platforms, byID: map[string]Service{}}
 	for _, s := range c.Services {
 		err := s.check()
