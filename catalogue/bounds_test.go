@@ -1,8 +1,10 @@
 package catalogue_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -135,4 +137,16 @@ func TestRun_ASlowSource(t *testing.T) {
 			t.Errorf("after the deadline: %v, %v", got, c.Failures())
 		}
 	})
+}
+
+// TestSources_TheFirstHasTheID: a later source cannot take the place of a service, and an attempt is in the log.
+func TestSources_TheFirstHasTheID(t *testing.T) {
+	const other = "https://other.example.org/one.json"
+	w := newWeb(map[string]string{root: strings.Replace(named("1"), `"title": "One"`, `"title": "Trusted"`, 1), other: named("1")})
+	var log bytes.Buffer
+	c := catalogue.New(catalogue.Config{Sources: []string{root, other}, Platforms: platforms(), Client: w.client(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c.Read(t.Context())
+	if s, _ := c.Find("1"); s.Title != "Trusted" || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "ids=[1]") {
+		t.Errorf("%+v\n%s", s, log.String())
+	}
 }

@@ -23,6 +23,7 @@ const (
 	folderEvery = time.Minute      // how often folders are read
 
 	mostRejections = 1_000 // that are kept of one source
+	mostNamed      = 10    // ids in one line of the log
 )
 
 // Platforms finds the configured platform of a service; [*dispatch.Broker] implements it.
@@ -52,6 +53,7 @@ type Catalogue struct {
 	shown   []entry // in the order of titles
 	byID    map[string]Service
 	refused []Rejection
+	taken   []string // as in assembly
 }
 
 // New returns a catalogue that has the services of the configuration. Run adds those of the sources.
@@ -172,6 +174,7 @@ func (c *Catalogue) show(name string, s dispatch.Source) {
 	c.mu.Unlock()
 	c.assemble()
 	c.Log.Info("catalogue loaded", "source", shownName(name), "services", len(c.all()), "not_used", len(c.Rejections()))
+	c.warnOfTaken()
 }
 
 // refresh reads and shows a source that this process has claimed.
@@ -308,7 +311,16 @@ func (c *Catalogue) assemble() {
 	slices.SortFunc(shown, func(a, b entry) int { return a.at.compare(b.at) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byID, c.refused, c.shown = a.byID, a.refused, shown
+	c.byID, c.refused, c.taken, c.shown = a.byID, a.refused, a.taken, shown
+}
+
+// warnOfTaken logs ids that more than one record has: a source may try to take the place of a service that users know.
+func (c *Catalogue) warnOfTaken() {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if len(c.taken) > 0 {
+		c.Log.Warn("records are not used because services before them have their ids", "records", len(c.taken), "ids", c.taken[:min(len(c.taken), mostNamed)])
+	}
 }
 
 func (c *Catalogue) all() []entry {
@@ -322,6 +334,7 @@ type assembly struct {
 	platforms Platforms
 	byID      map[string]Service
 	refused   []Rejection
+	taken     []string // ids that a record has and that belong to a service before it
 
 	// of the source that is added
 	records, listed, further int // records, rejections, and records that are not used and not listed
@@ -386,6 +399,7 @@ func (a *assembly) add(address string, s Service, err error) {
 		err = a.locate(&s)
 	}
 	if _, taken := a.byID[s.ID]; err == nil && taken {
+		a.taken = append(a.taken, s.ID)
 		err = fmt.Errorf("another service has the id %s", s.ID)
 	}
 	if err != nil {
