@@ -13,15 +13,21 @@ import (
 // shellBlock returns the first block of shell lines under a heading of README.
 func shellBlock(t *testing.T, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	return codeBlock(t, "README.md", heading, "sh")
+}
+
+// codeBlock returns the first block of a language under a heading of a file.
+func codeBlock(t *testing.T, file, heading, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n"+heading+"\n")
-	_, block, _ := strings.Cut(section, "```sh\n")
+	_, section, _ := strings.Cut("\n"+string(text), "\n"+heading+"\n")
+	_, block, _ := strings.Cut(section, "```"+language+"\n")
 	block, _, found := strings.Cut(block, "```\n")
 	if !found {
-		t.Fatalf("README has no shell block under %q", heading)
+		t.Fatalf("%s has no block of %s under %q", file, language, heading)
 	}
 	return block
 }
@@ -46,10 +52,10 @@ func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
 	return assignments + "\n", lines
 }
 
-// pasteInto runs lines in a shell that stops at the first failure, and returns the output.
-func pasteInto(t *testing.T, lines string) string {
+// needPrograms skips the test where a program is not installed; with CI set it fails.
+func needPrograms(t *testing.T, programs ...string) {
 	t.Helper()
-	for _, program := range []string{"bash", "curl"} {
+	for _, program := range programs {
 		_, err := exec.LookPath(program)
 		switch {
 		case err == nil:
@@ -59,6 +65,12 @@ func pasteInto(t *testing.T, lines string) string {
 			t.Fatalf("%v: install it, for example by apt-get install %s", err, program)
 		}
 	}
+}
+
+// pasteInto runs lines in a shell that stops at the first failure, and returns the output.
+func pasteInto(t *testing.T, lines string) string {
+	t.Helper()
+	needPrograms(t, "bash", "curl")
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	shown, err := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+lines).CombinedOutput()
@@ -93,7 +105,8 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 	}
 }
 
-// The commands for scientists work as they stand in README, with a browser in which alice agrees.
+// The commands for scientists work as they stand in README, with a browser in which alice agrees, and so do the lines of
+// docs/notebook.md.
 func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	assignments, _ := keepDemo(t)
 	u := newPerson(t)
@@ -106,6 +119,21 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	u.holds(shown, "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded", "14 files downloaded", "collection.json")
 	u.hasFiles("june", "openEO.tif")
 	u.hasFiles("tiles", "openEO.tif")
+	t.Run("from Python", func(t *testing.T) { runNotebook(t, assignments) })
+}
+
+// runNotebook runs the lines of docs/notebook.md with the system's Python.
+func runNotebook(t *testing.T, assignments string) {
+	needPrograms(t, "python3")
+	folder := t.TempDir()
+	page := func(language string) string { return codeBlock(t, "docs/notebook.md", "# From Python", language) }
+	shown := pasteInto(t, "cd '"+folder+"'\n"+assignments+page("sh")+"python3 - <<'END'\n"+page("python")+"END\n")
+	if shown != "finished openEO.tif\n" {
+		t.Errorf("it shows:\n%s", shown)
+	}
+	if file, err := os.ReadFile(filepath.Join(folder, "openEO.tif")); err != nil || !strings.HasPrefix(string(file), "II*\x00") {
+		t.Errorf("openEO.tif is no TIFF: %.20q, %v", file, err)
+	}
 }
 
 // With another application the lines submit that application.
