@@ -58,6 +58,7 @@ func Commands(c Console, version string) []*cobra.Command {
 	}
 	for _, command := range all {
 		command.Flags().StringVar(&a.broker, "broker", "", "name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
+		command.Flags().BoolVar(&a.insecure, "insecure", false, "permit http to a broker or identity provider on another machine; everybody on the way can read your token")
 		command.Flags().BoolVar(&a.json, "json", false, "print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
 		command.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")
 		_ = command.RegisterFlagCompletionFunc("broker", a.completeBrokers) // fails only for unknown flags
@@ -72,6 +73,8 @@ type app struct {
 	broker  string
 	json    bool
 	quiet   bool
+
+	insecure bool
 }
 
 // run adapts the function of a command: it ends at the first interrupt.

@@ -35,7 +35,8 @@ func (a *app) loginCommand() *cobra.Command {
 		Long: `Sign in at a broker. The sign-in is kept in a file that only you can read, and renewed when it is used.
 
 On a machine with a display your browser is opened; elsewhere a page and a code are shown, to be entered in a browser on any machine.
-Programs that act for themselves need no login: set EODISPATCH_CLIENT_ID and EODISPATCH_CLIENT_SECRET, or EODISPATCH_TOKEN.`,
+Programs that act for themselves need no login: set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID,
+EODISPATCH_CLIENT_SECRET, and EODISPATCH_ISSUER, the identity provider that the secret is sent to.`,
 		Example: `  eodispatch login https://broker.example.org
   eodispatch login https://broker.example.org --name production --offline`,
 		RunE: a.run(l.run)}
@@ -97,23 +98,26 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 			return session{}, err
 		}
 	}
-	if l.issuer == "" {
-		l.issuer = how.Issuer
-	}
 	if l.clientID == "" {
 		l.clientID = how.ClientID
 	}
 	if l.clientID == "" {
 		return session{}, fmt.Errorf("%s names no client for programs. Ask its operator for one (identity.command_line_client), and give it with --client-id", c.URL())
 	}
-	p, err := l.provider(ctx, c, l.issuer)
+	if l.issuer == "" {
+		l.issuer = how.Issuer
+		if err := l.apart(c.URL()); err != nil {
+			return session{}, err
+		}
+	}
+	p, err := l.provider(ctx, l.issuer)
 	if err != nil {
 		return session{}, err
 	}
 	var more struct {
 		Revocation string `json:"revocation_endpoint"`
 	}
-	if err := p.Claims(&more); err != nil {
+	if err := errors.Join(p.Claims(&more), l.private(more.Revocation)); err != nil {
 		return session{}, err
 	}
 	settings := &oauth2.Config{ClientID: l.clientID, Endpoint: p.Endpoint(), Scopes: []string{oidc.ScopeOpenID}}
@@ -131,20 +135,31 @@ var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Reques
 // direct returns a context in which the libraries for OpenID Connect and OAuth call by noRedirects.
 func direct(ctx context.Context) context.Context { return oidc.ClientContext(ctx, noRedirects) }
 
-// provider reads the endpoints of a broker's identity provider. issuer "": as the broker says.
-func (a *app) provider(ctx context.Context, c *client.Client, issuer string) (*oidc.Provider, error) {
-	if issuer == "" {
-		how, err := c.SignIn(ctx)
-		if err != nil {
-			return nil, err
+// apart refuses a sign-in by the identity provider and client of another broker, unless the user names the provider: a broker could name
+// those of another one and use the token there.
+func (l *login) apart(address string) error {
+	s, err := l.sessions()
+	if err != nil {
+		return err
+	}
+	for _, one := range s.all() {
+		if one.URL != address && one.ClientID == l.clientID && strings.TrimRight(one.Issuer, "/") == strings.TrimRight(l.issuer, "/") {
+			return &exitError{ExitSignIn, fmt.Errorf("%s has the identity provider and the client of %s, where you are signed in, so each could act for you at the other. If you trust both, add --issuer %s", address, one.URL, l.issuer)}
 		}
-		issuer = how.Issuer
+	}
+	return nil
+}
+
+// provider reads the endpoints of an identity provider.
+func (a *app) provider(ctx context.Context, issuer string) (*oidc.Provider, error) {
+	if err := a.private(issuer); err != nil {
+		return nil, err
 	}
 	p, err := oidc.NewProvider(direct(ctx), issuer)
 	if err != nil {
 		return nil, fmt.Errorf("the identity provider %s does not answer as one does: %w", issuer, err)
 	}
-	return p, nil
+	return p, a.private(p.Endpoint().AuthURL, p.Endpoint().TokenURL, p.Endpoint().DeviceAuthURL)
 }
 
 const signInWithin = 10 * time.Minute
@@ -160,7 +175,7 @@ func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Tok
 	case settings.Endpoint.DeviceAuthURL == "":
 		return nil, &exitError{ExitSignIn, errors.New("the identity provider offers no sign-in for devices. Run login on a machine with a browser")}
 	case !l.device && !isTerminal(l.Err):
-		return nil, &exitError{ExitSignIn, errors.New("there is neither a browser nor a terminal to sign in with. Set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID and EODISPATCH_CLIENT_SECRET, or run login --device")}
+		return nil, &exitError{ExitSignIn, errors.New("there is neither a browser nor a terminal to sign in with. Set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID, EODISPATCH_CLIENT_SECRET and EODISPATCH_ISSUER, or run login --device")}
 	default:
 		grant, err = l.byDevice(ctx, settings)
 	}

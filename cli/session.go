@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -58,9 +57,13 @@ const currentFile = "current" // holds the name and the URL of the broker of the
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// nameOf returns the name of a broker that was given none: its host and port.
+// nameOf returns the name of a broker that was given none: its host and port. One that is called by plain http has a name of its own, so
+// that it does not take the place of the one by https.
 func nameOf(address string) string {
-	_, host, _ := strings.Cut(address, "://")
+	scheme, host, _ := strings.Cut(address, "://")
+	if scheme == "http" && !client.Secure(address) {
+		host = "insecure." + host
+	}
 	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(host, "_"), "_.-")
 }
 
@@ -175,9 +178,9 @@ func (a *app) client() (*client.Client, error) {
 	case a.env("EODISPATCH_TOKEN") != "":
 		c.Token = func(context.Context) (string, error) { return a.env("EODISPATCH_TOKEN"), nil }
 	case a.env("EODISPATCH_CLIENT_ID") != "":
-		c.Token = a.asClient(c)
+		c.Token = a.asClient()
 	case known:
-		c.Token = (&renewer{sessions: s, name: one.Name}).accessToken
+		c.Token = (&renewer{app: a, sessions: s, name: one.Name}).accessToken
 	default:
 		c.Token = func(context.Context) (string, error) { return "", errNotSignedIn(c.URL()) }
 	}
@@ -185,19 +188,34 @@ func (a *app) client() (*client.Client, error) {
 }
 
 func (a *app) open(address string, token func(context.Context) (string, error)) (*client.Client, error) {
-	return client.New(address, client.Options{UserAgent: "eodispatch/" + a.version, Token: token})
+	return client.New(address, client.Options{UserAgent: "eodispatch/" + a.version, Token: token, Insecure: a.insecure})
+}
+
+// private reports, as an error, an address to which no token or secret may be sent.
+func (a *app) private(addresses ...string) error {
+	for _, address := range addresses {
+		if address != "" && !a.insecure && !client.Secure(address) {
+			return &exitError{ExitSignIn, fmt.Errorf("the identity provider has the address %q, which is not https, so everybody on the way could read the sign-in. Permit it with --insecure", address)}
+		}
+	}
+	return nil
 }
 
 func errNotSignedIn(address string) error {
 	return &exitError{ExitSignIn, fmt.Errorf("you are not signed in at %s. Run: eodispatch login %s", address, address)}
 }
 
-// asClient returns the token source of a client that acts for itself: EODISPATCH_CLIENT_ID and EODISPATCH_CLIENT_SECRET.
-func (a *app) asClient(c *client.Client) func(context.Context) (string, error) {
+// asClient returns the token source of a client that acts for itself: EODISPATCH_CLIENT_ID and
+// EODISPATCH_CLIENT_SECRET, which are sent to EODISPATCH_ISSUER only. A broker that could name the issuer would get secrets.
+func (a *app) asClient() func(context.Context) (string, error) {
 	var source oauth2.TokenSource
 	return func(ctx context.Context) (string, error) {
 		if source == nil {
-			p, err := a.provider(ctx, c, "")
+			issuer := a.env("EODISPATCH_ISSUER")
+			if issuer == "" {
+				return "", usage("set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID. The secret is sent there only, and not where the broker says")
+			}
+			p, err := a.provider(ctx, issuer)
 			if err != nil {
 				return "", err
 			}
@@ -221,6 +239,7 @@ const (
 
 // renewer renews the token of a stored sign-in. Of several processes one renews it, and the others read the result.
 type renewer struct {
+	*app
 	sessions
 	name string
 }
@@ -261,11 +280,14 @@ func (r *renewer) renew(ctx context.Context, one session) (string, error) {
 	if one.Grant == nil || one.Grant.RefreshToken == "" {
 		return "", errNotSignedIn(one.URL)
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewWithin)
+	if err := r.private(one.Endpoint); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWithin) // an interrupt would lose the new refresh token
 	defer cancel()
 	settings := oauth2.Config{ClientID: one.ClientID, Endpoint: oauth2.Endpoint{TokenURL: one.Endpoint, AuthStyle: oauth2.AuthStyleInParams}}
 	fresh, err := settings.TokenSource(direct(ctx), &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
-	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.Response.StatusCode < http.StatusInternalServerError {
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "invalid_grant" {
 		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in at %s has ended. Run: eodispatch login %s", one.URL, one.URL)}
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -32,13 +33,19 @@ type Options struct {
 	HTTP *http.Client
 	// UserAgent names the program to the broker. Optional.
 	UserAgent string
+	// Insecure permits http to other machines, where everybody on the way can read the token.
+	Insecure bool
 }
 
 // New returns a client of the broker at a base URL. A URL without a scheme is taken as https, or http on the loopback interface.
+// A URL with http to another machine is an error, unless o.Insecure.
 func New(base string, o Options) (*Client, error) {
 	u, err := ParseURL(base)
 	if err != nil {
 		return nil, err
+	}
+	if !o.Insecure && !Secure(u) {
+		return nil, errors.New("the address of the broker begins with http, so everybody on the way could read the token. Use https, or permit http as insecure")
 	}
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultClient
@@ -58,7 +65,7 @@ func withoutRedirects(h *http.Client) *http.Client {
 func ParseURL(base string) (string, error) {
 	if !strings.Contains(base, "://") {
 		base = "https://" + base
-		if u, err := url.Parse(base); err == nil && (u.Hostname() == "localhost" || strings.HasPrefix(u.Hostname(), "127.")) {
+		if u, err := url.Parse(base); err == nil && loopback(u.Hostname()) {
 			u.Scheme = "http"
 			base = u.String()
 		}
@@ -69,6 +76,18 @@ func ParseURL(base string) (string, error) {
 	}
 	u.Host = strings.ToLower(u.Host)
 	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// Secure reports whether a token can be sent to an address: by https, or on the loopback interface.
+func Secure(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
+}
+
+// loopback reports whether a host is this machine.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // URL returns the broker's base URL, without a slash at the end.

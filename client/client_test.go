@@ -120,15 +120,19 @@ func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	for _, address := range []string{"", "ftp://a", "http://", "https://user:password@broker.example.org", "https://broker.example.org?x=1"} {
+	for _, address := range []string{"", "ftp://a", "http://", "https://user:password@broker.example.org", "https://broker.example.org?x=1", "http://broker.example.org", "http://127.evil.example"} {
 		if _, err := client.New(address, client.Options{}); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}
-	for given, want := range map[string]string{"Broker.example.org/": "https://broker.example.org", "localhost:8080": "http://localhost:8080", "http://a/b/": "http://a/b"} {
+	for given, want := range map[string]string{"Broker.example.org/": "https://broker.example.org", "localhost:8080": "http://localhost:8080", "http://a/b/": "http://a/b",
+		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::1]:8080": "http://[::1]:8080", "127.evil.example": "https://127.evil.example"} {
 		if got, err := client.ParseURL(given); got != want || err != nil {
 			t.Errorf("%q is read as %q, %v", given, got, err)
 		}
+	}
+	if _, err := client.New("http://broker.example.org", client.Options{Insecure: true}); err != nil {
+		t.Error(err)
 	}
 }
 

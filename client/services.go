@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -165,9 +167,11 @@ type SignIn struct {
 	Scopes   []string
 }
 
-// SignIn returns how users of the broker get their tokens: its protected resource metadata (RFC 9728).
+// SignIn returns how users of the broker get their tokens: its protected resource metadata (RFC 9728). Metadata of another address is
+// an error (section 3.3): it would lead the user's token for one broker to another.
 func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 	var found struct {
+		Resource string   `json:"resource"`
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported"`
 		ClientID string   `json:"eodispatch_client_id"`
@@ -176,8 +180,18 @@ func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 	if err == nil && len(found.Servers) == 0 {
 		err = &Error{Code: NotABroker, Message: c.base + " does not name the identity provider of its users. The broker may be of an earlier version."}
 	}
+	if err == nil && !c.isAt(found.Resource) {
+		err = &Error{Code: NotABroker, Message: fmt.Sprintf("the broker at %s says that its address is %q. Use that address if it is the right one.", c.base, found.Resource)}
+	}
 	if err != nil {
 		return SignIn{}, err
 	}
 	return SignIn{found.Servers[0], found.ClientID, found.Scopes}, nil
+}
+
+// isAt reports whether a broker's own address is the one that it is called by. A broker behind a proxy that ends TLS may know its address
+// only with http.
+func (c *Client) isAt(resource string) bool {
+	own, err := ParseURL(resource)
+	return err == nil && (own == c.base || "https"+strings.TrimPrefix(own, "http") == c.base)
 }

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// servers are a broker and its identity provider, whose token endpoint is token.
+func servers(t *testing.T, token http.HandlerFunc) (broker, issuer string) {
+	t.Helper()
+	var mux http.ServeMux
+	server := httptest.NewServer(&mux)
+	t.Cleanup(server.Close)
+	respond := func(path string, v any) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(v) // fails if the test is over
+		})
+	}
+	broker, issuer = server.URL, server.URL+"/idp"
+	respond("/.well-known/oauth-protected-resource", map[string]any{"resource": broker, "authorization_servers": []string{issuer}, "eodispatch_client_id": "programs"})
+	respond("/idp/.well-known/openid-configuration", map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/auth", "token_endpoint": issuer + "/token", "jwks_uri": issuer + "/keys"})
+	respond("/usage", []any{})
+	mux.HandleFunc("POST /idp/token", token)
+	return broker, issuer
+}
+
+// command runs a command and returns its error and what it prints.
+func command(t *testing.T, ctx context.Context, home string, environ []string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	c := Console{Out: &out, Err: &out, Environ: append(environ, "HOME="+home), Signals: func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }}
+	for _, one := range Commands(c, "test") {
+		if one.Name() == args[0] {
+			one.SetArgs(args[1:])
+			one.SilenceErrors, one.SilenceUsage = true, true
+			err := one.ExecuteContext(ctx)
+			return out.String(), err
+		}
+	}
+	t.Fatalf("there is no command %s", args[0])
+	return "", nil
+}
+
+func stored(t *testing.T, home string, one session) sessions {
+	t.Helper()
+	s := sessions{filepath.Join(home, ".local", "state", "eodispatch")}
+	if err := s.write(one); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestClientCredentials_GoOnlyToTheIssuerThatTheUserNames(t *testing.T) {
+	var asked atomic.Int32
+	broker, issuer := servers(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"access_token": "t", "token_type": "Bearer"}`))
+	})
+	environ := []string{"EODISPATCH_CLIENT_ID=robot", "EODISPATCH_CLIENT_SECRET=s3cret"}
+	if _, err := command(t, t.Context(), t.TempDir(), environ, "usage", "--broker", broker); ExitCode(err) != ExitUsage || !strings.Contains(Explain(err), "EODISPATCH_ISSUER") || asked.Load() != 0 {
+		t.Errorf("without an issuer: %v, after %d requests to the one of the broker", err, asked.Load())
+	}
+	if _, err := command(t, t.Context(), t.TempDir(), append(environ, "EODISPATCH_ISSUER="+issuer), "usage", "--broker", broker); err != nil || asked.Load() != 1 {
+		t.Errorf("with an issuer: %v, %d requests", err, asked.Load())
+	}
+}
+
+func TestLogin_RefusesTheProviderAndClientOfAnotherBroker(t *testing.T) {
+	broker, issuer := servers(t, http.NotFound)
+	home := t.TempDir()
+	stored(t, home, session{Name: "other", URL: "https://other.example", Issuer: issuer, ClientID: "programs"})
+	_, err := command(t, t.Context(), home, nil, "login", broker)
+	if ExitCode(err) != ExitSignIn || !strings.Contains(Explain(err), "https://other.example") || !strings.Contains(Explain(err), "--issuer "+issuer) {
+		t.Error(err)
+	}
+	if _, err = command(t, t.Context(), home, nil, "login", broker, "--issuer", issuer); err == nil || strings.Contains(Explain(err), "https://other.example") {
+		t.Error(err)
+	}
+}
+
+func TestLogin_RefusesABrokerOfAnotherAddress(t *testing.T) {
+	broker, _ := servers(t, http.NotFound)
+	_, err := command(t, t.Context(), t.TempDir(), nil, "login", strings.Replace(broker, "127.0.0.1", "localhost", 1))
+	if err == nil || !strings.Contains(Explain(err), `says that its address is "`+broker+`"`) {
+		t.Error(err)
+	}
+}
+
+// The identity provider has used up the refresh token when the interrupt comes.
+func TestRenewal_KeepsTheNewTokenAfterAnInterrupt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	broker, issuer := servers(t, func(w http.ResponseWriter, _ *http.Request) {
+		interrupt()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"access_token": "t2", "token_type": "Bearer", "refresh_token": "r2", "expires_in": 3600}`))
+	})
+	home := t.TempDir()
+	s := stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token",
+		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+	_, _ = command(t, ctx, home, nil, "usage", "--broker", "b") // interrupted
+	if one, err := s.read("b"); err != nil || one.Grant.RefreshToken != "r2" {
+		t.Errorf("%+v, %v", one.Grant, err)
+	}
+}
+
+func TestRenewal_TellsAnEndedSignInFromABusyProvider(t *testing.T) {
+	for status, row := range map[int]struct {
+		code  string
+		ended bool
+	}{http.StatusBadRequest: {"invalid_grant", true}, http.StatusTooManyRequests: {"slow_down", false}} {
+		broker, issuer := servers(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"error": "` + row.code + `"}`))
+		})
+		home := t.TempDir()
+		stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token",
+			Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+		if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil || strings.Contains(Explain(err), "has ended") != row.ended {
+			t.Errorf("%s: %v", row.code, err)
+		}
+	}
+}
+
+func TestSignIn_NeedsHTTPSToOtherMachines(t *testing.T) {
+	home := t.TempDir()
+	stored(t, home, session{Name: "b", URL: "https://broker.invalid", Endpoint: "http://idp.invalid/token",
+		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+	if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil || !strings.Contains(Explain(err), "--insecure") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(home, ".local", "state", "eodispatch", "b.json")); err != nil {
+		t.Error(err)
+	}
+	if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "http://broker.invalid"); ExitCode(err) != ExitUsage || !strings.Contains(Explain(err), "https") {
+		t.Error(err)
+	}
+}
