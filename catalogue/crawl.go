@@ -19,10 +19,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-const (
-	fetchesAtOnce = 4     // documents of one source
-	mostAddress   = 2_048 // bytes of the address of a document; longer ones are not followed
-)
+// fetchesAtOnce is how many documents of one source are fetched at once.
+const fetchesAtOnce = 4
 
 // errNotInTime is why a source that sends its documents slowly is not read to its end.
 var errNotInTime = errors.New("it could not be read to its end in time")
@@ -145,7 +143,7 @@ func (c *crawl) unseen(page string, links []string) (next []string) {
 	}
 	for _, href := range links {
 		to := withoutFragment(address(href, base))
-		if !isURL(to) || len(to) > mostAddress || c.seen[to] {
+		if !isURL(to) || c.seen[to] {
 			continue
 		}
 		if int64(len(c.seen)) >= budget.CatalogueDocuments.Most {
