@@ -20,13 +20,14 @@ import (
 type Sessions interface {
 	Open(ctx context.Context, cookie dispatch.Secret) (identity.Session, error)
 	Check(ctx context.Context, cookie dispatch.Secret) error
-	End(ctx context.Context, cookie dispatch.Secret) (leave string, err error)
-	Leave(ctx context.Context, leave string) (address string, err error)
+	End(ctx context.Context, cookie dispatch.Secret) (leave string, remember dispatch.Secret, err error)
+	Leave(ctx context.Context, leave string, remembered dispatch.Secret) (address string, err error)
 	EndByProvider(ctx context.Context, token dispatch.Secret) error
 }
 
 const (
 	sessionCookie = "" // the one cookie that is named after the service alone
+	leaveCookie   = "sign-out"
 	signInPath    = "/session/sign-in"
 	leavePath     = "/session/leave"
 	maxReturn     = 512      // characters; a browser keeps up to eight of them, and the head of a request is bounded
@@ -170,27 +171,33 @@ func (a *api) endSession(ctx context.Context, in *request) (*signedOutAnswer, er
 	if !a.hasSession(r) {
 		return &answer, nil
 	}
-	leave, err := a.Sessions.End(ctx, a.sessionIn(r))
+	leave, remember, err := a.Sessions.End(ctx, a.sessionIn(r))
 	if err != nil {
 		return nil, err
 	}
 	http.SetCookie(w, a.cookie(sessionCookie, "", -1))
 	if leave != "" {
+		http.SetCookie(w, a.cookie(leaveCookie, remember.Reveal(), int(identity.LeaveWithin.Seconds())))
 		answer.Body.Location = a.pagePath(leavePath) + "?with=" + url.QueryEscape(leave)
 	}
 	return &answer, nil
 }
 
-// leavePage sends the browser to the provider's page that ends its session.
+// leavePage sends the browser that signed out to the provider's page that ends its session.
 func (a *api) leavePage(w http.ResponseWriter, r *http.Request) {
 	address, err := "", error(errNoSessions)
 	if a.Sessions != nil {
-		address, err = a.Sessions.Leave(r.Context(), r.URL.Query().Get("with"))
+		var remembered dispatch.Secret
+		if c, err := r.Cookie(a.cookie(leaveCookie, "", 0).Name); err == nil {
+			remembered = dispatch.Secret(c.Value)
+		}
+		address, err = a.Sessions.Leave(r.Context(), r.URL.Query().Get("with"), remembered)
 	}
 	if err != nil {
 		a.showError(w, r, page{Title: "Not signed out at the identity provider", Link: &pageLink{a.pagePath("/"), "Go to the page"}}, err)
 		return
 	}
+	http.SetCookie(w, a.cookie(leaveCookie, "", -1))
 	redirect(w, address)
 }
 
@@ -219,7 +226,7 @@ func isOwnPath(text string) bool {
 // the page.
 func (a *api) startSession(w http.ResponseWriter, r *http.Request, arrived identity.Arrival) {
 	if a.hasSession(r) {
-		if _, err := a.Sessions.End(r.Context(), a.sessionIn(r)); err != nil {
+		if _, _, err := a.Sessions.End(r.Context(), a.sessionIn(r)); err != nil {
 			a.Log.WarnContext(r.Context(), "earlier session not ended", "error", err)
 		}
 	}

@@ -49,18 +49,18 @@ func (f *fakeSessions) Check(ctx context.Context, cookie dispatch.Secret) error 
 	return err
 }
 
-func (f *fakeSessions) End(_ context.Context, cookie dispatch.Secret) (string, error) {
+func (f *fakeSessions) End(_ context.Context, cookie dispatch.Secret) (string, dispatch.Secret, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.users[cookie]; !ok {
-		return "", f.fail
+		return "", "", f.fail
 	}
 	delete(f.users, cookie)
-	return "leave+&?", f.fail
+	return "leave+&?", "canary-leaver", f.fail
 }
 
-func (f *fakeSessions) Leave(_ context.Context, leave string) (string, error) {
-	if leave != "leave+&?" {
+func (f *fakeSessions) Leave(_ context.Context, leave string, remembered dispatch.Secret) (string, error) {
+	if leave != "leave+&?" || remembered != "canary-leaver" {
 		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "fake", Text: "This address ends a sign-in."}
 	}
 	return "https://idp.example.org/logout?id_token_hint=canary-hint", nil
@@ -180,18 +180,26 @@ func TestSession_SignOut(t *testing.T) {
 	if got := decode[SignedOut](t, a, 200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") || strings.Contains(a.Body.String(), "canary") {
 		t.Errorf("%+v", got)
 	}
-	if c := a.Result().Cookies(); len(c) != 1 || c[0].Name != "__Host-eodispatch" || c[0].MaxAge != -1 {
-		t.Errorf("cookies %v", c)
+	set := a.Result().Cookies()
+	if len(set) != 2 || set[0].Name != "__Host-eodispatch" || set[0].MaxAge != -1 {
+		t.Fatalf("cookies %v", set)
+	}
+	if c := set[1]; c.Name != "__Host-eodispatch-sign-out" || c.MaxAge != 300 || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode {
+		t.Errorf("cookie %v", c)
 	}
 	failed(t, fromPage(h, "GET", "/jobs_status", ""), 401, "AUTHENTICATION_FAILED") // as who has stolen the cookie
 	if got := decode[SignedOut](t, fromPage(h, "POST", "/session/sign-out", ""), 200); got.Location != "/broker/" {
 		t.Errorf("again: %+v", got)
 	}
-	left := browse(h, "/session/leave?with="+url.QueryEscape("leave+&?"))
+	shows(t, browse(h, "/session/leave?with="+url.QueryEscape("leave+&?")), 422, "This address ends a sign-in.") // in another browser
+	left := browse(h, "/session/leave?with="+url.QueryEscape("leave+&?"), set[1])
+	if c := left.Result().Cookies(); len(c) != 1 || c[0].Name != set[1].Name || c[0].MaxAge != -1 {
+		t.Errorf("cookies %v", c)
+	}
 	if left.Code != 303 || left.Header().Get("Location") != "https://idp.example.org/logout?id_token_hint=canary-hint" || left.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %v", left.Code, left.Header())
 	}
-	shows(t, browse(h, "/session/leave?with=https://evil.example"), 422, "This address ends a sign-in.")
+	shows(t, browse(h, "/session/leave?with=https://evil.example", set[1]), 422, "This address ends a sign-in.")
 }
 
 func TestSession_SignIn(t *testing.T) {
@@ -313,7 +321,7 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 			ended <- string(all)
 		}()
 		time.Sleep(time.Second)
-		if _, err := f.End(t.Context(), "anna"); err != nil {
+		if _, _, err := f.End(t.Context(), "anna"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(pingEvery + 10*time.Second) // the client does not answer the close

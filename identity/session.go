@@ -21,9 +21,11 @@ const (
 	sessionsOfUser = 50               // sessions of one user that are kept; a further sign-in ends the oldest
 	extendEvery    = time.Minute      // minimum time between two extensions of a session that is in use
 	renewSession   = 30 * time.Second // before its end, or a quarter of its life if that is less, a session's access token is renewed
-	leaveWithin    = 5 * time.Minute  // from the sign-out here until the browser is sent to the provider
 	maxHint        = 4 << 10          // bytes of an ID token that is passed on in an address
 )
+
+// LeaveWithin is the time from a sign-out here until the browser must be sent to the provider.
+const LeaveWithin = 5 * time.Minute
 
 // Sessions keeps browsers signed in. A browser has a random secret, of which the database has the hash; the user's
 // tokens are in the database, encrypted, so that every process that shares it can serve the session.
@@ -133,18 +135,18 @@ func (s *Sessions) Check(ctx context.Context, cookie dispatch.Secret) error {
 	return err
 }
 
-// End ends a session. leave is what [Sessions.Leave] needs to end the provider's session too; "" if the provider cannot
-// do that, or there was no session.
-func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave string, err error) {
+// End ends a session. leave is what [Sessions.Leave] needs to end the provider's session too, with remember, which the
+// browser keeps until then; "" if the provider cannot do that, or there was no session.
+func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave string, remember dispatch.Secret, err error) {
 	row, t, err := s.read(ctx, sessionID(cookie))
 	switch {
 	case errors.Is(err, ErrSignedOut):
-		return "", nil
+		return "", "", nil
 	case err != nil:
-		return "", err
+		return "", "", err
 	}
 	if err := s.Store.EndSession(context.WithoutCancel(ctx), row.ID); err != nil {
-		return "", err
+		return "", "", err
 	}
 	s.signIns.tokens.subjects.drop(row.Owner, dispatch.Secret(t.Access))
 	s.log.InfoContext(ctx, "audit", "action", "sign_out", "user", string(row.Owner), "session", row.ID[:16])
@@ -153,35 +155,47 @@ func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave strin
 		if err != nil {
 			s.log.WarnContext(ctx, "sign-out at the identity provider not offered", "error", err)
 		}
-		return "", nil
+		return "", "", nil
 	}
 	hint := t.ID
 	if len(hint) > maxHint {
 		hint = "" // the provider asks the user
 	}
-	sealed := s.ring.seal(dispatch.Secret(s.now().Add(leaveWithin).UTC().Format(time.RFC3339)+" "+hint), "leave")
-	return sealed.Key + ":" + sealed.Text, nil
+	remember = dispatch.Secret(rand.Text())
+	sealed := s.ring.seal(dispatch.Secret(s.now().Add(LeaveWithin).UTC().Format(time.RFC3339)+" "+hint), "leave", remember.Reveal())
+	return sealed.Key + ":" + sealed.Text, remember, nil
 }
 
-// Leave returns the provider's page that ends its session (OpenID Connect RP-Initiated Logout 1.0). Invalid if leave was
-// not returned by [Sessions.End] in the last five minutes.
-func (s *Sessions) Leave(ctx context.Context, leave string) (address string, err error) {
+// Leave returns the provider's page that ends its session (OpenID Connect RP-Initiated Logout 1.0). Invalid if leave and
+// remembered were not returned together by [Sessions.End] in the last five minutes, or were used before.
+func (s *Sessions) Leave(ctx context.Context, leave string, remembered dispatch.Secret) (address string, err error) {
 	key, text, _ := strings.Cut(leave, ":")
-	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "leave")
+	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "leave", remembered.Reveal())
 	until, hint, _ := strings.Cut(opened.Reveal(), " ")
-	if end, bad := time.Parse(time.RFC3339, until); err != nil || bad != nil || !s.now().Before(end) {
-		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Leave", Err: err,
-			Text: "This address ends a sign-in at the identity provider, within five minutes of a sign-out here. You are signed out here."}
+	end, bad := time.Parse(time.RFC3339, until)
+	if err != nil || bad != nil || !s.now().Before(end) {
+		return "", notLeaving(err)
 	}
 	at, err := s.client.provider.endpoints(ctx)
 	if err != nil {
 		return "", providerUnavailable(err)
+	}
+	switch first, err := s.signIns.isFirst(ctx, "leave "+sessionID(remembered), end); {
+	case err != nil:
+		return "", err
+	case !first:
+		return "", notLeaving(errors.New("the address was used before"))
 	}
 	query := url.Values{"client_id": {s.client.ID}, "post_logout_redirect_uri": {s.Home}}
 	if hint != "" {
 		query.Set("id_token_hint", hint)
 	}
 	return withQuery(at.EndSession, query), nil
+}
+
+func notLeaving(cause error) error {
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Leave", Err: cause,
+		Text: "This address ends a sign-in at the identity provider once, in the browser that signed out here, within five minutes. You are signed out here."}
 }
 
 // withQuery adds a query to an address, which may have one.

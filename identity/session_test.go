@@ -162,12 +162,12 @@ func (s *stage) staysActive(all *Sessions, cookie dispatch.Secret) {
 // leaves signs a browser out, here and at the provider.
 func (s *stage) leaves(all *Sessions, cookie dispatch.Secret) {
 	s.t.Helper()
-	leave, err := all.End(s.t.Context(), cookie)
+	leave, remember, err := all.End(s.t.Context(), cookie)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.refuses(all, cookie, "before the provider knows")
-	address, err := all.Leave(s.t.Context(), leave)
+	address, err := all.Leave(s.t.Context(), leave, remember)
 	if err != nil || signedToken.MatchString(leave) {
 		s.t.Fatal(address, err, leave)
 	}
@@ -195,6 +195,31 @@ func (s *stage) told(all *Sessions, name string, faults simulator.TokenFaults) {
 	}
 	if err := all.EndByProvider(s.t.Context(), token); !dispatch.Is(err, dispatch.Invalid) {
 		s.t.Errorf("the same token again: %v", err)
+	}
+}
+
+// The address of a sign-out, which leads to one with the user's ID token, is good once, in the browser that signed out.
+func TestSessions_LeaveOnceInOneBrowser(t *testing.T) {
+	s := newStage(t)
+	all, signIns := s.sessions(nil)
+	leave, remember, err := all.End(t.Context(), s.signsInto(signIns, "alice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, others, err := all.End(t.Context(), s.signsInto(signIns, "bob"))
+	if err != nil || others == remember {
+		t.Fatal(err)
+	}
+	for _, stranger := range []dispatch.Secret{"", others} {
+		if address, err := all.Leave(t.Context(), leave, stranger); !dispatch.Is(err, dispatch.Invalid) || address != "" {
+			t.Errorf("in another browser: %q %v", address, err)
+		}
+	}
+	if address, err := all.Leave(t.Context(), leave, remember); err != nil || !strings.Contains(address, "id_token_hint=") {
+		t.Errorf("%q %v", address, err)
+	}
+	if address, err := all.Leave(t.Context(), leave, remember); !dispatch.Is(err, dispatch.Invalid) || address != "" {
+		t.Errorf("again: %q %v", address, err)
 	}
 }
 
@@ -245,22 +270,22 @@ func TestSessions_SignOutTwice(t *testing.T) {
 	s := newStage(t)
 	all, signIns := s.sessions(nil)
 	cookie := s.signsInto(signIns, "alice")
-	leave, err := all.End(t.Context(), cookie)
+	leave, remember, err := all.End(t.Context(), cookie)
 	if err != nil || leave == "" {
 		t.Fatal(leave, err)
 	}
 	for _, none := range []dispatch.Secret{cookie, "", "x"} {
-		if leave, err := all.End(t.Context(), none); leave != "" || err != nil {
+		if leave, _, err := all.End(t.Context(), none); leave != "" || err != nil {
 			t.Errorf("%q: %q %v", none.Reveal(), leave, err)
 		}
 	}
 	for _, forged := range []string{"", "k:AAAA", "x:" + leave, leave + "x"} {
-		if address, err := all.Leave(t.Context(), forged); !dispatch.Is(err, dispatch.Invalid) || address != "" {
+		if address, err := all.Leave(t.Context(), forged, remember); !dispatch.Is(err, dispatch.Invalid) || address != "" {
 			t.Errorf("%q leads to %q, %v", forged, address, err)
 		}
 	}
-	s.pass(leaveWithin)
-	if _, err := all.Leave(t.Context(), leave); !dispatch.Is(err, dispatch.Invalid) {
+	s.pass(LeaveWithin)
+	if _, err := all.Leave(t.Context(), leave, remember); !dispatch.Is(err, dispatch.Invalid) {
 		t.Errorf("too late: %v", err)
 	}
 }
