@@ -36,7 +36,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 			if a.json {
 				return a.print(map[string]any{"broker": c.URL(), "user": who.user(), "email": who.Email, "issuer": who.Issuer, "subject": who.Subject})
 			}
-			_, err = fmt.Fprintf(a.Out, "%s at %s (identity provider %s)\n", who.user(), c.URL(), who.Issuer)
+			_, err = fmt.Fprintf(a.Out, "%s at %s (identity provider %s)\n", oneLine(who.user(), 200), c.URL(), oneLine(who.Issuer, 200))
 			return err
 		})}
 }
@@ -71,8 +71,8 @@ func (a *app) openPage(address string) error {
 	if a.json {
 		return a.print(map[string]string{"link": address})
 	}
-	fmt.Fprintln(a.Out, address)
-	if l := (&login{app: a}); l.hasDisplay() && isTerminal(a.Err) {
+	fmt.Fprintln(a.Out, printable(address))
+	if l := (&login{app: a}); client.Secure(address) && l.hasDisplay() && isTerminal(a.Err) {
 		browser.Stdout, browser.Stderr = a.Err, a.Err
 		_ = browser.OpenURL(address) // the page can be opened by hand
 	}
@@ -198,7 +198,7 @@ func (a *app) table(header string, rows func(row func(...any))) error {
 
 // oneLine returns a text of a server in one line of at most so many characters, without control characters.
 func oneLine(text string, most int) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || 0x80 <= r && r <= 0x9f }), " ")
+	text = strings.Join(strings.Fields(printable(text)), " ")
 	if letters := []rune(text); len(letters) > most {
 		return string(letters[:most-1]) + "…"
 	}

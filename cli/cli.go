@@ -144,8 +144,10 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// Explain returns the text of an error of a command: what happened, and what to do.
-func Explain(err error) string {
+// Explain returns the text of an error of a command, for a terminal: what happened, and what to do.
+func Explain(err error) string { return printable(explain(err)) }
+
+func explain(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok && !errors.Is(err, context.Canceled) {
 		host := e.URL
 		if u, bad := url.Parse(e.URL); bad == nil {

@@ -86,7 +86,7 @@ func (l *login) run(ctx context.Context, args []string) error {
 	if l.json {
 		return l.print(map[string]any{"broker": one.URL, "name": name, "user": who.user()})
 	}
-	l.hint("Signed in at %s as %s.", one.URL, who.user())
+	l.hint("Signed in at %s as %s.", one.URL, oneLine(who.user(), 200))
 	return nil
 }
 
@@ -207,9 +207,9 @@ func (l *login) byDevice(ctx context.Context, settings *oauth2.Config) (*oauth2.
 		return nil, err
 	}
 	if page.VerificationURIComplete != "" {
-		fmt.Fprintf(l.Err, "Open this page in a browser on any machine:\n\n  %s\n\nIt shows the code %s. Waiting for your sign-in …\n", page.VerificationURIComplete, page.UserCode)
+		fmt.Fprintf(l.Err, "Open this page in a browser on any machine:\n\n  %s\n\nIt shows the code %s. Waiting for your sign-in …\n", printable(page.VerificationURIComplete), printable(page.UserCode))
 	} else {
-		fmt.Fprintf(l.Err, "Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in …\n", page.VerificationURI, page.UserCode)
+		fmt.Fprintf(l.Err, "Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in …\n", printable(page.VerificationURI), printable(page.UserCode))
 	}
 	return settings.DeviceAccessToken(ctx, page, oauth2.VerifierOption(verifier))
 }
@@ -237,9 +237,11 @@ func (l *login) byBrowser(ctx context.Context, settings *oauth2.Config) (*oauth2
 		_ = server.Shutdown(within) // the page was sent, or nobody waits for it
 	}()
 	address := settings.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier))
-	fmt.Fprintf(l.Err, "Sign in in your browser. If it does not open, open this page:\n\n  %s\n\n", address)
+	fmt.Fprintf(l.Err, "Sign in in your browser. If it does not open, open this page:\n\n  %s\n\n", printable(address))
 	browser.Stdout, browser.Stderr = l.Err, l.Err
-	go func() { _ = browser.OpenURL(address) }() // some browsers return when they are closed; the page can be opened by hand
+	if client.Secure(address) { // another scheme could start any program
+		go func() { _ = browser.OpenURL(address) }() // some browsers return when they are closed; the page can be opened by hand
+	}
 	select {
 	case r := <-came:
 		if r.err != nil {
@@ -325,11 +327,18 @@ func (a *app) logoutCommand() *cobra.Command {
 			if !known {
 				return errNotSignedIn(broker)
 			}
+			unlock, err := s.lock(ctx, one.Name)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			if one, err = s.read(one.Name); err != nil { // it may have been renewed meanwhile
+				return errNotSignedIn(broker)
+			}
 			revoked := revoke(ctx, one)
 			if err := os.Remove(s.path(one.Name)); err != nil {
 				return err
 			}
-			_ = os.Remove(s.path(one.Name) + ".lock") // an empty file
 			if revoked != nil {
 				return fmt.Errorf("the sign-in is deleted here, but the identity provider did not revoke it: %w", revoked)
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -70,16 +69,6 @@ func (a *app) serviceCommand() *cobra.Command {
 			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, s.Platform, printable(s.Description))
 			return a.showParameters(s.Parameters)
 		})}
-}
-
-// printable removes control characters from a text of several lines.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || 0x7f <= r && r <= 0x9f {
-			return -1
-		}
-		return r
-	}, strings.TrimSpace(text))
 }
 
 func (a *app) paramsCommand() *cobra.Command {

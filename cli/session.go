@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -113,6 +114,21 @@ func (s sessions) write(one session) error {
 		_ = os.Remove(file.Name()) // report the first error
 	}
 	return err
+}
+
+// lock keeps other processes from changing a sign-in until unlock is called. The file of the lock stays: a process that had opened a
+// deleted one would not see the lock of the next.
+func (s sessions) lock(ctx context.Context, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(s.folder, 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(s.path(name)+".lock", flock.SetPermissions(0o600))
+	within, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	if _, err := lock.TryLockContext(within, 50*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("another process changes the sign-in %q and does not end: %w", name, err)
+	}
+	return func() { _ = lock.Unlock() }, nil // the end of the process unlocks it too
 }
 
 // find returns the sign-in at a broker by its name or URL.
@@ -252,14 +268,16 @@ func (r *renewer) accessToken(ctx context.Context) (string, error) {
 	if usable(one.Grant) {
 		return one.Grant.AccessToken, nil
 	}
-	lock := flock.New(r.path(r.name)+".lock", flock.SetPermissions(0o600))
-	within, cancel := context.WithTimeout(ctx, lockWithin)
-	defer cancel()
-	if _, err := lock.TryLockContext(within, 50*time.Millisecond); err != nil {
-		return "", fmt.Errorf("another process renews the sign-in at %s and does not end: %w", one.URL, err)
+	unlock, err := r.lock(ctx, r.name)
+	if err != nil {
+		return "", err
 	}
-	defer lock.Unlock()
-	if one, err = r.read(r.name); err != nil || usable(one.Grant) { // renewed meanwhile
+	defer unlock()
+	address := one.URL
+	if one, err = r.read(r.name); errors.Is(err, fs.ErrNotExist) { // signed out meanwhile
+		return "", errNotSignedIn(address)
+	}
+	if err != nil || usable(one.Grant) { // renewed meanwhile
 		return tokenOf(one), err
 	}
 	return r.renew(ctx, one)

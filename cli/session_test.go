@@ -150,3 +150,45 @@ func TestSignIn_NeedsHTTPSToOtherMachines(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A sign-out during a renewal waits for it, and revokes the token that it brought.
+func TestLogout_WaitsForARenewal(t *testing.T) {
+	home, begun, revoked := t.TempDir(), make(chan struct{}), make(chan string, 1)
+	goOn := make(chan struct{})
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/revoke" {
+			revoked <- r.FormValue("token")
+			return
+		}
+		close(begun)
+		<-goOn
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"access_token": "t2", "token_type": "Bearer", "refresh_token": "r2", "expires_in": 3600}`))
+	}))
+	t.Cleanup(provider.Close)
+	broker, _ := servers(t, http.NotFound)
+	s := stored(t, home, session{Name: "b", URL: broker, Endpoint: provider.URL + "/token", Revocation: provider.URL + "/revoke",
+		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+	ends := make(chan error, 2)
+	go func() { _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); ends <- err }()
+	<-begun
+	go func() { _, err := command(t, t.Context(), home, nil, "logout", "--broker", "b"); ends <- err }()
+	select {
+	case token := <-revoked:
+		t.Error("signed out during the renewal")
+		close(goOn)
+		revoked <- token
+	case goOn <- struct{}{}:
+	}
+	for range cap(ends) {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := <-revoked; got != "r2" {
+		t.Errorf("%s is revoked, not the token that the renewal brought", got)
+	}
+	if _, err := s.read("b"); !os.IsNotExist(err) {
+		t.Errorf("the sign-in is still there: %v", err)
+	}
+}

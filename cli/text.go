@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"strings"
+	"unicode"
+)
+
+// printable returns a text of a server without what steers a terminal or shows the text in another order: control characters, except line
+// ends and tabs, become spaces, and marks of direction are dropped.
+func printable(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return r
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+}
