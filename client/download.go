@@ -179,7 +179,7 @@ func (t *transfer) attempt(ctx context.Context) error {
 	if err := t.receive(response.Body, silence); err != nil {
 		return causeOf(ctx, err)
 	}
-	if t.total >= 0 && t.have < t.total {
+	if t.total >= 0 && t.have < t.total && !t.tooLong() {
 		return fmt.Errorf("%w after %d of %d bytes", errAgain, t.have, t.total)
 	}
 	return nil
@@ -287,6 +287,9 @@ func (t *transfer) receive(body io.Reader, silence *time.Timer) error {
 			t.have += int64(n)
 			t.count(int64(n))
 		}
+		if t.tooLong() {
+			return nil
+		}
 		switch {
 		case err == io.EOF:
 			return nil
@@ -295,6 +298,9 @@ func (t *transfer) receive(body io.Reader, silence *time.Timer) error {
 		}
 	}
 }
+
+// tooLong reports whether more has arrived than the file has: the rest, which may have no end, is not received, and verify refuses it.
+func (t *transfer) tooLong() bool { return t.file.Size > 0 && t.have > t.file.Size }
 
 func (t *transfer) count(n int64) {
 	if t.Received != nil {

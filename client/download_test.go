@@ -226,3 +226,40 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 		}
 	}
 }
+
+func TestFileNames_AreNoneThatAFolderOrWindowsNeeds(t *testing.T) {
+	long := "https://files.example.org/" + strings.Repeat("x", 200)
+	names := client.FileNames(map[string]client.Asset{
+		"a": {Href: "https://files.example.org/COM9.tif"}, "b": {Href: "https://files.example.org/conin$.txt"}, "c": {Href: "https://files.example.org/x.PART"},
+		"d": {Href: "https://files.example.org/LPT5.a.b"}, strings.Repeat("y", 149) + ". z": {Href: ":"},
+		"e": {Href: long + ".tif"}, "f": {Href: long + ".tif"}, "g": {Href: long + ".tif"},
+		strings.Repeat("k", 200): {Href: long + ".tif"}, strings.Repeat("k", 201): {Href: long + ".tif"},
+	})
+	seen := map[string]bool{}
+	for key, name := range names {
+		lower := strings.ToLower(name)
+		if seen[lower] || len(name) > 152 || strings.TrimRight(name, ". ") != name || strings.HasSuffix(lower, ".part") ||
+			strings.HasPrefix(lower, "com9.") || strings.HasPrefix(lower, "conin$.") || strings.HasPrefix(lower, "lpt5.") {
+			t.Errorf("%q is stored as %q", key, name)
+		}
+		seen[lower] = true
+	}
+}
+
+// A server that sends without end must not fill the disk.
+func TestFetch_StopsAtTheSizeOfTheFile(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for piece := make([]byte, 64<<10); ; {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	var most, now int64
+	d := client.Downloader{Received: func(n int64) { now += n; most = max(most, now) }}
+	_, err := d.Fetch(t.Context(), client.File{Href: server.URL, Path: filepath.Join(t.TempDir(), "f"), Size: 10})
+	if !errors.Is(err, client.ErrCorrupt) || most > 1<<20 {
+		t.Errorf("%v, after %d bytes", err, most)
+	}
+}

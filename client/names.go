@@ -4,7 +4,9 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -21,9 +23,14 @@ func FileNames(assets map[string]Asset) map[string]string {
 		if path.Ext(name) == "" || path.Ext(name) == name {
 			name = key
 		}
-		name = safeName(name)
-		for base := name; taken[strings.ToLower(name)]; base = name {
-			name = safeName(key) + "-" + base
+		base := safeName(name)
+		name = base
+		for n := 1; taken[strings.ToLower(name)]; n++ {
+			name = key + "-" + base
+			if n > 1 { // the number comes first, where it is not cut off
+				name = strconv.Itoa(n) + "-" + name
+			}
+			name = safeName(name)
 		}
 		taken[strings.ToLower(name)] = true
 		names[key] = name
@@ -34,8 +41,7 @@ func FileNames(assets map[string]Asset) map[string]string {
 const longestName = 150 // bytes, so that suffixes still fit
 
 // reserved are names that Windows gives to devices, and those that a folder of results needs itself.
-var reserved = []string{"con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "lpt1", "lpt2", "lpt3",
-	"collection.json", "collection.json.new", "item.json", "item.json.new"}
+var reserved = regexp.MustCompile(`(?i)^((con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|(item|collection)\.json(\.new)?|.*\.part(\.version)?)$`)
 
 // safeName replaces what some system does not permit in a file name.
 func safeName(name string) string {
@@ -45,14 +51,17 @@ func safeName(name string) string {
 		}
 		return r
 	}, name)
-	name = strings.Trim(name, ". ")
-	stem, _, _ := strings.Cut(strings.ToLower(name), ".")
-	if name == "" || slices.Contains(reserved, stem) || slices.Contains(reserved, strings.ToLower(name)) ||
-		strings.HasSuffix(name, partSuffix) || strings.HasSuffix(name, validSuffix) {
+	name = cut(strings.Trim(name, ". "))
+	if name == "" || reserved.MatchString(name) {
 		name = "_" + name + "_"
 	}
+	return name
+}
+
+// cut shortens a name to the longest one and keeps its extension. The result does not end in a dot or a space.
+func cut(name string) string {
 	if extension := path.Ext(name); len(name) > longestName && len(extension) < 20 {
 		name = strings.ToValidUTF8(name[:longestName-len(extension)], "") + extension
 	}
-	return strings.ToValidUTF8(name[:min(len(name), longestName)], "")
+	return strings.TrimRight(strings.ToValidUTF8(name[:min(len(name), longestName)], ""), ". ")
 }
