@@ -268,6 +268,15 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 	b.fills("details textarea", `{"type":"Polygon","coordinates":[[[5,51],[6,51],[6,52],[5,52]]]}`) // not closed
 	b.presses("Use this geometry")
 	b.until(`document.querySelector("details textarea").value.includes("[5,52],[5,51]]") && !document.querySelector("details .fault")`)
+
+	b.fills("[name=west]", "200") // the area is still the one before
+	b.clicks("button[type=submit]")
+	b.until(`document.querySelector("[data-view=run]")?.innerText.split("West and east go").length > 2`)
+	for _, side := range [][2]string{{"west", "5"}, {"east", "6"}, {"north", "90"}, {"south", "89"}} { // the map ends at 85 degrees
+		b.fills("[name="+side[0]+"]", side[1])
+	}
+	b.until(`(window.before = true, location.reload(), true)`)
+	b.until(`window.before === undefined && document.querySelector("[data-view=run][data-state=ready] [name=south]")?.value === "89"`)
 }
 
 // TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled.

@@ -55,7 +55,10 @@ function announce(state: "in" | "out"): void {
 
 // Other tabs follow: one that waits for a sign-in goes on, one that is signed in notes the end.
 tabs.onmessage = (message: MessageEvent<"in" | "out">) => {
-  if (message.data === "out") sessionEnded();
+  if (message.data === "out") {
+    sessionStorage.clear(); // each tab has its own
+    sessionEnded();
+  }
   if (message.data === "in" && signIn.value.state === "out") void loadSession();
 };
 

@@ -1,5 +1,5 @@
 // The fields of an area: buttons to draw, coordinates, files and countries. They say the same as the map.
-import { useSignal } from "@preact/signals";
+import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Field, Notice } from "../controls";
 import { km2 } from "../format";
@@ -19,12 +19,13 @@ interface Given {
   draw: (kind: Drawing) => void;
   set: (area: Area | null, show: boolean) => void; // show: move the map there
   message: { kind: "info" | "error"; text: string } | null;
+  unclear: Signal<boolean>; // whether the coordinates in the fields are not those of the area
   upload: (files: FileList) => void;
 }
 
 const sides = ["west", "south", "east", "north"] as const;
 
-export function AreaField({ area, fault, required, help, drawing, draw, set, message, upload }: Given) {
+export function AreaField({ area, fault, required, help, drawing, draw, set, message, unclear, upload }: Given) {
   const file = useId();
   return (
     <Field group label={<>{texts.form.area} {area && <output class="soft" name="size">{texts.area.size(km2(sizeInKm2(area.geometry)))}{area.name ? ` · ${area.name}` : ""}</output>}</>}
@@ -41,7 +42,7 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
           <CountryChoice choose={(c) => set({ geometry: c.geometry, isBox: false, name: c.name }, true)} />
         </div>
         <p class="small soft" aria-live="polite">{drawing === "box" ? texts.area.drawingBox : drawing === "polygon" ? texts.area.drawing : ""}</p>
-        <CornerFields area={area} set={(a) => set(a, true)} />
+        <CornerFields area={area} unclear={unclear} set={(a) => set(a, true)} />
         <GeometryText area={area} set={(a) => set(a, true)} />
         {message && <Notice kind={message.kind}><p>{message.text}</p></Notice>}
         {area && <button type="button" class="quiet" onClick={() => set(null, false)}>{texts.area.remove}</button>}
@@ -50,7 +51,7 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
   );
 }
 
-function CornerFields({ area, set }: { area: Area | null; set: (area: Area) => void }) {
+function CornerFields({ area, unclear, set }: { area: Area | null; unclear: Signal<boolean>; set: (area: Area) => void }) {
   const typed = useSignal<Record<string, string>>({});
   const bad = useSignal(false);
   const own = useRef<Area | undefined>(undefined); // the area that these fields made; "5." stays in them as it was typed
@@ -63,7 +64,9 @@ function CornerFields({ area, set }: { area: Area | null; set: (area: Area) => v
   const change = (side: keyof Corners, text: string) => {
     typed.value = { ...typed.value, [side]: text };
     const all = sides.map((s) => typed.value[s] ?? (corners ? String(corners[s]) : ""));
-    if (all.some((t) => t.trim() === "")) return;
+    const empty = all.filter((t) => t.trim() === "").length;
+    unclear.value = empty < all.length;
+    if (empty > 0) return;
     const [west = NaN, south = NaN, east = NaN, north = NaN] = all.map(Number);
     const box = boxOf({ west, south, east, north });
     bad.value = box === null;

@@ -94,9 +94,10 @@ export class Stage {
     this.map.addLayer(layer);
   }
 
-  // fit shows a box in degrees. West may be larger than east.
+  // fit shows a box in degrees, as far as the projection of the map shows it: to 85 degrees. West may be larger than east.
   fit([west, south, east, north]: Box): void {
-    const box = transformExtent([west, Math.max(south, -85), west > east ? east + 360 : east, Math.min(north, 85)], "EPSG:4326", "EPSG:3857");
+    const shown = (latitude: number) => Math.max(-85, Math.min(85, latitude));
+    const box = transformExtent([west, shown(south), west > east ? east + 360 : east, shown(north)], "EPSG:4326", "EPSG:3857");
     this.map.getView().fit(box, { padding: [48, 72, 80, 72], maxZoom: 13, duration: this.animated ? 250 : 0 });
   }
 

@@ -66,7 +66,8 @@ function Form({ service }: { service: Service }) {
     setTimeout(() => summary.current?.focus());
   };
   const review = () => {
-    const found = { ...prepared.faults, ...splitFault(draft.value, split.value) };
+    const found: Faults = { ...prepared.faults, ...splitFault(draft.value, split.value) };
+    if (map.unclear.value) found[":area"] = texts.area.badCoordinates;
     if (Object.keys(found).length > 0) return refuse(found);
     faults.value = {};
     general.value = [];
@@ -167,6 +168,7 @@ interface AreaMap {
   layer: Signal<AreaLayer | null>;
   drawing: Signal<Drawing>;
   message: Signal<{ kind: "info" | "error"; text: string } | null>;
+  unclear: Signal<boolean>;
   onStage: (stage: Stage) => () => void;
   draw: (kind: Drawing) => void;
   set: (area: Area | null, show: boolean) => void;
@@ -180,17 +182,19 @@ function useAreaMap(draft: Signal<Draft>): AreaMap {
   const layer = useSignal<AreaLayer | null>(null);
   const drawing = useSignal<Drawing>(null);
   const message = useSignal<AreaMap["message"]["value"]>(null);
+  const unclear = useSignal(false);
   const fit = () => {
     if (draft.value.area) stage.current?.fit(boxAround(draft.value.area.geometry));
   };
   const set = (area: Area | null, show: boolean) => {
     message.value = null;
+    unclear.value = false;
     draft.value = { ...draft.value, area, key: crypto.randomUUID() };
     layer.value?.showArea(area?.geometry ?? null);
     if (show) fit();
   };
   return {
-    layer, drawing, message, set, fit,
+    layer, drawing, message, unclear, set, fit,
     draw: (kind) => {
       drawing.value = kind;
       layer.value?.start(kind);
@@ -246,7 +250,7 @@ function Fields({ service, draft, faults, change, map, split }: {
     <Field label={texts.form.title} help={texts.form.titleHelp} required error={faults[":title"]}>
       {(a) => <input {...a} type="text" name="title" maxLength={200} required value={draft.title} onInput={(e) => change({ title: e.currentTarget.value })} />}
     </Field>
-    {area && <AreaField area={draft.area} fault={faults[":area"]} required={!area.optional} help={area.description} drawing={map.drawing.value} draw={map.draw} set={map.set} message={map.message.value} upload={map.upload} />}
+    {area && <AreaField area={draft.area} fault={faults[":area"]} required={!area.optional} help={area.description} drawing={map.drawing.value} draw={map.draw} set={map.set} message={map.message.value} unclear={map.unclear} upload={map.upload} />}
     {service.parameters!.filter((p) => p !== area).map((p) => (
       <ParameterField key={p.name} parameter={p} entry={draft.entries[p.name]} fault={faults[p.name]} set={(entry) => change({ entries: { ...draft.entries, [p.name]: entry } })} />
     ))}
