@@ -54,10 +54,13 @@ export function AreaField({ area, fault, required, help, drawing, draw, set, mes
 function CornerFields({ area, unclear, set }: { area: Area | null; unclear: Signal<boolean>; set: (area: Area) => void }) {
   const typed = useSignal<Record<string, string>>({});
   const bad = useSignal(false);
-  const own = useRef<Area | undefined>(undefined); // the area that these fields made; "5." stays in them as it was typed
+  const own = useRef(new WeakSet<Area>()); // the areas that these fields made; "5." stays in them as it was typed
+  const before = useRef(area); // effects run after the first keys may have been typed, so the first one must not reset them
   const corners = area ? cornersOf(area.geometry) : null;
   useEffect(() => {
-    if (area === own.current) return;
+    if (area === before.current) return;
+    before.current = area;
+    if (area && own.current.has(area)) return;
     typed.value = {};
     bad.value = false;
   }, [area]);
@@ -71,7 +74,7 @@ function CornerFields({ area, unclear, set }: { area: Area | null; unclear: Sign
     const box = boxOf({ west, south, east, north });
     bad.value = box === null;
     if (!box) return;
-    own.current = box;
+    own.current.add(box);
     set(box);
   };
   return <>
