@@ -303,7 +303,7 @@ func runStatistics(execution, string) []output {
 
 func runImage(e execution, _ string) []output {
 	f := produce("GTiff", e.area())
-	return []output{{id: "image", bytes: f.data, media: f.media}}
+	return []output{{id: "image", bytes: f.content(), media: f.media}}
 }
 
 func resultCollection(area box, files string) object { return describeFile(area, files).collection() }

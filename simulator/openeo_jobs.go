@@ -216,7 +216,7 @@ func (s *OpenEO) resultDocument(r *http.Request, j *job, status string) object {
 		f := s.fileOf(j)
 		doc.end = stamp(j.course.end)
 		doc.assets[f.name] = object{"href": signed + "/" + f.name, "type": f.media, "title": f.name, "roles": []string{"data"},
-			"file:size": len(f.data), "expires": stamp(expires)}
+			"file:size": f.size, "expires": stamp(expires)}
 	}
 	if s.Items {
 		return doc.item()
@@ -345,7 +345,7 @@ func (s *OpenEO) result(w http.ResponseWriter, c call) *problem {
 	}
 	f := produce(g.format(), findBox(body))
 	w.Header().Set("Content-Type", f.media)
-	w.Write(f.data)
+	w.Write(f.content())
 	return nil
 }
 

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,7 +21,8 @@ func (b box) polygon() object {
 	return object{"type": "Polygon", "coordinates": [][][2]float64{{{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]}, {b[0], b[1]}}}}
 }
 
-// findBox returns the first area in a JSON document: an object with west, south, east, north, or a bbox of four numbers.
+// findBox returns the first area in a JSON document: an object with west, south, east, north, a bbox of four numbers, or the bounds
+// of a GeoJSON geometry.
 func findBox(doc []byte) box {
 	var v any
 	if json.Unmarshal(doc, &v) == nil {
@@ -44,6 +44,9 @@ func boxIn(v any) (box, bool) {
 			if b, ok := numbers(list...); ok {
 				return b, true
 			}
+		}
+		if b := bounds(v["coordinates"]); b[0] < b[2] && b[1] < b[3] {
+			return b, true
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			inner = append(inner, v[name])
@@ -68,10 +71,33 @@ func numbers(list ...any) (b box, ok bool) {
 	return b, true
 }
 
-// product is a file produced by a job.
+// bounds returns the smallest box around the positions in the coordinates of a GeoJSON geometry. Without positions, west is
+// above east.
+func bounds(coordinates any) box {
+	b := box{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
+	list, _ := coordinates.([]any)
+	if len(list) >= 2 {
+		if p, ok := numbers(list[0], list[1], list[0], list[1]); ok {
+			return p
+		}
+	}
+	for _, inner := range list {
+		c := bounds(inner)
+		b = box{min(b[0], c[0]), min(b[1], c[1]), max(b[2], c[2]), max(b[3], c[3])}
+	}
+	return b
+}
+
+// product is a file produced by a job. Its content is made when it is read, because descriptions of results are requested far
+// more often than files.
 type product struct {
 	name, media string
-	data        []byte
+	size        int
+	content     func() []byte
+}
+
+func fixed(name, media string, data []byte) product {
+	return product{name, media, len(data), func() []byte { return data }}
 }
 
 // serve writes the file, or the range of it that the client asks for. Pages of any origin may read it.
@@ -80,21 +106,22 @@ func (p product) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", p.media)
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range")
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.data))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.content()))
 }
 
 // produce makes a small valid file that covers an area. Formats are named as in openEO back-ends, in any case.
 func produce(format string, area box) product {
 	switch strings.ToLower(format) {
 	case "geojson":
-		return product{"openEO.geojson", "application/geo+json", featureCollection(area)}
+		return fixed("openEO.geojson", "application/geo+json", featureCollection(area))
 	case "json":
-		return product{"openEO.json", "application/json", []byte(`{"ndvi":{"mean":0.42,"max":0.87}}`)}
+		return fixed("openEO.json", "application/json", []byte(`{"ndvi":{"mean":0.42,"max":0.87}}`))
 	case "netcdf":
 		// The shortest file of the classic format: no dimensions, attributes or variables.
-		return product{"openEO.nc", "application/x-netcdf", append([]byte("CDF\x01"), make([]byte, 28)...)}
+		return fixed("openEO.nc", "application/x-netcdf", append([]byte("CDF\x01"), make([]byte, 28)...))
 	}
-	return product{"openEO.tif", "image/tiff; application=geotiff", geoTIFF(area)}
+	r := raster{area}
+	return product{"openEO.tif", "image/tiff; application=geotiff", r.size(), r.encode}
 }
 
 func featureCollection(area box) []byte {
@@ -102,69 +129,6 @@ func featureCollection(area box) []byte {
 		object{"type": "Feature", "id": "area-1", "geometry": area.polygon(), "properties": object{"ndvi": 0.42}},
 	}})
 	return doc
-}
-
-const side = 16 // pixels
-
-// geoTIFF returns a little-endian GeoTIFF 1.1 of side x side NDVI values (float32) in WGS 84.
-func geoTIFF(area box) []byte {
-	le := binary.LittleEndian
-	pixels := make([]byte, 0, side*side*4)
-	for i := range side * side {
-		pixels = le.AppendUint32(pixels, math.Float32bits(float32(i)/(side*side)))
-	}
-	doubles := func(vs ...float64) (b []byte) {
-		for _, v := range vs {
-			b = le.AppendUint64(b, math.Float64bits(v))
-		}
-		return b
-	}
-	shorts := func(vs ...uint16) (b []byte) {
-		for _, v := range vs {
-			b = le.AppendUint16(b, v)
-		}
-		return b
-	}
-	const short, long, double = 3, 4, 12
-	tags := []struct {
-		id, kind uint16
-		count    uint32
-		value    []byte
-	}{
-		{256, short, 1, shorts(side)},
-		{257, short, 1, shorts(side)},
-		{258, short, 1, shorts(32)},
-		{259, short, 1, shorts(1)}, // not compressed
-		{262, short, 1, shorts(1)}, // black is zero
-		{273, long, 1, le.AppendUint32(nil, 8)},
-		{277, short, 1, shorts(1)},
-		{278, short, 1, shorts(side)},
-		{279, long, 1, le.AppendUint32(nil, uint32(len(pixels)))},
-		{339, short, 1, shorts(3)}, // floating point
-		{33550, double, 3, doubles((area[2]-area[0])/side, (area[3]-area[1])/side, 0)},
-		{33922, double, 6, doubles(0, 0, 0, area[0], area[3], 0)},
-		{34735, short, 16, shorts(1, 1, 0, 3, 1024, 0, 1, 2, 1025, 0, 1, 1, 2048, 0, 1, 4326)},
-	}
-	var file, far bytes.Buffer
-	file.WriteString("II*\x00")
-	directory := 8 + len(pixels)
-	file.Write(le.AppendUint32(nil, uint32(directory)))
-	file.Write(pixels)
-	file.Write(shorts(uint16(len(tags))))
-	rest := directory + 2 + 12*len(tags) + 4 // offset of values longer than four bytes
-	for _, t := range tags {
-		file.Write(shorts(t.id, t.kind))
-		file.Write(le.AppendUint32(nil, t.count))
-		if len(t.value) > 4 {
-			file.Write(le.AppendUint32(nil, uint32(rest+far.Len())))
-			far.Write(t.value)
-			continue
-		}
-		file.Write(append(t.value, make([]byte, 4-len(t.value))...))
-	}
-	file.Write(make([]byte, 4)) // no further directory
-	file.Write(far.Bytes())
-	return file.Bytes()
 }
 
 // stac describes products of an area as a STAC 1.0.0 Collection, or as one Item. The times are those of the run.

@@ -198,6 +198,19 @@ func (b *tab) downloads() {
 	}
 }
 
+// previewsBands opens the first GeoTIFF and looks at its second band, whose values are others.
+func (b *tab) previewsBands() {
+	b.t.Helper()
+	const span = `[...document.querySelectorAll(".rasters input[inputmode=decimal]")].map(i => i.value).join(" to ")`
+	b.clicks("[data-file] button[aria-pressed=false]")
+	b.sees(`.rasters[data-shown="1"]`)
+	b.until(`document.querySelectorAll(".rasters select")[0].options.length === 2`)
+	first := b.read(span)
+	b.fills(".rasters select", "1")
+	b.until(fmt.Sprintf("%s !== %q", span, first))
+	b.screenshot("preview")
+}
+
 // TestPage_OneJobOnOGC runs one job on the other protocol, and shows its result, its parameters and its logs.
 func TestPage_OneJobOnOGC(t *testing.T) {
 	s := serve(t, simulator.Life{})
@@ -212,6 +225,7 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 	b.presses("Start the job")
 	b.sees(`[data-view=job][data-status=finished]`)
 	b.sees("[data-file]")
+	b.previewsBands()
 	b.audit("job")
 	b.presses("Jobs")
 	b.shows("jobs")
