@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -72,8 +74,12 @@ func (*platform) Invalidate(dispatch.Account, dispatch.Token) {}
 // house returns an API over the real broker, store and engine, with p as the only platform.
 func house(t *testing.T, p *platform) http.Handler {
 	t.Helper()
-	w := newWorld()
-	c := w.config()
+	return houseWith(t, p, newWorld().config())
+}
+
+// houseWith is house with further settings.
+func houseWith(t *testing.T, p *platform, c Config) http.Handler {
+	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", conformance.WallClock{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +92,46 @@ func house(t *testing.T, p *platform) http.Handler {
 	t.Cleanup(func() { stop(); s.Close() })
 	c.Broker, c.Health, c.Freshness = b, s.Ping, time.Nanosecond
 	return New(c)
+}
+
+// emptied is a catalogue whose services can be taken away.
+type emptied struct {
+	shelf
+	gone atomic.Bool
+}
+
+func (s *emptied) Find(id string) (catalogue.Service, bool) {
+	if s.gone.Load() {
+		return catalogue.Service{}, false
+	}
+	return s.shelf.Find(id)
+}
+
+// A request that is repeated with its key returns what was stored, also when its service has left the catalogue.
+func TestBroker_KeyOfAServiceThatLeftTheCatalogue(t *testing.T) {
+	c, s := newWorld().config(), &emptied{shelf: shelved}
+	c.Services, c.PublicURL = s, "https://dispatch.example.org/broker"
+	h := houseWith(t, &platform{}, c)
+	const job = `{"title":"a","format":"json","parameters":{},"service":{"id":"ndvi composite"}`
+	bodies := map[string]string{"/unit_jobs": job + `}`, "/upscale_tasks": job + `,"dimension":{"name":"tile","values":[1]}}`}
+	stored := map[string]int64{}
+	for path, body := range bodies {
+		a := ask(h, "POST", path, body, "Idempotency-Key", path)
+		stored[path] = decode[UpscalingTaskSummary](t, a, 201).ID
+		if want := fmt.Sprintf("/broker%s/%d", path, stored[path]); a.Header().Get("Location") != want {
+			t.Errorf("Location %q, want %q", a.Header().Get("Location"), want)
+		}
+	}
+	s.gone.Store(true)
+	for path, body := range bodies {
+		if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path, body, "Idempotency-Key", path), 201); again.ID != stored[path] {
+			t.Errorf("%s: %d, stored was %d", path, again.ID, stored[path])
+		}
+		for _, other := range [][]string{nil, {"Idempotency-Key", "another"}, {"Idempotency-Key", path, "Authorization", "Bearer token-bert"}} {
+			failed(t, ask(h, "POST", path, body, other...), 422, "VALIDATION_ERROR")
+		}
+		failed(t, ask(h, "POST", path, body+" ", "Idempotency-Key", path), 422, "VALIDATION_ERROR")
+	}
 }
 
 // A job that takes longer than its max_duration is canceled, and its failure says so.

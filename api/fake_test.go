@@ -131,6 +131,14 @@ func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request,
 	return rec, nil
 }
 
+func (w *world) RepeatedJob(_ context.Context, _ dispatch.UserID, _ dispatch.Key, refused error) (dispatch.Record, error) {
+	return dispatch.Record{}, refused
+}
+
+func (w *world) RepeatedTask(_ context.Context, _ dispatch.UserID, _ dispatch.Key, refused error) (dispatch.TaskRecord, error) {
+	return dispatch.TaskRecord{}, refused
+}
+
 func (w *world) Read(_ context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
 	if err := w.broken(); err != nil {
 		return dispatch.Record{}, err

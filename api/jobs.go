@@ -18,6 +18,8 @@ import (
 type jobBroker interface {
 	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
+	// RepeatedJob returns the job that was stored under a key, also if its request is refused now; refused if there is none.
+	RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record, error)
 	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// Cancel cancels a job, which stays visible.
@@ -57,14 +59,16 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 	}
 	req, faults := a.parse(body)
 	key, bad := in.key(body)
+	var r dispatch.Record
 	if faults = append(faults, bad...); len(faults) > 0 {
-		return nil, invalid(faults)
+		r, err = a.Broker.RepeatedJob(ctx, user(ctx), key, invalid(faults))
+	} else {
+		r, err = a.Broker.Accept(ctx, user(ctx), req, key)
 	}
-	r, err := a.Broker.Accept(ctx, user(ctx), req, key)
 	if err != nil {
 		return nil, requestError(err)
 	}
-	return &accepted{fmt.Sprintf("/unit_jobs/%d", r.ID), a.summary(r)}, nil
+	return &accepted{a.pagePath(fmt.Sprintf("/unit_jobs/%d", r.ID)), a.summary(r)}, nil
 }
 
 func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {

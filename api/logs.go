@@ -58,7 +58,7 @@ func (a *api) readLogs(ctx context.Context, in *request) (*logs, error) {
 		page.Body.Logs = append(page.Body.Logs, LogEntry{known(e.Time), e.Level, e.Message})
 	}
 	if to < len(entries) {
-		page.Link = fmt.Sprintf(`</unit_jobs/%d/logs?limit=%d&offset=%d>; rel="next"`, id, limit, to)
+		page.Link = fmt.Sprintf(`<%s/unit_jobs/%d/logs?limit=%d&offset=%d>; rel="next"`, a.PublicURL, id, limit, to)
 	}
 	return page, nil
 }

@@ -19,7 +19,7 @@ type serviceBroker interface {
 
 // ParamRequest names the service whose parameters are asked for.
 type ParamRequest struct {
-	Label   string        `json:"label" enum:"openeo,ogc_api_process"`
+	Label   string        `json:"label,omitempty" enum:"openeo,ogc_api_process" doc:"The protocol of the service. It can be absent if the service is named by its id"`
 	Service ServiceChoice `json:"service"`
 }
 
@@ -85,8 +85,7 @@ func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []disp
 	if f == nil {
 		return dispatch.Service{}, "", faults
 	}
-	label := dispatch.Label(f.choice("label", labels))
-	service := a.service(f, label)
+	service, label := a.service(f, f.label())
 	return service, label, append(faults, *f.faults...)
 }
 

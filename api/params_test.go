@@ -40,7 +40,9 @@ func TestParameters_RefusesInvalidRequests(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	w := newWorld()
-	h := New(w.config())
+	c := w.config()
+	c.PublicURL = "https://dispatch.example.org/broker/"
+	h := New(c)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	for _, m := range []string{"a", "b", "c"} {
 		w.logs = append(w.logs, dispatch.LogEntry{Time: moment, Level: "info", Message: m})
@@ -49,7 +51,7 @@ func TestLogs(t *testing.T) {
 	if got := decode[LogPage](t, a, 200); len(got.Logs) != 2 || got.Logs[1].Message != "b" {
 		t.Errorf("%+v", got)
 	}
-	if link := a.Header().Get("Link"); link != `</unit_jobs/1/logs?limit=2&offset=2>; rel="next"` {
+	if link := a.Header().Get("Link"); link != `<https://dispatch.example.org/broker/unit_jobs/1/logs?limit=2&offset=2>; rel="next"` {
 		t.Errorf("Link %q", link)
 	}
 	a = ask(h, "GET", "/unit_jobs/1/logs?limit=2&offset=2", "")

@@ -123,46 +123,68 @@ func (a *api) parse(body []byte) (dispatch.Request, []dispatch.Fault) {
 func (a *api) jobIn(f *form) dispatch.Request {
 	r := dispatch.Request{
 		Title:      f.text("title", a.Limits.Title),
-		Label:      dispatch.Label(f.choice("label", labels)),
+		Label:      f.label(),
 		Parameters: f.object("parameters"),
 		Format:     f.choice("format", formats),
 		Options:    f.options(),
 	}
-	r.Service = a.service(f, r.Label)
+	r.Service, r.Label = a.service(f, r.Label)
 	return r
 }
 
-// service reads a service: its endpoint and application, or the id that it has in the catalogue.
-func (a *api) service(f *form, l dispatch.Label) dispatch.Service {
+// label reads the protocol of the service; "" if it is absent and the catalogue knows it.
+func (f *form) label() dispatch.Label {
+	if f.members["label"] == nil && f.namesListed() {
+		return ""
+	}
+	if string(f.members["label"]) == `"`+protocolOf[dispatch.OGCProcess]+`"` { // what GET /services calls protocol
+		return dispatch.OGCProcess
+	}
+	return dispatch.Label(f.choice("label", labels))
+}
+
+// namesListed reports whether the service is named by its id in the catalogue.
+func (f *form) namesListed() bool {
+	var s form
+	return json.Unmarshal(f.members["service"], &s.members) == nil && s.isReference()
+}
+
+// isReference reports whether the form of a service has the id of the catalogue, and neither endpoint nor application.
+func (f *form) isReference() bool {
+	return f.members["id"] != nil && f.members["endpoint"] == nil && f.members["application"] == nil
+}
+
+// service reads a service: its endpoint and application, or the id that it has in the catalogue, where its label is known too.
+func (a *api) service(f *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
 	s := f.nested("service")
 	switch {
 	case s == nil:
-		return dispatch.Service{}
-	case s.members["id"] != nil && s.members["endpoint"] == nil && s.members["application"] == nil:
+		return dispatch.Service{}, l
+	case s.isReference():
 		return a.listedService(f, s, l)
 	}
 	return dispatch.Service{
 		Endpoint:    s.text("endpoint", a.Limits.Text),
 		Namespace:   s.optionalText("namespace", a.Limits.Text),
 		Application: s.text("application", a.Limits.Text),
-	}
+	}, l
 }
 
-// listedService returns the service with an id of the catalogue.
-func (a *api) listedService(f, s *form, l dispatch.Label) dispatch.Service {
+// listedService returns the service with an id of the catalogue, and its label.
+func (a *api) listedService(f, s *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
 	before := len(*f.faults)
 	id := s.text("id", a.Limits.Text)
 	if len(*f.faults) > before {
-		return dispatch.Service{}
+		return dispatch.Service{}, l
 	}
 	listed, ok := a.Services.Find(id)
 	switch {
 	case !ok:
-		s.fault("id", "value_error", "The catalogue has no service with this id: GET /services lists them")
+		s.fault("id", "value_error", "The catalogue has no service with this id. It may have been removed since")
 	case l != "" && l != listed.Label:
 		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", listed.Label, id))
 	}
-	return listed.Service
+	return listed.Service, listed.Label
 }
 
 // openObject returns the members of the object in body; nil if it cannot be read.

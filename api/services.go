@@ -39,7 +39,8 @@ type ServiceSummary struct {
 	Keywords      []string         `json:"keywords" nullable:"false"`
 	Platform      string           `json:"platform" doc:"Name of the platform that runs it"`
 	PlatformState string           `json:"platform_state" enum:"ok,unknown,unreachable,busy,sign_in_required,misconfigured,forbidden" doc:"As in GET /platforms"`
-	Protocol      string           `json:"protocol" example:"openeo" doc:"openeo or ogcapi; in requests the label is openeo or ogc_api_process, respectively"`
+	Label         string           `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol, as requests and jobs name it"`
+	Protocol      string           `json:"protocol" example:"openeo" doc:"The protocol, as the configuration names it: openeo or ogcapi"`
 	Provider      *ServiceProvider `json:"provider" doc:"Who offers it"`
 	Licence       *string          `json:"licence" nullable:"true"`
 	Thumbnail     *string          `json:"thumbnail" nullable:"true" doc:"URL of an image at another server"`
@@ -193,7 +194,7 @@ func queryFault(name, kind, msg string) dispatch.Fault {
 	return dispatch.Fault{Loc: []any{"query", name}, Type: kind, Msg: msg}
 }
 
-var errNoService = refusal{status: http.StatusNotFound, code: "SERVICE_NOT_FOUND", message: "The catalogue has no such service. GET /services lists them."}
+var errNoService = refusal{status: http.StatusNotFound, code: "SERVICE_NOT_FOUND", message: "The catalogue has no such service. It may have been removed since."}
 
 func (a *api) readService(ctx context.Context, in *request) (*status[CatalogueService], error) {
 	s, ok := a.Services.Find(in.http.Param("service_id"))
@@ -269,7 +270,7 @@ var protocolOf = map[dispatch.Label]string{dispatch.OpenEO: "openeo", dispatch.O
 
 func serviceSummary(s catalogue.Service, states map[string]string) ServiceSummary {
 	shown := ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{}, s.Keywords...), Platform: s.Platform,
-		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Protocol: protocolOf[s.Label],
+		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label), Protocol: protocolOf[s.Label],
 		Licence: optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: known(s.Updated), StaleSince: known(s.StaleSince)}
 	if s.Provider.Name != "" {
 		shown.Provider = &ServiceProvider{s.Provider.Name, optional(s.Provider.URL)}

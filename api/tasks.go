@@ -15,6 +15,8 @@ import (
 type taskBroker interface {
 	// AcceptTask stores a task with a job for each value of the dimension, or nothing.
 	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord, error)
+	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there is none.
+	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
 	// Task returns a task as it is stored.
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
@@ -35,14 +37,16 @@ func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error
 	}
 	req, dimension, faults := a.parseTask(body)
 	key, bad := in.key(body)
+	var t dispatch.TaskRecord
 	if faults = append(faults, bad...); len(faults) > 0 {
-		return nil, invalid(faults)
+		t, err = a.Broker.RepeatedTask(ctx, user(ctx), key, invalid(faults))
+	} else {
+		t, err = a.Broker.AcceptTask(ctx, user(ctx), req, dimension, key)
 	}
-	t, err := a.Broker.AcceptTask(ctx, user(ctx), req, dimension, key)
 	if err != nil {
 		return nil, requestError(err)
 	}
-	return &acceptedTask{fmt.Sprintf("/upscale_tasks/%d", t.ID), a.taskSummary(t)}, nil
+	return &acceptedTask{a.pagePath(fmt.Sprintf("/upscale_tasks/%d", t.ID)), a.taskSummary(t)}, nil
 }
 
 func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error) {

@@ -57,7 +57,7 @@ func (ServiceChoice) Schema(r huma.Registry) *huma.Schema {
 // BaseJobRequest is a request for one job.
 type BaseJobRequest struct {
 	Title      string        `json:"title" example:"NDVI of the Hesbaye, spring"`
-	Label      string        `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol of the service"`
+	Label      string        `json:"label,omitempty" enum:"openeo,ogc_api_process" doc:"The protocol of the service. It can be absent if the service is named by its id"`
 	Service    ServiceChoice `json:"service"`
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format" enum:"geojson,gtiff,netcdf,json" doc:"The format of the result"`

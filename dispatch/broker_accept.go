@@ -11,10 +11,7 @@ import (
 func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record, error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
-		if first := b.storedUnder(ctx, u, k); first.Job != 0 {
-			return b.repeatedJob(ctx, u, first.Job)
-		}
-		return Record{}, err
+		return b.RepeatedJob(ctx, u, k, err)
 	}
 	drafts := []Draft{d}
 	first, err := b.storeSubmission(ctx, u, k, nil, drafts)
@@ -29,8 +26,16 @@ func (b *Broker) Accept(ctx context.Context, u UserID, r Request, k Key) (Record
 	return b.awaitDecision(ctx, u, drafts[0].ID, &Record{Job: drafts[0].Job, Request: r})
 }
 
-// storedUnder returns what was stored when a key was first used. It serves a request that would be refused now, because its document or its
-// owner's quota has changed since. Zero: the key is new, was used for another request, or the database does not answer.
+// RepeatedJob returns the job that was stored under a key, for a request that is refused now; refused if there is none.
+func (b *Broker) RepeatedJob(ctx context.Context, u UserID, k Key, refused error) (Record, error) {
+	if first := b.storedUnder(ctx, u, k); first.Job != 0 {
+		return b.repeatedJob(ctx, u, first.Job)
+	}
+	return Record{}, refused
+}
+
+// storedUnder returns what was stored when a key was first used. It serves a request that would be refused now, because its document, its
+// owner's quota or the catalogue has changed since. Zero: the key is new, was used for another request, or the database does not answer.
 func (b *Broker) storedUnder(ctx context.Context, u UserID, k Key) KeyTarget {
 	if k == (Key{}) {
 		return KeyTarget{}

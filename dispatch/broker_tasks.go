@@ -14,10 +14,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u UserID, r Request, d Dimensio
 	}
 	shared, kept, err := b.draft(ctx, u, r, &d)
 	if err != nil {
-		if first := b.storedUnder(ctx, u, k); first.Task != 0 {
-			return b.repeatedTask(ctx, u, first.Task)
-		}
-		return TaskRecord{}, err
+		return b.RepeatedTask(ctx, u, k, err)
 	}
 	t.Account, t.Request, t.Document = shared.Account, kept, shared.Document
 	first, err := b.storeSubmission(ctx, u, k, t, shared.each(d.Values))
@@ -40,6 +37,14 @@ func (d Draft) each(values []json.RawMessage) []Draft {
 		drafts[i].Number = i + 1
 	}
 	return drafts
+}
+
+// RepeatedTask returns the task that was stored under a key, for a request that is refused now; refused if there is none.
+func (b *Broker) RepeatedTask(ctx context.Context, u UserID, k Key, refused error) (TaskRecord, error) {
+	if first := b.storedUnder(ctx, u, k); first.Task != 0 {
+		return b.repeatedTask(ctx, u, first.Task)
+	}
+	return TaskRecord{}, refused
 }
 
 // repeatedTask returns the task that a key stands for.
