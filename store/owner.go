@@ -56,23 +56,21 @@ func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string,
 }
 
 // Records returns the owner's jobs that belong to no task, newest first.
-func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
-	created, before := from(p.After)
-	ctx = allow(ctx, listWithin)
-	rows, err := s.queries(s.read).ListRecords(ctx, query.ListRecordsParams{Owner: u, Created: created, Before: before,
-		Since: micros(p.Since), Statuses: joinList(p.Statuses), OfAccounts: joinList(p.Accounts), Most: int64(p.Most), N: most(p.Limit)})
-	if err != nil {
-		return nil, fail("Records", err)
+func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) (records []dispatch.Record, err error) {
+	read := s.readOnly
+	if len(p.Statuses)+len(p.Accounts) > 0 { // several statements, between which a job must not leave one part of the list for another
+		read = s.inSnapshot
 	}
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return nil, fail("Records", err)
-	}
-	records := make([]dispatch.Record, len(rows))
-	for i, row := range rows {
-		if records[i], err = listedOf(row, p.Most, now); err != nil {
-			return nil, fail("Records", err)
+	err = read(allow(ctx, listWithin), s.read, "Records", func(q tx, now int64) error {
+		rows, err := listRecords(ctx, q, u, p)
+		records = make([]dispatch.Record, len(rows))
+		for i := 0; err == nil && i < len(rows); i++ {
+			records[i], err = listedOf(rows[i], p.Most, now)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return records, nil
 }

@@ -81,19 +81,54 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.id = $1 AND jobs.owner = $2;
 
 -- name: ListRecords :many
--- In lists of texts each text stands between bars; an empty list means all. Of bodies longer than most bytes, unless most is 0,
--- only the first characters are read, so that a page has a bounded size.
+-- Of bodies longer than most bytes, unless most is 0, only the first characters are read, so that a page has a bounded size. A definition is not
+-- looked for by EXISTS: PostgreSQL would read all definitions for a large page.
 SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = sqlc.arg(owner) AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (jobs.created < CAST(sqlc.arg(created) AS BIGINT) OR jobs.id < CAST(sqlc.arg(before) AS BIGINT))
-	AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
-	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListRecordsOf :many
+-- Like ListRecords, of one account and one status.
+SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.owner = sqlc.arg(owner) AND jobs.account = sqlc.arg(account) AND jobs.status = sqlc.arg(status) AND jobs.task = 0 AND NOT jobs.hidden
+	AND jobs.created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (jobs.created < CAST(sqlc.arg(created) AS BIGINT) OR jobs.id < CAST(sqlc.arg(before) AS BIGINT))
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListPlacesOf :many
+-- The places of the jobs of ListRecordsOf.
+SELECT created, id FROM jobs
+WHERE owner = sqlc.arg(owner) AND account = sqlc.arg(account) AND status = sqlc.arg(status) AND task = 0 AND NOT hidden
+	AND created <= CAST(sqlc.arg(created) AS BIGINT)
+	AND (created < CAST(sqlc.arg(created) AS BIGINT) OR id < CAST(sqlc.arg(before) AS BIGINT))
+ORDER BY created DESC, id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListChangedRecords :many
+-- Like ListRecords. In lists of texts each text stands between bars; an empty list means all. The plus keeps databases from reading all jobs by
+-- creation instead of those that changed.
+WITH changed AS (
+	SELECT j.id FROM jobs j WHERE j.owner = sqlc.arg(owner) AND j.task = 0 AND NOT j.hidden AND j.updated > CAST(sqlc.arg(since) AS BIGINT)
+		AND +j.created <= CAST(sqlc.arg(created) AS BIGINT)
+		AND (+j.created < CAST(sqlc.arg(created) AS BIGINT) OR j.id < CAST(sqlc.arg(before) AS BIGINT))
+		AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || j.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
+		AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || j.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
+	ORDER BY +j.created DESC, j.id DESC LIMIT CAST(sqlc.arg(n) AS BIGINT)
+)
+SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body
+		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
+FROM changed JOIN jobs ON jobs.id = changed.id JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+ORDER BY jobs.created DESC, jobs.id DESC;
 
 -- name: GetResult :one
 SELECT COALESCE(results.body, '') AS body FROM jobs LEFT JOIN results ON results.job = jobs.id
@@ -156,7 +191,7 @@ SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, task
 		WHEN CAST(sqlc.arg(most) AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST(sqlc.arg(most) AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed
 FROM tasks WHERE tasks.owner = sqlc.arg(owner) AND NOT tasks.hidden AND tasks.created <= CAST(sqlc.arg(created) AS BIGINT)
 	AND (tasks.created < CAST(sqlc.arg(created) AS BIGINT) OR tasks.id < CAST(sqlc.arg(before) AS BIGINT))
 	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || tasks.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
@@ -218,9 +253,22 @@ SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR oc
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
-	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListTaskJobsOf :many
+-- Like ListTaskJobs, of one status.
+SELECT sqlc.embed(jobs), CAST(CASE WHEN CAST(sqlc.arg(most) AS BIGINT) = 0 OR octet_length(requests.body) <= CAST(sqlc.arg(most) AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.status = sqlc.arg(status) AND jobs.task <> 0 AND NOT jobs.hidden
+	AND jobs.number > CAST(sqlc.arg(after) AS BIGINT)
+ORDER BY jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: ListNumbersOf :many
+-- The numbers of the jobs of ListTaskJobsOf.
+SELECT number FROM jobs
+WHERE task = CAST(sqlc.arg(task) AS BIGINT) AND status = sqlc.arg(status) AND task <> 0 AND NOT hidden AND number > CAST(sqlc.arg(after) AS BIGINT)
+ORDER BY number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListChangedJobs :many
 -- Like ListTaskJobs. The plus keeps databases from reading all jobs by number instead of those that changed.
@@ -230,7 +278,6 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.task = CAST(sqlc.arg(task) AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST(sqlc.arg(since) AS BIGINT)
 	AND +jobs.number > CAST(sqlc.arg(after) AS BIGINT)
 	AND (CAST(sqlc.arg(statuses) AS TEXT) = '' OR replace(CAST(sqlc.arg(statuses) AS TEXT), '|' || jobs.status || '|', '') <> CAST(sqlc.arg(statuses) AS TEXT))
-	AND (CAST(sqlc.arg(of_accounts) AS TEXT) = '' OR replace(CAST(sqlc.arg(of_accounts) AS TEXT), '|' || jobs.account || '|', '') <> CAST(sqlc.arg(of_accounts) AS TEXT))
 ORDER BY +jobs.number LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: ListFinished :many

@@ -192,7 +192,7 @@ func look(t testing.TB, s dispatch.Store, a dispatch.Account) {
 	}
 }
 
-// BenchmarkSave saves the statuses of a listing of 1,000 jobs.
+// BenchmarkSave saves the statuses of a listing of 1,000 jobs: as they were, or changed.
 func BenchmarkSave(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 1)
@@ -201,20 +201,31 @@ func BenchmarkSave(b *testing.B) {
 			b.Fatal(err)
 		}
 		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 1000)
-		for n := 0; err == nil && n < 2; n++ { // first make them started jobs
-			for i := range jobs {
-				jobs[i].Phase, jobs[i].Status, jobs[i].Ref.ID = dispatch.Started, dispatch.Running, jobs[i].Tag("x")
-			}
-			jobs, err = s.Save(b.Context(), jobs)
+		if err != nil {
+			b.Fatal(err)
 		}
-		analyze()
-		for b.Loop() {
+		save := func(status dispatch.Status) {
 			for i := range jobs {
-				jobs[i].Checked, jobs[i].Due, jobs[i].Awaited = jobs[i].Checked.Add(time.Second), jobs[i].Due.Add(time.Second), false
+				j := &jobs[i]
+				if j.Checked, j.Due, j.Awaited = j.Checked.Add(time.Second), j.Due.Add(time.Second), false; j.Status != status {
+					j.Phase, j.Status, j.Ref.ID, j.Updated, j.Moved = dispatch.Started, status, j.Tag("x"), j.Checked, j.Checked
+				}
 			}
 			if jobs, err = s.Save(b.Context(), jobs); err != nil || len(jobs) != 1000 {
 				b.Fatal(len(jobs), err)
 			}
 		}
+		save(dispatch.Running)
+		analyze()
+		b.Run("unchanged", func(b *testing.B) {
+			for b.Loop() {
+				save(dispatch.Running)
+			}
+		})
+		b.Run("changed", func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				save([]dispatch.Status{dispatch.Queued, dispatch.Running}[i%2])
+			}
+		})
 	})
 }

@@ -169,7 +169,7 @@ func taskOf(row query.GetTaskRow, most int, counts []query.CountTaskRow) (dispat
 
 // TaskJobs returns a task's jobs, ordered by number.
 func (s *Store) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) (records []dispatch.Record, err error) {
-	err = s.in(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
+	err = s.inSnapshot(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
 		records, err = readTaskJobs(ctx, q, u, id, p, now)
 		return err
 	})
@@ -185,7 +185,7 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 	if err != nil {
 		return nil, err
 	}
-	rows, err := listTaskJobs(ctx, q, id, p)
+	rows, err := listTaskJobs(ctx, q, shared.Task, p)
 	records := make([]dispatch.Record, len(rows))
 	for i, row := range rows {
 		if records[i], err = jobOfTask(shared, row, p.Most, now); err != nil {
@@ -193,21 +193,6 @@ func readTaskJobs(ctx context.Context, q tx, u dispatch.UserID, id dispatch.Task
 		}
 	}
 	return records, err
-}
-
-// listTaskJobs reads a page by number, or if only changes are wanted, by when the jobs changed.
-func listTaskJobs(ctx context.Context, q tx, id dispatch.TaskID, p dispatch.Page) (rows []query.ListTaskJobsRow, err error) {
-	statuses, accounts := joinList(p.Statuses), joinList(p.Accounts)
-	if p.Since.IsZero() {
-		return q.ListTaskJobs(ctx, query.ListTaskJobsParams{Task: int64(id), After: p.After.ID, Statuses: statuses, OfAccounts: accounts,
-			Most: int64(p.Most), N: most(p.Limit)})
-	}
-	changed, err := q.ListChangedJobs(ctx, query.ListChangedJobsParams{Task: int64(id), After: p.After.ID, Since: micros(p.Since),
-		Statuses: statuses, OfAccounts: accounts, Most: int64(p.Most), N: most(p.Limit)})
-	for _, row := range changed {
-		rows = append(rows, query.ListTaskJobsRow(row))
-	}
-	return rows, err
 }
 
 func jobOfTask(t dispatch.TaskRecord, row query.ListTaskJobsRow, most int, now int64) (dispatch.Record, error) {

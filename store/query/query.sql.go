@@ -2117,18 +2117,16 @@ FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id =
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.updated > CAST($3 AS BIGINT)
 	AND +jobs.number > CAST($4 AS BIGINT)
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.status || '|', '') <> CAST($5 AS TEXT))
-	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.account || '|', '') <> CAST($6 AS TEXT))
-ORDER BY +jobs.number LIMIT CAST($7 AS BIGINT)
+ORDER BY +jobs.number LIMIT CAST($6 AS BIGINT)
 `
 
 type ListChangedJobsParams struct {
-	Most       int64
-	Task       int64
-	Since      int64
-	After      int64
-	Statuses   string
-	OfAccounts string
-	N          int64
+	Most     int64
+	Task     int64
+	Since    int64
+	After    int64
+	Statuses string
+	N        int64
 }
 
 type ListChangedJobsRow struct {
@@ -2148,7 +2146,6 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 		arg.Since,
 		arg.After,
 		arg.Statuses,
-		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -2209,6 +2206,130 @@ func (q *Queries) ListChangedJobs(ctx context.Context, arg ListChangedJobsParams
 			&i.Hold,
 			&i.HoldAttention,
 			&i.HoldNotice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listChangedRecords = `-- name: ListChangedRecords :many
+WITH changed AS (
+	SELECT j.id FROM jobs j WHERE j.owner = $2 AND j.task = 0 AND NOT j.hidden AND j.updated > CAST($3 AS BIGINT)
+		AND +j.created <= CAST($4 AS BIGINT)
+		AND (+j.created < CAST($4 AS BIGINT) OR j.id < CAST($5 AS BIGINT))
+		AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || j.status || '|', '') <> CAST($6 AS TEXT))
+		AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || j.account || '|', '') <> CAST($7 AS TEXT))
+	ORDER BY +j.created DESC, j.id DESC LIMIT CAST($8 AS BIGINT)
+)
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
+FROM changed JOIN jobs ON jobs.id = changed.id JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+ORDER BY jobs.created DESC, jobs.id DESC
+`
+
+type ListChangedRecordsParams struct {
+	Most       int64
+	Owner      dispatch.UserID
+	Since      int64
+	Created    int64
+	Before     int64
+	Statuses   string
+	OfAccounts string
+	N          int64
+}
+
+type ListChangedRecordsRow struct {
+	Job           Job
+	Body          string
+	Size          int64
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+	Changed       bool
+}
+
+// Like ListRecords. In lists of texts each text stands between bars; an empty list means all. The plus keeps databases from reading all jobs by
+// creation instead of those that changed.
+func (q *Queries) ListChangedRecords(ctx context.Context, arg ListChangedRecordsParams) ([]ListChangedRecordsRow, error) {
+	rows, err := q.db.QueryContext(ctx, listChangedRecords,
+		arg.Most,
+		arg.Owner,
+		arg.Since,
+		arg.Created,
+		arg.Before,
+		arg.Statuses,
+		arg.OfAccounts,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListChangedRecordsRow
+	for rows.Next() {
+		var i ListChangedRecordsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
+			&i.Job.IntentLease,
+			&i.Job.Nonces,
+			&i.Job.Unmoved,
+			&i.Job.Begun,
+			&i.Job.Bytes,
+			&i.Job.Counted,
+			&i.Job.ServiceHash,
+			&i.Body,
+			&i.Size,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+			&i.Changed,
 		); err != nil {
 			return nil, err
 		}
@@ -2608,6 +2729,48 @@ func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]Li
 	return items, nil
 }
 
+const listNumbersOf = `-- name: ListNumbersOf :many
+SELECT number FROM jobs
+WHERE task = CAST($1 AS BIGINT) AND status = $2 AND task <> 0 AND NOT hidden AND number > CAST($3 AS BIGINT)
+ORDER BY number LIMIT CAST($4 AS BIGINT)
+`
+
+type ListNumbersOfParams struct {
+	Task   int64
+	Status dispatch.Status
+	After  int64
+	N      int64
+}
+
+// The numbers of the jobs of ListTaskJobsOf.
+func (q *Queries) ListNumbersOf(ctx context.Context, arg ListNumbersOfParams) ([]int, error) {
+	rows, err := q.db.QueryContext(ctx, listNumbersOf,
+		arg.Task,
+		arg.Status,
+		arg.After,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int
+	for rows.Next() {
+		var number int
+		if err := rows.Scan(&number); err != nil {
+			return nil, err
+		}
+		items = append(items, number)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listOrigins = `-- name: ListOrigins :many
 SELECT DISTINCT d.platform, d.service FROM definitions d
 WHERE d.task = 0 AND EXISTS (SELECT 1 FROM jobs a WHERE a.id = d.job AND a.phase = 'waiting'
@@ -2632,6 +2795,59 @@ func (q *Queries) ListOrigins(ctx context.Context) ([]ListOriginsRow, error) {
 	for rows.Next() {
 		var i ListOriginsRow
 		if err := rows.Scan(&i.Platform, &i.Service); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listPlacesOf = `-- name: ListPlacesOf :many
+SELECT created, id FROM jobs
+WHERE owner = $1 AND account = $2 AND status = $3 AND task = 0 AND NOT hidden
+	AND created <= CAST($4 AS BIGINT)
+	AND (created < CAST($4 AS BIGINT) OR id < CAST($5 AS BIGINT))
+ORDER BY created DESC, id DESC LIMIT CAST($6 AS BIGINT)
+`
+
+type ListPlacesOfParams struct {
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Status  dispatch.Status
+	Created int64
+	Before  int64
+	N       int64
+}
+
+type ListPlacesOfRow struct {
+	Created int64
+	ID      dispatch.JobID
+}
+
+// The places of the jobs of ListRecordsOf.
+func (q *Queries) ListPlacesOf(ctx context.Context, arg ListPlacesOfParams) ([]ListPlacesOfRow, error) {
+	rows, err := q.db.QueryContext(ctx, listPlacesOf,
+		arg.Owner,
+		arg.Account,
+		arg.Status,
+		arg.Created,
+		arg.Before,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListPlacesOfRow
+	for rows.Next() {
+		var i ListPlacesOfRow
+		if err := rows.Scan(&i.Created, &i.ID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -2769,25 +2985,19 @@ const listRecords = `-- name: ListRecords :many
 SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id AND definitions.told <> '') AS changed
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.owner = $2 AND jobs.task = 0 AND NOT jobs.hidden AND jobs.created <= CAST($3 AS BIGINT)
 	AND (jobs.created < CAST($3 AS BIGINT) OR jobs.id < CAST($4 AS BIGINT))
-	AND jobs.updated > CAST($5 AS BIGINT)
-	AND (CAST($6 AS TEXT) = '' OR replace(CAST($6 AS TEXT), '|' || jobs.status || '|', '') <> CAST($6 AS TEXT))
-	AND (CAST($7 AS TEXT) = '' OR replace(CAST($7 AS TEXT), '|' || jobs.account || '|', '') <> CAST($7 AS TEXT))
-ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($8 AS BIGINT)
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($5 AS BIGINT)
 `
 
 type ListRecordsParams struct {
-	Most       int64
-	Owner      dispatch.UserID
-	Created    int64
-	Before     int64
-	Since      int64
-	Statuses   string
-	OfAccounts string
-	N          int64
+	Most    int64
+	Owner   dispatch.UserID
+	Created int64
+	Before  int64
+	N       int64
 }
 
 type ListRecordsRow struct {
@@ -2800,17 +3010,14 @@ type ListRecordsRow struct {
 	Changed       bool
 }
 
-// In lists of texts each text stands between bars; an empty list means all. Of bodies longer than most bytes, unless most is 0,
-// only the first characters are read, so that a page has a bounded size.
+// Of bodies longer than most bytes, unless most is 0, only the first characters are read, so that a page has a bounded size. A definition is not
+// looked for by EXISTS: PostgreSQL would read all definitions for a large page.
 func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]ListRecordsRow, error) {
 	rows, err := q.db.QueryContext(ctx, listRecords,
 		arg.Most,
 		arg.Owner,
 		arg.Created,
 		arg.Before,
-		arg.Since,
-		arg.Statuses,
-		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -2820,6 +3027,122 @@ func (q *Queries) ListRecords(ctx context.Context, arg ListRecordsParams) ([]Lis
 	var items []ListRecordsRow
 	for rows.Next() {
 		var i ListRecordsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
+			&i.Job.IntentLease,
+			&i.Job.Nonces,
+			&i.Job.Unmoved,
+			&i.Job.Begun,
+			&i.Job.Bytes,
+			&i.Job.Counted,
+			&i.Job.ServiceHash,
+			&i.Body,
+			&i.Size,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+			&i.Changed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRecordsOf = `-- name: ListRecordsOf :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body
+		WHEN CAST($1 AS BIGINT) > 0 THEN substr(requests.body, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice,
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) AS BOOLEAN) AS changed
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.owner = $2 AND jobs.account = $3 AND jobs.status = $4 AND jobs.task = 0 AND NOT jobs.hidden
+	AND jobs.created <= CAST($5 AS BIGINT)
+	AND (jobs.created < CAST($5 AS BIGINT) OR jobs.id < CAST($6 AS BIGINT))
+ORDER BY jobs.created DESC, jobs.id DESC LIMIT CAST($7 AS BIGINT)
+`
+
+type ListRecordsOfParams struct {
+	Most    int64
+	Owner   dispatch.UserID
+	Account dispatch.Account
+	Status  dispatch.Status
+	Created int64
+	Before  int64
+	N       int64
+}
+
+type ListRecordsOfRow struct {
+	Job           Job
+	Body          string
+	Size          int64
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+	Changed       bool
+}
+
+// Like ListRecords, of one account and one status.
+func (q *Queries) ListRecordsOf(ctx context.Context, arg ListRecordsOfParams) ([]ListRecordsOfRow, error) {
+	rows, err := q.db.QueryContext(ctx, listRecordsOf,
+		arg.Most,
+		arg.Owner,
+		arg.Account,
+		arg.Status,
+		arg.Created,
+		arg.Before,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRecordsOfRow
+	for rows.Next() {
+		var i ListRecordsOfRow
 		if err := rows.Scan(
 			&i.Job.ID,
 			&i.Job.Task,
@@ -3183,18 +3506,14 @@ SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, job
 	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
 FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
 WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > CAST($3 AS BIGINT)
-	AND (CAST($4 AS TEXT) = '' OR replace(CAST($4 AS TEXT), '|' || jobs.status || '|', '') <> CAST($4 AS TEXT))
-	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || jobs.account || '|', '') <> CAST($5 AS TEXT))
-ORDER BY jobs.number LIMIT CAST($6 AS BIGINT)
+ORDER BY jobs.number LIMIT CAST($4 AS BIGINT)
 `
 
 type ListTaskJobsParams struct {
-	Most       int64
-	Task       int64
-	After      int64
-	Statuses   string
-	OfAccounts string
-	N          int64
+	Most  int64
+	Task  int64
+	After int64
+	N     int64
 }
 
 type ListTaskJobsRow struct {
@@ -3212,8 +3531,6 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 		arg.Most,
 		arg.Task,
 		arg.After,
-		arg.Statuses,
-		arg.OfAccounts,
 		arg.N,
 	)
 	if err != nil {
@@ -3288,13 +3605,120 @@ func (q *Queries) ListTaskJobs(ctx context.Context, arg ListTaskJobsParams) ([]L
 	return items, nil
 }
 
+const listTaskJobsOf = `-- name: ListTaskJobsOf :many
+SELECT jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.base, jobs.desired, jobs.hidden, jobs.phase, jobs.turn, jobs.attempt, jobs.send_by, jobs.ref_base, jobs.ref_id, jobs.strays, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks, jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.line, jobs.step, jobs.past, jobs.refused, jobs.max_duration, jobs.deadline, jobs.duration, jobs.intent_lease, jobs.nonces, jobs.unmoved, jobs.begun, jobs.bytes, jobs.counted, jobs.service_hash, CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(requests.body) <= CAST($1 AS BIGINT) THEN requests.body ELSE '' END AS TEXT) AS body,
+	CAST(octet_length(requests.body) AS BIGINT) AS size, accounts.hold, accounts.hold_attention, accounts.hold_notice
+FROM jobs JOIN requests ON requests.job = jobs.id JOIN accounts ON accounts.id = jobs.account
+WHERE jobs.task = CAST($2 AS BIGINT) AND jobs.status = $3 AND jobs.task <> 0 AND NOT jobs.hidden
+	AND jobs.number > CAST($4 AS BIGINT)
+ORDER BY jobs.number LIMIT CAST($5 AS BIGINT)
+`
+
+type ListTaskJobsOfParams struct {
+	Most   int64
+	Task   int64
+	Status dispatch.Status
+	After  int64
+	N      int64
+}
+
+type ListTaskJobsOfRow struct {
+	Job           Job
+	Body          string
+	Size          int64
+	Hold          int64
+	HoldAttention dispatch.Attention
+	HoldNotice    string
+}
+
+// Like ListTaskJobs, of one status.
+func (q *Queries) ListTaskJobsOf(ctx context.Context, arg ListTaskJobsOfParams) ([]ListTaskJobsOfRow, error) {
+	rows, err := q.db.QueryContext(ctx, listTaskJobsOf,
+		arg.Most,
+		arg.Task,
+		arg.Status,
+		arg.After,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListTaskJobsOfRow
+	for rows.Next() {
+		var i ListTaskJobsOfRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Task,
+			&i.Job.Number,
+			&i.Job.Owner,
+			&i.Job.Account,
+			&i.Job.Base,
+			&i.Job.Desired,
+			&i.Job.Hidden,
+			&i.Job.Phase,
+			&i.Job.Turn,
+			&i.Job.Attempt,
+			&i.Job.SendBy,
+			&i.Job.RefBase,
+			&i.Job.RefID,
+			&i.Job.Strays,
+			&i.Job.Status,
+			&i.Job.Seen,
+			&i.Job.Progress,
+			&i.Job.Costs,
+			&i.Job.Attention,
+			&i.Job.Notice,
+			&i.Job.Failure,
+			&i.Job.Due,
+			&i.Job.Looks,
+			&i.Job.Tries,
+			&i.Job.Awaited,
+			&i.Job.Created,
+			&i.Job.Updated,
+			&i.Job.Checked,
+			&i.Job.Moved,
+			&i.Job.Version,
+			&i.Job.Line,
+			&i.Job.Step,
+			&i.Job.Past,
+			&i.Job.Refused,
+			&i.Job.MaxDuration,
+			&i.Job.Deadline,
+			&i.Job.Duration,
+			&i.Job.IntentLease,
+			&i.Job.Nonces,
+			&i.Job.Unmoved,
+			&i.Job.Begun,
+			&i.Job.Bytes,
+			&i.Job.Counted,
+			&i.Job.ServiceHash,
+			&i.Body,
+			&i.Size,
+			&i.Hold,
+			&i.HoldAttention,
+			&i.HoldNotice,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listTasks = `-- name: ListTasks :many
 SELECT tasks.id, tasks.owner, tasks.account, tasks.dimension, tasks.hidden, tasks.created,
 	CAST(CASE WHEN CAST($1 AS BIGINT) = 0 OR octet_length(tasks.request) <= CAST($1 AS BIGINT) THEN tasks.request
 		WHEN CAST($1 AS BIGINT) > 0 THEN substr(tasks.request, 1, CAST(CAST($1 AS BIGINT) AS INTEGER)) ELSE '' END AS TEXT) AS request,
 	CAST(octet_length(tasks.request) AS BIGINT) AS size,
 	CAST(COALESCE((SELECT j.updated FROM jobs j WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden ORDER BY j.updated DESC LIMIT 1), 0) AS BIGINT) AS updated,
-	EXISTS (SELECT 1 FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.told <> '') AS changed
+	CAST(COALESCE((SELECT definitions.told <> '' FROM definitions WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE) AS BOOLEAN) AS changed
 FROM tasks WHERE tasks.owner = $2 AND NOT tasks.hidden AND tasks.created <= CAST($3 AS BIGINT)
 	AND (tasks.created < CAST($3 AS BIGINT) OR tasks.id < CAST($4 AS BIGINT))
 	AND (CAST($5 AS TEXT) = '' OR replace(CAST($5 AS TEXT), '|' || tasks.account || '|', '') <> CAST($5 AS TEXT))

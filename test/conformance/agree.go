@@ -311,10 +311,20 @@ func (p *pair) since(r *rapid.T) time.Time {
 	return rapid.SampledFrom(p.known).Draw(r, "since").Updated
 }
 
+// after returns the place of some job; zero if there is none.
+func (p *pair) after(r *rapid.T) dispatch.Place {
+	if len(p.known) == 0 {
+		return dispatch.Place{}
+	}
+	j := rapid.SampledFrom(p.known).Draw(r, "after")
+	return dispatch.Place{Created: j.Created, ID: int64(j.ID)}
+}
+
 // compare compares everything that can be read.
 func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
-	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed, dispatch.Accepted}}).Draw(r, "statuses"),
+	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed}, {dispatch.Failed, dispatch.Accepted, dispatch.Failed}}).Draw(r, "statuses"),
+		Accounts: rapid.SampledFrom([][]dispatch.Account{nil, {"q/ann"}, {"p/shared", "q/ann", "q/bob"}}).Draw(r, "accounts"),
 		Most: rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
@@ -322,7 +332,13 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
-		since := p.since(r)
+		since, after := p.since(r), p.after(r)
+		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			return s.Records(ctx, u, dispatch.Page{After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+		})
+		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			return s.Records(ctx, u, dispatch.Page{After: after, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
+		})
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRevision, error) {
@@ -331,6 +347,9 @@ func (p *pair) compare(r *rapid.T) {
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
+			})
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3}, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
 			})
 			both(p, r, func(s dispatch.Store) (dispatch.TaskChanges, error) {
 				return s.TaskChanges(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since}, time.Minute)

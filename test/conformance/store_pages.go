@@ -50,6 +50,15 @@ func (t storeTest) pages() {
 	t.equal(ids, []dispatch.JobID{all[1], all[3], all[5]})
 	ids, _ = page(dispatch.Page{Limit: 9, Since: t.load(all[3]).Updated.Add(-time.Minute)})
 	t.equal(ids, []dispatch.JobID{all[3], all[6]}[:len(ids)])
+	for _, p := range []dispatch.Page{ // all of them, from the parts by account and status
+		{Statuses: []dispatch.Status{dispatch.Accepted, dispatch.Running}}, {Accounts: []dispatch.Account{shared, "q/shared"}}, {Since: t.load(all[6]).Created.Add(-time.Hour)},
+	} {
+		read := inParts(3, func(part dispatch.Page) ([]dispatch.JobID, dispatch.Place) {
+			part.Statuses, part.Accounts, part.Since = p.Statuses, p.Accounts, p.Since
+			return page(part)
+		}, func(dispatch.JobID) {})
+		t.equal(read[len(read)-6:], all[1:])
+	}
 }
 
 // inParts reads a list completely, some entries at a time. After the first part it calls change with the first entry.
@@ -132,6 +141,7 @@ func (t storeTest) taskPages() {
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 2, After: dispatch.Place{ID: 2}}), []dispatch.JobID{its[3].ID, its[4].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2}, Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 3, Statuses: []dispatch.Status{dispatch.Running, dispatch.Accepted}}), []dispatch.JobID{its[0].ID, its[1].ID, its[3].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
 }
 
