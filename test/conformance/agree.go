@@ -325,7 +325,7 @@ func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
 	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed}, {dispatch.Failed, dispatch.Accepted, dispatch.Failed}}).Draw(r, "statuses"),
 		Accounts: rapid.SampledFrom([][]dispatch.Account{nil, {"q/ann"}, {"p/shared", "q/ann", "q/bob"}}).Draw(r, "accounts"),
-		Most: rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
+		Most:     rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, page) })
