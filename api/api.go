@@ -8,9 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +69,7 @@ type Config struct {
 	// Endpoints holds an address for each protocol, used in the examples of the OpenAPI document. A protocol without an
 	// entry gets an address under example.org.
 	Endpoints   map[dispatch.Label]string
-	PublicURL   string         // base URL that clients use; "": the OpenAPI document names no server
+	PublicURL   string         // base URL that clients use, without a slash at its end; "": the OpenAPI document names no server
 	Proxies     []netip.Prefix // networks whose X-Forwarded-For is trusted
 	CORSOrigins []string       // origins whose pages may call the API, matched exactly; empty: none
 
@@ -114,7 +112,6 @@ type Compat struct {
 
 func (c Config) withDefaults() Config {
 	c.Log = slog.New(LogHandler(cmp.Or(c.Log, slog.Default()).Handler()))
-	c.PublicURL = plainURL(c.PublicURL)
 	if c.Services == nil {
 		c.Services = catalogue.New(catalogue.Config{})
 	}
@@ -136,16 +133,6 @@ func (c Config) withDefaults() Config {
 		UserRequests: cmp.Or(c.Limits.UserRequests, 16), AddressRequests: cmp.Or(c.Limits.AddressRequests, 512),
 	}
 	return c
-}
-
-// plainURL returns a base URL in one spelling, without a slash at its end, so that paths can be appended.
-func plainURL(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return base
-	}
-	u.Host = strings.ToLower(u.Host) // url.Parse has changed the scheme to lower case
-	return strings.TrimRight(u.String(), "/")
 }
 
 type api struct {

@@ -71,8 +71,8 @@ func (*platform) Token(context.Context, dispatch.Account) (dispatch.Token, error
 }
 func (*platform) Invalidate(dispatch.Account, dispatch.Token) {}
 
-// house returns an API over the real broker, store and engine, with p as the only platform.
-func house(t *testing.T, p *platform) http.Handler {
+// newRealAPI returns an API over the real broker, store and engine, with p as the only platform.
+func newRealAPI(t *testing.T, p *platform) http.Handler {
 	t.Helper()
 	return houseWith(t, p, newWorld().config())
 }
@@ -137,7 +137,7 @@ func TestBroker_KeyOfAServiceThatLeftTheCatalogue(t *testing.T) {
 // A job that takes longer than its max_duration is canceled, and its failure says so.
 func TestBroker_MaxDuration(t *testing.T) {
 	p := &platform{}
-	h := house(t, p)
+	h := newRealAPI(t, p)
 	body := strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":1},"title"`, 1)
 	decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
@@ -157,7 +157,7 @@ func TestBroker_MaxDuration(t *testing.T) {
 
 // The queue position counts jobs of other users that share the account.
 func TestBroker_QueuePositions(t *testing.T) {
-	h := house(t, &platform{})
+	h := newRealAPI(t, &platform{})
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7,8,9,10,11,12]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
 	until(t, func() bool { // five slots are taken
@@ -189,7 +189,7 @@ func TestBroker_QueuePositions(t *testing.T) {
 // /platforms reports the state of each platform without asking it, and only numbers of other users' jobs.
 func TestBroker_Platforms(t *testing.T) {
 	p := &platform{}
-	h := house(t, p)
+	h := newRealAPI(t, p)
 	show := func(who string) (string, PlatformList) {
 		a := ask(h, "GET", "/platforms", "", "Authorization", "Bearer token-"+who)
 		list := decode[PlatformList](t, a, 200)
@@ -223,7 +223,7 @@ func TestBroker_Platforms(t *testing.T) {
 
 // Pages are read from the database while jobs change and tasks are added.
 func TestBroker_Pages(t *testing.T) {
-	h := house(t, &platform{})
+	h := newRealAPI(t, &platform{})
 	values := strings.Repeat("1,", 1099) + "1"
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[` + values + `]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
@@ -279,7 +279,7 @@ func until(t *testing.T, so func() bool) {
 
 func TestBroker_Jobs(t *testing.T) {
 	p := &platform{}
-	h := house(t, p)
+	h := newRealAPI(t, p)
 	if a := ask(h, "GET", "/health", ""); a.Code != 200 {
 		t.Fatal(a.Body)
 	}
@@ -337,7 +337,7 @@ func TestBroker_Jobs(t *testing.T) {
 
 // Synchronous runs are listed only if asked for: newest first, in pages, without parameters, and only the user's own.
 func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
-	h := house(t, &platform{})
+	h := newRealAPI(t, &platform{})
 	for range 3 {
 		if a := ask(h, "POST", "/sync_jobs", goodBody); a.Code != 200 {
 			t.Fatal(a.Code, a.Body)

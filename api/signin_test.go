@@ -56,8 +56,8 @@ func (d *fakeSignIns) Invited(text string) (dispatch.UserID, error) {
 	return dispatch.UserID(u), nil
 }
 
-// lobby returns an API with pages, and the users whose access changed.
-func lobby(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.UserID) {
+// newSignInAPI returns an API with pages, and the users whose access changed.
+func newSignInAPI(publicURL string) (*world, *fakeSignIns, http.Handler, *[]dispatch.UserID) {
 	w, d, changed := newWorld(), &fakeSignIns{}, &[]dispatch.UserID{}
 	c := w.config()
 	c.PublicURL, c.SignIns, c.Away = publicURL, d, true
@@ -128,7 +128,7 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 
 func TestLink_SendsToTheProvider(t *testing.T) {
 	for address, name := range map[string]string{"https://dispatch.example.org": "__Host-eodispatch-sign-in-s", "http://127.0.0.1": "eodispatch-sign-in-s"} {
-		_, d, h, _ := lobby(address)
+		_, d, h, _ := newSignInAPI(address)
 		for _, target := range []string{"/link/cdse", "/link/cdse?redirect_uri=https://evil.example&return=//evil.example&next=/x"} {
 			a := browse(h, target)
 			if a.Code != http.StatusSeeOther || a.Header().Get("Location") != provider || d.purpose != (identity.Purpose{Platform: "cdse"}) {
@@ -147,7 +147,7 @@ func TestLink_SendsToTheProvider(t *testing.T) {
 }
 
 func TestSignedIn_ShowsTheOutcome(t *testing.T) {
-	_, d, h, changed := lobby("https://dispatch.example.org")
+	_, d, h, changed := newSignInAPI("https://dispatch.example.org")
 	memo := &http.Cookie{Name: "__Host-eodispatch-sign-in-s", Value: "memo"}
 	d.arrived = identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}, User: anna, Name: "<b>Anna</b>"}
 	a := browse(h, "/signed-in?code=canary-code&state=s", memo)
@@ -224,7 +224,7 @@ func (j jar) fromAnotherSite() (sent []*http.Cookie) {
 
 // Each tab completes its own sign-in, whichever returns first, and a visit with another state ends none.
 func TestSignedIn_TabsAtOnce(t *testing.T) {
-	_, d, h, _ := lobby("https://dispatch.example.org")
+	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	cookies := jar{}
 	for _, d.state = range []string{"A", "B"} {
 		cookies.keep(browse(h, "/link/cdse", cookies.all()...))
@@ -255,7 +255,7 @@ func TestSignedIn_TabsAtOnce(t *testing.T) {
 
 // Of too many sign-ins the oldest ends.
 func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
-	_, d, h, _ := lobby("https://dispatch.example.org")
+	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	var cookies []*http.Cookie
 	for n := range mostSignIns + 1 {
 		d.state = fmt.Sprint("S", n)
@@ -278,7 +278,7 @@ func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
 
 // Forms and links of pages lead to this service where a proxy serves it below a path.
 func TestPages_BelowThePathOfThePublicURL(t *testing.T) {
-	_, _, h, _ := lobby("https://eo.example.org/dispatch/")
+	_, _, h, _ := newSignInAPI("https://eo.example.org/dispatch")
 	for _, path := range []string{"/link/cdse", "/away"} {
 		if action, _ := formOf(t, navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})); action != "/dispatch"+path {
 			t.Errorf("the form of %s leads to %s", path, action)
@@ -292,7 +292,7 @@ func TestPages_BelowThePathOfThePublicURL(t *testing.T) {
 
 // The form of each tab can be sent, whichever was opened last.
 func TestForms_OfTabsAtOnce(t *testing.T) {
-	_, d, h, _ := lobby("https://dispatch.example.org")
+	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	cookies := jar{}
 	open := func(path string) *httptest.ResponseRecorder {
 		a := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"}, cookies.fromAnotherSite()...)
@@ -317,7 +317,7 @@ func TestForms_OfTabsAtOnce(t *testing.T) {
 // Browsers that send only Origin write it in lower case and without the default port.
 func TestForms_OriginOfThePublicURL(t *testing.T) {
 	for _, address := range []string{"https://Dispatch.example.org", "https://dispatch.example.org:443/base"} {
-		_, _, h, _ := lobby(address)
+		_, _, h, _ := newSignInAPI(address)
 		shown := browse(h, "/away")
 		_, token := formOf(t, shown)
 		for origin, status := range map[string]int{"https://dispatch.example.org": 303, "http://dispatch.example.org": 403, "https://dispatch.example.org:8443": 403, "null": 403} {
@@ -330,7 +330,7 @@ func TestForms_OriginOfThePublicURL(t *testing.T) {
 
 // A page shows no text of whoever made the link to it.
 func TestLink_PageNamesKnownPlatformsOnly(t *testing.T) {
-	_, d, h, _ := lobby("https://dispatch.example.org")
+	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	for _, site := range []string{"cross-site", "same-site", ""} {
 		a := navigate(h, http.MethodGet, "/link/Pay%20the%20fee%20to%20Mallory%20first", "", map[string]string{"Sec-Fetch-Site": site})
 		if shows(t, a, 404, "No platform of this name uses linked accounts."); strings.Contains(a.Body.String(), "Mallory") || d.purpose != (identity.Purpose{}) {
@@ -339,31 +339,29 @@ func TestLink_PageNamesKnownPlatformsOnly(t *testing.T) {
 	}
 }
 
-// Links lead to this service however the operator spells its address.
-func TestPublicURL_Spellings(t *testing.T) {
-	for _, spelled := range []string{"https://dispatch.example.org", "https://dispatch.example.org/", "HTTPS://Dispatch.Example.org//"} {
-		_, _, h, _ := lobby(spelled)
-		for range 3 {
-			decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+// Links lead to this service, and browsers are told to use https.
+func TestPublicURL_LinksLeadToThisService(t *testing.T) {
+	_, _, h, _ := newSignInAPI("https://dispatch.example.org")
+	for range 3 {
+		decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	}
+	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
+	page := ask(h, "GET", "/jobs_status?limit=1", "")
+	next, _, _ := strings.Cut(strings.TrimPrefix(page.Header().Get("Link"), "<"), ">")
+	for _, address := range []string{link, next} {
+		at, ok := strings.CutPrefix(address, "https://dispatch.example.org")
+		if a := ask(h, "GET", at, ""); !ok || a.Code != 200 {
+			t.Errorf("the link %s leads to %d", address, a.Code)
 		}
-		link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
-		page := ask(h, "GET", "/jobs_status?limit=1", "")
-		next, _, _ := strings.Cut(strings.TrimPrefix(page.Header().Get("Link"), "<"), ">")
-		for _, address := range []string{link, next} {
-			at, ok := strings.CutPrefix(address, "https://dispatch.example.org")
-			if a := ask(h, "GET", at, ""); !ok || a.Code != 200 {
-				t.Errorf("%s gives the link %s, which leads to %d", spelled, address, a.Code)
-			}
-		}
-		if page.Header().Get("Strict-Transport-Security") == "" {
-			t.Errorf("%s is not taken for https", spelled)
-		}
+	}
+	if page.Header().Get("Strict-Transport-Security") == "" {
+		t.Error("the address is not taken for https")
 	}
 }
 
 // A visit changes nothing, wherever it comes from.
 func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
-	w, d, h, _ := lobby("https://dispatch.example.org")
+	w, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
 	at, found := strings.CutPrefix(link, "https://dispatch.example.org")
 	if !found {
@@ -397,7 +395,7 @@ func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 // Forms of other sites are refused, also with a token of their own, and also in browsers that only send Origin.
 func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 	for _, path := range []string{"/away", "/link/cdse"} {
-		_, d, h, _ := lobby("https://dispatch.example.org")
+		_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 		shown := navigate(h, http.MethodGet, path, "", map[string]string{"Sec-Fetch-Site": "cross-site"})
 		_, token := formOf(t, shown)
 		cookies := shown.Result().Cookies()
@@ -442,7 +440,7 @@ func TestSignIns_CanBeAbsent(t *testing.T) {
 }
 
 func TestGrants(t *testing.T) {
-	_, _, h, _ := lobby("https://dispatch.example.org")
+	_, _, h, _ := newSignInAPI("https://dispatch.example.org")
 	a := ask(h, "GET", "/grants", "")
 	list := decode[[]Grant](t, a, 200)
 	if len(list) != 2 || list[0].ID != "g1" || list[0].Kind != "offline" || list[0].Expires != nil || list[0].Platforms[0] != "cdse" ||
@@ -463,7 +461,7 @@ func TestGrants(t *testing.T) {
 
 // Each page has a different nonce, and nothing in it runs or has a style without it.
 func TestPages_HaveANonce(t *testing.T) {
-	_, d, h, _ := lobby("https://dispatch.example.org")
+	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	nonces := map[string]bool{}
 	for _, target := range []string{"/away", "/away", "/away?for=x", "/signed-in?code=c"} {
 		d.arrived = identity.Arrival{User: anna, Name: "Anna"}

@@ -96,20 +96,20 @@ type client struct {
 	*websocket.Conn
 }
 
-// said is one message of a stream.
-type said struct {
+// streamMessage is one message of a stream.
+type streamMessage struct {
 	Type    string           `json:"type"`
 	Task    *int64           `json:"task_id"`
 	Data    *json.RawMessage `json:"data"`
 	Message *string          `json:"message"`
 }
 
-func (c *client) next() said {
+func (c *client) next() streamMessage {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
 	defer cancel()
 	kind, text, err := c.Read(ctx)
-	var s said
+	var s streamMessage
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
@@ -120,7 +120,7 @@ func (c *client) next() said {
 }
 
 // until reads up to a message of a type.
-func (c *client) until(kind string) said {
+func (c *client) until(kind string) streamMessage {
 	c.Helper()
 	for {
 		if s := c.next(); s.Type == kind {
@@ -141,7 +141,7 @@ func (c *client) closed() websocket.StatusCode {
 	}
 }
 
-func listIn(t *testing.T, s said) (l JobsStatusResponse) {
+func listIn(t *testing.T, s streamMessage) (l JobsStatusResponse) {
 	t.Helper()
 	if s.Data == nil {
 		t.Fatalf("no data: %+v", s)

@@ -182,7 +182,7 @@ func TestErrors_LimitReached(t *testing.T) {
 
 func TestBroker_Task(t *testing.T) {
 	p := &platform{}
-	h := house(t, p)
+	h := newRealAPI(t, p)
 	first := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201)
 	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201); again.ID != first.ID {
 		t.Errorf("repeated: %d", again.ID)

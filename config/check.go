@@ -41,6 +41,7 @@ func (r *reader) finish(c *Config) {
 	}
 	if c.PublicURL != "" {
 		r.checkURL(c, "public_url", c.PublicURL)
+		c.PublicURL = plainURL(c.PublicURL)
 	}
 	r.finishIdentity(c)
 	r.checkBaseMap(c)

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Listen        string          `yaml:"listen" default:"127.0.0.1:8080"` // host:port
 	TLS           TLS             `yaml:"tls"`
-	PublicURL     string          `yaml:"public_url"`      // base URL that clients use; "": unknown
+	PublicURL     string          `yaml:"public_url"`      // base URL that clients use, without a slash at its end; "": unknown
 	Proxies       []string        `yaml:"trusted_proxies"` // networks of proxies whose X-Forwarded-For is trusted
 	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db"`
 	Identity      Identity        `yaml:"identity"`

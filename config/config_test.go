@@ -271,6 +271,15 @@ func TestLoad_FileWinsOverTheDeployedService(t *testing.T) {
 	}
 }
 
+// Links are made from public_url, however the operator spells it.
+func TestLoad_PublicURLSpellings(t *testing.T) {
+	for _, spelled := range []string{"https://dispatch.example.org", "https://dispatch.example.org/", "HTTPS://Dispatch.Example.org//"} {
+		if c := mustLoad(t, minimal+"public_url: "+spelled+"\n"); c.PublicURL != "https://dispatch.example.org" {
+			t.Errorf("%s is read as %s", spelled, c.PublicURL)
+		}
+	}
+}
+
 func TestLoad_DatabaseSpellings(t *testing.T) {
 	for given, want := range map[string]string{
 		"sqlite:eo.db": "sqlite:eo.db", "sqlite:///./file.db": "sqlite:./file.db", "sqlite:////var/eo.db": "sqlite:/var/eo.db",

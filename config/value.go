@@ -69,6 +69,17 @@ func checkURL(text string, development bool) error {
 	return nil
 }
 
+// plainURL returns a base URL in one spelling, with the scheme and host in lower case and without a slash at its end, so that paths
+// can be appended. It returns what is no URL unchanged.
+func plainURL(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	u.Host = strings.ToLower(u.Host) // url.Parse has changed the scheme to lower case
+	return strings.TrimRight(u.String(), "/")
+}
+
 // database returns the address of a database as sqlite:PATH or postgres://…. It also accepts the forms of SQLAlchemy
 // (https://docs.sqlalchemy.org/en/20/core/engines.html#database-urls).
 func database(text string) (string, error) {

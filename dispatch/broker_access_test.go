@@ -13,23 +13,23 @@ import (
 // Waiting jobs wait for their user for two weeks, and then say so; what runs goes on with its last status.
 func TestFailWithoutSignIn_UserDoesNotSignIn(t *testing.T) {
 	p := &script{}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		runs := h.accept(t)
 		time.Sleep(10 * time.Second)
-		h.purse.set(failure(dispatch.SignInRequired))
+		h.tokens.set(failure(dispatch.SignInRequired))
 		waits := h.accept(t)
 		for day := range 16 {
-			r := h.now(t, waits.ID)
+			r := h.stored(t, waits.ID)
 			over := r.Status == dispatch.Failed
 			if day < 14 && (over || r.Attention != dispatch.NeedsSignIn) || day > 14 && !over {
 				t.Fatalf("on day %d it is %s %q", day, r.Status, r.Attention)
 			}
 			time.Sleep(24 * time.Hour)
 		}
-		if r := h.now(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. because" || r.Attention != dispatch.NeedsSignIn {
+		if r := h.stored(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. because" || r.Attention != dispatch.NeedsSignIn {
 			t.Errorf("failed with %q %q", r.Failure, r.Attention)
 		}
-		if r := h.now(t, runs.ID); r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn {
+		if r := h.stored(t, runs.ID); r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn {
 			t.Errorf("what runs is %s %q", r.Status, r.Attention)
 		}
 	})
@@ -45,25 +45,25 @@ func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 		}
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}}, nil
 	}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		h.Timing.SignInWithin = 48 * time.Hour
 		id := h.accept(t).ID
 		time.Sleep(time.Second)
-		h.purse.set(failure(dispatch.SignInRequired))
+		h.tokens.set(failure(dispatch.SignInRequired))
 		time.Sleep(24 * time.Hour)
-		if r := h.now(t, id); r.Phase != dispatch.Created || r.Attention != dispatch.NeedsSignIn {
+		if r := h.stored(t, id); r.Phase != dispatch.Created || r.Attention != dispatch.NeedsSignIn {
 			t.Fatalf("on the first day it is %s %s %q", r.Phase, r.Status, r.Attention)
 		}
 		time.Sleep(25 * time.Hour)
-		r := h.now(t, id)
+		r := h.stored(t, id)
 		if r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Ref == (dispatch.Ref{}) || len(r.Orphans) != 1 || p.cancels.Load() > 0 {
 			t.Errorf("in the end it is %s %q %+v, canceled %d times", r.Status, r.Attention, r.Ref, p.cancels.Load())
 		}
 		time.Sleep(time.Hour)
-		h.purse.set(nil)
+		h.tokens.set(nil)
 		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(15 * time.Minute)
-		if r := h.now(t, id); r.Status != dispatch.Failed || len(r.Orphans) > 0 || p.cancels.Load() != 1 {
+		if r := h.stored(t, id); r.Status != dispatch.Failed || len(r.Orphans) > 0 || p.cancels.Load() != 1 {
 			t.Errorf("with its user back it is %s with %v, canceled %d times", r.Status, r.Orphans, p.cancels.Load())
 		}
 	})
@@ -71,20 +71,20 @@ func TestFailWithoutSignIn_UserDoesNotSignInToStart(t *testing.T) {
 
 // What a user mends by a page of ours counts at once, though a request of theirs so soon would not.
 func TestAccessChanged_ResumesJobs(t *testing.T) {
-	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {
-		h.purse.set(failure(dispatch.SignInRequired))
+	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
+		h.tokens.set(failure(dispatch.SignInRequired))
 		h.HandleSignIn(t.Context(), "ann")
 		r := h.accept(t)
-		h.purse.set(nil)
+		h.tokens.set(nil)
 		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(time.Second)
-		if r := h.now(t, r.ID); r.Phase != dispatch.Waiting {
+		if r := h.stored(t, r.ID); r.Phase != dispatch.Waiting {
 			t.Errorf("the request that was denied ended the denial: %s", r.Phase)
 		}
 		h.HandleAccessChange(t.Context(), "bob")
 		h.HandleAccessChange(t.Context(), "ann")
 		time.Sleep(time.Second)
-		if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
+		if r := h.stored(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
 			t.Errorf("mended, it is %s %q", r.Status, r.Attention)
 		}
 	})
@@ -93,7 +93,7 @@ func TestAccessChanged_ResumesJobs(t *testing.T) {
 // TestPause_HoldsJobsUntilSignIn stops what waits until the user is seen again, and nothing of others.
 func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 	p := &script{}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		if err := h.PauseUntilSignIn(t.Context(), "ann"); err != nil { // nothing is live
 			t.Fatal(err)
 		}
@@ -107,14 +107,14 @@ func TestPause_HoldsJobsUntilSignIn(t *testing.T) {
 		}
 		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(time.Second)
-		if r := h.now(t, r.ID); r.Status != dispatch.Submitted {
+		if r := h.stored(t, r.ID); r.Status != dispatch.Submitted {
 			t.Errorf("seen again, it is %s %q", r.Status, r.Attention)
 		}
 	})
 }
 
 func TestAccept_DailyQuota(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.UserDaily = 2
 		h.accept(t)
 		time.Sleep(time.Hour)
@@ -139,7 +139,7 @@ func TestAccept_DailyQuota(t *testing.T) {
 
 // TestAudit_LogsWhoRequestedWhat has one line for each submit and each cancel, with who did it.
 func TestAudit_LogsWhoRequestedWhat(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		r := h.accept(t)
 		if err := h.Delete(t.Context(), "ann", r.ID); err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func (f *faulty) Request(ctx context.Context, id dispatch.JobID) (dispatch.Reque
 	return f.Store.Request(ctx, id)
 }
 
-func withFaulty(t *testing.T, p dispatch.Platform, test func(*testing.T, *house, *faulty)) {
+func withFaulty(t *testing.T, p dispatch.Platform, test func(*testing.T, *testBroker, *faulty)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: conformance.NewMemStore(clock{})}
 		h := open(f, backend("a", dispatch.AccessShared, p))
@@ -101,7 +101,7 @@ func TestSave_OneReportOfFailureCountsOnce(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Running}, nil
 	}}
-	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 		r := h.accept(t)
 		time.Sleep(time.Minute)
 		first := true
@@ -120,7 +120,7 @@ func TestSave_OneReportOfFailureCountsOnce(t *testing.T) {
 		})
 		fails.Store(true)
 		time.Sleep(5 * time.Minute)
-		if r := h.now(t, r.ID); first || r.Status != dispatch.Running {
+		if r := h.stored(t, r.ID); first || r.Status != dispatch.Running {
 			t.Errorf("after one report of failure the job is %s", r.Status)
 		}
 	})
@@ -135,7 +135,7 @@ func TestSave_ACheckCountsOnce(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Running}, nil
 	}}
-	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 		r := h.accept(t)
 		time.Sleep(time.Minute)
 		looks := 0
@@ -150,7 +150,7 @@ func TestSave_ACheckCountsOnce(t *testing.T) {
 		lost.Store(true)
 		asked := p.statuses.Load()
 		time.Sleep(4*time.Minute + 30*time.Second)
-		if r, n := h.now(t, r.ID), p.statuses.Load()-asked; r.Looks != int(n) || r.Status == dispatch.Failed {
+		if r, n := h.stored(t, r.ID), p.statuses.Load()-asked; r.Looks != int(n) || r.Status == dispatch.Failed {
 			t.Errorf("%d looks were counted as %d, and the job is %s", n, r.Looks, r.Status)
 		}
 	})
@@ -164,7 +164,7 @@ func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 			at.Store(time.Now().Add(absent).UnixNano())
 			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 		}}
-		withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+		withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 			stale := func() bool { return time.Now().UnixNano() < at.Load() }
 			f.set(func() {
 				f.stale = stale
@@ -177,7 +177,7 @@ func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 			})
 			r := h.accept(t)
 			time.Sleep(absent + time.Minute)
-			if r := h.now(t, r.ID); r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
+			if r := h.stored(t, r.ID); r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
 				t.Errorf("after %v the job is %s %q, its ref %q, after %d submits", absent, r.Phase, r.Attention, r.Ref.ID, p.submits.Load())
 			}
 		})
@@ -188,7 +188,7 @@ func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 // it does not answer.
 func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
-	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 		f.set(func() { f.request = func() error { return failure(dispatch.Unavailable) } })
 		r := h.accept(t)
 		time.Sleep(20 * time.Second)
@@ -196,12 +196,12 @@ func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 		if err != nil || all[0].State == dispatch.StateUnreachable || !all[0].Hold.IsZero() || !all[0].Failed.IsZero() {
 			t.Errorf("the platform is %s, held until %v: %v", all[0].State, all[0].Hold, err)
 		}
-		if r := h.now(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
+		if r := h.stored(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
 			t.Errorf("the job is %s %q", r.Phase, r.Attention)
 		}
 		f.set(func() { f.request = nil })
 		time.Sleep(20 * time.Second)
-		if r := h.now(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
+		if r := h.stored(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
 			t.Errorf("the job is %s after %d submits", r.Phase, p.submits.Load())
 		}
 	})
@@ -210,20 +210,20 @@ func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 // A token that cannot be got because the vault is in a database that does not answer says nothing about the platform or its user's sign-in.
 func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
-		h.purse.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.", Database: true})
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
+		h.tokens.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.", Database: true})
 		r := h.accept(t)
 		time.Sleep(3 * time.Minute)
 		all, _, _, err := h.Platforms(t.Context(), "ann")
 		if err != nil || !all[0].Hold.IsZero() || all[0].State != dispatch.StateUnknown {
 			t.Errorf("the platform is %s, held until %v for %q: %v", all[0].State, all[0].Hold, all[0].Why, err)
 		}
-		if r := h.now(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
+		if r := h.stored(t, r.ID); r.Attention != dispatch.None || r.Phase != dispatch.Waiting {
 			t.Errorf("the job is %s %q", r.Phase, r.Attention)
 		}
-		h.purse.set(nil)
+		h.tokens.set(nil)
 		time.Sleep(time.Minute)
-		if r := h.now(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
+		if r := h.stored(t, r.ID); r.Phase != dispatch.Started || p.submits.Load() != 1 {
 			t.Errorf("the job is %s after %d submits", r.Phase, p.submits.Load())
 		}
 	})
@@ -232,7 +232,7 @@ func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 // A database that can be read and not written gives what it keeps: the statuses are as of the time that is told with them. The platform is
 // not said to be silent for that. A database that does not answer at all is an error at once, and not after one wait more.
 func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
-	withFaulty(t, &script{}, func(t *testing.T, h *house, f *faulty) {
+	withFaulty(t, &script{}, func(t *testing.T, h *testBroker, f *faulty) {
 		r := h.accept(t)
 		time.Sleep(time.Minute)
 		refuse := func(answered bool) {
@@ -278,7 +278,7 @@ func TestBacklog_LateSaveWakesInItsCommit(t *testing.T) {
 		}}
 		synctest.Test(t, func(t *testing.T) {
 			f := &faulty{Store: conformance.NewMemStore(clock{})}
-			h := open(asleep{f}, backend("a", dispatch.AccessShared, p))
+			h := open(frozenStore{f}, backend("a", dispatch.AccessShared, p))
 			away := time.Now().Add(late)
 			f.set(func() {
 				f.save = func([]dispatch.Job) (bool, error) {
@@ -299,19 +299,21 @@ func TestBacklog_LateSaveWakesInItsCommit(t *testing.T) {
 	}
 }
 
-// asleep is the store of a process that was frozen: leases are not renewed, and no account is woken.
-type asleep struct{ *faulty }
+// frozenStore is the store of a process that was frozen: leases are not renewed, and no account is woken.
+type frozenStore struct{ *faulty }
 
-func (asleep) Renew(context.Context, dispatch.Lease, time.Duration) error {
+func (frozenStore) Renew(context.Context, dispatch.Lease, time.Duration) error {
 	return failure(dispatch.Unavailable)
 }
-func (asleep) Wake(context.Context, dispatch.Account) error { return failure(dispatch.Unavailable) }
+func (frozenStore) Wake(context.Context, dispatch.Account) error {
+	return failure(dispatch.Unavailable)
+}
 
 // A database that cannot be written for longer than a lease costs no identifier: responses wait in memory, their number is
 // logged, and politely stopping waits for them.
 func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 	p := &script{}
-	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 		f.set(func() {
 			f.save = func([]dispatch.Job) (bool, error) { return false, failure(dispatch.Unavailable) }
 		})
@@ -322,7 +324,7 @@ func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 		}
 		f.set(func() { f.save = nil })
 		h.Drain()
-		if r := h.now(t, r.ID); h.Unsaved() != 0 || r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
+		if r := h.stored(t, r.ID); h.Unsaved() != 0 || r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
 			t.Errorf("%d responses wait; the job is %s %q after %d submits", h.Unsaved(), r.Phase, r.Attention, p.submits.Load())
 		}
 		if n := strings.Count(h.logs.String(), "kept in memory"); n < 2 || n > 12 || !strings.Contains(h.logs.String(), "all responses of platforms are saved") {
@@ -335,7 +337,7 @@ func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 // logged with its ref. What can be saved is saved at once then, without a pause.
 func TestBacklog_ResponseWithoutItsJobDelaysNoEnd(t *testing.T) {
 	p := &script{}
-	withFaulty(t, p, func(t *testing.T, h *house, f *faulty) {
+	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 		f.set(func() {
 			f.save = func([]dispatch.Job) (bool, error) { return false, failure(dispatch.Unavailable) }
 		})
@@ -361,7 +363,7 @@ func TestBacklog_ResponseWithoutItsJobDelaysNoEnd(t *testing.T) {
 			t.Errorf("%d responses wait after %v", h.Unsaved(), took)
 		}
 		f.set(func() { f.load = nil })
-		if r := h.now(t, kept.ID); r.Ref.ID == "" || r.Phase != dispatch.Started {
+		if r := h.stored(t, kept.ID); r.Ref.ID == "" || r.Phase != dispatch.Started {
 			t.Errorf("the other job is %s, its ref %q", r.Phase, r.Ref.ID)
 		}
 		if !strings.Contains(h.logs.String(), "a response is dropped") {

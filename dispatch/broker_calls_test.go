@@ -33,7 +33,7 @@ func (s *silent) Logs(ctx context.Context, _ dispatch.Token, r dispatch.Ref) ([]
 
 // TestCalls_OneUserDoesNotDelayOthers: a user whose logs, results and descriptions never come has half of a platform's slots for them.
 func TestCalls_OneUserDoesNotDelayOthers(t *testing.T) {
-	with(t, dispatch.AccessShared, &silent{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &silent{}, func(t *testing.T, h *testBroker) {
 		ids := map[dispatch.UserID]dispatch.JobID{}
 		for _, u := range []dispatch.UserID{"ann", "bob"} {
 			r, err := h.Accept(t.Context(), u, request("a"), dispatch.Key{})

@@ -60,7 +60,7 @@ func TestIdle_CoversWaitsForPlatforms(t *testing.T) {
 			return json.RawMessage(`{}`), nil
 		},
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		var job dispatch.JobID
 		for _, step := range []struct {
 			name string

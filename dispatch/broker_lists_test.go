@@ -37,7 +37,7 @@ func TestLists_AreReadInParts(t *testing.T) {
 }
 
 // inParts reads the whole list, the last of which has an attention, and the first 300 of it.
-func (h *house) inParts(t *testing.T, drafts []dispatch.Draft, last dispatch.Attention) {
+func (h *testBroker) inParts(t *testing.T, drafts []dispatch.Draft, last dispatch.Attention) {
 	t.Helper()
 	i := len(drafts)
 	for r, err := range h.Jobs(t.Context(), "ann", dispatch.Page{}) {

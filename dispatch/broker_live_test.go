@@ -16,8 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// register is a platform that can list, and that may be dead: then it answers nothing.
-type register struct {
+// mortalPlatform is a platform that can list, and that may be dead: then it answers nothing.
+type mortalPlatform struct {
 	script
 	mu    sync.Mutex
 	refs  []dispatch.Ref
@@ -25,14 +25,14 @@ type register struct {
 	dead  atomic.Bool
 }
 
-func (r *register) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+func (r *mortalPlatform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refs = append(r.refs, dispatch.Ref{ID: s.Tag})
 	return r.script.Submit(ctx, t, s)
 }
 
-func (r *register) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
+func (r *mortalPlatform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.Report, error) {
 	r.statuses.Add(1)
 	if r.dead.Load() {
 		return dispatch.Report{}, r.silent(ctx)
@@ -40,7 +40,7 @@ func (r *register) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	return dispatch.Report{Status: dispatch.Running}, nil
 }
 
-func (r *register) List(ctx context.Context, _ dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
+func (r *mortalPlatform) List(ctx context.Context, _ dispatch.Token, _ string) iter.Seq2[dispatch.Listed, error] {
 	r.lists.Add(1)
 	return func(yield func(dispatch.Listed, error) bool) {
 		if r.dead.Load() {
@@ -57,13 +57,13 @@ func (r *register) List(ctx context.Context, _ dispatch.Token, _ string) iter.Se
 	}
 }
 
-func (r *register) silent(ctx context.Context) error {
+func (r *mortalPlatform) silent(ctx context.Context) error {
 	<-ctx.Done()
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "test", Text: "It does not answer.", Err: ctx.Err()}
 }
 
 // fill accepts n jobs at a platform, which it takes at once.
-func (h *house) fill(t *testing.T, name string, n int) {
+func (h *testBroker) fill(t *testing.T, name string, n int) {
 	t.Helper()
 	for range n {
 		if _, err := h.Accept(t.Context(), "ann", request(name), dispatch.Key{}); err != nil {
@@ -75,8 +75,8 @@ func (h *house) fill(t *testing.T, name string, n int) {
 
 // What was last heard of a platform, and why an account is held, says what a user can expect of it; it is not asked for that.
 func TestPlatforms_StateFollowsResponses(t *testing.T) {
-	p, silent := &register{}, &script{}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+	p, silent := &mortalPlatform{}, &script{}
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		h.Backends = append(h.Backends, backend("b", dispatch.AccessShared, silent))
 		h.UserJobs = 10
 		is := func(u dispatch.UserID, want ...dispatch.State) (all []dispatch.PlatformInfo) {
@@ -112,7 +112,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		is("ann", dispatch.StateOK)
 
-		h.purse.set(failure(dispatch.SignInRequired))
+		h.tokens.set(failure(dispatch.SignInRequired))
 		time.Sleep(2 * time.Minute)
 		if all := is("ann", dispatch.StateSignInRequired); all[0].Notice != "because" {
 			t.Errorf("%+v", all[0].AccountInfo)
@@ -121,7 +121,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
 		is("bob", dispatch.StateForbidden)
 
-		h.purse.set(nil)
+		h.tokens.set(nil)
 		silent.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 			return dispatch.SubmitResult{}, failure(dispatch.Busy)
 		}
@@ -132,14 +132,14 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 	})
 }
 
-// census counts how often it is counted who waits.
-type census struct {
+// countingStore counts how often the waiting jobs are counted and listed.
+type countingStore struct {
 	dispatch.Store
 	counts atomic.Int32
 	lists  atomic.Int32 // of the ids of a line
 }
 
-func (c *census) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line, error) {
+func (c *countingStore) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line, error) {
 	c.counts.Add(1)
 	return c.Store.Lines(ctx, a)
 }
@@ -149,7 +149,7 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, &script{})
 		b.Limits.Jobs = 1
-		s := &census{Store: conformance.NewMemStore(clock{})}
+		s := &countingStore{Store: conformance.NewMemStore(clock{})}
 		h := open(s, b)
 		defer h.stop()
 		id := h.task(t, 20)
@@ -178,7 +178,7 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 	})
 }
 
-func (c *census) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
+func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line) ([]dispatch.JobID, error) {
 	c.lists.Add(1)
 	return c.Store.Waiting(ctx, a, l)
 }
@@ -188,7 +188,7 @@ func TestQueuePlaces_OfASingleJobByACount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, &script{})
 		b.Limits.Jobs = 1
-		s := &census{Store: conformance.NewMemStore(clock{})}
+		s := &countingStore{Store: conformance.NewMemStore(clock{})}
 		h := open(s, b)
 		defer h.stop()
 		id := h.task(t, 20)
@@ -217,7 +217,7 @@ const noteEvery = 10 * time.Second
 // However many look at however many jobs, the platform is asked once: one listing, nothing else.
 func TestFreshen_ManyReadersCostOneListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &register{}
+		p := &mortalPlatform{}
 		b := backend("a", dispatch.AccessShared, p)
 		b.Limits.Jobs = 1000
 		h := open(conformance.NewMemStore(clock{}), b)
@@ -251,7 +251,7 @@ func TestFreshen_ManyReadersCostOneListing(t *testing.T) {
 // A platform that is dead holds up no list for long, and its jobs alone say why they are old.
 func TestFreshen_DeadPlatformDelaysNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alive, dead := &register{}, &register{}
+		alive, dead := &mortalPlatform{}, &mortalPlatform{}
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, alive), backend("b", dispatch.AccessShared, dead))
 		defer h.stop()
 		h.fill(t, "a", 3)
@@ -289,7 +289,7 @@ func TestFreshen_DeadPlatformDelaysNoList(t *testing.T) {
 // Who watches hears of each change that its owner sees, once it can be read, and of no other's.
 func TestWatch_SignalsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &register{}
+		p := &mortalPlatform{}
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
 		defer h.stop()
 		changed, stop := h.Watch("ann")
@@ -342,7 +342,7 @@ func TestWatch_SignalsChanges(t *testing.T) {
 // Each job that was given a time and takes longer is canceled at the platform, and says why; one without runs on.
 func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 	p := &script{}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		free := h.accept(t)
 		r := request("a")
 		r.Options = json.RawMessage(`{"max_duration":5400,"queue":"x"}`)
@@ -351,7 +351,7 @@ func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(89 * time.Minute)
-		if at := h.standing(t, task.ID); at.Counts[dispatch.Running] != 2 || p.cancels.Load() != 0 {
+		if at := h.taskRecord(t, task.ID); at.Counts[dispatch.Running] != 2 || p.cancels.Load() != 0 {
 			t.Fatalf("before its time is over: %v, %d canceled", at.Counts, p.cancels.Load())
 		}
 		time.Sleep(70 * time.Second)
@@ -365,7 +365,7 @@ func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 			}
 		}
 		time.Sleep(72 * time.Hour)
-		if j := h.now(t, free.ID); j.Status != dispatch.Running || j.Attention != dispatch.Stalled || p.cancels.Load() != 2 {
+		if j := h.stored(t, free.ID); j.Status != dispatch.Running || j.Attention != dispatch.Stalled || p.cancels.Load() != 2 {
 			t.Errorf("without a time: %s %q, %d canceled", j.Status, j.Attention, p.cancels.Load())
 		}
 	})
@@ -380,7 +380,7 @@ func TestMaxDuration_FinishedJobIsNotCanceled(t *testing.T) {
 		}
 		return dispatch.Report{Status: dispatch.Finished, Duration: time.Minute}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		r := request("a")
 		r.Options = json.RawMessage(`{"max_duration":3600}`)
 		end = time.Now().Add(time.Hour - time.Millisecond)
@@ -389,7 +389,7 @@ func TestMaxDuration_FinishedJobIsNotCanceled(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour + time.Minute)
-		if got := h.now(t, j.ID); got.Status != dispatch.Finished || got.Attention != dispatch.None || got.Duration != time.Minute || p.cancels.Load() != 0 {
+		if got := h.stored(t, j.ID); got.Status != dispatch.Finished || got.Attention != dispatch.None || got.Duration != time.Minute || p.cancels.Load() != 0 {
 			t.Errorf("%s %q after %v, %d canceled", got.Status, got.Attention, got.Duration, p.cancels.Load())
 		}
 	})

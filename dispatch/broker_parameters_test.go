@@ -25,7 +25,7 @@ func (p private) Parameters(_ context.Context, t dispatch.Token, _ dispatch.Serv
 func TestParameters_StrangersSeeWhatIsPublic(t *testing.T) {
 	for _, access := range []dispatch.Access{dispatch.AccessUser, dispatch.AccessShared} {
 		p := private{&script{}, map[dispatch.Secret]int{}}
-		with(t, access, p, func(t *testing.T, h *house) {
+		with(t, access, p, func(t *testing.T, h *testBroker) {
 			r := request("a")
 			if got, err := h.Parameters(t.Context(), "", r.Service, r.Label); !dispatch.Is(err, dispatch.SignInRequired) || got != nil {
 				t.Errorf("%s: a stranger gets %v, %v", access, got, err)

@@ -16,7 +16,7 @@ import (
 
 // TestQuota_OfASharedAccount is each user's own, and counts jobs there alone.
 func TestQuota_OfASharedAccount(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.Backends[0].Quota = dispatch.Quota{Live: 2, Daily: 3}
 		h.accept(t)
 		second := h.accept(t)
@@ -44,7 +44,7 @@ func TestQuota_OfASharedAccount(t *testing.T) {
 
 // TestQuota_NotEntitledUserRunsNothing, and may still look at and cancel what they have.
 func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		entitled := true
 		h.Backends[0].Entitled = func(context.Context) bool { return entitled }
 		first := h.accept(t)
@@ -77,7 +77,7 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 
 // TestQuota_Bytes, of single jobs and tasks together. What has ended counts no more.
 func TestQuota_Bytes(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.UserBytes = 2000
 		large := request("a")
 		large.Parameters = json.RawMessage(`{"x":"` + strings.Repeat("x", 1000) + `"}`)

@@ -16,8 +16,8 @@ import (
 
 // The tests of this file sleep in bubbles of testing/synctest, which with makes.
 
-// press is a platform that finishes the job of tile n after n hours, and signs links for ten minutes.
-type press struct {
+// signingPlatform is a platform that finishes the job of tile n after n hours, and signs links for ten minutes.
+type signingPlatform struct {
 	mu    sync.Mutex
 	began time.Time
 	jobs  map[string]time.Time // when each has finished
@@ -26,14 +26,14 @@ type press struct {
 	query string // of links; "": signed
 }
 
-func newPress() *press {
-	return &press{jobs: map[string]time.Time{}, reads: map[string]int{}, fail: map[string]error{}}
+func newSigningPlatform() *signingPlatform {
+	return &signingPlatform{jobs: map[string]time.Time{}, reads: map[string]int{}, fail: map[string]error{}}
 }
 
-func (*press) TwoStep() bool                         { return false }
-func (*press) Base(dispatch.Service) (string, error) { return "", nil }
+func (*signingPlatform) TwoStep() bool                         { return false }
+func (*signingPlatform) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *press) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+func (p *signingPlatform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var parameters struct{ Tile int }
@@ -46,7 +46,7 @@ func (p *press) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submissio
 	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: id}, Started: true}, nil
 }
 
-func (p *press) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+func (p *signingPlatform) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Now().Before(p.jobs[r.ID]) {
@@ -55,7 +55,7 @@ func (p *press) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dis
 	return dispatch.Report{Status: dispatch.Finished}, nil
 }
 
-func (p *press) Results(_ context.Context, _ dispatch.Token, r dispatch.Ref) (json.RawMessage, error) {
+func (p *signingPlatform) Results(_ context.Context, _ dispatch.Token, r dispatch.Ref) (json.RawMessage, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reads[r.ID]++
@@ -70,7 +70,7 @@ func (p *press) Results(_ context.Context, _ dispatch.Token, r dispatch.Ref) (js
 }
 
 // read gives how often results were read, and forgets it.
-func (p *press) read() (n int) {
+func (p *signingPlatform) read() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range p.reads {
@@ -80,7 +80,7 @@ func (p *press) read() (n int) {
 	return n
 }
 
-func (h *house) acceptTask(t *testing.T, values ...string) dispatch.TaskID {
+func (h *testBroker) acceptTask(t *testing.T, values ...string) dispatch.TaskID {
 	t.Helper()
 	d := dispatch.Dimension{Name: "tile"}
 	for _, v := range values {
@@ -102,7 +102,7 @@ func ids(g dispatch.TaskResults) string {
 	return strings.Join(all, " ")
 }
 
-func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.ResultPosition, n int) dispatch.TaskResults {
+func (h *testBroker) page(t *testing.T, id dispatch.TaskID, after dispatch.ResultPosition, n int) dispatch.TaskResults {
 	t.Helper()
 	g, err := h.TaskResults(t.Context(), "ann", id, after, n)
 	if err != nil {
@@ -112,7 +112,7 @@ func (h *house) page(t *testing.T, id dispatch.TaskID, after dispatch.ResultPosi
 }
 
 // outline returns all jobs of an outline.
-func (h *house) outline(t *testing.T, id dispatch.TaskID) (all []dispatch.JobResult) {
+func (h *testBroker) outline(t *testing.T, id dispatch.TaskID) (all []dispatch.JobResult) {
 	t.Helper()
 	_, finished, err := h.TaskOutline(t.Context(), "ann", id)
 	if err != nil {
@@ -129,8 +129,8 @@ func (h *house) outline(t *testing.T, id dispatch.TaskID) (all []dispatch.JobRes
 
 // Who follows the pages sees each result once, also those of jobs that finish meanwhile.
 func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
-	p := newPress()
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	p := newSigningPlatform()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.acceptTask(t, "5", "2", "4", "1", "3")
 		if g := h.page(t, id, dispatch.ResultPosition{}, 2); len(g.Jobs) > 0 || g.Task.Counts[dispatch.Finished] != 0 || g.More || p.read() > 0 {
 			t.Errorf("too early: %+v", g)
@@ -182,7 +182,7 @@ func (s *pageStore) FinishedJobs(ctx context.Context, u dispatch.UserID, id disp
 }
 
 func TestTaskResults_OnlyThePageIsRead(t *testing.T) {
-	p := newPress()
+	p := newSigningPlatform()
 	synctest.Test(t, func(t *testing.T) {
 		s := &pageStore{Store: conformance.NewMemStore(clock{}), t: t}
 		h := open(s, backend("a", dispatch.AccessShared, p))
@@ -203,8 +203,8 @@ func TestTaskResults_OnlyThePageIsRead(t *testing.T) {
 // While the links hold that a platform gave, it is not asked again; then once for each job. One job's results are read anew
 // whenever they are asked for.
 func TestTaskResults_ValidLinksAreCached(t *testing.T) {
-	p := newPress()
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	p := newSigningPlatform()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.acceptTask(t, "1", "2")
 		time.Sleep(3 * time.Hour)
 		page := h.page(t, id, dispatch.ResultPosition{}, 10)
@@ -238,8 +238,8 @@ func TestTaskResults_ValidLinksAreCached(t *testing.T) {
 // What may be had later fails the page, so that nobody takes a part for the whole, and what was read is kept. What will not
 // be had at all is told of its job.
 func TestTaskResults_UnavailableResults(t *testing.T) {
-	p := newPress()
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	p := newSigningPlatform()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.acceptTask(t, "1", "2", "3")
 		time.Sleep(4 * time.Hour)
 		p.mu.Lock()
@@ -266,8 +266,8 @@ func TestTaskResults_UnavailableResults(t *testing.T) {
 
 // An outline reads what is not known, a hundred at most, and later nothing, even when the links have ended.
 func TestTaskOutline_ReadsAHundred(t *testing.T) {
-	p := newPress()
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	p := newSigningPlatform()
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		var values []string
 		for range 130 {
 			values = append(values, "1")

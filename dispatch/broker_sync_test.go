@@ -23,7 +23,7 @@ func running() *talking {
 }
 
 // syncRuns returns ann's runs as "status failure", newest first.
-func (h *house) syncRuns(t *testing.T, u dispatch.UserID) (all []string) {
+func (h *testBroker) syncRuns(t *testing.T, u dispatch.UserID) (all []string) {
 	t.Helper()
 	runs, err := h.SyncRuns(t.Context(), u, dispatch.Page{})
 	if err != nil {
@@ -38,7 +38,7 @@ func (h *house) syncRuns(t *testing.T, u dispatch.UserID) (all []string) {
 // TestRunSync_SlotsAreSharedByUsers: one user has four runs at a platform, all users together sixteen, each until its
 // body is closed.
 func TestRunSync_SlotsAreSharedByUsers(t *testing.T) {
-	with(t, dispatch.AccessShared, running(), func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, running(), func(t *testing.T, h *testBroker) {
 		var open []*dispatch.SyncResult
 		run := func(u dispatch.UserID) error {
 			r, err := h.RunSync(t.Context(), u, request("a"))
@@ -76,7 +76,7 @@ func TestRunSync_SlotsAreSharedByUsers(t *testing.T) {
 
 // TestRunSync_CountsLikeAJob: in quotas of all platforms and of a shared account, in the usage and in the audit.
 func TestRunSync_CountsLikeAJob(t *testing.T) {
-	with(t, dispatch.AccessShared, running(), func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, running(), func(t *testing.T, h *testBroker) {
 		h.UserJobs, h.Backends[0].Quota = 3, dispatch.Quota{Live: 2, Daily: 4}
 		h.accept(t)
 		first, err := h.RunSync(t.Context(), "ann", request("a"))
@@ -117,7 +117,7 @@ func TestRunSync_CountsLikeAJob(t *testing.T) {
 // TestRunSync_RecordsHowItEnded, whoever ended it.
 func TestRunSync_RecordsHowItEnded(t *testing.T) {
 	p := running()
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		ends := map[string]func(){
 			"finished": func() {
 				r, _ := h.RunSync(t.Context(), "finished", request("a"))
@@ -272,7 +272,7 @@ func (r trickle) Read(b []byte) (int, error) {
 // The run has failed then, and its client is told why.
 func TestRunSync_HasADeadline(t *testing.T) {
 	for _, began := range []bool{false, true} {
-		with(t, dispatch.AccessShared, heeding{running(), began}, func(t *testing.T, h *house) {
+		with(t, dispatch.AccessShared, heeding{running(), began}, func(t *testing.T, h *testBroker) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 			defer cancel()
 			start := time.Now()
@@ -335,7 +335,7 @@ func TestRunSync_PanicsGiveSlotsBack(t *testing.T) {
 		}
 		return answer(t)
 	}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		run := func() (r *dispatch.SyncResult, err error) {
 			defer func() {
 				if recover() != nil {

@@ -24,7 +24,7 @@ func values(n int) []json.RawMessage {
 }
 
 // task keeps one of n jobs of ann's.
-func (h *house) task(t *testing.T, n int) dispatch.TaskID {
+func (h *testBroker) task(t *testing.T, n int) dispatch.TaskID {
 	t.Helper()
 	r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(n)}, dispatch.Key{})
 	if err != nil {
@@ -33,8 +33,8 @@ func (h *house) task(t *testing.T, n int) dispatch.TaskID {
 	return r.ID
 }
 
-// standing is how a task is kept.
-func (h *house) standing(t *testing.T, id dispatch.TaskID) dispatch.TaskRecord {
+// taskRecord returns the task as the store keeps it.
+func (h *testBroker) taskRecord(t *testing.T, id dispatch.TaskID) dispatch.TaskRecord {
 	t.Helper()
 	r, err := h.Store.Task(t.Context(), "ann", id)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestAcceptTask_TaskDrains(t *testing.T) {
 		most.Store(max(most.Load(), running.Add(1)))
 		return dispatch.SubmitResult{Ref: ref, Started: true}, nil
 	}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		began := time.Now()
 		r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(10)}, dispatch.Key{})
 		if err != nil || time.Since(began) > time.Second || r.Counts[dispatch.Accepted] != 10 || r.Progress != 0 {
@@ -107,7 +107,7 @@ func TestDeleteTask_WhileItIsSubmitted(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 100)
 		time.Sleep(5 * time.Second) // two are on their way
 		if err := h.DeleteTask(t.Context(), "ann", id); err != nil {
@@ -139,10 +139,10 @@ func TestRetryTask_WhileItRuns(t *testing.T) {
 		}
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 3)
 		time.Sleep(time.Minute)
-		if c := h.standing(t, id).Counts; c[dispatch.Failed] != 1 || c[dispatch.Running] != 2 || c.Status() != dispatch.Running {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Failed] != 1 || c[dispatch.Running] != 2 || c.Status() != dispatch.Running {
 			t.Fatalf("%v", c)
 		}
 		before, err := h.Store.TaskJobs(t.Context(), "ann", id, dispatch.Page{})
@@ -170,7 +170,7 @@ func TestRetryTask_WhileItRuns(t *testing.T) {
 }
 
 func TestAccept_UserQuota(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.UserJobs = 5
 		k := dispatch.Key{Text: "k", Fingerprint: "f"}
 		d := dispatch.Dimension{Name: "tile", Values: values(4)}
@@ -209,10 +209,10 @@ func TestVisit_PlatformTurnsEverythingAway(t *testing.T) {
 	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 		return dispatch.SubmitResult{}, failure(dispatch.Busy)
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.task(t, 3)
 		time.Sleep(23 * time.Hour)
-		task := h.standing(t, id)
+		task := h.taskRecord(t, id)
 		if task.Counts[dispatch.Accepted] != 3 || p.submits.Load() > 600 || p.submits.Load() < 100 {
 			t.Errorf("%v after %d submits", task.Counts, p.submits.Load())
 		}
@@ -271,11 +271,11 @@ func TestVisit_FullPlatformIsNoFailure(t *testing.T) {
 			t.Fatalf("%s %q, %v", jobs[5].Status, jobs[5].Attention, err)
 		}
 		time.Sleep(5 * time.Minute) // the next two follow at once
-		if c := h.standing(t, id).Counts; c[dispatch.Running] != 2 || c[dispatch.Finished] != 2 {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Running] != 2 || c[dispatch.Finished] != 2 {
 			t.Errorf("when the first two have ended: %v", c)
 		}
 		time.Sleep(3 * runs)
-		if c := h.standing(t, id).Counts; c[dispatch.Finished] != 6 {
+		if c := h.taskRecord(t, id).Counts; c[dispatch.Finished] != 6 {
 			t.Errorf("in the end: %v after %d submits", c, p.submits.Load())
 		}
 	})

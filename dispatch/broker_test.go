@@ -68,27 +68,27 @@ func (s *talking) RunSync(_ context.Context, t dispatch.Token, _ dispatch.Submis
 	return s.run(t)
 }
 
-// purse gives tokens, a new one after each that was refused.
-type purse struct {
+// fakeTokens gives tokens, a new one after each that was refused.
+type fakeTokens struct {
 	mu      sync.Mutex
 	err     error
 	n       int
 	refused int
 }
 
-func (p *purse) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
+func (p *fakeTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return dispatch.Token{Secret: dispatch.Secret("canary-token" + strings.Repeat("!", p.n))}, p.err
 }
 
-func (p *purse) Invalidate(dispatch.Account, dispatch.Token) {
+func (p *fakeTokens) Invalidate(dispatch.Account, dispatch.Token) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n, p.refused = p.n+1, p.refused+1
 }
 
-func (p *purse) set(err error) {
+func (p *fakeTokens) set(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
@@ -116,23 +116,23 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// house is a broker with its engine, as they run in a process.
-type house struct {
+// testBroker is a broker with its engine, as they run in a process.
+type testBroker struct {
 	*dispatch.Broker
-	purse *purse
-	logs  *logs
-	stop  func()
+	tokens *fakeTokens
+	logs   *logs
+	stop   func()
 }
 
-func open(s dispatch.Store, backends ...*dispatch.Backend) *house {
+func open(s dispatch.Store, backends ...*dispatch.Backend) *testBroker {
 	return openTimed(s, dispatch.Timing{}, backends...)
 }
 
 // openTimed sets the timing before the first visit, which begins at once where jobs are left from before.
-func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *house {
-	h := &house{purse: &purse{}, logs: &logs{}}
+func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *testBroker {
+	h := &testBroker{tokens: &fakeTokens{}, logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
-	h.Broker = &dispatch.Broker{Store: s, Tokens: h.purse, Backends: backends, Installation: "me", Log: log, Timing: timing}
+	h.Broker = &dispatch.Broker{Store: s, Tokens: h.tokens, Backends: backends, Installation: "me", Log: log, Timing: timing}
 	e := engine.New(engine.Config{Store: s, Visit: h.Visit, Log: log})
 	h.Engine = e
 	ctx, cancel := context.WithCancel(context.Background())
@@ -155,7 +155,7 @@ func request(name string) dispatch.Request {
 func failure(k dispatch.Kind) error { return &dispatch.Error{Kind: k, Op: "test", Text: "because"} }
 
 // with runs a test in its own time with a broker at one platform.
-func with(t *testing.T, a dispatch.Access, p dispatch.Platform, test func(*testing.T, *house)) {
+func with(t *testing.T, a dispatch.Access, p dispatch.Platform, test func(*testing.T, *testBroker)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(conformance.NewMemStore(clock{}), backend("a", a, p))
 		test(t, h)
@@ -166,7 +166,7 @@ func with(t *testing.T, a dispatch.Access, p dispatch.Platform, test func(*testi
 	})
 }
 
-func (h *house) accept(t *testing.T) dispatch.Record {
+func (h *testBroker) accept(t *testing.T) dispatch.Record {
 	t.Helper()
 	r, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 	if err != nil {
@@ -175,8 +175,8 @@ func (h *house) accept(t *testing.T) dispatch.Record {
 	return r
 }
 
-// now is a job as it is kept.
-func (h *house) now(t *testing.T, id dispatch.JobID) dispatch.Record {
+// stored returns the job as the store keeps it.
+func (h *testBroker) stored(t *testing.T, id dispatch.JobID) dispatch.Record {
 	t.Helper()
 	r, err := h.Store.Record(t.Context(), "ann", id)
 	if err != nil {
@@ -193,7 +193,7 @@ func wantKind(t *testing.T, err error, k dispatch.Kind) {
 }
 
 func TestAccept_ReturnsThePlatformsResponse(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		r := request("a")
 		r.Parameters = nil
 		got, err := h.Accept(t.Context(), "ann", r, dispatch.Key{})
@@ -215,7 +215,7 @@ func TestAccept_RefusedRequestIsAnError(t *testing.T) {
 		p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 			return dispatch.SubmitResult{}, failure(refusal)
 		}}
-		with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+		with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 			for range 2 {
 				_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{Text: "k", Fingerprint: "f"})
 				if wantKind(t, err, want); dispatch.TextFor(err) != "because" {
@@ -234,7 +234,7 @@ func TestAccept_KeyIsForOneRequest(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		k := dispatch.Key{Text: "k", Fingerprint: "f"}
 		var both sync.WaitGroup
 		var ids [2]dispatch.JobID
@@ -263,14 +263,14 @@ func TestRead_DoesNotWaitForASlowPlatform(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		began := time.Now()
 		r := h.accept(t)
 		if took := time.Since(began); r.Status != dispatch.Accepted || took > 10*time.Second {
 			t.Errorf("%s after %v", r.Status, took)
 		}
 		time.Sleep(17 * time.Second)
-		if r := h.now(t, r.ID); r.Status != dispatch.Submitted {
+		if r := h.stored(t, r.ID); r.Status != dispatch.Submitted {
 			t.Errorf("later it is %s", r.Status)
 		}
 	})
@@ -319,7 +319,7 @@ func TestResults(t *testing.T) {
 	var status atomic.Value
 	status.Store(dispatch.Report{Status: dispatch.Running})
 	p.status = func(dispatch.Token) (dispatch.Report, error) { return status.Load().(dispatch.Report), nil }
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		finished, failed, canceled := h.accept(t), h.accept(t), h.accept(t)
 		if c, err := h.Results(t.Context(), "ann", finished.ID); c != nil || err != nil {
 			t.Errorf("too early: %s, %v", c, err)
@@ -333,8 +333,8 @@ func TestResults(t *testing.T) {
 		}
 		status.Store(dispatch.Report{Status: dispatch.Finished})
 		time.Sleep(time.Minute)
-		if c, err := h.Results(t.Context(), "ann", finished.ID); string(c) != `{"id":"c"}` || err != nil || h.purse.refused != 1 {
-			t.Errorf("results %s, %v, %d tokens refused", c, err, h.purse.refused)
+		if c, err := h.Results(t.Context(), "ann", finished.ID); string(c) != `{"id":"c"}` || err != nil || h.tokens.refused != 1 {
+			t.Errorf("results %s, %v, %d tokens refused", c, err, h.tokens.refused)
 		}
 		_, err := h.Results(t.Context(), "ann", canceled.ID)
 		wantKind(t, err, dispatch.Conflict)
@@ -359,7 +359,7 @@ func TestResults_KeptFromTheSubmission(t *testing.T) {
 	p := &script{submit: func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 		return dispatch.SubmitResult{Result: []byte(`{"id":"here"}`)}, nil
 	}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		r := h.accept(t)
 		c, err := h.Results(t.Context(), "ann", r.ID)
 		if r.Status != dispatch.Finished || string(c) != `{"id":"here"}` || err != nil {
@@ -372,7 +372,7 @@ func TestResults_KeptFromTheSubmission(t *testing.T) {
 }
 
 func TestBroker_UnsupportedAbilities(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		r := h.accept(t)
 		_, err := h.Logs(t.Context(), "ann", r.ID)
 		wantKind(t, err, dispatch.Unsupported)
@@ -385,13 +385,13 @@ func TestBroker_UnsupportedAbilities(t *testing.T) {
 func TestHandleSignIn_ResumesWaitingJobs(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		p := &script{}
-		with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
-			h.purse.set(failure(dispatch.SignInRequired))
+		with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
+			h.tokens.set(failure(dispatch.SignInRequired))
 			r := h.accept(t)
 			if r.Status != dispatch.Accepted || r.Attention != dispatch.NeedsSignIn || r.Notice != "because" || p.submits.Load() != 0 {
 				t.Errorf("%s %q %q after %d submits", r.Status, r.Attention, r.Notice, p.submits.Load())
 			}
-			h.purse.set(nil)
+			h.tokens.set(nil)
 			now := h
 			if restarted {
 				h.stop()
@@ -399,13 +399,13 @@ func TestHandleSignIn_ResumesWaitingJobs(t *testing.T) {
 				defer now.stop()
 			}
 			time.Sleep(2 * time.Minute)
-			if r := h.now(t, r.ID); r.Phase != dispatch.Waiting {
+			if r := h.stored(t, r.ID); r.Phase != dispatch.Waiting {
 				t.Errorf("it did not wait for its owner: %s", r.Phase)
 			}
 			now.HandleSignIn(t.Context(), "bob")
 			now.HandleSignIn(t.Context(), "ann")
 			time.Sleep(time.Second)
-			if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
+			if r := h.stored(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None {
 				t.Errorf("after the sign-in it is %s %q", r.Status, r.Attention)
 			}
 		})
@@ -423,22 +423,22 @@ func TestVisit_RefusedTokensBlockTheAccount(t *testing.T) {
 			}
 			return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "r"}, Started: true}, nil
 		}}
-		with(t, access, p, func(t *testing.T, h *house) {
+		with(t, access, p, func(t *testing.T, h *testBroker) {
 			refuse.Store(1)
 			r := h.accept(t)
 			time.Sleep(time.Second)
-			if r := h.now(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None || h.purse.refused != 1 {
+			if r := h.stored(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None || h.tokens.refused != 1 {
 				t.Errorf("%s: after one refusal %s %q", access, r.Status, r.Attention)
 			}
 			refuse.Store(1000)
 			r = h.accept(t)
 			time.Sleep(4 * time.Minute)
-			if r := h.now(t, r.ID); r.Status != dispatch.Accepted || r.Attention != want || refuse.Load() != 998 {
+			if r := h.stored(t, r.ID); r.Status != dispatch.Accepted || r.Attention != want || refuse.Load() != 998 {
 				t.Errorf("%s: %s %q, asked %d times", access, r.Status, r.Attention, 1000-refuse.Load())
 			}
 			refuse.Store(0)
 			time.Sleep(time.Hour)
-			if r := h.now(t, r.ID); r.Status != dispatch.Running || r.Attention != dispatch.None {
+			if r := h.stored(t, r.ID); r.Status != dispatch.Running || r.Attention != dispatch.None {
 				t.Errorf("%s: an hour later it is %s %q", access, r.Status, r.Attention)
 			}
 		})
@@ -454,7 +454,7 @@ func TestVisit_RequestsWithOneTokenAreRefusedOnce(t *testing.T) {
 		}
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
@@ -464,28 +464,28 @@ func TestVisit_RequestsWithOneTokenAreRefusedOnce(t *testing.T) {
 			})
 		}
 		both.Wait()
-		if h.purse.refused != 1 || p.submits.Load() != 4 {
-			t.Errorf("%d tokens refused, %d submits", h.purse.refused, p.submits.Load())
+		if h.tokens.refused != 1 || p.submits.Load() != 4 {
+			t.Errorf("%d tokens refused, %d submits", h.tokens.refused, p.submits.Load())
 		}
 	})
 }
 
 // A started job whose account cannot be asked for keeps its last status, and says why nothing newer is known.
 func TestVisit_NoTokenForAStatus(t *testing.T) {
-	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessUser, &script{}, func(t *testing.T, h *testBroker) {
 		r := h.accept(t)
 		time.Sleep(10 * time.Second)
-		h.purse.set(failure(dispatch.SignInRequired))
+		h.tokens.set(failure(dispatch.SignInRequired))
 		time.Sleep(time.Minute)
 		began := time.Now()
 		r, err := h.Read(t.Context(), "ann", r.ID, time.Second)
 		if err != nil || r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn || time.Since(began) > time.Second {
 			t.Errorf("%s %q after %v, %v", r.Status, r.Attention, time.Since(began), err)
 		}
-		h.purse.set(nil)
+		h.tokens.set(nil)
 		h.HandleSignIn(t.Context(), "ann")
 		time.Sleep(time.Second)
-		if r := h.now(t, r.ID); r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Second {
+		if r := h.stored(t, r.ID); r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Second {
 			t.Errorf("after the sign-in: %q, asked %v ago", r.Attention, time.Since(r.Checked))
 		}
 	})
@@ -556,7 +556,7 @@ func TestVisit_RemovedPlatform(t *testing.T) {
 
 func TestDelete_HidesAndCancels(t *testing.T) {
 	p := &script{}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		r := h.accept(t)
 		wantKind(t, h.Delete(t.Context(), "bob", r.ID), dispatch.NotFound)
 		if err := h.Delete(t.Context(), "ann", r.ID); err != nil {

@@ -51,7 +51,7 @@ func TestMarkUnreachable_NotWhileAReadIsUnderWay(t *testing.T) {
 }
 
 // rest returns when the last status is between two ages.
-func (h *house) rest(t *testing.T, id dispatch.JobID, from, to time.Duration) {
+func (h *testBroker) rest(t *testing.T, id dispatch.JobID, from, to time.Duration) {
 	t.Helper()
 	for range 600 {
 		time.Sleep(time.Second)
@@ -66,7 +66,7 @@ func (h *house) rest(t *testing.T, id dispatch.JobID, from, to time.Duration) {
 	t.Fatal("the status never has that age")
 }
 
-func (h *house) attends(t *testing.T, id dispatch.JobID, fresh time.Duration, want dispatch.Attention) {
+func (h *testBroker) attends(t *testing.T, id dispatch.JobID, fresh time.Duration, want dispatch.Attention) {
 	t.Helper()
 	if r, err := h.Read(t.Context(), "ann", id, fresh); err != nil || r.Attention != want {
 		t.Errorf("read with freshness %v: attention %q, not %q; %v", fresh, r.Attention, want, err)
@@ -74,7 +74,7 @@ func (h *house) attends(t *testing.T, id dispatch.JobID, fresh time.Duration, wa
 }
 
 // listed reads the list as it is known.
-func (h *house) listed(t *testing.T, want dispatch.Attention) {
+func (h *testBroker) listed(t *testing.T, want dispatch.Attention) {
 	t.Helper()
 	jobs, err := conformance.Jobs(t.Context(), h.Broker, "ann", dispatch.AsKnown)
 	if err != nil || len(jobs) != 1 || jobs[0].Attention != want {

@@ -14,9 +14,9 @@ import (
 // TestAccept_StoresTheWarning: what was not checked is told with the answer that accepts a job or task, and whenever they are read.
 func TestAccept_StoresTheWarning(t *testing.T) {
 	const warning = "Not checked in full: \"odd\"."
-	withDocuments(t, &documented{text: "one", warn: warning}, func(t *testing.T, h *house) {
+	withDocuments(t, &documented{text: "one", warn: warning}, func(t *testing.T, h *testBroker) {
 		job := h.accept(t)
-		if now := h.now(t, job.ID); job.Request.Warning != warning || now.Request.Warning != warning {
+		if now := h.stored(t, job.ID); job.Request.Warning != warning || now.Request.Warning != warning {
 			t.Errorf("a job has %q, then %q", job.Request.Warning, now.Request.Warning)
 		}
 		r := job.Request
@@ -38,7 +38,7 @@ func TestAccept_WarnsOfAMissingDescription(t *testing.T) {
 		*script
 		unanswering
 	}{script: &script{}}
-	with(t, dispatch.AccessUser, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
 		r := request("a")
 		job, err := h.Accept(t.Context(), "ann", r, dispatch.Key{})
 		if err != nil || !strings.Contains(job.Request.Warning, "not checked") {
@@ -65,7 +65,7 @@ func TestRunSync_StoresTheWarning(t *testing.T) {
 		*talking
 		warning
 	}{running(), "odd"}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		result, err := h.RunSync(t.Context(), "ann", request("a"))
 		if err != nil {
 			t.Fatal(err)

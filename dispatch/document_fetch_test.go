@@ -123,7 +123,7 @@ func (d *defined) Status(ctx context.Context, t dispatch.Token, r dispatch.Ref) 
 }
 
 // withDefined runs a test in its own time with a broker at a platform that all users share.
-func withDefined(t *testing.T, change func(*dispatch.Broker), test func(*testing.T, *house, *defined)) {
+func withDefined(t *testing.T, change func(*dispatch.Broker), test func(*testing.T, *testBroker, *defined)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newDefined()
 		h := open(conformance.NewMemStore(clock{}), backend("a", dispatch.AccessShared, p))
@@ -138,14 +138,14 @@ func withDefined(t *testing.T, change func(*dispatch.Broker), test func(*testing
 	})
 }
 
-func (h *house) submits(t *testing.T, u dispatch.UserID, url string) (dispatch.Record, error) {
+func (h *testBroker) submits(t *testing.T, u dispatch.UserID, url string) (dispatch.Record, error) {
 	t.Helper()
 	r := request("a")
 	r.Service.Application = url
 	return h.Accept(t.Context(), u, r, dispatch.Key{})
 }
 
-func (h *house) one(t *testing.T, u dispatch.UserID, url string) dispatch.Record {
+func (h *testBroker) one(t *testing.T, u dispatch.UserID, url string) dispatch.Record {
 	t.Helper()
 	r, err := h.submits(t, u, url)
 	if err != nil {
@@ -154,7 +154,7 @@ func (h *house) one(t *testing.T, u dispatch.UserID, url string) dispatch.Record
 	return r
 }
 
-func (h *house) of(t *testing.T, u dispatch.UserID, id dispatch.JobID) dispatch.Record {
+func (h *testBroker) of(t *testing.T, u dispatch.UserID, id dispatch.JobID) dispatch.Record {
 	t.Helper()
 	r, err := h.Read(t.Context(), u, id, dispatch.AsKnown)
 	if err != nil {
@@ -164,7 +164,7 @@ func (h *house) of(t *testing.T, u dispatch.UserID, id dispatch.JobID) dispatch.
 }
 
 // well fails if the platform, or the account, is said to have any trouble.
-func (h *house) well(t *testing.T, u dispatch.UserID) {
+func (h *testBroker) well(t *testing.T, u dispatch.UserID) {
 	t.Helper()
 	all, _, _, err := h.Platforms(t.Context(), u)
 	if err != nil || all[0].State != dispatch.StateOK && all[0].State != dispatch.StateUnknown || all[0].Why != dispatch.None || !all[0].Failed.IsZero() {
@@ -184,7 +184,7 @@ func together(n int, run func(i int)) {
 // TestPrepare_HangingDocumentDelaysNobody: twelve documents of one user never come. Another's jobs, and the same user's with other
 // documents, are submitted at once; the platform is well; each job says what it waits for, and goes on when it comes.
 func TestPrepare_HangingDocumentDelaysNobody(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		url := func(i int) string { return fmt.Sprintf("https://hangs.example/%d", i) }
 		stuck := make([]dispatch.Record, 12)
 		for i := range stuck {
@@ -235,7 +235,7 @@ func TestPrepare_HangingDocumentDelaysNobody(t *testing.T) {
 }
 
 // finish lets all jobs that run end.
-func (h *house) finish(t *testing.T, p *defined) {
+func (h *testBroker) finish(t *testing.T, p *defined) {
 	t.Helper()
 	p.ends.Store(true)
 	time.Sleep(6 * time.Second)
@@ -243,7 +243,7 @@ func (h *house) finish(t *testing.T, p *defined) {
 
 // TestPrepare_TwoHundredBadDocuments of one user hold up nobody, however they are bad, and each is fetched with growing pauses.
 func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker, p *defined) {
 		h.finish(t, p)
 		alone := h.lasts(t, "bob")
 		bad := []func(context.Context) error{hangs, fails(dispatch.DocumentUnreachable), fails(dispatch.DocumentInvalid)}
@@ -289,7 +289,7 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 }
 
 // lasts is how long a job takes from its submission to its end, which is 5 s after its start.
-func (h *house) lasts(t *testing.T, u dispatch.UserID) time.Duration {
+func (h *testBroker) lasts(t *testing.T, u dispatch.UserID) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	r := h.one(t, u, "https://good.example/x")
@@ -302,7 +302,7 @@ func (h *house) lasts(t *testing.T, u dispatch.UserID) time.Duration {
 
 // TestPrepare_DocumentStaysUnreachable: the job fails after as long as a job is tried for, and says so.
 func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Timing.GiveUpAfter = time.Hour }, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Timing.GiveUpAfter = time.Hour }, func(t *testing.T, h *testBroker, p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentUnreachable))
 		r := h.one(t, "ann", "https://x.example/a")
 		time.Sleep(59 * time.Minute)
@@ -323,7 +323,7 @@ func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
 // TestPrepare_InvalidDocument: what is known at once is refused with its own kind, and nothing is kept; what turns out later fails
 // the job at once.
 func TestPrepare_InvalidDocument(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		p.set("https://x.example/a", fails(dispatch.DocumentInvalid))
 		_, err := h.submits(t, "ann", "https://x.example/a")
 		wantKind(t, err, dispatch.DocumentInvalid)
@@ -341,7 +341,7 @@ func TestPrepare_InvalidDocument(t *testing.T) {
 
 // TestPrepare_JobBehindManyOthers: a user's own job goes on behind 150 others of theirs whose document does not come.
 func TestPrepare_JobBehindManyOthers(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		p.set("https://x.example/a", hangs)
 		var others sync.WaitGroup
 		others.Go(func() { together(150, func(int) { h.one(t, "ann", "https://x.example/a") }) })
@@ -362,7 +362,7 @@ func TestPrepare_JobBehindManyOthers(t *testing.T) {
 
 // TestPrepare_OlderDocumentIsUsed while its source hangs.
 func TestPrepare_OlderDocumentIsUsed(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		h.one(t, "ann", "https://x.example/a")
 		p.set("https://x.example/a", hangs)
 		time.Sleep(2 * time.Minute)
@@ -376,7 +376,7 @@ func TestPrepare_OlderDocumentIsUsed(t *testing.T) {
 
 // TestPrepare_FetchesAreBounded in all, whoever asks.
 func TestPrepare_FetchesAreBounded(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		together(400, func(i int) {
 			url := fmt.Sprintf("https://%d.example/x", i)
 			p.set(url, hangs)
@@ -390,7 +390,7 @@ func TestPrepare_FetchesAreBounded(t *testing.T) {
 
 // TestPrepare_FetchDelaysNoStatus: a status is read when it is due, also while a visit waits for a document.
 func TestPrepare_FetchDelaysNoStatus(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		h.finish(t, p)
 		alone := h.lasts(t, "bob")
 		p.set("https://x.example/a", hangs)
@@ -410,7 +410,7 @@ func TestPrepare_FetchDelaysNoStatus(t *testing.T) {
 
 // A key goes on to stand for what it was used for when the document has changed so that nothing new is accepted.
 func TestAccept_KeyOutlivesItsDocument(t *testing.T) {
-	withDefined(t, nil, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		const address = "https://x.example/a"
 		r := request("a")
 		r.Service.Application = address
@@ -444,7 +444,7 @@ func TestAccept_KeyOutlivesItsDocument(t *testing.T) {
 // A document that can be fetched again clears its jobs' attention and gives them their places in the queue, also while all slots of the
 // platform are taken. Documents of other waiting jobs are not fetched meanwhile.
 func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker, p *defined) {
 		const bad, good = "https://x.example/a", "https://y.example/b"
 		p.set(bad, fails(dispatch.DocumentUnreachable))
 		waits := []dispatch.Record{h.one(t, "ann", bad), h.one(t, "bob", bad)}
@@ -482,7 +482,7 @@ func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 // A document that stays away while no slot is free fails its jobs after give_up_after, and one that turns out to define nothing fails them
 // at once.
 func TestPrepareAgain_DocumentStaysUnreachable(t *testing.T) {
-	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.Timing.GiveUpAfter = 1, time.Hour }, func(t *testing.T, h *house, p *defined) {
+	withDefined(t, func(b *dispatch.Broker) { b.Backends[0].Limits.Jobs, b.Timing.GiveUpAfter = 1, time.Hour }, func(t *testing.T, h *testBroker, p *defined) {
 		for i, k := range []dispatch.Kind{dispatch.DocumentUnreachable, dispatch.DocumentUnreachable} {
 			p.set(fmt.Sprintf("https://x%d.example/a", i), fails(k))
 		}

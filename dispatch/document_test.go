@@ -55,7 +55,7 @@ func (d *documented) set(text string, err error) {
 }
 
 // withDocuments runs a test in its own time with a broker at a platform that has room for one job.
-func withDocuments(t *testing.T, p *documented, test func(*testing.T, *house)) {
+func withDocuments(t *testing.T, p *documented, test func(*testing.T, *testBroker)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, p)
 		b.Limits.Jobs = 1
@@ -65,7 +65,7 @@ func withDocuments(t *testing.T, p *documented, test func(*testing.T, *house)) {
 	})
 }
 
-func (h *house) revalidate(t *testing.T) {
+func (h *testBroker) revalidate(t *testing.T) {
 	t.Helper()
 	if err := h.Revalidate(t.Context()); err != nil {
 		t.Errorf("Revalidate: %v", err)
@@ -83,7 +83,7 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 			return dispatch.Report{Status: dispatch.Running}, nil
 		}
 	}
-	withDocuments(t, p, func(t *testing.T, h *house) {
+	withDocuments(t, p, func(t *testing.T, h *testBroker) {
 		running, task, waiting := h.accept(t), h.task(t, 2), h.accept(t)
 		shown := func(want dispatch.Attention) {
 			t.Helper()
@@ -91,8 +91,8 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := []dispatch.Attention{record.Attention, jobs[0].Attention, jobs[1].Attention, h.now(t, waiting.ID).Attention}
-			if !slices.Equal(got, []dispatch.Attention{want, want, want, want}) || h.now(t, running.ID).Attention != dispatch.None {
+			got := []dispatch.Attention{record.Attention, jobs[0].Attention, jobs[1].Attention, h.stored(t, waiting.ID).Attention}
+			if !slices.Equal(got, []dispatch.Attention{want, want, want, want}) || h.stored(t, running.ID).Attention != dispatch.None {
 				t.Errorf("task, its jobs and the other that waits have %q, not %q", got, want)
 			}
 		}
@@ -123,7 +123,7 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 		close(over)
 		time.Sleep(time.Hour)
 		record, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Hour)
-		if err != nil || jobs[0].Status != dispatch.Finished || jobs[1].Status != dispatch.Finished || h.now(t, waiting.ID).Status != dispatch.Finished {
+		if err != nil || jobs[0].Status != dispatch.Finished || jobs[1].Status != dispatch.Finished || h.stored(t, waiting.ID).Status != dispatch.Finished {
 			t.Errorf("what waited was not submitted all the same: %v, %v", jobs, err)
 		}
 		if record.Attention != dispatch.ServiceChanged || jobs[0].Attention != dispatch.None {
@@ -143,7 +143,7 @@ func TestRevalidate_DocumentThatCannotBeRead(t *testing.T) {
 		"silent":  {text: "late", slow: time.Hour},
 		"refused": {err: failure(dispatch.Invalid)},
 	} {
-		withDocuments(t, p, func(t *testing.T, h *house) {
+		withDocuments(t, p, func(t *testing.T, h *testBroker) {
 			begin := time.Now()
 			r := h.accept(t)
 			if took := time.Since(begin); took > 6*time.Second || r.Status != dispatch.Submitted {
@@ -160,7 +160,7 @@ func TestRevalidate_DocumentThatCannotBeRead(t *testing.T) {
 
 func TestDocument_ServiceWithoutOne(t *testing.T) {
 	p := &documented{text: "one"}
-	withDocuments(t, p, func(t *testing.T, h *house) {
+	withDocuments(t, p, func(t *testing.T, h *testBroker) {
 		h.accept(t) // takes the room
 		r := request("a")
 		r.Service.Application = "inside"
@@ -170,7 +170,7 @@ func TestDocument_ServiceWithoutOne(t *testing.T) {
 		}
 		p.set("two", nil)
 		h.revalidate(t)
-		if d, err := h.Document(t.Context(), "ann", record.ID); d != nil || err != nil || h.now(t, record.ID).Attention != dispatch.None {
+		if d, err := h.Document(t.Context(), "ann", record.ID); d != nil || err != nil || h.stored(t, record.ID).Attention != dispatch.None {
 			t.Errorf("%v, %v", d, err)
 		}
 	})
@@ -180,7 +180,7 @@ func TestDocument_ServiceWithoutOne(t *testing.T) {
 // checked.
 func TestAccept_FaultsAreRefused(t *testing.T) {
 	p := &documented{text: "one", wrong: []dispatch.Fault{{Loc: []any{"body", "parameters", "x"}}, {Loc: []any{"body", "dimension", "values", 1}}}}
-	withDocuments(t, p, func(t *testing.T, h *house) {
+	withDocuments(t, p, func(t *testing.T, h *testBroker) {
 		dimension := dispatch.Dimension{Name: "tile", Values: values(2)}
 		for _, accept := range []func(dispatch.Request) error{
 			func(r dispatch.Request) error { _, err := h.Accept(t.Context(), "ann", r, dispatch.Key{}); return err },
@@ -225,7 +225,7 @@ func TestRequest_PlatformOptions(t *testing.T) {
 }
 
 // keptNothing checks that ann has no task and no job.
-func (h *house) keptNothing(t *testing.T) {
+func (h *testBroker) keptNothing(t *testing.T) {
 	t.Helper()
 	tasks, err := conformance.Tasks(t.Context(), h.Broker, "ann", time.Hour)
 	jobs, jobsErr := conformance.Jobs(t.Context(), h.Broker, "ann", time.Hour)

@@ -15,16 +15,16 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// crowded runs jobs for a minute each, and notes the order in which it took them.
-type crowded struct {
+// busyPlatform runs jobs for a minute each, and notes the order in which it took them.
+type busyPlatform struct {
 	*script
 	mu    sync.Mutex
 	ends  map[dispatch.Ref]time.Time
 	order []string
 }
 
-func newCrowded() *crowded {
-	c := &crowded{script: &script{}, ends: map[dispatch.Ref]time.Time{}}
+func newBusyPlatform() *busyPlatform {
+	c := &busyPlatform{script: &script{}, ends: map[dispatch.Ref]time.Time{}}
 	c.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func newCrowded() *crowded {
 	return c
 }
 
-func (c *crowded) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+func (c *busyPlatform) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Now().Before(c.ends[r]) {
@@ -45,8 +45,8 @@ func (c *crowded) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (d
 }
 
 // taken is how many jobs were taken so far, and place which of them one was; -1: it was not.
-func (c *crowded) taken() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.order) }
-func (c *crowded) place(title string) int {
+func (c *busyPlatform) taken() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.order) }
+func (c *busyPlatform) place(title string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Index(c.order, title)
@@ -61,7 +61,7 @@ func TestFairShare_LargeTaskDelaysOthersByOneSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer kept.Close()
-		p := newCrowded()
+		p := newBusyPlatform()
 		b := backend("a", dispatch.AccessShared, p)
 		b.Limits.Jobs = 2
 		h := open(kept, b)
@@ -94,7 +94,7 @@ func TestFairShare_LargeTaskDelaysOthersByOneSlot(t *testing.T) {
 // A job has a place in the queue only while it waits for its turn: not while its account waits for its user, the operator, or a platform that is
 // configured.
 func TestQueuePlaces_OnlyOfJobsThatWaitForASlot(t *testing.T) {
-	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.Backends[0].Limits.Jobs = 1
 		id := h.task(t, 3)
 		time.Sleep(time.Second)

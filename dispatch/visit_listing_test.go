@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// shelf is a platform that lists what is in it, and perhaps breaks off.
-type shelf struct {
+// listedJobs is a platform that lists what is in it, and perhaps breaks off.
+type listedJobs struct {
 	Platform
 	listed []Listed
 	err    error
 }
 
-func (shelf) TwoStep() bool { return true }
+func (listedJobs) TwoStep() bool { return true }
 
-func (s shelf) List(context.Context, Token, string) iter.Seq2[Listed, error] {
+func (s listedJobs) List(context.Context, Token, string) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		for _, l := range s.listed {
 			if !yield(l, nil) {
@@ -43,8 +43,8 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 		{Ref: Ref{ID: "f"}, Tag: "me.6.1", Report: Report{Status: Running, Progress: &half}},
 	}
 
-	whole := list(shelf{listed: listed}, one, two, six)
-	broken := list(shelf{listed: listed[:3], err: kind(Unavailable)}, one, two, six)
+	whole := list(listedJobs{listed: listed}, one, two, six)
+	broken := list(listedJobs{listed: listed[:3], err: kind(Unavailable)}, one, two, six)
 	for _, c := range []struct {
 		name string
 		got  []Outcome
@@ -71,7 +71,7 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	for i := range learn {
 		learn[i] = Job{ID: JobID(i), Phase: Started, Base: []string{"n", "n", "n", "n", "s"}[i]}
 	}
-	v := visitOf(shelf{err: kind(Unsupported)})
+	v := visitOf(listedJobs{err: kind(Unsupported)})
 	v.agenda.Poll = learn
 	if v.listingPays("s") || !v.listingPays("n") || v.listingPays("") {
 		t.Errorf("a listing pays for n alone, and is said to for s: %v, n: %v", v.listingPays("s"), v.listingPays("n"))
@@ -113,7 +113,7 @@ func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
 			Listed{Ref: Ref{ID: fmt.Sprint("c", i)}, Tag: "me.1.2", Report: Report{Status: Running}},
 			Listed{Ref: Ref{ID: "b"}, Tag: "me.1.2", Report: Report{Status: Running}})
 	}
-	got := list(shelf{listed: listed}, one, six)
+	got := list(listedJobs{listed: listed}, one, six)
 	if len(got[6]) != 1 || len(got[1]) != listedOfJob {
 		t.Errorf("%d and %d answers, want 1 and %d", len(got[6]), len(got[1]), listedOfJob)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// crew is a platform whose jobs run for a given time each. It answers after a delay, and records when its jobs ran, and its requests.
-type crew struct {
+// timedPlatform is a platform whose jobs run for a given time each. It answers after a delay, and records when its jobs ran, and its requests.
+type timedPlatform struct {
 	script
 	delay time.Duration
 	runs  func() time.Duration
@@ -26,11 +26,11 @@ type crew struct {
 	reads []time.Time // of statuses, and listings
 }
 
-// listedCrew also has a listing.
-type listedCrew struct{ *crew }
+// listingPlatform also has a listing.
+type listingPlatform struct{ *timedPlatform }
 
-func newCrew(delay time.Duration, runs func() time.Duration) *crew {
-	c := &crew{delay: delay, runs: runs, ran: map[dispatch.Ref][2]time.Time{}}
+func newTimedPlatform(delay time.Duration, runs func() time.Duration) *timedPlatform {
+	c := &timedPlatform{delay: delay, runs: runs, ran: map[dispatch.Ref][2]time.Time{}}
 	c.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		time.Sleep(c.delay)
 		c.mu.Lock()
@@ -51,28 +51,28 @@ func logNormal(median time.Duration, deviation float64) func() time.Duration {
 	}
 }
 
-func (c *crew) report(r dispatch.Ref) dispatch.Report {
+func (c *timedPlatform) report(r dispatch.Ref) dispatch.Report {
 	if time.Now().Before(c.ran[r][1]) {
 		return dispatch.Report{Status: dispatch.Running}
 	}
 	return dispatch.Report{Status: dispatch.Finished}
 }
 
-func (c *crew) read() {
+func (c *timedPlatform) read() {
 	c.mu.Lock()
 	c.reads = append(c.reads, time.Now())
 	c.mu.Unlock()
 	time.Sleep(c.delay)
 }
 
-func (c *crew) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+func (c *timedPlatform) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
 	c.read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.report(r), nil
 }
 
-func (c listedCrew) List(context.Context, dispatch.Token, string) iter.Seq2[dispatch.Listed, error] {
+func (c listingPlatform) List(context.Context, dispatch.Token, string) iter.Seq2[dispatch.Listed, error] {
 	return func(yield func(dispatch.Listed, error) bool) {
 		c.read()
 		c.mu.Lock()
@@ -87,7 +87,7 @@ func (c listedCrew) List(context.Context, dispatch.Token, string) iter.Seq2[disp
 }
 
 // busy returns for which share of the time until the last job was submitted the slots had a job, when that was, and how often statuses were read.
-func (c *crew) busy(slots int) (share float64, whole time.Duration, reads int) {
+func (c *timedPlatform) busy(slots int) (share float64, whole time.Duration, reads int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first, last := c.ran[c.order[0]][0], c.ran[c.order[len(c.order)-1]][0]
@@ -105,7 +105,7 @@ func (c *crew) busy(slots int) (share float64, whole time.Duration, reads int) {
 }
 
 // taken waits until the platform has taken n jobs.
-func (c *crew) taken(n int) {
+func (c *timedPlatform) taken(n int) {
 	for {
 		c.mu.Lock()
 		taken := len(c.order)
@@ -117,8 +117,8 @@ func (c *crew) taken(n int) {
 	}
 }
 
-// lookHouse opens a broker for a platform with ten slots.
-func lookHouse(s dispatch.Store, p dispatch.Platform, change func(*dispatch.Limits)) *house {
+// openWithTenSlots opens a broker for a platform with ten slots.
+func openWithTenSlots(s dispatch.Store, p dispatch.Platform, change func(*dispatch.Limits)) *testBroker {
 	b := backend("a", dispatch.AccessShared, p)
 	b.Limits.Jobs, b.Limits.Requests, b.Limits.MinPoll = 10, 8, 2*time.Second
 	if change != nil {
@@ -144,12 +144,12 @@ func TestLooks_SlotsAreBusy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newCrew(50*time.Millisecond, c.runs)
-				var platform dispatch.Platform = listedCrew{p}
+				p := newTimedPlatform(50*time.Millisecond, c.runs)
+				var platform dispatch.Platform = listingPlatform{p}
 				if c.single {
 					platform = p
 				}
-				h := lookHouse(conformance.NewMemStore(clock{}), platform, nil)
+				h := openWithTenSlots(conformance.NewMemStore(clock{}), platform, nil)
 				defer h.stop()
 				h.task(t, c.jobs)
 				p.taken(c.jobs)
@@ -179,8 +179,8 @@ func TestLooks_AreBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newCrew(c.delay, logNormal(c.runs, .3))
-				h := lookHouse(conformance.NewMemStore(clock{}), listedCrew{p}, c.change)
+				p := newTimedPlatform(c.delay, logNormal(c.runs, .3))
+				h := openWithTenSlots(conformance.NewMemStore(clock{}), listingPlatform{p}, c.change)
 				defer h.stop()
 				const jobs = 60
 				h.task(t, jobs)
@@ -210,9 +210,9 @@ func TestLooks_OnlyWhileJobsWait(t *testing.T) {
 	counts := map[bool]int{}
 	for _, learnt := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newCrew(20*time.Millisecond, logNormal(time.Minute, .2))
+			p := newTimedPlatform(20*time.Millisecond, logNormal(time.Minute, .2))
 			s := conformance.NewMemStore(clock{})
-			h := lookHouse(s, listedCrew{p}, nil)
+			h := openWithTenSlots(s, listingPlatform{p}, nil)
 			defer h.stop()
 			if learnt {
 				h.task(t, 40)
@@ -237,9 +237,9 @@ func TestLooks_OnlyWhileJobsWait(t *testing.T) {
 // What was learnt survives a restart, and another replica knows it: the first jobs afterwards are read when they are likely to have ended.
 func TestLooks_ARestartLosesNothing(t *testing.T) {
 	inBoth(t, func(t *testing.T, s dispatch.Store) {
-		p := newCrew(20*time.Millisecond, logNormal(10*time.Minute, .05))
+		p := newTimedPlatform(20*time.Millisecond, logNormal(10*time.Minute, .05))
 		run := func() (empty time.Duration) { // the slots of the first ten jobs, until the next ten were submitted
-			h := lookHouse(s, listedCrew{p}, nil)
+			h := openWithTenSlots(s, listingPlatform{p}, nil)
 			defer h.stop()
 			before := len(p.order)
 			h.task(t, 20)

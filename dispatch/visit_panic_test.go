@@ -106,18 +106,18 @@ func titled(title string) dispatch.Request {
 // on, and the platform is not blamed. Its owner can delete it.
 func TestPanic_StatusIsReadRarely(t *testing.T) {
 	p := &crashing{badStatus: true}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		bad, err := h.Accept(t.Context(), "ann", titled("bad"), dispatch.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		good := h.accept(t)
 		time.Sleep(90 * time.Minute)
-		if r := h.now(t, good.ID); r.Status != dispatch.Finished {
+		if r := h.stored(t, good.ID); r.Status != dispatch.Finished {
 			t.Errorf("another job of the account is %s %q", r.Status, r.Attention)
 		}
 		time.Sleep(24 * time.Hour)
-		if r := h.now(t, bad.ID); p.panics.Load() > 32 || r.Phase != dispatch.Started || r.Attention != dispatch.SetAside || r.Notice == "" {
+		if r := h.stored(t, bad.ID); p.panics.Load() > 32 || r.Phase != dispatch.Started || r.Attention != dispatch.SetAside || r.Notice == "" {
 			t.Errorf("after %d panics in a day the job is %s %q: %s", p.panics.Load(), r.Status, r.Attention, r.Notice)
 		}
 		if err := h.Delete(t.Context(), "ann", bad.ID); err != nil {
@@ -151,13 +151,13 @@ func TestPanic_ListingIsReplacedBySingleReads(t *testing.T) {
 				}
 				time.Sleep(30 * time.Minute)
 				for _, id := range ids {
-					if r := h.now(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Minute {
+					if r := h.stored(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None || time.Since(r.Checked) > 2*time.Minute {
 						t.Errorf("a job is %s %q, told %v ago", r.Status, r.Attention, time.Since(r.Checked))
 					}
 				}
 				time.Sleep(32 * time.Minute)
 				for _, id := range ids {
-					if r := h.now(t, id); r.Status != dispatch.Finished {
+					if r := h.stored(t, id); r.Status != dispatch.Finished {
 						t.Errorf("a job is %s %q, told %v ago", r.Status, r.Attention, time.Since(r.Checked))
 					}
 				}
@@ -174,7 +174,7 @@ func TestPanic_ListingIsReplacedBySingleReads(t *testing.T) {
 // An orphan whose cancel panics is tried again after pauses.
 func TestPanic_CancelOfAnOrphanIsTriedAfterPauses(t *testing.T) {
 	p := &crashing{badCancels: true}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		r := h.accept(t)
 		time.Sleep(2 * time.Hour)
 		j, err := h.Store.Load(t.Context(), r.ID)
@@ -211,17 +211,17 @@ func TestPanic_EndsNoVisit(t *testing.T) {
 		}
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *house) {
+	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		first := h.accept(t)
 		second := h.accept(t)
 		bad.Store(true)
 		time.Sleep(5 * time.Minute)
 		bad.Store(false)
 		time.Sleep(15 * time.Minute) // after three panics a status is read ten minutes later
-		if r := h.now(t, first.ID); r.Attention != dispatch.InDoubt && r.Attention != dispatch.SubmissionUnknown {
+		if r := h.stored(t, first.ID); r.Attention != dispatch.InDoubt && r.Attention != dispatch.SubmissionUnknown {
 			t.Errorf("a submission that may have been taken is %s %q", r.Phase, r.Attention)
 		}
-		if r := h.now(t, second.ID); r.Phase != dispatch.Started || r.Tries != 0 || p.submits.Load() != 2 {
+		if r := h.stored(t, second.ID); r.Phase != dispatch.Started || r.Tries != 0 || p.submits.Load() != 2 {
 			t.Errorf("the other job is %s after %d submits, and %d questions without an answer", r.Phase, p.submits.Load(), r.Tries)
 		}
 		if logs := h.logs.String(); !strings.Contains(logs, "a bug") || !strings.Contains(logs, "panic_test.go") {
@@ -245,12 +245,12 @@ func (r resting) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.L
 func TestSend_SuspendedMachineSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		asleep := []time.Duration{time.Hour}
+		frozenStore := []time.Duration{time.Hour}
 		p := &script{}
 		s := resting{conformance.NewMemStore(clock{}), func() {
-			if len(asleep) > 0 {
-				ahead.Add(int64(asleep[0]))
-				asleep = nil
+			if len(frozenStore) > 0 {
+				ahead.Add(int64(frozenStore[0]))
+				frozenStore = nil
 			}
 		}}
 		h := open(s, backend("a", dispatch.AccessShared, p))
@@ -259,7 +259,7 @@ func TestSend_SuspendedMachineSendsNothing(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() { early.Store(p.submits.Load()) })
 		r := h.accept(t)
 		time.Sleep(time.Minute)
-		if r := h.now(t, r.ID); early.Load() != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started || r.Attempt != 2 {
+		if r := h.stored(t, r.ID); early.Load() != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started || r.Attempt != 2 {
 			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early.Load(), p.submits.Load(), r.Phase, r.Attempt)
 		}
 		h.stop()

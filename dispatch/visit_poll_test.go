@@ -46,15 +46,15 @@ func (p *stages) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (di
 }
 
 // noticed is how long after its end a job was seen to have ended.
-func (p *stages) noticed(t *testing.T, h *house, id dispatch.JobID) time.Duration {
+func (p *stages) noticed(t *testing.T, h *testBroker, id dispatch.JobID) time.Duration {
 	t.Helper()
-	for h.now(t, id).Phase != dispatch.Ended {
+	for h.stored(t, id).Phase != dispatch.Ended {
 		time.Sleep(100 * time.Millisecond)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r, start := range p.starts {
-		if r == h.now(t, id).Ref {
+		if r == h.stored(t, id).Ref {
 			return time.Since(start.Add(p.queue + p.run))
 		}
 	}

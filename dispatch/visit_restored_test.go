@@ -39,7 +39,7 @@ func TestReconcile_ListingOfARestoredJob(t *testing.T) {
 
 // A job that was set aside is not sent again, whatever a later listing leaves out, unless the operator chose that.
 func TestReconcile_JobSetAsideIsNotSentAgain(t *testing.T) {
-	v := visitOf(shelf{})
+	v := visitOf(listedJobs{})
 	aside := Job{Phase: Creating, Status: Unknown, Attention: SubmissionUnknown}
 	if v.notListed(aside).Repeat || !v.notListed(Job{Phase: Creating, Status: Accepted}).Repeat {
 		t.Error("it is sent again, or another is not")

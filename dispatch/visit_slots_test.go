@@ -13,9 +13,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// lasting answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it has at once: from
+// slowPlatform answers a submission after three seconds, runs each job for a fixed time, and counts the jobs that it has at once: from
 // the moment a submission arrives.
-type lasting struct {
+type slowPlatform struct {
 	*script
 	runs time.Duration
 
@@ -24,8 +24,8 @@ type lasting struct {
 	taken, most int
 }
 
-func newLasting(runs time.Duration) *lasting {
-	l := &lasting{script: &script{}, runs: runs, ends: map[string]time.Time{}}
+func newSlowPlatform(runs time.Duration) *slowPlatform {
+	l := &slowPlatform{script: &script{}, runs: runs, ends: map[string]time.Time{}}
 	l.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		l.arrived(s.Tag)
 		time.Sleep(3 * time.Second)
@@ -37,7 +37,7 @@ func newLasting(runs time.Duration) *lasting {
 	return l
 }
 
-func (l *lasting) arrived(tag string) {
+func (l *slowPlatform) arrived(tag string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ends[tag] = time.Time{}
@@ -51,7 +51,7 @@ func (l *lasting) arrived(tag string) {
 	l.most = max(l.most, n)
 }
 
-func (l *lasting) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
+func (l *slowPlatform) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (dispatch.Report, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Now().Before(l.ends[r.ID]) {
@@ -60,7 +60,7 @@ func (l *lasting) Status(_ context.Context, _ dispatch.Token, r dispatch.Ref) (d
 	return dispatch.Report{Status: dispatch.Finished}, nil
 }
 
-func (l *lasting) counts() (taken, most int) {
+func (l *slowPlatform) counts() (taken, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.taken, l.most
@@ -100,7 +100,7 @@ func TestSlots_LimitHoldsForDays(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.runs, " ", c.stalled), func(t *testing.T) {
 			c.in(t, func(t *testing.T, s dispatch.Store) {
-				p := newLasting(c.runs)
+				p := newSlowPlatform(c.runs)
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits.Jobs, b.Limits.Requests = 2, 8
 				one, two := open(s, b), open(s, b)
@@ -141,12 +141,12 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 				h.Timing.StalledAfter = time.Hour
 				first, second := h.accept(t), h.accept(t)
 				time.Sleep(59 * time.Minute)
-				if j := h.now(t, second.ID); j.Phase != dispatch.Waiting || h.now(t, first.ID).Attention != dispatch.None {
+				if j := h.stored(t, second.ID); j.Phase != dispatch.Waiting || h.stored(t, first.ID).Attention != dispatch.None {
 					t.Errorf("before the first stalls the second is %s", j.Phase)
 				}
 				time.Sleep(30 * time.Minute)
-				if j := h.now(t, second.ID); j.Phase != c.next || h.now(t, first.ID).Attention != dispatch.Stalled {
-					t.Errorf("the second is %s, want %s; the first says %q", j.Phase, c.next, h.now(t, first.ID).Attention)
+				if j := h.stored(t, second.ID); j.Phase != c.next || h.stored(t, first.ID).Attention != dispatch.Stalled {
+					t.Errorf("the second is %s, want %s; the first says %q", j.Phase, c.next, h.stored(t, first.ID).Attention)
 				}
 				all, _, _, err := h.Platforms(t.Context(), "ann")
 				if err != nil || len(all) != 1 || all[0].Held != c.held {
@@ -165,7 +165,7 @@ func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 		var jobs []dispatch.Record
 		run := func(name string, frees bool, d time.Duration, started, held int) {
 			t.Helper()
-			var replicas []*house
+			var replicas []*testBroker
 			for range 2 {
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits.Jobs, b.Limits.FreeStalled = 2, frees

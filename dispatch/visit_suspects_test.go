@@ -35,7 +35,7 @@ func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 			time.Sleep(time.Minute)
 			good := h.accept(t)
 			time.Sleep(6 * time.Second)
-			if r := h.now(t, good.ID); r.Phase != dispatch.Started || r.Begun != 0 {
+			if r := h.stored(t, good.ID); r.Phase != dispatch.Started || r.Begun != 0 {
 				t.Errorf("another job of the account is %s, with %d submissions without a response", r.Phase, r.Begun)
 			}
 			if err := h.Delete(t.Context(), "ann", good.ID); err != nil {
@@ -43,7 +43,7 @@ func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if r := h.now(t, bad.ID); panics.Load() != 3 || r.Status != dispatch.Failed || r.Attention != dispatch.SetAside || r.Failure == "" {
+		if r := h.stored(t, bad.ID); panics.Load() != 3 || r.Status != dispatch.Failed || r.Attention != dispatch.SetAside || r.Failure == "" {
 			t.Errorf("after %d panics the job is %s %q: %s", panics.Load(), r.Status, r.Attention, r.Failure)
 		}
 		h.stop()

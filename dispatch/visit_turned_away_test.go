@@ -13,7 +13,7 @@ import (
 // A job that was turned away once, then waited for a slot for longer than a job is tried for, and is turned away again goes on.
 func TestTurnedAway_NotWhileWaitingForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newLasting(3 * time.Hour)
+		p := newSlowPlatform(3 * time.Hour)
 		accept, asked := p.submit, 0
 		p.submit = func(token dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 			if asked++; asked == 1 || asked == 3 {
@@ -28,11 +28,11 @@ func TestTurnedAway_NotWhileWaitingForASlot(t *testing.T) {
 		h.Timing.GiveUpAfter = time.Hour
 		id := h.task(t, 2)
 		time.Sleep(4 * time.Hour)
-		if counts := h.standing(t, id).Counts; counts[dispatch.Failed] > 0 || counts[dispatch.Finished] != 1 {
+		if counts := h.taskRecord(t, id).Counts; counts[dispatch.Failed] > 0 || counts[dispatch.Finished] != 1 {
 			t.Errorf("after one job and two refusals: %v", counts)
 		}
 		time.Sleep(3 * time.Hour)
-		if counts := h.standing(t, id).Counts; counts[dispatch.Finished] != 2 {
+		if counts := h.taskRecord(t, id).Counts; counts[dispatch.Finished] != 2 {
 			t.Errorf("in the end: %v", counts)
 		}
 	})
@@ -49,7 +49,7 @@ func TestUnprepared_NotWhileWaitingForASlot(t *testing.T) {
 	withDefined(t, func(b *dispatch.Broker) {
 		b.Timing.GiveUpAfter = time.Hour
 		b.Backends[0].Limits.Jobs = 1
-	}, func(t *testing.T, h *house, p *defined) {
+	}, func(t *testing.T, h *testBroker, p *defined) {
 		const slow = "https://slow.example/a"
 		p.set(slow, fails(dispatch.DocumentUnreachable))
 		r := h.one(t, "ann", slow)

@@ -209,8 +209,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	var sent map[string]url.Values
-	// told answers by what the form contains: nobody's token, the client's own, or the request for the latter.
-	told := func(field string, nobodys, owns, own answer) answer {
+	// respond answers by what the form contains: nobody's token, the client's own, or the request for the latter.
+	respond := func(field string, nobodys, owns, own answer) answer {
 		return func() (*http.Response, error) {
 			form := sent[map[string]string{"token": pathBroker, "assertion": pathPlatformToken}[field]]
 			if field == "subject_token" {
@@ -236,13 +236,13 @@ func TestCheck(t *testing.T) {
 	out := func() (*http.Response, error) { return down(nil) }
 	const broker, legacy, standard, grant = "keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"
 	atToken := func(nobodys, owns, own answer) map[string]answer {
-		return map[string]answer{pathToken: told("subject_token", nobodys, owns, own)}
+		return map[string]answer{pathToken: respond("subject_token", nobodys, owns, own)}
 	}
 	with := func(answers map[string]answer, path string, a answer) map[string]answer {
 		answers[path] = a
 		return answers
 	}
-	good := told("assertion", noJWT, refuses(400, "invalid_grant", "User not found"), nil)
+	good := respond("assertion", noJWT, refuses(400, "invalid_grant", "User not found"), nil)
 	for name, row := range map[string]struct {
 		driver  string
 		answers map[string]answer
@@ -267,7 +267,7 @@ func TestCheck(t *testing.T) {
 		"standard, no token of its own": {standard, atToken(invalid, nil, noService), 0, true},
 		"standard, tokens for nothing":  {standard, nil, dispatch.Misconfigured, false},
 		"grant":                         {grant, with(atToken(invalid, gives, gives), pathPlatformToken, good), 0, false},
-		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, told("assertion", noJWT, noGrant, nil)),
+		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, respond("assertion", noJWT, noGrant, nil)),
 			dispatch.Misconfigured, false},
 		"grant, wrong secret":        {grant, with(atToken(invalid, gives, gives), pathPlatformToken, wrong), dispatch.Misconfigured, false},
 		"grant, down":                {grant, with(atToken(invalid, gives, gives), pathPlatformToken, out), dispatch.Unavailable, false},

@@ -20,8 +20,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// stage is a simulated provider, a vault, and a clock that the test advances.
-type stage struct {
+// fixture is a simulated provider, a vault, and a clock that the test advances.
+type fixture struct {
 	t      *testing.T
 	idp    *simulator.IdP
 	server *httptest.Server
@@ -31,9 +31,9 @@ type stage struct {
 	now    time.Time
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{t: t, vault: vault(t), now: time.Now()}
+	s := &fixture{t: t, vault: vault(t), now: time.Now()}
 	s.idp = &simulator.IdP{Now: s.time, RefreshOnce: true}
 	s.server = httptest.NewServer(s.idp)
 	t.Cleanup(s.server.Close)
@@ -41,27 +41,27 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) time() time.Time {
+func (s *fixture) time() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-func (s *stage) pass(d time.Duration) {
+func (s *fixture) pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(d)
 }
 
 // Write implements [io.Writer] for the log.
-func (s *stage) Write(p []byte) (int, error) {
+func (s *fixture) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.Write(p)
 }
 
 // tokens returns the Tokens of a process that has just started.
-func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
+func (s *fixture) tokens(change ...func(*TokensConfig)) *Tokens {
 	s.t.Helper()
 	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
 		Client: upstream.New(upstream.Config{Transport: s.server.Client().Transport, Development: true}), Now: s.time, Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
@@ -79,14 +79,14 @@ func (s *stage) tokens(change ...func(*TokensConfig)) *Tokens {
 }
 
 // comes returns a user whose own token is known and lasts five minutes.
-func (s *stage) comes(t *Tokens, name string) dispatch.UserID {
+func (s *fixture) comes(t *Tokens, name string) dispatch.UserID {
 	token := dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.TokenFaults{}))
 	u := s.user(name)
 	t.StoreUserToken(u, token, s.time().Add(5*time.Minute))
 	return u
 }
 
-func (s *stage) user(name string) dispatch.UserID {
+func (s *fixture) user(name string) dispatch.UserID {
 	issuer, sub, _ := subjectOf(dispatch.Secret(s.idp.Mint(simulator.BrokerRealm, name, "portal", simulator.TokenFaults{})))
 	return dispatch.UserID(issuer + " " + sub)
 }
@@ -94,7 +94,7 @@ func (s *stage) user(name string) dispatch.UserID {
 const comeBack = "https://broker.test/signed-in"
 
 // signIn walks a browser through a sign-in. The query says how the user responds.
-func (s *stage) signIn(signIns *SignIns, p Purpose, does string) (Arrival, error) {
+func (s *fixture) signIn(signIns *SignIns, p Purpose, does string) (Arrival, error) {
 	s.t.Helper()
 	address, remember, err := signIns.Begin(s.t.Context(), p)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *stage) signIn(signIns *SignIns, p Purpose, does string) (Arrival, error
 	return signIns.Finish(s.t.Context(), s.walk(address, does), remember)
 }
 
-func (s *stage) walk(address, does string) url.Values {
+func (s *fixture) walk(address, does string) url.Values {
 	s.t.Helper()
 	c := *s.server.Client()
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -122,10 +122,10 @@ func (s *stage) walk(address, does string) url.Values {
 	return back.Query()
 }
 
-func (s *stage) signIns(t *Tokens) *SignIns { return t.SignIns(comeBack, ring(s.t, key("cookies"))) }
+func (s *fixture) signIns(t *Tokens) *SignIns { return t.SignIns(comeBack, ring(s.t, key("cookies"))) }
 
 // agrees lets a user give permission.
-func (s *stage) agrees(t *Tokens, name string) dispatch.UserID {
+func (s *fixture) agrees(t *Tokens, name string) dispatch.UserID {
 	s.t.Helper()
 	u := s.user(name)
 	if got, err := s.signIn(s.signIns(t), Purpose{Away: true, User: u}, "as="+name); err != nil || got.User != u {
@@ -138,7 +138,7 @@ func of(u dispatch.UserID) dispatch.Account { return dispatch.Account("p/" + str
 
 // The user's session has ended, the process was restarted, days pass, and tokens are still obtained.
 func TestGrants_UserIsNotConnected(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	u := s.agrees(s.tokens(), "alice")
 	s.idp.Logout(simulator.BrokerRealm, "alice")
 	tokens := s.tokens()
@@ -168,7 +168,7 @@ func TestGrants_UserIsNotConnected(t *testing.T) {
 
 // If the renewed grant cannot be stored, the token that was obtained with it is not used.
 func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	u := s.agrees(s.tokens(), "alice")
 	s.vault = &broken{Vault: s.vault}
 	tokens := s.tokens()
@@ -216,7 +216,7 @@ func (n *names) Lock(ctx context.Context, name string) (func(), error) { return 
 
 // Two processes, and several workers of each, want the grant when a token expires.
 func TestGrants_AreUsedByOneAtATime(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	u := s.agrees(s.tokens(), "alice")
 	locks := &names{}
 	share := func(c *TokensConfig) { c.Locker, c.SharedTokens = locks, NewTokenStore(s.vault, ring(t, key("k"))) }
@@ -240,7 +240,7 @@ func TestGrants_AreUsedByOneAtATime(t *testing.T) {
 
 // The user's jobs stop when the tokens obtained before have expired.
 func TestGrants_DisabledUsersWorkStops(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	u := s.agrees(tokens, "alice")
 	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
@@ -260,7 +260,7 @@ func sessions(c *TokensConfig) { c.SessionGrants = true }
 
 // Session grants are taken at the first exchange, outlast the user's token, and end with the session.
 func TestSessionGrants(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
 	for range 3 {
@@ -289,7 +289,7 @@ func TestSessionGrants(t *testing.T) {
 
 // A session grant follows the last session, and never replaces an offline grant.
 func TestSessionGrants_FollowTheLastSession(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
 	id := func() string {
@@ -323,7 +323,7 @@ func TestSessionGrants_FollowTheLastSession(t *testing.T) {
 }
 
 func TestSessionGrants_ProviderWithoutThemIsLeftAlone(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	s.idp.NoSessionGrants = true
 	tokens := s.tokens(sessions)
 	const token = "POST /realms/{realm}/protocol/openid-connect/token"
@@ -341,7 +341,7 @@ func TestSessionGrants_ProviderWithoutThemIsLeftAlone(t *testing.T) {
 
 // The permission is withdrawn at the provider and here, by its owner only.
 func TestRevoke(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	u := s.agrees(tokens, "alice")
 	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
@@ -379,7 +379,7 @@ func TestRevoke(t *testing.T) {
 
 // The refused session of one user does not affect the grants of others.
 func TestSessionGrants_OneUsersRefusalIsTheirOwn(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
 	s.idp.NoSessionGrants = true
@@ -398,7 +398,7 @@ func TestSessionGrants_OneUsersRefusalIsTheirOwn(t *testing.T) {
 
 // The user's next session provides no new grant, in any process; giving the permission again does.
 func TestRevoke_StaysUntilGivenAgain(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
 	use := func(want int) {
@@ -431,7 +431,7 @@ func TestRevoke_StaysUntilGivenAgain(t *testing.T) {
 // The revocation is repeated until the provider has done it, unless the permission was given again meanwhile.
 func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		s := newStage(t)
+		s := newFixture(t)
 		tokens := s.tokens()
 		u := s.agrees(tokens, "alice")
 		grants, err := tokens.Grants(t.Context(), u)
@@ -466,7 +466,7 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 
 // The permission is erased here even if the provider does not respond.
 func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	u := s.agrees(tokens, "alice")
 	grants, err := tokens.Grants(t.Context(), u)
@@ -484,7 +484,7 @@ func TestRevoke_WhileTheProviderIsDown(t *testing.T) {
 
 // Grants and links of users with jobs that have not ended are used before half of their life is over.
 func TestRefresh_UsesWhatWouldExpire(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens(sessions)
 	u := s.comes(tokens, "alice")
 	if _, err := tokens.Token(t.Context(), of(u)); err != nil {
@@ -588,7 +588,7 @@ func TestGrants_ProviderFails(t *testing.T) {
 
 // Someone who can write to the database cannot use one user's permission for another.
 func TestGrants_CannotBeSwapped(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	users := []dispatch.UserID{s.agrees(tokens, "alice"), s.agrees(tokens, "carol")}
 	var rows []dispatch.Grant

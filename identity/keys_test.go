@@ -25,7 +25,7 @@ func tokenNow(kid string) dispatch.Secret {
 	return dispatch.Secret(sign(fields{"alg": "ES256", "kid": kid}.json(), bearer(time.Now()).json(), ecKey()))
 }
 
-func verifies1(t *testing.T, v *Verifier, token dispatch.Secret) {
+func mustVerify(t *testing.T, v *Verifier, token dispatch.Secret) {
 	t.Helper()
 	if _, err := v.Verify(t.Context(), token); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestKeys_Flood(t *testing.T) {
 						_, err := v.Verify(t.Context(), dispatch.Secret(bad))
 						refused(t, err, bad)
 					}
-					verifies1(t, v, tokenNow("ec"))
+					mustVerify(t, v, tokenNow("ec"))
 					time.Sleep(99 * time.Millisecond)
 				}
 			})
@@ -82,7 +82,7 @@ func TestKeys_Rotation(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeProvider()
 			v := runningVerifier(t, p)
-			verifies1(t, v, tokenNow("ec"))
+			mustVerify(t, v, tokenNow("ec"))
 			time.Sleep(minFetch)
 			if flood {
 				_, err := v.Verify(t.Context(), tokenNow("attack"))
@@ -114,7 +114,7 @@ func TestKeys_Withdrawn(t *testing.T) {
 			v := runningVerifier(t, p)
 			long := dispatch.Secret(sign(`{"alg":"ES256","kid":"ec"}`,
 				bearer(time.Now()).but(fields{"exp": time.Now().Add(24 * time.Hour).Unix()}).json(), ecKey()))
-			verifies1(t, v, long)
+			mustVerify(t, v, long)
 			p.publish(jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "rsa"})
 			for begin := time.Now(); time.Since(begin) < maxKeyAge; time.Sleep(every) {
 				_, _ = v.Verify(t.Context(), long)
@@ -145,13 +145,13 @@ func TestKeys_Unavailable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newFakeProvider()
 				v := runningVerifier(t, p)
-				verifies1(t, v, tokenNow("ec"))
+				mustVerify(t, v, tokenNow("ec"))
 				p.set(pathKeys, bad)
 				begin := time.Now()
 				slow := 0
 				for time.Since(begin) < maxKeyStale-fetchTimeout {
 					asked := time.Now()
-					verifies1(t, v, tokenNow("ec"))
+					mustVerify(t, v, tokenNow("ec"))
 					if time.Since(asked) > 0 {
 						slow++
 					}
@@ -172,7 +172,7 @@ func TestKeys_Unavailable(t *testing.T) {
 				}
 				p.set(pathKeys, nil)
 				time.Sleep(minFetch)
-				verifies1(t, v, tokenNow("ec"))
+				mustVerify(t, v, tokenNow("ec"))
 			})
 		})
 	}
@@ -206,7 +206,7 @@ func TestKeys_ProviderDownAtStart(t *testing.T) {
 				if err := v.Probe(t.Context()); err != nil {
 					t.Error(err)
 				}
-				verifies1(t, v, tokenNow("ec"))
+				mustVerify(t, v, tokenNow("ec"))
 			})
 		})
 	}
@@ -236,7 +236,7 @@ func TestKeys_Moved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProvider()
 		v := runningVerifier(t, p)
-		verifies1(t, v, tokenNow("ec"))
+		mustVerify(t, v, tokenNow("ec"))
 		p.set(pathKeys, always(404, ""))
 		key := string(must(jose.JSONWebKey{Key: ecKey().Public(), KeyID: "new"}.MarshalJSON()))
 		p.set("/moved", always(200, `{"keys":[`+key+`]}`))
@@ -245,7 +245,7 @@ func TestKeys_Moved(t *testing.T) {
 			time.Sleep(minFetch)
 			_, _ = v.Verify(t.Context(), tokenNow("new"))
 		}
-		verifies1(t, v, tokenNow("new"))
+		mustVerify(t, v, tokenNow("new"))
 	})
 }
 

@@ -17,7 +17,7 @@ func (exploding) RoundTrip(*http.Request) (*http.Response, error) { panic("explo
 // What several callers wait for is fetched in a goroutine of its own. Its panic must not end the process or leave the
 // callers without an answer.
 func TestExchangeAndKeys_SurvivePanics(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	client := upstream.New(upstream.Config{Transport: exploding{}, Development: true})
 	tokens := s.tokens(func(c *TokensConfig) { c.Client = client })
 	if _, err := tokens.Token(t.Context(), of(s.comes(tokens, "alice"))); err == nil {

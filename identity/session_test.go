@@ -28,7 +28,7 @@ func (l *oneByOne) Lock(ctx context.Context, name string) (func(), error) {
 }
 
 // sessions returns the sessions of a process that has just started.
-func (s *stage) sessions(locker Locker) (*Sessions, *SignIns) {
+func (s *fixture) sessions(locker Locker) (*Sessions, *SignIns) {
 	s.t.Helper()
 	signIns := s.signIns(s.tokens())
 	return signIns.Sessions(ring(s.t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore), Life: 24 * time.Hour, Idle: 8 * time.Hour,
@@ -36,7 +36,7 @@ func (s *stage) sessions(locker Locker) (*Sessions, *SignIns) {
 }
 
 // signsInto returns the cookie of a user's new session.
-func (s *stage) signsInto(signIns *SignIns, name string) dispatch.Secret {
+func (s *fixture) signsInto(signIns *SignIns, name string) dispatch.Secret {
 	s.t.Helper()
 	arrived, err := s.signIn(signIns, Purpose{Session: true, Return: "/#/tasks"}, "as="+name)
 	if err != nil || arrived.User != s.user(name) || arrived.Return != "/#/tasks" || len(arrived.Cookie) < 40 {
@@ -46,7 +46,7 @@ func (s *stage) signsInto(signIns *SignIns, name string) dispatch.Secret {
 }
 
 // opens checks that a session belongs to a user, and returns it.
-func (s *stage) opens(sessions *Sessions, cookie dispatch.Secret, name string) Session {
+func (s *fixture) opens(sessions *Sessions, cookie dispatch.Secret, name string) Session {
 	s.t.Helper()
 	got, err := sessions.Open(s.t.Context(), cookie)
 	if err != nil || got.User != s.user(name) || got.Name != name || got.Email() != name+"@example.org" || got.Subject == "" || got.Token == "" || !s.time().Before(got.Expires) {
@@ -56,7 +56,7 @@ func (s *stage) opens(sessions *Sessions, cookie dispatch.Secret, name string) S
 }
 
 // refuses checks that a browser is signed out.
-func (s *stage) refuses(sessions *Sessions, cookie dispatch.Secret, why string) {
+func (s *fixture) refuses(sessions *Sessions, cookie dispatch.Secret, why string) {
 	s.t.Helper()
 	if got, err := sessions.Open(s.t.Context(), cookie); !errors.Is(err, ErrSignedOut) || !dispatch.Is(err, dispatch.SignInRequired) || got.User != "" {
 		s.t.Errorf("%s: %+v %v", why, got, err)
@@ -68,7 +68,7 @@ func (s *stage) refuses(sessions *Sessions, cookie dispatch.Secret, why string) 
 
 // A session outlives its access token in every process. However many requests need the next one, the provider is asked once.
 func TestSessions_TokensAreRenewedOnce(t *testing.T) {
-	s, locker := newStage(t), &oneByOne{}
+	s, locker := newFixture(t), &oneByOne{}
 	first, signIns := s.sessions(locker)
 	second, _ := s.sessions(locker)
 	cookie := s.signsInto(signIns, "alice")
@@ -102,7 +102,7 @@ func TestSessions_TokensAreRenewedOnce(t *testing.T) {
 
 // The broker acts at platforms for a user who is signed in by a session only.
 func TestSessions_UserCanBeActedFor(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	signIns := s.signIns(tokens)
 	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore), Life: time.Hour, Idle: time.Hour})
@@ -114,23 +114,25 @@ func TestSessions_UserCanBeActedFor(t *testing.T) {
 
 func TestSessions_End(t *testing.T) {
 	for name, row := range map[string]struct {
-		act       func(*stage, *Sessions, dispatch.Secret)
+		act       func(*fixture, *Sessions, dispatch.Secret)
 		later     time.Duration
 		everybody bool // also those who did not act
 	}{
-		"after their life":              {later: 15 * time.Minute, everybody: true, act: (*stage).staysActive},
-		"when they are idle":            {later: 8 * time.Hour, everybody: true},
-		"with the provider's session":   {later: 5 * time.Minute, act: func(s *stage, _ *Sessions, _ dispatch.Secret) { s.idp.Logout(simulator.BrokerRealm, "alice") }},
-		"when the user is disabled":     {later: 5 * time.Minute, act: func(s *stage, _ *Sessions, _ dispatch.Secret) { s.idp.Disable("alice") }},
-		"when the user signs out":       {act: func(s *stage, all *Sessions, c dispatch.Secret) { s.leaves(all, c) }},
-		"when the provider tells it":    {act: func(s *stage, all *Sessions, _ dispatch.Secret) { s.told(all, "alice", simulator.TokenFaults{}) }},
-		"when the provider names users": {act: func(s *stage, all *Sessions, _ dispatch.Secret) { s.told(all, "alice", odd("sid", nil)) }},
-		"when the provider names sessions": {act: func(s *stage, all *Sessions, _ dispatch.Secret) {
-			s.told(all, "alice", odd("sub", nil))
+		"after their life":            {later: 15 * time.Minute, everybody: true, act: (*fixture).staysActive},
+		"when they are idle":          {later: 8 * time.Hour, everybody: true},
+		"with the provider's session": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions, _ dispatch.Secret) { s.idp.Logout(simulator.BrokerRealm, "alice") }},
+		"when the user is disabled":   {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions, _ dispatch.Secret) { s.idp.Disable("alice") }},
+		"when the user signs out":     {act: func(s *fixture, all *Sessions, c dispatch.Secret) { s.leaves(all, c) }},
+		"when the provider tells it": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
+			s.endAtProvider(all, "alice", simulator.TokenFaults{})
+		}},
+		"when the provider names users": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) { s.endAtProvider(all, "alice", odd("sid", nil)) }},
+		"when the provider names sessions": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
+			s.endAtProvider(all, "alice", odd("sub", nil))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newFixture(t)
 			all, signIns := s.sessions(nil)
 			cookie, bobs := s.signsInto(signIns, "alice"), s.signsInto(signIns, "bob")
 			s.opens(all, cookie, "alice")
@@ -151,7 +153,7 @@ func odd(claim string, value any) simulator.TokenFaults {
 }
 
 // staysActive uses a session until a quarter of an hour before the end of its life.
-func (s *stage) staysActive(all *Sessions, cookie dispatch.Secret) {
+func (s *fixture) staysActive(all *Sessions, cookie dispatch.Secret) {
 	s.t.Helper()
 	for range 4*24 - 1 {
 		s.pass(15 * time.Minute)
@@ -160,7 +162,7 @@ func (s *stage) staysActive(all *Sessions, cookie dispatch.Secret) {
 }
 
 // leaves signs a browser out, here and at the provider.
-func (s *stage) leaves(all *Sessions, cookie dispatch.Secret) {
+func (s *fixture) leaves(all *Sessions, cookie dispatch.Secret) {
 	s.t.Helper()
 	leave, remember, err := all.End(s.t.Context(), cookie)
 	if err != nil {
@@ -186,8 +188,8 @@ func (s *stage) leaves(all *Sessions, cookie dispatch.Secret) {
 	}
 }
 
-// told has the provider tell that a user's session ended.
-func (s *stage) told(all *Sessions, name string, faults simulator.TokenFaults) {
+// endAtProvider has the provider report that a user's session ended.
+func (s *fixture) endAtProvider(all *Sessions, name string, faults simulator.TokenFaults) {
 	s.t.Helper()
 	token := dispatch.Secret(s.idp.MintLogout(simulator.BrokerRealm, name, faults))
 	if err := all.EndByProvider(s.t.Context(), token); err != nil {
@@ -200,7 +202,7 @@ func (s *stage) told(all *Sessions, name string, faults simulator.TokenFaults) {
 
 // The address of a sign-out, which leads to one with the user's ID token, is good once, in the browser that signed out.
 func TestSessions_LeaveOnceInOneBrowser(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	all, signIns := s.sessions(nil)
 	leave, remember, err := all.End(t.Context(), s.signsInto(signIns, "alice"))
 	if err != nil {
@@ -241,7 +243,7 @@ func (f *forgetful) EndSessions(ctx context.Context, issuer, sid string, u dispa
 func TestSessions_ProviderRepeatsALogout(t *testing.T) {
 	for name, vault := range map[string]bool{"with a vault": true, "in one process": false} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newFixture(t)
 			all, signIns := s.sessions(nil)
 			if !vault {
 				signIns.vault = nil
@@ -267,7 +269,7 @@ func TestSessions_ProviderRepeatsALogout(t *testing.T) {
 }
 
 func TestSessions_SignOutTwice(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	all, signIns := s.sessions(nil)
 	cookie := s.signsInto(signIns, "alice")
 	leave, remember, err := all.End(t.Context(), cookie)
@@ -292,7 +294,7 @@ func TestSessions_SignOutTwice(t *testing.T) {
 
 // A forged logout token ends nothing.
 func TestSessions_ForgedLogoutTokens(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	all, signIns := s.sessions(nil)
 	cookie := s.signsInto(signIns, "alice")
 	const event = "http://schemas.openid.net/event/backchannel-logout"
@@ -331,13 +333,13 @@ func TestSessions_ForgedLogoutTokens(t *testing.T) {
 		}
 	}
 	s.opens(all, cookie, "alice")
-	s.told(all, "bob", simulator.TokenFaults{})
+	s.endAtProvider(all, "bob", simulator.TokenFaults{})
 	s.opens(all, cookie, "alice")
 }
 
 // While the provider does not respond, a session works until its access token expires, and again when the provider does.
 func TestSessions_WhileTheProviderIsDown(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	all, signIns := s.sessions(nil)
 	cookie := s.signsInto(signIns, "alice")
 	s.idp.Faults.Add(simulator.Fault{Status: 503, Route: tokenRoute})
@@ -356,7 +358,7 @@ func TestSessions_WhileTheProviderIsDown(t *testing.T) {
 
 // The database holds neither a token nor what a browser needs, and what it holds is of use for its own session only.
 func TestSessions_InTheDatabase(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	all, signIns := s.sessions(nil)
 	kept := s.vault.(dispatch.SessionStore)
 	cookie, bobs := s.signsInto(signIns, "alice"), s.signsInto(signIns, "bob")
@@ -390,7 +392,7 @@ func TestSessions_InTheDatabase(t *testing.T) {
 
 // A sign-in for a session asks the provider for no more than the user's name, and cannot begin without sessions.
 func TestSessions_Begin(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	_, signIns := s.sessions(nil)
 	address, _, err := signIns.Begin(t.Context(), Purpose{Session: true, Return: "/"})
 	if err != nil {
@@ -407,7 +409,7 @@ func TestSessions_Begin(t *testing.T) {
 
 // A code that was used begins no second session, and neither does another browser's return.
 func TestSessions_Replays(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	_, signIns := s.sessions(nil)
 	address, remember, err := signIns.Begin(t.Context(), Purpose{Session: true, Return: "/"})
 	if err != nil {

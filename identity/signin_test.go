@@ -18,7 +18,7 @@ import (
 
 // The user is told what an exchange shows, not what the provider lists.
 func TestLink(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	bob := s.comes(tokens, "bob")
 	if _, err := tokens.Token(t.Context(), of(bob)); !dispatch.Is(err, dispatch.SignInRequired) || !strings.Contains(dispatch.TextFor(err), "Link your account at p") {
@@ -56,7 +56,7 @@ func TestLink(t *testing.T) {
 
 // A sign-in asks for no more than is needed, and shows no secret.
 func TestBegin(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	signIns := s.signIns(s.tokens())
 	for _, row := range []struct {
 		purpose Purpose
@@ -103,7 +103,7 @@ func TestBegin(t *testing.T) {
 
 // A refused return changes nothing.
 func TestFinish_RefusesForgedReturns(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	signIns, alice := s.signIns(tokens), s.user("alice")
 	for name, row := range map[string]struct {
@@ -204,7 +204,7 @@ func (alter altering) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A provider that does not announce it may omit its name, but no other provider may name itself (case 101).
 func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
 		c.Client = upstream.New(upstream.Config{Development: true, Transport: altering(func(_ string, said map[string]any) { delete(said, "authorization_response_iss_parameter_supported") })})
 	}))
@@ -223,7 +223,7 @@ func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
 
 // The user is identified by an ID token for this sign-in and by an access token of the same user (case 100).
 func TestFinish_ChecksTheUser(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	signIn := func(alter func(said map[string]any, nonce string)) error {
 		var nonce string
 		signIns := s.signIns(s.tokens(func(c *TokensConfig) {
@@ -282,7 +282,7 @@ func TestFinish_ChecksTheUser(t *testing.T) {
 // A permission that is not stored is revoked at the provider, unless its user has given one that is in use: providers may
 // revoke all permissions of a session at once.
 func TestFinish_LeavesNoUnusedPermission(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	tokens := s.tokens()
 	signIns, alice := s.signIns(tokens), s.user("alice")
 	for range 2 {
@@ -303,7 +303,7 @@ func TestFinish_LeavesNoUnusedPermission(t *testing.T) {
 }
 
 func TestInvite(t *testing.T) {
-	s := newStage(t)
+	s := newFixture(t)
 	signIns := s.signIns(s.tokens())
 	invitation := signIns.Invite("iss user name")
 	if u, err := signIns.Invited(invitation); u != "iss user name" || err != nil {
@@ -324,7 +324,7 @@ func TestInvite(t *testing.T) {
 func TestFinish_TakesAStateOnce(t *testing.T) {
 	const token = "POST /realms/{realm}/protocol/openid-connect/token"
 	for _, vault := range []bool{true, false} {
-		s := newStage(t)
+		s := newFixture(t)
 		tokens := s.tokens(func(c *TokensConfig) {
 			if !vault {
 				c.Vault, c.Keys = nil, nil

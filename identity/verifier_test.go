@@ -485,7 +485,7 @@ func TestSignInEndpoints_AfterAFailedSearch(t *testing.T) {
 		p := newFakeProvider()
 		withSignIn(p, nil)
 		v := runningVerifier(t, p)
-		verifies1(t, v, tokenNow("ec"))
+		mustVerify(t, v, tokenNow("ec"))
 		time.Sleep(minFetch)
 		p.set(pathKeys, down)
 		if _, err := v.Verify(t.Context(), tokenNow("another")); err == nil {
@@ -530,7 +530,7 @@ func TestSignInEndpoints_WhileTheProviderIsDown(t *testing.T) {
 		p.set(pathDiscovery, hang)
 		p.set(pathKeys, down)
 		outage(2 * time.Minute)
-		verifies1(t, v, tokenNow("ec")) // the keys are still good
-		time.Sleep(fetchTimeout)        // for the last fetch to end
+		mustVerify(t, v, tokenNow("ec")) // the keys are still good
+		time.Sleep(fetchTimeout)         // for the last fetch to end
 	})
 }

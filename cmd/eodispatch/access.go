@@ -56,7 +56,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 		c.Platforms[i].Link = a.linkTo[p.Name]
 	}
 	if id := settings.Identity; settings.PublicURL != "" && id.ClientID != "" && id.ClientSecret+id.ClientKey != "" {
-		a.comeTo = strings.TrimSuffix(settings.PublicURL, "/") + api.SignedInPath
+		a.comeTo = settings.PublicURL + api.SignedInPath
 	}
 	a.Tokens, err = identity.NewTokens(c)
 	return a, err
@@ -74,7 +74,7 @@ func (a *access) checkVaultKeys(ctx context.Context) error {
 // driver uses linked accounts, otherwise the page to give permission. Without public_url, accounts are linked at the identity
 // provider's own page. "" means that there is no page.
 func pageFor(settings *config.Config, p config.Platform, leave bool) string {
-	base := strings.TrimSuffix(settings.PublicURL, "/")
+	base := settings.PublicURL
 	switch {
 	case base == "" && linksAccounts(p) && settings.Identity.Issuer != "":
 		return strings.TrimSuffix(settings.Identity.Issuer, "/") + "/account"

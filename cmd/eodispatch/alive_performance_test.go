@@ -56,7 +56,7 @@ type alive struct{ cpu, platforms, usage, post time.Duration }
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
 func besideAlive(b *testing.B, w *simulator.World, database string, others int) (is alive) {
-	r, protocol := newRacetrack(b, dispatch.OGCProcess, 8)
+	r, protocol := newRaceAt(b, dispatch.OGCProcess, 8)
 	keepAlive(b, database, ownerOf(b, w), r.url, others)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": 8}},

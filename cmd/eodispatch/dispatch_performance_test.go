@@ -86,7 +86,7 @@ type race struct {
 }
 
 func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, replicas int, database string) *race {
-	r, protocol := newRacetrack(b, label, requests)
+	r, protocol := newRaceAt(b, label, requests)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
 		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000, "requests": requests}},
 	})
@@ -101,8 +101,8 @@ func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, r
 	return r
 }
 
-// newRacetrack returns a race without a program, and the protocol of its platform.
-func newRacetrack(b *testing.B, label dispatch.Label, requests int) (r *race, protocol string) {
+// newRaceAt returns a race without a program, and the protocol of its platform.
+func newRaceAt(b *testing.B, label dispatch.Label, requests int) (r *race, protocol string) {
 	r = &race{label: label, requests: requests, asked: make(chan time.Time, values), over: make(chan time.Time, 1)}
 	long := simulator.Life{Run: 10 * time.Minute}
 	if label == dispatch.OGCProcess {

@@ -93,7 +93,7 @@ func TestHostilePlatform_DelaysNobodyElse(t *testing.T) {
 	} else {
 		t.Logf("%d MiB of memory were in use", most>>20)
 	}
-	alice.knowsWhatIsTheMatter(t, jobs)
+	alice.checkAttention(t, jobs)
 	if code := p.Stop(t); code != exitDone {
 		t.Errorf("exit %d", code)
 	}
@@ -113,8 +113,8 @@ func (c client) submitMany(t *testing.T, n int, r dispatch.Request) {
 	all.Wait()
 }
 
-// knowsWhatIsTheMatter checks that the user's jobs at a hostile platform show why they make no progress, and that none has finished.
-func (c client) knowsWhatIsTheMatter(t *testing.T, jobs int) {
+// checkAttention checks that the user's jobs at a hostile platform show why they make no progress, and that none has finished.
+func (c client) checkAttention(t *testing.T, jobs int) {
 	t.Helper()
 	var list struct {
 		Jobs []struct {

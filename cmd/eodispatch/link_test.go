@@ -11,7 +11,7 @@ func TestPageFor_LinkedAccounts(t *testing.T) {
 	for driver, want := range map[string][2]string{
 		config.KeycloakBroker: {"https://idp.example/realms/apex/account", "https://broker.example/link/cdse"}, config.TokenExchange: {},
 	} {
-		for i, address := range []string{"", "https://broker.example/"} {
+		for i, address := range []string{"", "https://broker.example"} {
 			settings := &config.Config{PublicURL: address, Identity: config.Identity{Issuer: "https://idp.example/realms/apex"}}
 			p := config.Platform{Name: "cdse", Exchange: &config.Exchange{Driver: driver}}
 			if got := pageFor(settings, p, false); got != want[i] {

@@ -15,16 +15,16 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// workshop is a broker with its engine at the simulated platforms, without the HTTP interface.
-type workshop struct {
+// taskBroker is a broker with its engine at the simulated platforms, without the HTTP interface.
+type taskBroker struct {
 	*dispatch.Broker
 	*simulator.World
 }
 
 const upscaler = dispatch.UserID("https://idp.example ann")
 
-// newWorkshop returns a broker whose only platform is the world's platform of that protocol, open to everybody.
-func newWorkshop(t *testing.T, p config.Protocol, life simulator.Life, limits string) workshop {
+// newTaskBroker returns a broker whose only platform is the world's platform of that protocol, open to everybody.
+func newTaskBroker(t *testing.T, p config.Protocol, life simulator.Life, limits string) taskBroker {
 	t.Helper()
 	w, err := simulator.Start(simulator.Options{Open: true, Life: life})
 	if err != nil {
@@ -48,7 +48,7 @@ func newWorkshop(t *testing.T, p config.Protocol, life simulator.Life, limits st
 	b := conformance.NewBroker(kept, noTokens{}, platforms(settings)...)
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); kept.Close(); w.Close() })
-	return workshop{b, w}
+	return taskBroker{b, w}
 }
 
 type noTokens struct{}
@@ -59,7 +59,7 @@ func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error)
 func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // accept submits a task of n jobs.
-func (w workshop) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {
+func (w taskBroker) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {
 	t.Helper()
 	r := dispatch.Request{Title: "tiles", Label: p.Label(), Format: "json", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
 		Service: dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"}}
@@ -105,7 +105,7 @@ func documented(t *testing.T) string {
 const drainedWithin = 6 * time.Minute
 
 // drained reads a task like a client until all its jobs have ended.
-func (w workshop) drained(t *testing.T, id dispatch.TaskID, within time.Duration) []dispatch.Record {
+func (w taskBroker) drained(t *testing.T, id dispatch.TaskID, within time.Duration) []dispatch.Record {
 	t.Helper()
 	for end := time.Now().Add(within); ; {
 		task, jobs, err := conformance.Task(t.Context(), w.Broker, upscaler, id, 100*time.Millisecond)
@@ -129,7 +129,7 @@ func TestLimits_AreLearned(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			const values = 50
-			w := newWorkshop(t, p, simulator.Life{Run: 300 * time.Millisecond, Slots: 10}, "")
+			w := newTaskBroker(t, p, simulator.Life{Run: 300 * time.Millisecond, Slots: 10}, "")
 			faults, oracle := &w.OpenEO.Faults, &w.OpenEO.Oracle
 			if p == config.OGCProcess {
 				faults, oracle = &w.OGC.Faults, &w.OGC.Oracle
@@ -162,7 +162,7 @@ func TestLimits_JobsAreExact(t *testing.T) {
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, p, simulator.Life{Run: 200 * time.Millisecond, Slots: 4}, "jobs: 4")
+			w := newTaskBroker(t, p, simulator.Life{Run: 200 * time.Millisecond, Slots: 4}, "jobs: 4")
 			oracle, route := &w.OpenEO.Oracle, "POST /jobs/{id}/results"
 			if p == config.OGCProcess {
 				oracle, route = &w.OGC.Oracle, "POST /processes/{id}/execution"
@@ -182,7 +182,7 @@ func TestLimits_JobsAreExact(t *testing.T) {
 // A failure that a platform reports once and then reverts is not believed.
 func TestStatus_FailureIsReadTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond}, "jobs: 4")
+	w := newTaskBroker(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond}, "jobs: 4")
 	const status = "GET /jobs/{id}"
 	w.OpenEO.Faults.Set(simulator.Fault{Route: status, Times: 1, Body: `{"id":"j","status":"error","created":"2026-05-01T00:00:00Z"}`})
 	for _, j := range w.drained(t, w.accept(t, config.OpenEO, 1), drainedWithin) {
@@ -199,7 +199,7 @@ func TestStatus_FailureIsReadTwice(t *testing.T) {
 // say about jobs that they know by a title with a tag.
 func TestStatus_ShowsNoTags(t *testing.T) {
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
-		w := newWorkshop(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
+		w := newTaskBroker(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
 		jobs := w.drained(t, w.accept(t, p, 1), drainedWithin)
 		results, err := w.Results(t.Context(), upscaler, jobs[0].ID)
 		if err != nil || !json.Valid(results) || strings.Contains(string(results), "[w.") {
@@ -214,7 +214,7 @@ func TestStatus_ShowsNoTags(t *testing.T) {
 
 func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond, Fail: 1}, "jobs: 4")
+	w := newTaskBroker(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond, Fail: 1}, "jobs: 4")
 	id := w.accept(t, config.OpenEO, 3)
 	failed := w.drained(t, id, drainedWithin)
 	for _, j := range failed {
@@ -240,7 +240,7 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 // An unknown dimension is refused before anything is stored, and so is a value of the wrong type.
 func TestAcceptTask_ChecksTheDimension(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, config.OpenEO, simulator.Life{}, "jobs: 4")
+	w := newTaskBroker(t, config.OpenEO, simulator.Life{}, "jobs: 4")
 	r := dispatch.Request{Title: "t", Label: dispatch.OpenEO, Format: "gtiff", Parameters: json.RawMessage(`{"temporal_extent": ` + demoSpan + `}`),
 		Service: dispatch.Service{Endpoint: w.OpenEOURL, Application: documented(t)}}
 	good := json.RawMessage(demoArea)

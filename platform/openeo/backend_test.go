@@ -91,8 +91,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h(w, r)
 }
 
-// told returns the calls since it was last called.
-func (b *backend) told() []string {
+// takeCalls returns the calls since it was last called.
+func (b *backend) takeCalls() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	calls := b.calls
@@ -102,7 +102,7 @@ func (b *backend) told() []string {
 
 func (b *backend) wantCalls(want ...string) {
 	b.t.Helper()
-	if got := b.told(); !slices.Equal(got, want) {
+	if got := b.takeCalls(); !slices.Equal(got, want) {
 		b.t.Errorf("got calls %q, want %q", got, want)
 	}
 }

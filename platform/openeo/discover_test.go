@@ -33,7 +33,7 @@ func TestDiscovery(t *testing.T) {
 		{name: "none for production", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/old", "1.0.0", no)+","+entry(b, "/openeo/1.2", "1.2.0", no)+`]}`)
 		}},
-		{name: "production not told is none", prepare: func(b *backend) {
+		{name: "production not takeCalls is none", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/next", "1.3.0", "")+","+entry(b, "/openeo/1.2", "1.2.0", yes)+`]}`)
 		}},
 		{name: "relative URL", prepare: func(b *backend) {
@@ -105,7 +105,7 @@ func TestDiscovery_IsCached(t *testing.T) {
 	b.json("GET /", 502, "")
 	now = now.Add(16 * time.Minute)
 	if err := p.Probe(t.Context(), dispatch.Token{}); err != nil {
-		t.Errorf("a silent platform loses what it told before: %v", err)
+		t.Errorf("a silent platform loses what it takeCalls before: %v", err)
 	}
 	b.wantCalls("GET /.well-known/openeo", "GET /")
 	now = now.Add(25 * time.Hour)

@@ -34,7 +34,7 @@ func TestSubmit(t *testing.T) {
 			t.Errorf("%s has changed on its way: %s", exact, got)
 		}
 	}
-	b.told()
+	b.takeCalls()
 	s.Ref = step.Ref
 	if step, err = p.Submit(t.Context(), token, s); err != nil || !step.Started || step.Ref != job1 {
 		t.Fatalf("start: got %+v, %v", step, err)
@@ -318,11 +318,11 @@ func TestStatus_ExplainsFailures(t *testing.T) {
 	}
 	b.json("GET /jobs/j-1/logs", 200, `{"level":"error","logs":[{"id":"1","level":"info","message":"loading"},
 		{"id":"2","level":"error","message":"first"},{"id":"3","level":"error","message":"No <i>data</i>\n found"},{"id":"4","level":"error","message":"No <i>data</i>\n found"},{"id":5,"level":"ERROR"}],"links":[]}`)
-	b.told()
+	b.takeCalls()
 	if r, err := p.Status(t.Context(), token, job1); err != nil || r.Message != "first No data found" {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if calls := b.told(); slices.Contains(calls, "GET /jobs/j-1/results") {
+	if calls := b.takeCalls(); slices.Contains(calls, "GET /jobs/j-1/results") {
 		t.Errorf("the log gives the cause, but the results were requested as well: %v", calls)
 	}
 }
@@ -362,11 +362,11 @@ func TestList(t *testing.T) {
 	if jobs[1].Tag != "" || !jobs[1].Created.IsZero() || jobs[2].Report.Status != dispatch.Failed {
 		t.Errorf("got %+v", jobs[1:])
 	}
-	b.told()
+	b.takeCalls()
 	for range b.platform(func(c *openeo.Config) { c.Endpoint = b.URL + "/openeo/1.2" }).List(t.Context(), token, "") {
 		break // a reader that stops early requests one page
 	}
-	if calls := b.told(); len(calls) == 0 || slices.Index(calls, "GET /jobs") != len(calls)-1 {
+	if calls := b.takeCalls(); len(calls) == 0 || slices.Index(calls, "GET /jobs") != len(calls)-1 {
 		t.Errorf("got calls %q", calls)
 	}
 }
@@ -424,7 +424,7 @@ func TestCancel(t *testing.T) {
 			if err := p.Probe(t.Context(), dispatch.Token{}); err != nil {
 				t.Fatal(err)
 			}
-			b.told()
+			b.takeCalls()
 			if err := p.Cancel(t.Context(), token, job1); err != nil {
 				t.Error(err)
 			}

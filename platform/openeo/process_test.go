@@ -136,7 +136,7 @@ func TestStoredProcess_OfNobody(t *testing.T) {
 	if _, err := b.platform().Submit(t.Context(), dispatch.Token{}, s); err != nil {
 		t.Fatal(err)
 	}
-	for _, call := range b.told() {
+	for _, call := range b.takeCalls() {
 		if strings.Contains(call, "process_graphs") {
 			t.Error("without a token there is no own process to ask for")
 		}
@@ -230,7 +230,7 @@ func TestDefinition_IsCached(t *testing.T) {
 	}
 	all.Wait()
 	asked := func() (n int) {
-		for _, c := range b.told() {
+		for _, c := range b.takeCalls() {
 			if c == "GET /udp.json" {
 				n++
 			}
@@ -327,7 +327,7 @@ func TestSubmit_OptionsAreAnObject(t *testing.T) {
 	s.Options = json.RawMessage(`[1]`)
 	_, err := b.platform().Submit(t.Context(), token, s)
 	wantKind(t, err, dispatch.Invalid)
-	for _, call := range b.told() {
+	for _, call := range b.takeCalls() {
 		if call == "POST /jobs" {
 			t.Error("it was sent")
 		}

@@ -75,8 +75,8 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(done.Body.Bytes())
 }
 
-// theater is a program with three platforms that hold back their responses to creates, starts and executes respectively.
-type theater struct {
+// outageTest is a program with three platforms that hold back their responses to creates, starts and executes respectively.
+type outageTest struct {
 	t         *testing.T
 	p         *program
 	platforms []*holder
@@ -85,8 +85,8 @@ type theater struct {
 	accepted  sync.WaitGroup
 }
 
-func newTheater(t *testing.T, o outage, dsn string) *theater {
-	th := &theater{t: t}
+func newOutageTest(t *testing.T, o outage, dsn string) *outageTest {
+	th := &outageTest{t: t}
 	answered, configured := make(chan struct{}), []map[string]any{}
 	th.release = sync.OnceFunc(func() { close(answered) })
 	for i, route := range []string{"/jobs", "/results", "/execution"} {
@@ -115,7 +115,7 @@ func newTheater(t *testing.T, o outage, dsn string) *theater {
 }
 
 // submit submits all jobs. It returns when the platforms have executed the requests of all jobs and hold back all responses.
-func (th *theater) submit() {
+func (th *outageTest) submit() {
 	th.t.Helper()
 	for _, s := range th.scenes {
 		for range held { // the broker responds once the platform has, or with status accepted before
@@ -139,7 +139,7 @@ func (th *theater) submit() {
 }
 
 // healthy requests /health, and returns whether it succeeded and the response time.
-func (th *theater) healthy() (ok bool, took time.Duration) {
+func (th *outageTest) healthy() (ok bool, took time.Duration) {
 	ctx, cancel := context.WithTimeout(th.t.Context(), time.Minute)
 	defer cancel()
 	began := time.Now()
@@ -155,7 +155,7 @@ func (th *theater) healthy() (ok bool, took time.Duration) {
 const answeredWithin = 30 * time.Second
 
 // refused sends a client's request and expects it to fail with 503, soon, because the database is unavailable.
-func (th *theater) refused(method, path string, body any) {
+func (th *outageTest) refused(method, path string, body any) {
 	th.t.Helper()
 	began := time.Now()
 	err := th.p.ask(th.t.Context(), method, path, "", body, nil)
@@ -165,7 +165,7 @@ func (th *theater) refused(method, path string, body any) {
 }
 
 // ends waits until all jobs have ended, and compares the database with the events at the platforms.
-func (th *theater) ends(dsn string) {
+func (th *outageTest) ends(dsn string) {
 	th.t.Helper()
 	th.accepted.Wait()
 	db := database(th.t, dsn)
@@ -203,9 +203,9 @@ func (th *theater) ends(dsn string) {
 
 // play makes the database unavailable while responses are held back, releases the responses, and restores the database after more
 // than a lease. It returns how long the jobs then took to end.
-func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, restore func()) time.Duration {
+func (o outage) play(t *testing.T, dsn string, during func(*outageTest), lose, restore func()) time.Duration {
 	t.Helper()
-	th := newTheater(t, o, dsn)
+	th := newOutageTest(t, o, dsn)
 	th.submit()
 	lose()
 	gone := time.Now()
@@ -219,7 +219,7 @@ func (o outage) play(t *testing.T, dsn string, during func(*theater), lose, rest
 }
 
 // away checks during an outage that /health fails in time and that reading a job is refused.
-func away(th *theater) {
+func away(th *outageTest) {
 	if ok, took := th.healthy(); ok || took > answeredWithin {
 		th.t.Errorf("/health succeeded: %v, after %v", ok, took)
 	}
@@ -235,7 +235,7 @@ func away(th *theater) {
 func TestPostgreSQL_Stops(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
-	took := lasting().play(t, s.URL, func(th *theater) {
+	took := lasting().play(t, s.URL, func(th *outageTest) {
 		away(th)
 		th.refused(http.MethodPost, "/unit_jobs", th.scenes[0].job)
 	}, func() { s.Stop(t) }, func() { s.Start(t) })
@@ -263,7 +263,7 @@ func TestPostgreSQL_IsUnreachable(t *testing.T) {
 func TestPostgreSQL_IsReadOnly(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)
-	took := lasting().play(t, s.URL, func(th *theater) {
+	took := lasting().play(t, s.URL, func(th *outageTest) {
 		if ok, _ := th.healthy(); !ok {
 			t.Error("/health fails although the database responds")
 		}

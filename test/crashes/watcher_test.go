@@ -19,8 +19,8 @@ import (
 // shown is the state that a client knows: its tasks and jobs as JSON, without their times, by "t" or "j" followed by the id.
 type shown map[string]string
 
-// told is the data of a message: the status of a list or of one task, or its changes.
-type told struct {
+// statusData is the data of a message: the status of a list or of one task, or its changes.
+type statusData struct {
 	ID             int64             `json:"id"` // id of the task; 0 in a list
 	Jobs           []json.RawMessage `json:"jobs"`
 	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
@@ -31,7 +31,7 @@ type told struct {
 
 // fold applies the data of a message to the state.
 func (s shown) fold(data json.RawMessage) error {
-	var t told
+	var t statusData
 	if err := json.Unmarshal(data, &t); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	s := Start(t)
 	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds()), "revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
 	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300, "revokeRefreshToken": false})) })
-	turn, keeper := newTurnstile(t, s), newGatekeeper(t)
+	turn, keeper := newTokenProxy(t, s), newTokenChecker(t)
 	life := simulator.Life{Run: 3 * time.Second}
 	one, other := &simulator.OpenEO{Life: life, Check: keeper.check}, &simulator.OpenEO{Life: life, Check: keeper.check}
 	hers, his := httptest.NewServer(one), httptest.NewServer(other)

@@ -121,8 +121,8 @@ func (c *chromium) run(expression string) (value any, err error) {
 	return said.Result.Value, nil
 }
 
-// comesTo waits up to 3 minutes until an expression is true in the page.
-func (c *chromium) comesTo(expression string) {
+// waitFor waits up to 3 minutes until an expression is true in the page.
+func (c *chromium) waitFor(expression string) {
 	c.t.Helper()
 	eventually(c.t, 3*time.Minute, func() error {
 		is, err := c.run(expression) // an error: the browser is leaving the page; retry
@@ -144,7 +144,7 @@ func (c *chromium) open(address string) {
 func (c *chromium) presses(selector string) {
 	c.t.Helper()
 	find := fmt.Sprintf("document.querySelector(%q)", selector)
-	c.comesTo(find + ` !== null && document.readyState === "complete"`)
+	c.waitFor(find + ` !== null && document.readyState === "complete"`)
 	_, err := c.run(find + ".click()")
 	must(c.t, err)
 }
@@ -152,7 +152,7 @@ func (c *chromium) presses(selector string) {
 // signsIn waits for the sign-in form of a realm, and submits it with the credentials of a user.
 func (c *chromium) signsIn(realm, user string) {
 	c.t.Helper()
-	c.comesTo(fmt.Sprintf(`location.pathname.startsWith("/realms/%s/") && document.querySelector("#password") !== null`, realm))
+	c.waitFor(fmt.Sprintf(`location.pathname.startsWith("/realms/%s/") && document.querySelector("#password") !== null`, realm))
 	_, err := c.run(fmt.Sprintf(`document.querySelector("#username").value = %q, document.querySelector("#password").value = "%[1]s-password"`, user))
 	must(c.t, err)
 	c.presses("[type=submit]")

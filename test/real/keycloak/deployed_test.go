@@ -18,7 +18,7 @@ import (
 
 // site starts a server of both protocols and returns its address. It accepts the tokens of the realm platform; its openEO API names that
 // realm as its identity provider.
-func site(t *testing.T, keeper *gatekeeper) (address string) {
+func site(t *testing.T, keeper *tokenChecker) (address string) {
 	openEO, ogc, both := &simulator.OpenEO{Check: keeper.check, Issuer: Platform}, &simulator.OGC{Check: keeper.check}, http.NewServeMux()
 	both.Handle("/", ogc)
 	both.Handle("/openeo/", openEO)
@@ -86,7 +86,7 @@ func (p *person) runs(t *testing.T, requests ...Object) {
 // wrong client secret.
 func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	s := Start(t)
-	keeper := newGatekeeper(t)
+	keeper := newTokenChecker(t)
 	own, shared := site(t, keeper), site(t, keeper)
 	address := executable.FreeAddress(t)
 	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "APP_ENV=development",

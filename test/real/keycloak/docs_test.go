@@ -51,14 +51,14 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	c.call("Page.enable", Object{}, nil)
 	c.open(broker + "/docs")
 	c.presses(".auth-wrapper .authorize")
-	c.comesTo(`document.querySelector("#client_id_authorizationCode")?.value === "docs"`)
-	c.comesTo(`document.querySelector("#client_id_authorizationCode").checkVisibility() && !document.querySelector("#client_secret_authorizationCode").checkVisibility()`)
+	c.waitFor(`document.querySelector("#client_id_authorizationCode")?.value === "docs"`)
+	c.waitFor(`document.querySelector("#client_id_authorizationCode").checkVisibility() && !document.querySelector("#client_secret_authorizationCode").checkVisibility()`)
 	_, err := c.run(`document.querySelector("[aria-label='Apply given OAuth2 credentials']").scrollIntoView()`)
 	must(t, err)
 	c.saveScreenshot("docs-authorize.png")
 	c.presses("[aria-label='Apply given OAuth2 credentials']")
 	c.popup().signsIn("apex", "alice")
-	c.comesTo(`document.querySelector("[aria-label='Remove authorization']") !== null`)
+	c.waitFor(`document.querySelector("[aria-label='Remove authorization']") !== null`)
 	c.hasNoPopup()
 	c.saveScreenshot("docs-authorized.png")
 
@@ -66,7 +66,7 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	c.presses("#operations-jobs-get_jobs_status .opblock-summary-control")
 	c.presses("#operations-jobs-get_jobs_status .try-out__btn")
 	c.presses("#operations-jobs-get_jobs_status .execute")
-	c.comesTo(`document.querySelector("#operations-jobs-get_jobs_status .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
+	c.waitFor(`document.querySelector("#operations-jobs-get_jobs_status .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
 	c.saveScreenshot("docs-answered.png")
 	if violations, err := c.run(`JSON.stringify(window.violations ?? [])`); err != nil || violations != "[]" {
 		t.Errorf("violations of the content security policy: %v %v", violations, err)
@@ -97,15 +97,15 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 		{broker + "/docs", pending, "state=right", "error The identity provider returned no code."},
 	} {
 		c.open(row.from)
-		c.comesTo(fmt.Sprintf(`location.href.startsWith(%q) && document.readyState === "complete"`, row.from))
+		c.waitFor(fmt.Sprintf(`location.href.startsWith(%q) && document.readyState === "complete"`, row.from))
 		_, err := c.run(row.before + fmt.Sprintf(`window.open(%q); 0`, broker+"/docs/oauth2-redirect.html?"+row.query))
 		must(t, err)
 		if row.said != "" {
-			c.comesTo(fmt.Sprintf(`window.said === %q`, row.said))
+			c.waitFor(fmt.Sprintf(`window.said === %q`, row.said))
 			c.hasNoPopup()
 			continue
 		}
-		c.popup().comesTo(`document.readyState === "complete" && document.body.innerText.includes("the sign-in was not completed")`)
+		c.popup().waitFor(`document.readyState === "complete" && document.body.innerText.includes("the sign-in was not completed")`)
 		if said, err := c.run(`window.said`); err != nil || said != "" {
 			t.Errorf("%s from %s: the page received %q: %v", row.query, row.from, said, err)
 		}

@@ -131,11 +131,11 @@ func payload(t *testing.T, token dispatch.Secret) []byte {
 }
 
 const (
-	linkIt   = "Link your account at P"
-	linkLost = "The link to your account at P has ended."
-	again    = "Sign in again"
-	mendIt   = "The access to P is not configured correctly."
-	later    = "The identity provider for P issues no token at the moment."
+	linkIt              = "Link your account at P"
+	linkLost            = "The link to your account at P has ended."
+	again               = "Sign in again"
+	misconfiguredAccess = "The access to P is not configured correctly."
+	later               = "The identity provider for P issues no token at the moment."
 )
 
 // renewing configures Keycloak to renew the stored token at every exchange, until the test ends.
@@ -286,19 +286,19 @@ func TestDrivers_LinkedAccounts(t *testing.T) {
 				c := good
 				c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
 				_, err := get(t, c, alice)
-				wants(t, err, dispatch.Misconfigured, mendIt)
+				wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 			})
 			t.Run("unknown alias", func(t *testing.T) {
 				c := settings(driver)
 				c.Platforms[0].Exchange.Alias = "nowhere"
 				_, err := get(t, c, alice)
-				wants(t, err, dispatch.Misconfigured, mendIt)
+				wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 			})
 			t.Run("another's issuer", func(t *testing.T) {
 				c := settings(driver)
 				c.Platforms[0].Issuer = "https://other.test"
 				_, err := get(t, c, alice)
-				wants(t, err, dispatch.Misconfigured, mendIt)
+				wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 			})
 		})
 	}
@@ -360,7 +360,7 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 			c := good
 			c.ClientID, c.ClientSecret = client[0].Reveal(), client[1]
 			_, err := get(t, c, user)
-			wants(t, err, dispatch.Misconfigured, mendIt)
+			wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 		})
 	}
 	for name, break_ := range troubled() {
@@ -390,19 +390,19 @@ func TestDrivers_TokenExchange(t *testing.T) {
 		c := good
 		c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
 		_, err := get(t, c, alice)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
 	for name, audience := range map[string]string{"unknown audience": "nowhere", "audience not available": "plain-api"} {
 		t.Run(name, func(t *testing.T) {
 			c := settings("token-exchange")
 			c.Platforms[0].Exchange.Audience = audience
 			_, err := get(t, c, alice)
-			wants(t, err, dispatch.Misconfigured, mendIt)
+			wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 		})
 	}
 	t.Run("token for another", func(t *testing.T) {
 		_, err := get(t, good, signIn(t, s, "alice", "stranger"))
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
 }
 
@@ -436,25 +436,25 @@ func TestDrivers_JWTGrant(t *testing.T) {
 		c := settings("jwt-grant")
 		c.Platforms[0].Exchange.ClientID, c.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret"
 		_, err := get(t, c, alice)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
 	t.Run("unknown audience", func(t *testing.T) {
 		c := settings("jwt-grant")
 		c.Platforms[0].Exchange.Audience = "nowhere"
 		_, err := get(t, c, alice)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
 	t.Run("another audience", func(t *testing.T) {
 		c := settings("jwt-grant")
 		c.Platforms[0].Exchange.Audience = "platform-api"
 		_, err := get(t, c, alice)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
 	t.Run("wrong secret at the platform", func(t *testing.T) {
 		c := settings("jwt-grant")
 		c.Platforms[0].Exchange.ClientSecret = "wrong"
 		_, err := get(t, c, alice)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
 	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
@@ -501,7 +501,7 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 			c := settings("client credentials")
 			change(&c.Platforms[0].Account)
 			_, err := get(t, c, "")
-			wants(t, err, dispatch.Misconfigured, mendIt)
+			wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 		})
 	}
 	for name, break_ := range troubled() {
@@ -525,7 +525,7 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	fails := func(c identity.TokensConfig) {
 		t.Helper()
 		_, err := check(c)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	}
 	for _, driver := range append(identity.Drivers(), "client credentials") {
 		if unproven, err := check(settings(driver)); err != nil || unproven != "" {
@@ -598,7 +598,7 @@ func TestDrivers_ClientByKey(t *testing.T) {
 			}
 		}
 		_, err := get(t, settings(driver), signIn(t, s, "alice", "portal")) // with the client's secret
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	}
 }
 
@@ -620,5 +620,5 @@ func TestVerifier_WithKeycloak(t *testing.T) {
 		t.Errorf("the legacy exchange now refuses a token of another client: %v", err)
 	}
 	_, err = get(t, settings("keycloak-broker"), signIn(t, s, "alice", "stranger"))
-	wants(t, err, dispatch.Misconfigured, mendIt)
+	wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// turnstile is a proxy in front of the platform's token endpoint. It counts requests and renewals, and can respond in the endpoint's
+// tokenProxy is a proxy in front of the platform's token endpoint. It counts requests and renewals, and can respond in the endpoint's
 // place.
-type turnstile struct {
+type tokenProxy struct {
 	address  string
 	passed   atomic.Int32 // number of requests
 	answered atomic.Int32 // status to respond with in the endpoint's place; 0: pass the requests on
@@ -35,12 +35,12 @@ type turnstile struct {
 	renewing, top int // renewals under way: now and at most
 }
 
-// newTurnstile starts a turnstile, and configures Keycloak to request and renew stored tokens through it until the test ends.
-func newTurnstile(t *testing.T, s *Server) *turnstile {
+// newTokenProxy starts a tokenProxy, and configures Keycloak to request and renew stored tokens through it until the test ends.
+func newTokenProxy(t *testing.T, s *Server) *tokenProxy {
 	to, err := url.Parse(URL)
 	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	turn := &turnstile{}
+	turn := &tokenProxy{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		turn.passed.Add(1)
 		if status := turn.answered.Load(); status != 0 {
@@ -69,7 +69,7 @@ func newTurnstile(t *testing.T, s *Server) *turnstile {
 }
 
 // beginRenewal counts a renewal that begins. The caller calls done at its end.
-func (turn *turnstile) beginRenewal() (done func()) {
+func (turn *tokenProxy) beginRenewal() (done func()) {
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
 	turn.renewals++
@@ -116,7 +116,7 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	must(t, s.Realm("platform", Object{"revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
 	t.Cleanup(func() { must(t, s.Realm("platform", Object{"revokeRefreshToken": false})) })
 	renewing(t, s)
-	turn := newTurnstile(t, s)
+	turn := newTokenProxy(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		shared := &tokenStore{held: map[string]identityToken{}}
 		var replicas []*identity.Tokens
@@ -229,10 +229,10 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 		return
 	}
 	renewing(t, s)
-	turn := newTurnstile(t, s)
+	turn := newTokenProxy(t, s)
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		c := settings(driver)
-		// The broker's own check of the endpoint must pass the turnstile, too.
+		// The broker's own check of the endpoint must pass the tokenProxy, too.
 		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true})
 		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.WallClock{})
 		must(t, err)

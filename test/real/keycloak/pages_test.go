@@ -54,7 +54,7 @@ func TestPages_InABrowser(t *testing.T) {
 // heading, one landmark and no scripts, and that it is legible in the light and the dark colour scheme. It saves a screenshot of each.
 func (c *chromium) shows(name, title, text string) {
 	c.t.Helper()
-	c.comesTo(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
+	c.waitFor(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
 	for _, scheme := range []string{"light", "dark"} {
 		c.call("Emulation.setEmulatedMedia", Object{"features": []Object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 		said, err := c.run(inspection)
@@ -157,7 +157,7 @@ func TestStream_InABrowser(t *testing.T) {
 		{other, "closed 1006", "refused", "refused"},
 	} {
 		c.open(row.origin)
-		c.comesTo(`location.origin === "` + row.origin + `" && document.readyState === "complete"`)
+		c.waitFor(`location.origin === "` + row.origin + `" && document.readyState === "complete"`)
 		for expression, want := range map[string]string{stream: row.stream, withTicket: row.ticket, fetch: row.fetch} {
 			got, err := c.run(expression)
 			must(t, err)

@@ -89,9 +89,9 @@ func eventually(t *testing.T, within time.Duration, look func() error) {
 // may have been valid when it was sent. A broker that sends tokens until they are refused does so with nearly all of them; a stall affects few.
 const maxDelivery = 20 * time.Second
 
-// gatekeeper accepts the tokens of the realm platform as a strict platform does, without leeway after they expire. It records the tokens
+// tokenChecker accepts the tokens of the realm platform as a strict platform does, without leeway after they expire. It records the tokens
 // that it accepts and the errors of those that it refuses.
-type gatekeeper struct {
+type tokenChecker struct {
 	verifier *oidc.IDTokenVerifier
 
 	mu      sync.Mutex
@@ -100,16 +100,16 @@ type gatekeeper struct {
 	refused []error
 }
 
-// newGatekeeper returns a gatekeeper with the metadata of the realm platform.
-func newGatekeeper(t *testing.T) *gatekeeper {
+// newTokenChecker returns a tokenChecker with the metadata of the realm platform.
+func newTokenChecker(t *testing.T) *tokenChecker {
 	t.Helper()
 	provider, err := oidc.NewProvider(context.Background(), Platform)
 	must(t, err)
-	return &gatekeeper{verifier: provider.Verifier(&oidc.Config{SkipClientIDCheck: true}), shown: map[string]map[string]bool{}, late: map[string]bool{}}
+	return &tokenChecker{verifier: provider.Verifier(&oidc.Config{SkipClientIDCheck: true}), shown: map[string]map[string]bool{}, late: map[string]bool{}}
 }
 
 // check returns the account of a token, or an error if the token is not valid. It is the Check of simulated platforms.
-func (g *gatekeeper) check(token string) (account string, err error) {
+func (g *tokenChecker) check(token string) (account string, err error) {
 	var who struct {
 		Name string `json:"preferred_username"`
 	}
@@ -136,14 +136,14 @@ func (g *gatekeeper) check(token string) (account string, err error) {
 
 // tokens returns how many different tokens of an account were accepted, and why tokens of any account were refused. Tokens that expired on
 // their way are left out.
-func (g *gatekeeper) tokens(account string) (n int, refusals []error) {
+func (g *tokenChecker) tokens(account string) (n int, refusals []error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.shown[account]), slices.Clone(g.refused)
 }
 
 // expired returns how many different tokens were refused only because they had expired on their way.
-func (g *gatekeeper) expired() int {
+func (g *tokenChecker) expired() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.late)

@@ -59,7 +59,7 @@ func TestSession_InABrowser(t *testing.T) {
 	signIn := func() {
 		c.open(broker + "/session/sign-in?return=/docs%3Fhere")
 		c.signsIn("apex", "nora")
-		c.comesTo(`location.pathname + location.search === "/docs?here" && document.readyState === "complete"`)
+		c.waitFor(`location.pathname + location.search === "/docs?here" && document.readyState === "complete"`)
 	}
 	signIn()
 	who, err := c.run(`fetch("/session").then(r => r.json()).then(s => s.user.name + " " + s.user.email)`)
@@ -82,7 +82,7 @@ func TestSession_InABrowser(t *testing.T) {
 	}))
 	t.Cleanup(evil.Close)
 	c.open(evil.URL)
-	c.comesTo(`document.title === "evil"`)
+	c.waitFor(`document.title === "evil"`)
 	if status := c.fetches("POST", broker+"/session/sign-out", `, mode: "no-cors"`); status != 0 {
 		t.Errorf("another page sees %v", status)
 	}
@@ -90,16 +90,16 @@ func TestSession_InABrowser(t *testing.T) {
 		t.Errorf("a stream of another page: %v", outcome)
 	}
 	c.presses("button")
-	c.comesTo(`document.body.innerText.includes("A session is used from the page of this service only")`)
+	c.waitFor(`document.body.innerText.includes("A session is used from the page of this service only")`)
 
 	c.open(broker + "/docs")
-	c.comesTo(`location.pathname === "/docs" && document.readyState === "complete"`)
+	c.waitFor(`location.pathname === "/docs" && document.readyState === "complete"`)
 	if status := c.fetches("GET", "/session", ""); status != http.StatusOK {
 		t.Fatalf("another page ended the session: %v", status)
 	}
 	_, err = c.run(`fetch("/session/sign-out", {method: "POST"` + inJSON + `}).then(r => r.json()).then(left => { setTimeout(() => location.assign(left.location)); })`)
 	must(t, err)
-	c.comesTo(fmt.Sprintf(`location.href === %q && document.readyState === "complete"`, broker+"/"))
+	c.waitFor(fmt.Sprintf(`location.href === %q && document.readyState === "complete"`, broker+"/"))
 
 	signIn() // Keycloak asks for the password again
 	must(t, s.LogOut("apex", "nora"))

@@ -67,7 +67,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 	fails := func(driver string) {
 		t.Helper()
 		_, err := get(t, of(driver), token)
-		wants(t, err, dispatch.Misconfigured, mendIt)
+		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	}
 	works := func(driver string) {
 		t.Helper()
