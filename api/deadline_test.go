@@ -25,7 +25,7 @@ type stalled struct {
 }
 
 func (s stalled) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	if p.Most < 0 {
+	if p.Most > 0 {
 		return s.world.Jobs(ctx, u, p)
 	}
 	return func(yield func(dispatch.Record, error) bool) {
@@ -45,9 +45,9 @@ func TestDeadline_OfLists(t *testing.T) {
 		c.Broker = broker
 		h := New(c)
 		defer h.Close()
-		ask(h, "POST", "/unit_jobs", goodBody)
+		ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", 4<<10)+`"`, 1)) // more than an outline of 1,000 jobs reads
 		client := talk(t, w, h)
-		r, err := http.NewRequest("GET", "http://x/jobs_status?limit=10", nil)
+		r, err := http.NewRequest("GET", "http://x/jobs_status?limit=1000", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,7 +136,23 @@ func (a *api) next(u dispatch.UserID, path string, query url.Values, more bool, 
 	return "<" + a.PublicURL + path + "?" + link.Encode() + `>; rel="next"`
 }
 
-// listPart is a page of a list whose order and statuses were read. Its requests are read while it is written.
+// pageBytes bounds the memory for the requests of a page that are read together with its statuses: as much as a part of a whole list takes.
+const pageBytes = 256 * dispatch.PartMost
+
+// outline returns the page behind p with as much of each request as pageBytes permits.
+func (q pageQuery) outline(p dispatch.Place) dispatch.Page {
+	page := q.after(p)
+	page.Most = min(dispatch.PartMost, pageBytes/page.Limit)
+	return page
+}
+
+// complete reports whether jobs that were read by an outline have all of the requests that a part of a whole list would have. Otherwise
+// reading the page again, part by part, costs less than reading each request that was cut.
+func complete(jobs []dispatch.Record) bool {
+	return !slices.ContainsFunc(jobs, func(j dispatch.Record) bool { return j.Cut && j.Size <= dispatch.PartMost })
+}
+
+// listPart is a page of a list whose order and statuses were read. Requests that are too large to be held are read while it is written.
 type listPart struct {
 	digest uint64 // of the elements, and of whether there is a next page
 	more   bool
@@ -168,20 +184,21 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	if part.more = nj+nt < len(jobs)+len(tasks); part.more {
 		part.add(1)
 	}
+	written := toWrite(jobs[:nj], q.after(q.at.Job), func(ctx context.Context, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+		return upTo(a.Broker.Jobs(ctx, t.user, p), func(j dispatch.Record) bool { return part.to.Job.Before(j.Created, int64(j.ID)) })
+	})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
 		defer r.turn.releaseTurn()
-		return a.writePart(r, t, tasks[:nt], nj, q, part.to.Job)
+		return a.writePart(r, tasks[:nt], written(ctx))
 	}
 	return part, nil
 }
 
-// readHeads reads a page of tasks and jobs and one more of each, without parameters.
+// readHeads reads a page of tasks and jobs and one more of each: tasks without parameters, jobs by an outline.
 func (a *api) readHeads(ctx context.Context, t topic, q pageQuery) (tasks []dispatch.TaskRecord, jobs []dispatch.Record, err error) {
 	if t.want.processing {
-		outline := q.after(q.at.Job)
-		outline.Most = -1
-		if jobs, err = collect(a.Broker.Jobs(ctx, t.user, outline)); err != nil {
+		if jobs, err = collect(a.Broker.Jobs(ctx, t.user, q.outline(q.at.Job))); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -208,9 +225,30 @@ func collect[T any](all iter.Seq2[T, error]) (list []T, err error) {
 	return list, nil
 }
 
-// writePart writes a page of a list: its tasks, and n jobs up to last. Jobs that were added meanwhile belong to the
-// next read.
-func (a *api) writePart(r *renderer, t topic, tasks []dispatch.TaskRecord, n int, q pageQuery, last dispatch.Place) error {
+// toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are complete, otherwise
+// what again returns for the page without the job that tells whether there is a next one. Jobs that were added meanwhile belong to the next
+// read.
+func toWrite(jobs []dispatch.Record, page dispatch.Page, again func(context.Context, dispatch.Page) iter.Seq2[dispatch.Record, error],
+) func(context.Context) iter.Seq2[dispatch.Record, error] {
+	if complete(jobs) {
+		return func(context.Context) iter.Seq2[dispatch.Record, error] { return inOrder(jobs) }
+	}
+	page.Limit = len(jobs)
+	return func(ctx context.Context) iter.Seq2[dispatch.Record, error] { return again(ctx, page) }
+}
+
+func inOrder(jobs []dispatch.Record) iter.Seq2[dispatch.Record, error] {
+	return func(yield func(dispatch.Record, error) bool) {
+		for _, j := range jobs {
+			if !yield(j, nil) {
+				return
+			}
+		}
+	}
+}
+
+// writePart writes a page of a list.
+func (a *api) writePart(r *renderer, tasks []dispatch.TaskRecord, jobs iter.Seq2[dispatch.Record, error]) error {
 	if err := r.text(beforeLists); err != nil {
 		return err
 	}
@@ -222,12 +260,8 @@ func (a *api) writePart(r *renderer, t topic, tasks []dispatch.TaskRecord, n int
 	if err := r.text(betweenLists); err != nil {
 		return err
 	}
-	if n > 0 {
-		page := q.after(q.at.Job)
-		page.Limit = n
-		if err := r.each(upTo(a.Broker.Jobs(r.ctx, t.user, page), func(j dispatch.Record) bool { return last.Before(j.Created, int64(j.ID)) })); err != nil {
-			return err
-		}
+	if err := r.each(jobs); err != nil {
+		return err
 	}
 	return r.text(afterLists)
 }
@@ -251,9 +285,7 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	}
 	shared := len(task.Request.Parameters)
 	task.Request.Parameters, task.Request.Options = nil, nil
-	outline := q.after(q.at.Task)
-	outline.Most = -1
-	jobs, err := collect(a.Broker.TaskJobs(ctx, t.user, t.task, outline))
+	jobs, err := collect(a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task)))
 	if err != nil {
 		return nil, taskError(err)
 	}
@@ -272,15 +304,18 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	if part.more {
 		part.add(1)
 	}
+	written := toWrite(jobs[:n], q.after(q.at.Task), func(ctx context.Context, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
+		return upTo(a.Broker.TaskJobs(ctx, t.user, t.task, page), func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID })
+	})
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.newRenderer(ctx, w, t.user, t.bare)
 		defer r.turn.releaseTurn()
-		return a.writeTaskPart(r, p, n, q, part.to.Task.ID)
+		return a.writeTaskPart(r, p, n, written(ctx))
 	}
 	return part, nil
 }
 
-func (a *api) writeTaskPart(r *renderer, p *snapshot, n int, q pageQuery, last int64) error {
+func (a *api) writeTaskPart(r *renderer, p *snapshot, n int, jobs iter.Seq2[dispatch.Record, error]) error {
 	before, after, err := a.frame(p)
 	if err != nil {
 		return err
@@ -294,9 +329,7 @@ func (a *api) writeTaskPart(r *renderer, p *snapshot, n int, q pageQuery, last i
 			return err
 		}
 		defer release()
-		page := q.after(q.at.Task)
-		page.Limit = n
-		if err := r.each(upTo(a.Broker.TaskJobs(r.ctx, p.topic.user, p.topic.task, page), func(j dispatch.Record) bool { return int64(j.Number) > last })); err != nil {
+		if err := r.each(jobs); err != nil {
 			return err
 		}
 	}

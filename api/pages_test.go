@@ -1,10 +1,13 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +162,44 @@ func TestCursors_AreSharedByProcesses(t *testing.T) {
 	if strings.Contains(next, "canary") {
 		t.Error("the secret is in the link")
 	}
+}
+
+// A page whose requests fit into the memory for pages reads them once. If a request does not, the page is read again, part by part.
+func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
+	for _, row := range []struct {
+		limit, text int
+		most        []int
+	}{
+		{100, 100, []int{dispatch.PartMost}},
+		{100, 9 << 10, []int{dispatch.PartMost}}, // the request is read by itself
+		{1000, 100, []int{pageBytes / 1001}},
+		{1000, 4 << 10, []int{pageBytes / 1001, 0}},
+	} {
+		w := newWorld()
+		c := w.config()
+		pages := &pageReads{world: w}
+		c.Broker = pages
+		h := New(c)
+		body := strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", row.text)+`"`, 1)
+		decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
+		list := decode[JobsStatusResponse](t, ask(h, "GET", fmt.Sprintf("/jobs_status?limit=%d", row.limit), ""), 200)
+		if n := len(list.ProcessingJobs); n != 1 || len(list.ProcessingJobs[0].Parameters.RawMessage) < row.text {
+			t.Errorf("limit %d: %d jobs, or a part of one", row.limit, n)
+		}
+		if !slices.Equal(pages.most, row.most) {
+			t.Errorf("limit %d, %d bytes: read with at most %v bytes of a request, want %v", row.limit, row.text, pages.most, row.most)
+		}
+		h.Close()
+	}
+}
+
+// pageReads records how much of each request was read.
+type pageReads struct {
+	*world
+	most []int
+}
+
+func (p *pageReads) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	p.most = append(p.most, page.Most)
+	return p.world.Jobs(ctx, u, page)
 }

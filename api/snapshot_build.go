@@ -70,7 +70,8 @@ func (c *snapshotBuilder) read() error {
 	if !t.want.processing {
 		return nil
 	}
-	return c.jobs(c.Broker.Jobs(c.ctx, t.user, dispatch.Page{}))
+	return c.jobs(func(p dispatch.Page) iter.Seq2[dispatch.Record, error] { return c.Broker.Jobs(c.ctx, t.user, p) },
+		func(j dispatch.Record) dispatch.Place { return dispatch.Place{Created: j.Created, ID: int64(j.ID)} })
 }
 
 func (c *snapshotBuilder) readTask(t topic) error {
@@ -79,7 +80,10 @@ func (c *snapshotBuilder) readTask(t topic) error {
 		return taskError(err)
 	}
 	c.task, c.shared = &task, len(task.Request.Parameters)
-	if err := c.jobs(c.Broker.TaskJobs(c.ctx, t.user, t.task, dispatch.Page{})); err != nil {
+	if err := c.jobs(func(p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+		return c.Broker.TaskJobs(c.ctx, t.user, t.task, p)
+	},
+		func(j dispatch.Record) dispatch.Place { return dispatch.Place{ID: int64(j.Number)} }); err != nil {
 		return taskError(err)
 	}
 	counted := c.tally.CountsFor(task)
@@ -91,12 +95,28 @@ func (c *snapshotBuilder) readTask(t topic) error {
 	return err
 }
 
-func (c *snapshotBuilder) jobs(all iter.Seq2[dispatch.Record, error]) error {
-	for j, err := range all {
+// jobs adds all jobs of a list; at returns where the list goes on after a job. Requests are read only as long as the snapshot is held.
+func (c *snapshotBuilder) jobs(list func(dispatch.Page) iter.Seq2[dispatch.Record, error], at func(dispatch.Record) dispatch.Place) error {
+	var last dispatch.Place
+	for j, err := range list(dispatch.Page{}) {
+		if err == nil {
+			err = c.addJob(j)
+		}
 		if err != nil {
 			return err
 		}
-		if err := c.addJob(j); err != nil {
+		if last = at(j); !c.held {
+			break
+		}
+	}
+	if c.held {
+		return nil
+	}
+	for j, err := range list(dispatch.Page{After: last, Most: -1}) {
+		if err == nil {
+			err = c.addJob(j)
+		}
+		if err != nil {
 			return err
 		}
 	}

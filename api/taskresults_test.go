@@ -54,7 +54,7 @@ func (p ItemPage) link(rel string) string {
 func TestTaskResults(t *testing.T) {
 	w := newWorld()
 	c := w.config()
-	c.PublicURL = "https://dispatch.example.org/api/"
+	c.PublicURL = "https://dispatch.example.org/api"
 	h := New(c)
 	finishedTask(t, w, h)
 	got := decode[TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)

@@ -541,12 +541,12 @@ func TestVisit_RemovedPlatform(t *testing.T) {
 		again := open(s, backend("a", dispatch.AccessShared, p))
 		fresh := again.accept(t)
 		time.Sleep(time.Second)
-		if r := again.now(t, fresh.ID); r.Phase != dispatch.Started {
+		if r := again.stored(t, fresh.ID); r.Phase != dispatch.Started {
 			t.Errorf("a new job is %s %q though its platform is back", r.Status, r.Attention)
 		}
 		time.Sleep(15 * time.Minute)
 		for _, id := range []dispatch.JobID{started.ID, waiting.ID} {
-			if r := again.now(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None {
+			if r := again.stored(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None {
 				t.Errorf("job %d is %s %q when its platform is back", id, r.Status, r.Attention)
 			}
 		}

@@ -179,7 +179,7 @@ func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 			time.Sleep(d)
 			n := 0
 			for _, j := range jobs {
-				if replicas[0].now(t, j.ID).Phase == dispatch.Started {
+				if replicas[0].stored(t, j.ID).Phase == dispatch.Started {
 					n++
 				}
 			}

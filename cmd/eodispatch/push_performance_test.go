@@ -78,7 +78,7 @@ func newAudience(b *testing.B, life simulator.Life, jobs, platforms int) *audien
 			"limits": map[string]any{"jobs": jobs, "requests": 64, "min_poll": "100ms"}})
 	}
 	setting, _ := json.Marshal(configured) // cannot fail: only strings and numbers
-	a.program = startProgram(b, append(benchmarked(w), "EODISPATCH_FRESHNESS=1s", "EODISPATCH_PLATFORMS="+string(setting))...)
+	a.program = startProgram(b, append(benchmarked(w), "EODISPATCH_FRESHNESS=1s", fmt.Sprint("EODISPATCH_LIMITS_CONNECTIONS=", sockets+1000), "EODISPATCH_PLATFORMS="+string(setting))...)
 	return a
 }
 
