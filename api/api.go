@@ -18,6 +18,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
@@ -61,6 +62,8 @@ type Config struct {
 	Away            bool          // users can permit the broker to act for them after they have signed out
 	AsUser          []string      // names of the platforms for which that permission is used
 	Linked          []string      // names of the platforms at which users link an account
+
+	Facades []facade.Facade // further interfaces, each below its own path
 
 	Services      Services // the catalogue; nil: it is empty
 	OpenCatalogue bool     // the catalogue can be read without a token
@@ -237,7 +240,7 @@ func New(c Config) API {
 	a.serveMetadata()
 	nameModels(a.huma.OpenAPI())
 	a.serveDocs()
-	a.handler = a.track(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route)))))
+	a.handler = a.track(a.serveFacades(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route))))))
 	return a
 }
 
@@ -262,7 +265,7 @@ func register[O any](a *api, op huma.Operation, handle func(context.Context, *re
 
 // requestWithin bounds the time of a request whose response is not streamed. It is shorter than the server's write
 // timeout, so that the client still gets a response.
-const requestWithin = 110 * time.Second
+const requestWithin = facade.Within
 
 var (
 	errTooSlow = errors.New("the request took too long")

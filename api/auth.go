@@ -42,15 +42,23 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.refuse(w, r, err)
 		return
 	}
-	callIn(r.Context()).caller = caller
-	if err := a.countUser(r.Context()); err != nil {
+	if err := a.admit(r.Context(), caller); err != nil {
 		a.refuse(w, r, err)
 		return
 	}
-	if a.OnRequest != nil {
-		a.OnRequest(r.Context(), caller)
-	}
 	next(ctx)
+}
+
+// admit notes the caller of a request and counts it among those of the caller.
+func (a *api) admit(ctx context.Context, caller identity.Caller) error {
+	callIn(ctx).caller = caller
+	if err := a.countUser(ctx); err != nil {
+		return err
+	}
+	if a.OnRequest != nil {
+		a.OnRequest(ctx, caller)
+	}
+	return nil
 }
 
 // open reports whether an operation needs no sign-in. It says so by an empty, non-nil list of security requirements.

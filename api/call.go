@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
@@ -29,6 +30,7 @@ type call struct {
 	session identity.Session // of the caller's browser; zero: there is none
 	address netip.Addr       // of the client
 	status  int              // 0: no response yet
+	facade  facade.Facade    // that serves the request; nil: the API does
 	turn    *turn            // the request's place among those served at once; nil: the request is not counted
 }
 
@@ -83,7 +85,7 @@ const dataPolicy = "default-src 'none'; frame-ancestors 'none'"
 // track sets a request's correlation id and response headers, logs the request, and answers for a handler that panics.
 func (a *api) track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{ResponseWriter: w, id: correlationID(r), address: clientAddress(r, a.Proxies)}
+		c := &call{ResponseWriter: w, id: correlationID(r), address: clientAddress(r, a.Proxies), facade: a.facadeAt(r.URL.Path)}
 		h := w.Header()
 		h.Set("X-Correlation-ID", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")

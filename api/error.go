@@ -188,6 +188,10 @@ func (a *api) answerFor(ctx context.Context, err error) errorAnswer {
 
 // refuse writes the response for err outside an operation, such as in a middleware.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if f := callIn(r.Context()).facade; f != nil {
+		f.Refuse(w, r, a.problem(r.Context(), err))
+		return
+	}
 	answer := a.answerFor(r.Context(), err)
 	for name, value := range answer.header {
 		w.Header().Set(name, value)

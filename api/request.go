@@ -33,6 +33,11 @@ func (a *api) readBody(in *request) ([]byte, error) { return a.readUpTo(in, a.Li
 // readUpTo is readBody with a limit in bytes. The error text contains the limit, followed by reason.
 func (a *api) readUpTo(in *request, most int64, reason string) ([]byte, error) {
 	r, w := humago.Unwrap(in.http)
+	return a.readWithin(w, r, most, reason)
+}
+
+// readWithin reads the whole body of a request, which must be JSON by its headers, of at most the given number of bytes.
+func (a *api) readWithin(w http.ResponseWriter, r *http.Request, most int64, reason string) ([]byte, error) {
 	if err := checkPlainJSON(r.Header); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,10 @@ type Identity struct {
 	ClientKey    dispatch.Secret `yaml:"client_key"` // used instead of the secret: a private key in PEM
 	// CommandLineClient is a public client with which the commands for users sign in; "": users name one.
 	CommandLineClient string `yaml:"command_line_client"`
-	DocsClient        string `yaml:"docs_client"` // public client with which users sign in on /docs; "": they paste tokens there
+	// OpenEOClient is a public client with which clients of the openEO API sign their users in; "": CommandLineClient.
+	OpenEOClient string   `yaml:"openeo_client"`
+	OpenEOPages  []string `yaml:"openeo_pages"` // URLs of pages, such as openEO editors, to which that client leads users back
+	DocsClient   string   `yaml:"docs_client"`  // public client with which users sign in on /docs; "": they paste tokens there
 
 	SessionGrants bool          `yaml:"session_grants" default:"true"` // continue in users' sessions, if the provider permits it
 	GiveUpAfter   time.Duration `yaml:"give_up_after" default:"336h"`  // how long waiting jobs wait for their user

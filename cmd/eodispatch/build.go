@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/facade"
+	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
@@ -101,11 +104,19 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Proxies:      proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
+	served.Facades = facades(settings, b)
 	if err := access.serve(&served); err != nil {
 		kept.Close()
 		return nil, err
 	}
 	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, log: log, handler: api.New(served)}, nil
+}
+
+// facades returns the broker's interfaces in the words of standards.
+func facades(settings *config.Config, b *dispatch.Broker) []facade.Facade {
+	id := settings.Identity
+	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Title: settings.About.Title, Version: ownVersion(),
+		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}})}
 }
 
 // pageOf returns the page that was built into the program, and its settings.

@@ -37,7 +37,8 @@ type Platform struct {
 	allowHosts []string
 	permits    dispatch.Permits
 
-	answers *upstream.Share // memory for large responses
+	answers    *upstream.Share // memory for large responses
+	publishing chan struct{}   // holds one entry for each request for a publication
 
 	facts          *upstream.Cache[facts]
 	providers      *upstream.Cache[[]provider]
@@ -45,6 +46,7 @@ type Platform struct {
 	documents      *upstream.Cache[process]               // at users' URLs
 	processes      *upstream.Cache[process]               // stored at the back-end, by id
 	predefinedList *upstream.Cache[map[string]definition] // predefined at the back-end
+	publications   *upstream.Cache[publication]           // what the back-end offers, by whose and path
 }
 
 var (
@@ -66,13 +68,14 @@ const (
 func New(c Config) *Platform {
 	p := &Platform{
 		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
-		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(),
+		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(), publishing: make(chan struct{}, publishedAtOnce),
 		facts:          upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
 		providers:      upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
 		formats:        upstream.NewCache(upstream.CacheConfig[[]dispatch.OutputFormat]{Now: c.Now, Fresh: factsLife}),
 		documents:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, MaxPause: documentPause, Size: process.weight}),
 		processes:      upstream.NewCache(upstream.CacheConfig[process]{Now: c.Now, Fresh: processLife, Size: process.weight}),
 		predefinedList: upstream.NewCache(upstream.CacheConfig[map[string]definition]{Now: c.Now, Fresh: processLife}),
+		publications:   upstream.NewCache(upstream.CacheConfig[publication]{Now: c.Now, Fresh: publicationLife, Size: func(d publication) int { return d.size }}),
 	}
 	return p
 }

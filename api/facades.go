@@ -1,0 +1,106 @@
+package api
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+// facadeAt returns the façade that serves a path; nil if none does.
+func (a *api) facadeAt(path string) facade.Facade {
+	path = "/" + strings.TrimLeft(path, "/") // clients join URLs with doubled slashes
+	for _, f := range a.Facades {
+		if rest, below := strings.CutPrefix(path, f.Path()); below && (rest == "" || rest[0] == '/') {
+			return f
+		}
+	}
+	return nil
+}
+
+// serveFacades serves the paths of façades, which do without the rules of the API for other origins, and passes on the rest.
+func (a *api) serveFacades(next http.Handler) http.Handler {
+	limited := a.limitRate(a.countAddress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		callIn(r.Context()).facade.Serve(facadeServer{a}, w, r)
+	})))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if callIn(r.Context()).facade != nil {
+			limited.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// facadeServer implements [facade.Server].
+type facadeServer struct{ a *api }
+
+func (s facadeServer) BaseURL(r *http.Request) string { return s.a.baseURL(r.Host, r.TLS != nil) }
+
+func (s facadeServer) SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error) {
+	caller, err := s.a.verifyToken(r.Context(), token.Reveal())
+	if err != nil {
+		return identity.Caller{}, err
+	}
+	return caller, s.a.admit(r.Context(), caller)
+}
+
+func (s facadeServer) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	body, err := s.a.readWithin(w, r, s.a.Limits.Body, "")
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	if fault := malformed(body); fault != nil {
+		return nil, invalid([]dispatch.Fault{*fault})
+	}
+	if faults, _ := inspect(body, s.a.Limits.Depth, s.a.Limits.Members); len(faults) > 0 {
+		return nil, invalid(faults)
+	}
+	return body, nil
+}
+
+func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
+	return s.a.problem(ctx, err)
+}
+
+// problem returns an error as façades show it.
+func (a *api) problem(ctx context.Context, err error) facade.Problem {
+	answer := a.answerFor(ctx, err)
+	p := facade.Problem{Status: answer.status, Code: answer.code, Message: answer.message, Faults: answer.faults,
+		Header: maps.Clone(answer.header), RequestID: answer.requestID}
+	if own, is := errors.AsType[refusal](err); is {
+		p.Own, p.Faults = true, own.faults
+		return p
+	}
+	p.Kind = dispatch.KindOf(err)
+	if p.Kind == dispatch.NotFound {
+		p.Message = dispatch.TextFor(err)
+	}
+	return p
+}
+
+const sealedPurpose = "facade "
+
+func (s facadeServer) Seal(u dispatch.UserID, purpose string, text []byte) string {
+	return base64.RawURLEncoding.EncodeToString(append(s.a.sign(u, sealedPurpose+purpose, text), text...))
+}
+
+func (s facadeServer) Unseal(u dispatch.UserID, purpose, sealed string) (text []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil || len(raw) < sha256.Size {
+		return nil, false
+	}
+	text = raw[sha256.Size:]
+	return text, hmac.Equal(raw[:sha256.Size], s.a.sign(u, sealedPurpose+purpose, text))
+}

@@ -1,0 +1,76 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"time"
+)
+
+// Publication is a document in which a platform says what it offers, such as the list of its collections. It is a JSON object.
+type Publication struct {
+	// Parts are the pieces of the document. Where two of them meet, a link began with the address of the platform's API.
+	Parts [][]byte
+	Read  time.Time // when the platform sent it
+	Stale bool      // the platform has not responded since, although it was asked again
+}
+
+// At returns the document with links that begin with the given address.
+func (p Publication) At(address string) []byte { return bytes.Join(p.Parts, []byte(address)) }
+
+// Publisher is a platform that publishes what it offers.
+type Publisher interface {
+	// Published returns the document at a path below the address of the platform's API, which may have a query, from a cache. The zero token
+	// is enough if the document is public. The error is NotFound if there is no such document, and Unsupported if the path is not one of
+	// documents that are published.
+	Published(ctx context.Context, t Token, path string) (Publication, error)
+}
+
+// Validator is a platform that validates process graphs.
+type Validator interface {
+	// Validate returns the platform's response to a process, a JSON object with the member errors. Nothing runs, and nothing is stored.
+	Validate(ctx context.Context, t Token, process []byte) ([]byte, error)
+}
+
+// Published returns a document that a platform publishes. The user need not be signed in to the platform if the document is public there.
+// User "", who has not signed in, gets no others.
+func (b *Broker) Published(ctx context.Context, u UserID, platform, path string) (Publication, error) {
+	backend := b.backendNamed(platform)
+	if backend == nil {
+		return Publication{}, &Error{Kind: NotFound, Op: "dispatch.Published", Text: "There is no such platform."}
+	}
+	publisher, can := backend.Platform.(Publisher)
+	if !can {
+		return Publication{}, &Error{Kind: Unsupported, Op: "dispatch.Published", Text: "This platform does not publish what it offers."}
+	}
+	defer idleIfSlow(ctx)()
+	limited, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	public, err := publisher.Published(limited, Token{}, path)
+	if u == "" || !Is(err, SignInRequired) && !Is(err, Forbidden) {
+		return public, err
+	}
+	if err := backend.checkEntitled(ctx); err != nil {
+		return Publication{}, err
+	}
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) (Publication, error) {
+		return publisher.Published(ctx, t, path)
+	})
+}
+
+// Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors.
+func (b *Broker) Validate(ctx context.Context, u UserID, platform string, process []byte) ([]byte, error) {
+	backend := b.backendNamed(platform)
+	if backend == nil {
+		return nil, &Error{Kind: NotFound, Op: "dispatch.Validate", Text: "There is no such platform."}
+	}
+	if err := backend.checkEntitled(ctx); err != nil {
+		return nil, err
+	}
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, p Platform, t Token) ([]byte, error) {
+		v, can := p.(Validator)
+		if !can {
+			return nil, &Error{Kind: Unsupported, Op: "dispatch.Validate", Text: "This platform does not validate process graphs."}
+		}
+		return v.Validate(ctx, t, process)
+	})
+}

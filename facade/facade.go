@@ -1,0 +1,58 @@
+// Package facade is how the HTTP server offers the broker in the words of standards besides its own interface: what a façade
+// provides, and what the server does for it.
+package facade
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+// Within bounds the time in which a façade answers a request whose response is not streamed.
+const Within = 110 * time.Second
+
+// Facade is a further HTTP interface of the broker.
+type Facade interface {
+	// Path is the path below which the façade serves, for example "/openeo". It has no slash at its end.
+	Path() string
+	// Serve answers every request to Path and below it, of any method. The server has already limited the rate of the client's
+	// address, sets a correlation id, logs the request with its Pattern, and recovers from panics. CORS and authentication are the
+	// façade's; it serves paths with doubled slashes without a redirect.
+	Serve(s Server, w http.ResponseWriter, r *http.Request)
+	// Refuse writes a refusal of the server itself in the form of the façade, with its CORS headers.
+	Refuse(w http.ResponseWriter, r *http.Request, p Problem)
+}
+
+// Server is what the server does for façades.
+type Server interface {
+	// BaseURL returns the absolute URL at which clients reach the server, without a slash at its end: the configured one or, if
+	// there is none, that of the request.
+	BaseURL(*http.Request) string
+	// SignIn verifies a token: what follows "Bearer ", without a prefix of the façade's standard. It applies the rate limits of the
+	// user and counts the request among the user's. Afterwards the context of r tells who the caller is.
+	SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error)
+	// ReadBody reads a body that is JSON in UTF-8, within the limits of the server on its size, time, nesting and members; nil if
+	// the request has none.
+	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
+	// Problem returns what a client may know of an error, and logs what it may not.
+	Problem(ctx context.Context, err error) Problem
+	// Seal signs a text for a user and a purpose. Unseal returns it if it was sealed for the same user and purpose. The text can be
+	// read by anybody.
+	Seal(u dispatch.UserID, purpose string, text []byte) string
+	Unseal(u dispatch.UserID, purpose, sealed string) (text []byte, ok bool)
+}
+
+// Problem is an error as a client may see it.
+type Problem struct {
+	Status    int    // of HTTP
+	Code      string // of the broker's own interface, for example "JOB_NOT_FOUND"
+	Own       bool   // the server itself refused the request: its token, its body or its rate. Then Kind has no meaning
+	Kind      dispatch.Kind
+	Message   string // plain text for people
+	Faults    []dispatch.Fault
+	Header    map[string]string // to be sent with it, for example Retry-After
+	RequestID string
+}

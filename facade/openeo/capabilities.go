@@ -1,0 +1,210 @@
+package openeo
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// SignIn is how users of openEO clients sign in at the broker's identity provider.
+type SignIn struct {
+	Issuer   string
+	ClientID string   // a public client there, for clients that bring none; "": users name one
+	Pages    []string // URLs to which that client may lead users back, without a slash at the end: pages such as an editor's
+}
+
+// providerID is the name of the identity provider in bearer tokens. Any other name is accepted, too.
+const providerID = "eodispatch"
+
+// grantTypes are those of the default client. The Python client uses a client only if it has the last two.
+var grantTypes = []string{"authorization_code+pkce", "urn:ietf:params:oauth:grant-type:device_code+pkce", "refresh_token"}
+
+// identityProviders says where users sign in.
+func (f *Facade) identityProviders(*request) (*answer, error) {
+	provider := map[string]any{"id": providerID, "issuer": f.SignIn.Issuer, "title": cmp.Or(f.Title, providerID),
+		"scopes": []string{"openid", "offline_access"}}
+	if f.SignIn.ClientID != "" {
+		client := map[string]any{"id": f.SignIn.ClientID, "grant_types": grantTypes}
+		if len(f.SignIn.Pages) > 0 {
+			client["redirect_urls"] = f.SignIn.Pages
+		}
+		provider["default_clients"] = []any{client}
+	}
+	return &answer{body: map[string]any{"providers": []any{provider}}}, nil
+}
+
+// me says who the user is.
+func (f *Facade) me(r *request) (*answer, error) {
+	user := map[string]any{"user_id": userID(r.caller.Subject), "links": []link{}}
+	if r.caller.Name != "" {
+		user["name"] = r.caller.Name
+	}
+	return &answer{body: user}, nil
+}
+
+// userID returns a subject in the characters that openEO allows: word characters, hyphens and dots. Others are written as a tilde and their
+// bytes in hexadecimal, so that two subjects have two names.
+func userID(subject string) string {
+	var id strings.Builder
+	for i := range len(subject) {
+		switch c := subject[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
+			id.WriteByte(c)
+		default:
+			fmt.Fprintf(&id, "~%02x", c)
+		}
+	}
+	return id.String()
+}
+
+const (
+	jwtClass    = "https://api.openeo.org/1.3.0/authentication/jwt"
+	apiClass    = "https://api.openeo.org/" + apiVersion
+	stacVersion = "1.0.0"
+)
+
+// passedClasses are the conformance classes of a platform that the broker preserves.
+var passedClasses = regexp.MustCompile(`^https://api\.openeo\.org/extensions/remote-process-definition/`)
+
+// described is what a platform says about itself, as far as its view repeats it.
+type described struct {
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	Version     string          `json:"backend_version"`
+	STAC        string          `json:"stac_version"`
+	Billing     json.RawMessage `json:"billing"`
+	Classes     []string        `json:"conformsTo"`
+	Endpoints   []endpoint      `json:"endpoints"`
+	Links       []link          `json:"links"`
+}
+
+type endpoint struct {
+	Path    string   `json:"path"`
+	Methods []string `json:"methods"`
+}
+
+// description returns what the platform of a view says about itself; the zero value if it does not respond.
+func (f *Facade) description(r *request) (d described) {
+	if r.view.merged() {
+		return d
+	}
+	p, err := f.read(r, r.view.backend, "/")
+	if err != nil || json.Unmarshal(p.At(r.root), &d) != nil {
+		return described{}
+	}
+	return d
+}
+
+func (f *Facade) conformance(r *request) (*answer, error) {
+	return &answer{body: map[string]any{"conformsTo": classes(f.description(r))}}, nil
+}
+
+func classes(d described) []string {
+	all := []string{apiClass, jwtClass}
+	for _, class := range d.Classes {
+		if passedClasses.MatchString(class) {
+			all = append(all, class)
+		}
+	}
+	return all
+}
+
+// capabilities describes a view and lists exactly what it serves.
+func (f *Facade) capabilities(r *request) (*answer, error) {
+	d := f.description(r)
+	id, title := "eodispatch", cmp.Or(f.Title, "eodispatch")
+	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not respond."
+	if b := r.view.backend; b != nil {
+		id, title = b.Name, cmp.Or(d.Title, b.Name)
+		text = strings.TrimSpace(d.Description + "\n\nReached by a broker: jobs wait there while this platform is full or does not respond.")
+	}
+	body := map[string]any{
+		"type": "Catalog", "api_version": apiVersion, "backend_version": cmp.Or(d.Version, f.Version), "stac_version": cmp.Or(d.STAC, stacVersion),
+		"production": true, "id": id, "title": title, "description": text, "conformsTo": classes(d), "endpoints": f.endpoints(r.view, d),
+		"links": capabilityLinks(r, d),
+	}
+	if len(d.Billing) > 0 {
+		body["billing"] = d.Billing
+	}
+	if federation := f.federation(r); federation != nil {
+		body["federation"] = federation
+	}
+	return &answer{body: body}, nil
+}
+
+// passedLinks are the relations of a platform's links that hold for its view, too.
+var passedLinks = []string{"terms-of-service", "privacy-policy", "about", "create-form"}
+
+func capabilityLinks(r *request, d described) []link {
+	links := []link{
+		{Rel: "self", Href: r.root, Type: "application/json"},
+		{Rel: "version-history", Href: r.root + wellKnownPath, Type: "application/json"},
+		{Rel: "conformance", Href: r.root + "/conformance", Type: "application/json"},
+		{Rel: "data", Href: r.root + "/collections", Type: "application/json"},
+	}
+	for _, l := range d.Links {
+		if slices.Contains(passedLinks, l.Rel) {
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// endpoints lists the operations of a view, each path once.
+func (f *Facade) endpoints(v view, d described) (all []endpoint) {
+	for _, o := range f.table {
+		if o.unlisted || o.mergedOnly && !v.merged() || o.passed && !v.merged() && !d.has(o) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(e endpoint) bool { return e.Path == o.path })
+		if i < 0 {
+			all, i = append(all, endpoint{Path: o.path}), len(all)
+		}
+		all[i].Methods = append(all[i].Methods, o.method)
+	}
+	return all
+}
+
+var placeholder = regexp.MustCompile(`\{[^}]*\}`)
+
+// has reports whether the platform lists an operation. A platform that lists nothing may have all.
+func (d described) has(o operation) bool {
+	if len(d.Endpoints) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(d.Endpoints, func(e endpoint) bool {
+		return placeholder.ReplaceAllString(strings.TrimSuffix(e.Path, "/"), "{}") == placeholder.ReplaceAllString(o.path, "{}") && slices.Contains(e.Methods, o.method)
+	})
+}
+
+// member is a platform in the description of a federation (https://api.openeo.org/extensions/federation/0.1.0).
+type member struct {
+	URL         string `json:"url"`
+	Title       string `json:"title,omitempty"`
+	Status      string `json:"status"`
+	Description string `json:"description,omitempty"`
+}
+
+// federation describes the platforms of the merged view; nil if there are fewer than two.
+func (f *Facade) federation(r *request) map[string]member {
+	backends := f.backends()
+	if !r.view.merged() || len(backends) < 2 {
+		return nil
+	}
+	all := map[string]member{}
+	for i, found := range f.readAll(r, backends, "/") {
+		m := member{URL: backends[i].Endpoint, Title: backends[i].Name, Status: "online"}
+		var d described
+		if found.err != nil || found.Stale {
+			m.Status = "offline"
+		}
+		if found.err == nil && json.Unmarshal(found.At(r.root), &d) == nil {
+			m.Title = cmp.Or(d.Title, m.Title)
+		}
+		all[backends[i].Name] = m
+	}
+	return all
+}

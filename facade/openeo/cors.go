@@ -1,0 +1,62 @@
+package openeo
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/facade"
+)
+
+// methods are those of the API.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// allowAllOrigins lets the pages of all origins read a response. The façade takes no cookies, so that a page can only use a token
+// that its user gave it.
+func allowAllOrigins(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "Link, Location, OpenEO-Costs, OpenEO-Identifier, Retry-After, X-Correlation-ID")
+}
+
+// allowed returns the methods that are served at the path of a request.
+func (f *Facade) allowed(inner *http.Request) (all []string) {
+	probe := *inner
+	for _, method := range methods {
+		probe.Method = method
+		if _, pattern := f.mux.Handler(&probe); pattern != "" {
+			all = append(all, method)
+		}
+	}
+	return all
+}
+
+// answerPreflight answers a request of the method OPTIONS.
+func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *http.Request) {
+	all := f.allowed(inner)
+	if len(all) == 0 {
+		f.refuse(s, w, inner, f.unrouted(inner))
+		return
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Range, X-Correlation-ID")
+	h.Set("Access-Control-Allow-Methods", strings.Join(append(all, http.MethodOptions), ", "))
+	h.Set("Access-Control-Max-Age", "600")
+	h.Set("Allow", strings.Join(append(all, http.MethodOptions), ", "))
+	h.Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// unserved are the parts of the openEO API that are known and not offered.
+var unserved = []string{"/credentials/basic", "/result", "/services", "/service_types", "/files", "/subscription"}
+
+// unrouted returns the error for a path, or a method, that no operation has.
+func (f *Facade) unrouted(inner *http.Request) error {
+	if all := f.allowed(inner); len(all) > 0 {
+		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported", "This method is not offered at this address. Use "+strings.Join(all, " or ")+".")
+	}
+	for _, part := range unserved {
+		if rest, below := strings.CutPrefix(inner.URL.Path, part); below && (rest == "" || rest[0] == '/') {
+			return errUnsupported
+		}
+	}
+	return errNoPath
+}

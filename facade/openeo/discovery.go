@@ -1,0 +1,167 @@
+package openeo
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// discoveryBroker reads what platforms publish.
+type discoveryBroker interface {
+	// Published returns a document that a platform publishes, as the user sees it; "": as everybody does.
+	Published(ctx context.Context, u dispatch.UserID, platform, path string) (dispatch.Publication, error)
+	// Validate returns what a platform says about a process.
+	Validate(ctx context.Context, u dispatch.UserID, platform string, process []byte) ([]byte, error)
+}
+
+const wellKnownPath = "/.well-known/openeo"
+
+func (f *Facade) discoveryOperations() []operation {
+	return []operation{
+		{method: "GET", path: wellKnownPath, serve: f.wellKnown, unlisted: true},
+		{method: "GET", path: "/", serve: f.capabilities, access: optional, unlisted: true},
+		{method: "GET", path: "/conformance", serve: f.conformance},
+		{method: "GET", path: "/credentials/oidc", serve: f.identityProviders},
+		{method: "GET", path: "/me", serve: f.me, access: signedIn},
+		{method: "GET", path: "/service_types", serve: f.serviceTypes, access: optional},
+		{method: "GET", path: "/file_formats", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/collections", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/collections/{collection_id}", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/collections/{collection_id}/queryables", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/processes", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/processes/{namespace}", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/processes/{namespace}/{process_id}", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/udf_runtimes", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/processing_parameters", serve: f.processingParameters, access: optional},
+		{method: "POST", path: "/validation", serve: f.validate, access: optional, passed: true},
+	}
+}
+
+type link struct {
+	Rel   string `json:"rel"`
+	Href  string `json:"href"`
+	Type  string `json:"type,omitempty"`
+	Title string `json:"title,omitempty"`
+}
+
+// wellKnown lists the versions of the API.
+func (f *Facade) wellKnown(r *request) (*answer, error) {
+	return &answer{body: map[string]any{"versions": []map[string]any{{"url": r.root, "api_version": apiVersion, "production": true}}}}, nil
+}
+
+// published passes on what the view's platform publishes at the path of the request.
+func (f *Facade) published(r *request) (*answer, error) {
+	if r.view.merged() {
+		return f.mergedPublication(r)
+	}
+	p, err := f.read(r, r.view.backend, withQuery(r.URL))
+	if err != nil {
+		return nil, err
+	}
+	return publicationAnswer(p, r.root, mediaTypeOf(r.URL.Path)), nil
+}
+
+// read reads a document that a platform publishes.
+func (f *Facade) read(r *request, b *dispatch.Backend, path string) (dispatch.Publication, error) {
+	p, err := f.Broker.Published(r.Context(), r.user, b.Name, path)
+	switch {
+	case dispatch.Is(err, dispatch.SignInRequired) && r.user == "":
+		return p, errNoToken
+	case strings.HasPrefix(path, "/collections/"):
+		return p, notFound(err, "CollectionNotFound")
+	}
+	return p, err
+}
+
+func withQuery(u *url.URL) string {
+	if u.RawQuery == "" {
+		return u.EscapedPath()
+	}
+	return u.EscapedPath() + "?" + u.RawQuery
+}
+
+func mediaTypeOf(path string) string {
+	if strings.HasSuffix(path, "/queryables") {
+		return "application/schema+json"
+	}
+	return ""
+}
+
+// publicationAnswer returns a document with links to the root of a view. If it is old, it says so in itself, because clients do not show
+// headers, and in the headers Age (RFC 9111) and Warning.
+func publicationAnswer(p dispatch.Publication, root, mediaType string) *answer {
+	out := &answer{mediaType: mediaType, header: http.Header{}}
+	parts := p.Parts
+	if p.Stale {
+		out.header.Set("Age", strconv.Itoa(int(time.Since(p.Read).Seconds())))
+		out.header.Set("Warning", `110 eodispatch "Response is Stale"`)
+		parts = append([][]byte{markOld(parts[0], p.Read)}, parts[1:]...)
+	}
+	length := len(root) * (len(parts) - 1)
+	for _, part := range parts {
+		length += len(part)
+	}
+	out.write = func(w http.ResponseWriter) error {
+		out.setType(w.Header())
+		w.Header().Set("Content-Length", strconv.Itoa(length))
+		w.WriteHeader(http.StatusOK)
+		for i, part := range parts {
+			if i > 0 {
+				_, _ = w.Write([]byte(root))
+			}
+			_, _ = w.Write(part) // fails if the client is gone
+		}
+		return nil
+	}
+	return out
+}
+
+// markOld adds to the beginning of a JSON object when it was read.
+func markOld(begin []byte, read time.Time) []byte {
+	member := `{"eodispatch:stale_since":"` + read.UTC().Format(time.RFC3339) + `"`
+	rest := strings.TrimLeft(string(begin[1:]), " \t\r\n")
+	if !strings.HasPrefix(rest, "}") {
+		member += ","
+	}
+	return []byte(member + rest)
+}
+
+// serviceTypes lists no types of secondary web services, because none are offered.
+func (f *Facade) serviceTypes(*request) (*answer, error) {
+	return &answer{body: struct{}{}}, nil
+}
+
+// validate returns what the platform says about a process.
+func (f *Facade) validate(r *request) (*answer, error) {
+	process, err := r.object()
+	if err != nil {
+		return nil, err
+	}
+	backend := r.view.backend
+	if backend == nil {
+		if backend, err = f.choose(r, process); err != nil {
+			return validationFailure(err)
+		}
+	}
+	text, err := dispatch.Encode(process)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = f.inlined(r.Context(), r.user, text); err != nil {
+		return validationFailure(err)
+	}
+	said, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)
+	if dispatch.Is(err, dispatch.SignInRequired) && r.user == "" {
+		err = errNoToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &answer{body: json.RawMessage(said)}, nil
+}

@@ -1,0 +1,57 @@
+package openeo
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// parameterLists are the lists of the processing parameters extension.
+var parameterLists = []string{"create_job_parameters", "create_synchronous_parameters", "create_service_parameters"}
+
+// jobParameters are the broker's own job options, in the form of the processing parameters extension.
+func (f *Facade) jobParameters() []json.RawMessage { return nil }
+
+// processingParameters lists the job options of the view's platforms and of the broker.
+func (f *Facade) processingParameters(r *request) (*answer, error) {
+	backends := f.backends()
+	if !r.view.merged() {
+		backends = []*dispatch.Backend{r.view.backend}
+	}
+	lists, seen := map[string][]json.RawMessage{}, map[string]bool{}
+	for _, name := range parameterLists {
+		lists[name] = []json.RawMessage{}
+	}
+	lists[parameterLists[0]] = append(lists[parameterLists[0]], f.jobParameters()...)
+	for _, one := range f.readAll(r, backends, "/processing_parameters") {
+		if dispatch.Is(one.err, dispatch.NotFound) {
+			continue
+		}
+		if one.err != nil {
+			return nil, one.err
+		}
+		var offered map[string][]json.RawMessage
+		if err := json.Unmarshal(one.At(r.root), &offered); err != nil {
+			continue
+		}
+		for _, name := range parameterLists {
+			for _, parameter := range offered[name] {
+				var named struct{ Name string }
+				if json.Unmarshal(parameter, &named) == nil && !seen[name+" "+named.Name] {
+					seen[name+" "+named.Name] = true
+					lists[name] = append(lists[name], parameter)
+				}
+			}
+		}
+	}
+	return &answer{body: lists}, nil
+}
+
+// validationFailure returns an error of a process as the result of its validation; any other error stays an error.
+func validationFailure(err error) (*answer, error) {
+	if own, is := errors.AsType[refusal](err); is && own.status == 400 {
+		return &answer{body: map[string]any{"errors": []map[string]string{{"code": own.code, "message": own.message}}}}, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,162 @@
+package openeo
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+var (
+	_ dispatch.Publisher = (*Platform)(nil)
+	_ dispatch.Validator = (*Platform)(nil)
+)
+
+const (
+	publicationLife = 5 * time.Minute // then a document is requested again
+	staleGrace      = time.Minute     // for that request, before the document is shown as old
+	publishedWithin = 30 * time.Second
+	publishedAtOnce = 4     // requests for documents, because everybody may cause one
+	maxPublished    = 1_000 // length of the path of a document in bytes, with its query
+)
+
+// published matches the paths of the documents in which a back-end says what it offers. Links to them lead to the broker.
+var published = regexp.MustCompile(`^(/|/conformance|/file_formats|/udf_runtimes|/service_types|/processing_parameters|` +
+	`/collections(/[^/?#"]+(/queryables)?)?|/processes(/[^/?#"]+){0,2})(\?[^#"]*)?$`)
+
+// publication is one such document.
+type publication struct {
+	parts [][]byte
+	size  int
+	read  time.Time
+}
+
+// Published returns a document from the cache; what users see who have a token is kept for each token.
+func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string) (dispatch.Publication, error) {
+	if len(path) > maxPublished || !published.MatchString(path) || strings.Contains(path, "/../") || strings.Contains(path, "/./") {
+		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: opPublished, Text: "The platform publishes no document at this path."}
+	}
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return dispatch.Publication{}, err
+	}
+	found, err := p.publications.Get(ctx, publicationKey(bearer, path), func(ctx context.Context, _ publication) (publication, error) {
+		return p.fetchPublication(ctx, bearer, path)
+	})
+	if err != nil {
+		return dispatch.Publication{}, err
+	}
+	return dispatch.Publication{Parts: found.parts, Read: found.read, Stale: p.publications.Now().Sub(found.read) > publicationLife+staleGrace}, nil
+}
+
+const opPublished = "openeo.Published"
+
+func publicationKey(bearer dispatch.Secret, path string) string {
+	if bearer == "" {
+		return path
+	}
+	whose := sha256.Sum256([]byte(bearer.Reveal()))
+	return hex.EncodeToString(whose[:]) + " " + path
+}
+
+func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret, path string) (publication, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, publishedWithin)
+	defer cancel()
+	select {
+	case p.publishing <- struct{}{}:
+		defer func() { <-p.publishing }()
+	case <-ctx.Done():
+		return publication{}, &dispatch.Error{Kind: dispatch.Busy, Op: opPublished, Text: "Too many documents of this platform are being read. Try again later.", Err: ctx.Err()}
+	}
+	var document map[string]json.RawMessage
+	a, err := p.get(ctx, opPublished, path, bearer, &document)
+	if absent(a) {
+		return publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: opPublished, Text: "The platform has no such document. " + dispatch.TextFor(err), Err: err}
+	}
+	if err != nil {
+		return publication{}, err
+	}
+	f, err := p.backendFacts(ctx)
+	if err != nil {
+		return publication{}, err
+	}
+	text := bytes.Clone(bytes.TrimSpace(a.Body)) // the body's memory may be larger than the body
+	return publication{cut(text, f.url), len(text), p.publications.Now()}, nil
+}
+
+// cut returns a JSON text in pieces, cut where a string begins with the address of the API and leads to a document that is published.
+// The pieces do not contain these addresses.
+func cut(text []byte, address string) (parts [][]byte) {
+	plain := []byte(`"` + address)
+	escaped := []byte(`"` + strings.ReplaceAll(address, "/", `\/`))
+	begin := 0
+	for at := 0; at < len(text); {
+		if text[at] != '"' {
+			at++
+			continue
+		}
+		end := stringEnd(text, at)
+		for _, prefix := range [][]byte{plain, escaped} {
+			rest, is := bytes.CutPrefix(text[at:end], prefix)
+			if is && leadsToPublished(rest) {
+				parts = append(parts, text[begin:at+1])
+				begin = at + len(prefix)
+				break
+			}
+		}
+		at = end + 1
+	}
+	return append(parts, text[begin:])
+}
+
+// leadsToPublished reports whether the rest of a link, as it stands in JSON, leads to a document that is published.
+func leadsToPublished(rest []byte) bool {
+	path := strings.ReplaceAll(string(rest), `\/`, "/")
+	return path == "" || published.MatchString(path)
+}
+
+// stringEnd returns the index of the quote that ends the JSON string at i.
+func stringEnd(text []byte, i int) int {
+	for i++; i < len(text) && text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return min(i, len(text))
+}
+
+// Validate sends a process to the back-end's validation.
+func (p *Platform) Validate(ctx context.Context, t dispatch.Token, process []byte) ([]byte, error) {
+	const op = "openeo.Validate"
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.backendFacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	call := p.request(op, http.MethodPost, f.url+"/validation", bearer, process)
+	call.Effect = false
+	a, err := p.client.Do(ctx, call)
+	if absent(a) {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: op, Text: "The platform does not validate process graphs.", Err: err}
+	}
+	if err := refine(a, err); err != nil {
+		return nil, err
+	}
+	var document map[string]json.RawMessage
+	return a.Body, upstream.JSON(a, op, &document)
+}
