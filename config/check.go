@@ -176,6 +176,12 @@ func (r *reader) finishIdentity(c *Config) {
 	if id.CommandLineClient != "" && id.CommandLineClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
 		r.failAt("identity.command_line_client", "must be a public client of its own: users' programs must not need the secret of identity.client_id")
 	}
+	if id.OpenEOClient != "" && id.OpenEOClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
+		r.failAt("identity.openeo_client", "must be a public client of its own: users' programs must not need the secret of identity.client_id")
+	}
+	for i, page := range id.OpenEOPages {
+		r.checkURL(c, fmt.Sprintf("identity.openeo_pages[%d]", i), page)
+	}
 	if len(id.Audience) == 0 {
 		r.failAt("identity.audience", "is missing: list what a token's aud must contain, or set identity.client_id")
 	}

@@ -31,6 +31,8 @@ identity:
   clients: [portal, notebook]
   docs_client: docs
   command_line_client: programs
+  openeo_client: notebooks
+  openeo_pages: [https://editor.example.org]
   session_grants: false
   give_up_after: 48h
 vault: {keys: env:VAULT}
@@ -106,7 +108,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 	want := &Config{
 		Listen: "0.0.0.0:8080", Proxies: []string{"10.0.0.0/8"}, TLS: TLS{"/tls/cert.pem", "/tls/key.pem"}, PublicURL: "https://dispatch.example.org", Database: "postgres://u:p@db/eo?sslmode=verify-full",
 		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
-			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", CommandLineClient: "programs", GiveUpAfter: 48 * time.Hour},
+			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable", DocsClient: "docs", CommandLineClient: "programs", OpenEOClient: "notebooks", OpenEOPages: []string{"https://editor.example.org"}, GiveUpAfter: 48 * time.Hour},
 		Vault: Vault{Keys: vaultKey}, Session: Session{Life: 12 * time.Hour, Idle: time.Hour},
 		Page: Page{BaseMap: &BaseMap{URL: "https://tiles.example.org/{z}/{x}/{y}.png", Attribution: "Somebody"}},
 		Platforms: []Platform{{
@@ -348,6 +350,8 @@ func faultyFiles() map[string]faultyFile {
 		"no issuer":               {yaml: "=identity: {client_id: a}", want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set KEYCLOAK_HOST"},
 		"no audience":             {yaml: "=identity: {issuer: https://a.example.org}", want: "identity.audience: is missing"},
 		"command_line_client":     {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:CLIENT, command_line_client: a}", env: []string{"CLIENT=s"}, want: "identity.command_line_client: must be a public client of its own"},
+		"openeo_client":           {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:CLIENT, openeo_client: a}", env: []string{"CLIENT=s"}, want: "identity.openeo_client: must be a public client of its own"},
+		"openeo_pages":            {yaml: "=identity: {issuer: https://a.example.org, openeo_pages: [editor]}", want: "identity.openeo_pages[0]: "},
 		"docs_client":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:CLIENT, docs_client: a}", env: []string{"CLIENT=s"}, want: "identity.docs_client: must be a public client of its own"},
 		"no platform":             {yaml: "=identity: {issuer: https://a.example.org, client_id: a}", want: "platforms: no platform is configured"},
 		"origin":                  {yaml: "cors: {allowed_origins: [https://a.example.org/]}", want: "cors.allowed_origins[0]: write SCHEME://HOST"},

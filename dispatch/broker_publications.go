@@ -57,20 +57,35 @@ func (b *Broker) Published(ctx context.Context, u UserID, platform, path string)
 	})
 }
 
-// Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors.
+// Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors. For user "", who has
+// not signed in, the platform is asked without a token.
 func (b *Broker) Validate(ctx context.Context, u UserID, platform string, process []byte) ([]byte, error) {
 	backend := b.backendNamed(platform)
 	if backend == nil {
 		return nil, &Error{Kind: NotFound, Op: "dispatch.Validate", Text: "There is no such platform."}
 	}
+	v, can := backend.Platform.(Validator)
+	if !can {
+		return nil, &Error{Kind: Unsupported, Op: "dispatch.Validate", Text: "This platform does not validate process graphs."}
+	}
+	if u == "" {
+		return b.validateOpenly(ctx, backend, v, process)
+	}
 	if err := backend.checkEntitled(ctx); err != nil {
 		return nil, err
 	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, p Platform, t Token) ([]byte, error) {
-		v, can := p.(Validator)
-		if !can {
-			return nil, &Error{Kind: Unsupported, Op: "dispatch.Validate", Text: "This platform does not validate process graphs."}
-		}
-		return v.Validate(ctx, t, process)
-	})
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ Platform, t Token) ([]byte, error) { return v.Validate(ctx, t, process) })
+}
+
+// validateOpenly validates a process without a token. All strangers together have the limit of one user.
+func (b *Broker) validateOpenly(ctx context.Context, backend *Backend, v Validator, process []byte) ([]byte, error) {
+	defer idle(ctx)()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	release, err := b.ownCalls.acquire(ctx, backend.Name+"/", callsOfUser)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return v.Validate(ctx, Token{}, process)
 }

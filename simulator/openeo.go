@@ -32,6 +32,8 @@ type OpenEO struct {
 	// Namespaces fetches remote process definitions. Nil: only the form of their URLs is checked.
 	Namespaces *http.Client
 
+	Collections []string // ids of its collections; nil: two
+
 	Items    bool          // results are a STAC Item, not a Collection
 	Stubs    bool          // before the end, results are a Collection of the whole Earth without files
 	Unpaged  bool          // listings return all jobs at once, whatever is requested
@@ -69,6 +71,11 @@ func openEORoutes() []openEORoute {
 		{"GET", "/credentials/oidc", true, (*OpenEO).providers},
 		{"GET", "/file_formats", true, (*OpenEO).fileFormats},
 		{"GET", "/processes", true, (*OpenEO).processes},
+		{"GET", "/collections", true, (*OpenEO).collections},
+		{"GET", "/collections/{id}", true, (*OpenEO).collection},
+		{"GET", "/collections/{id}/queryables", true, (*OpenEO).queryables},
+		{"GET", "/udf_runtimes", true, (*OpenEO).udfRuntimes},
+		{"GET", "/processing_parameters", true, (*OpenEO).processingParameters},
 		{"GET", "/me", false, (*OpenEO).me},
 		{"POST", "/validation", false, (*OpenEO).validation},
 		{"POST", "/result", false, (*OpenEO).result},
@@ -205,7 +212,7 @@ func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
 		if r.path == "/" || strings.HasPrefix(r.path, "/signed/") {
 			continue
 		}
-		path := strings.Replace(r.path, "{id}", "{job_id}", 1)
+		path := strings.Replace(strings.Replace(r.path, "/collections/{id}", "/collections/{collection_id}", 1), "{id}", "{job_id}", 1)
 		i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.Path == path })
 		if i < 0 {
 			endpoints = append(endpoints, endpoint{Path: path})

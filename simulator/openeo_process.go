@@ -219,7 +219,7 @@ func (s *OpenEO) validation(w http.ResponseWriter, c call) *problem {
 		return p
 	}
 	faults := []object{}
-	if _, p := s.readGraph(c.Context(), body); p != nil {
+	if _, p := s.readGraph(c.Context(), slices.Concat([]byte(`{"process":`), body, []byte("}"))); p != nil { // the body is the process itself
 		faults = append(faults, object{"code": p.code, "message": p.message})
 	}
 	writeJSON(w, 200, object{"errors": faults})

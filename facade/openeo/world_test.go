@@ -1,0 +1,142 @@
+package openeo_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
+	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
+	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/platform/openeo"
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/upstream"
+)
+
+const publicURL = "https://broker.example.org/dispatch"
+
+// world is the façade in the server of the API, with a broker and simulated platforms.
+type world struct {
+	http.Handler
+	t    *testing.T
+	sims map[string]*simulator.OpenEO
+	urls map[string]string
+	down map[string]*httptest.Server
+	now  time.Time
+
+	backends []*dispatch.Backend
+	front    func(http.ResponseWriter, *http.Request) (answered bool) // in front of the simulators; nil: nothing
+}
+
+// newWorld returns a world with openEO platforms of the given names. configure may change the simulators before they are used.
+func newWorld(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO)) *world {
+	t.Helper()
+	w := &world{t: t, sims: map[string]*simulator.OpenEO{}, urls: map[string]string{}, down: map[string]*httptest.Server{}, now: time.Now()}
+	var backends []*dispatch.Backend
+	for _, name := range names {
+		sim := &simulator.OpenEO{Open: true}
+		if configure != nil {
+			configure(name, sim)
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if w.front == nil || !w.front(rw, r) {
+				sim.ServeHTTP(rw, r)
+			}
+		}))
+		t.Cleanup(server.Close)
+		w.sims[name], w.urls[name], w.down[name] = sim, server.URL, server
+		backends = append(backends, &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: server.URL, Access: dispatch.AccessOpen,
+			Platform: openeo.New(openeo.Config{Name: name, Endpoint: server.URL, Now: func() time.Time { return w.now },
+				Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})})
+	}
+	b := conformance.NewBroker(conformance.NewMemStore(conformance.WallClock{}), userTokens{}, backends...)
+	w.backends = backends
+	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
+		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Title: "Test", Version: "1.2.3",
+			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs", Pages: []string{"https://editor.example.org"}}})}})
+	t.Cleanup(h.Close)
+	w.Handler = h
+	return w
+}
+
+// userTokens gives each account of a user a token of its own.
+type userTokens struct{}
+
+func (userTokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, error) {
+	return dispatch.Token{Secret: dispatch.Secret("of-" + string(a)), Issuer: "https://idp.invalid/realms/platform"}, nil
+}
+func (userTokens) Invalidate(dispatch.Account, dispatch.Token) {}
+
+// verifier accepts the tokens "token-NAME".
+type verifier struct{}
+
+func (verifier) Verify(_ context.Context, token dispatch.Secret) (identity.Caller, error) {
+	name, ok := strings.CutPrefix(token.Reveal(), "token-")
+	switch {
+	case token.Reveal() == "old":
+		return identity.Caller{}, identity.ErrExpired
+	case !ok:
+		return identity.Caller{}, errors.New("not valid")
+	}
+	return identity.Caller{User: dispatch.UserID("https://idp.example.org " + name), Subject: name, Name: "User " + name}, nil
+}
+
+// ask sends a request; headers are name, value, ….
+func (w *world) ask(method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	w.t.Helper()
+	r := httptest.NewRequest(method, target, nil)
+	if body != "" {
+		r = httptest.NewRequest(method, target, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got := httptest.NewRecorder()
+	w.ServeHTTP(got, r)
+	if got.Header().Get("Access-Control-Allow-Origin") != "*" {
+		w.t.Errorf("%s %s: no CORS header in the response %d", method, target, got.Code)
+	}
+	return got
+}
+
+// get returns the JSON object at a path below the façade, which must be answered with 200.
+func (w *world) get(target string, headers ...string) map[string]any {
+	w.t.Helper()
+	got := w.ask("GET", target, "", headers...)
+	return object(w.t, got, http.StatusOK)
+}
+
+func object(t *testing.T, got *httptest.ResponseRecorder, status int) (v map[string]any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(got.Body.Bytes()))
+	d.UseNumber()
+	if got.Code != status {
+		t.Fatalf("status %d, want %d: %s", got.Code, status, got.Body)
+	}
+	if err := d.Decode(&v); err != nil || d.More() {
+		t.Fatalf("%v: %s", err, got.Body)
+	}
+	return v
+}
+
+// refusedWith checks that a response is an error of the standard.
+func refusedWith(t *testing.T, got *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	v := object(t, got, status)
+	if v["code"] != code || v["message"] == "" || v["id"] == "" || v["links"] == nil {
+		t.Errorf("want code %s: %s", code, got.Body)
+	}
+}
+
+const anna, bert = "Bearer oidc/eodispatch/token-anna", "Bearer token-bert"
