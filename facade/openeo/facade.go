@@ -116,6 +116,9 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	if v.backend = f.backend(name); v.backend != nil {
 		rest, v.path = strings.TrimPrefix(rest, "/"+name), path+"/"+name+versionPath
 	}
+	if v.merged() {
+		return view{}, "", false // not served yet
+	}
 	if rest == wellKnownPath {
 		return v, rest, true
 	}
