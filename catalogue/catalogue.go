@@ -52,6 +52,7 @@ type Catalogue struct {
 	sources map[string]dispatch.Source
 	shown   []entry // in the order of titles
 	byID    map[string]Service
+	ids     map[serviceKey]string
 	refused []Rejection
 	taken   []string // as in assembly
 }
@@ -75,6 +76,29 @@ func (c *Catalogue) Find(id string) (Service, bool) {
 	defer c.mu.RUnlock()
 	s, ok := c.byID[id]
 	return s, ok
+}
+
+// Identify returns the id of the service that a request names, in the spelling of the catalogue. Of several with different ids it is the
+// first by title.
+func (c *Catalogue) Identify(l dispatch.Label, s dispatch.Service) (id string, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	id, ok = c.ids[keyOf(l, s)]
+	return id, ok
+}
+
+// serviceKey is what a request names a service by.
+type serviceKey struct {
+	label                            dispatch.Label
+	endpoint, namespace, application string
+}
+
+func keyOf(l dispatch.Label, s dispatch.Service) serviceKey {
+	k := serviceKey{label: l, endpoint: s.Endpoint, application: s.Application}
+	if s.Namespace != nil {
+		k.namespace = *s.Namespace
+	}
+	return k
 }
 
 // Rejections returns the records that are not shown, with the reasons.
@@ -309,9 +333,13 @@ func (c *Catalogue) assemble() {
 		shown = append(shown, newEntry(s))
 	}
 	slices.SortFunc(shown, func(a, b entry) int { return a.at.compare(b.at) })
+	ids := map[serviceKey]string{}
+	for _, s := range slices.Backward(shown) {
+		ids[keyOf(s.Label, s.Service.Service)] = s.ID
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byID, c.refused, c.taken, c.shown = a.byID, a.refused, a.taken, shown
+	c.byID, c.ids, c.refused, c.taken, c.shown = a.byID, ids, a.refused, a.taken, shown
 }
 
 // warnOfTaken logs ids that more than one record has: a source may try to take the place of a service that users know.

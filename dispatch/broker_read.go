@@ -29,6 +29,15 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 	return b.completeRecord(ctx, r)
 }
 
+// Deleted reports whether a user had a job with this id and deleted it. A deleted job is forgotten some days after its end.
+func (b *Broker) Deleted(ctx context.Context, u UserID, id JobID) (bool, error) {
+	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
+	if Is(err, NotFound) {
+		return false, nil
+	}
+	return r.Hidden, err
+}
+
 // AsKnown is a freshness that every stored status has, so no request is sent to a platform.
 const AsKnown = time.Duration(math.MaxInt64)
 

@@ -30,6 +30,10 @@ type Request struct {
 	Parameters json.RawMessage `json:"parameters"`        // an object
 	Format     string          `json:"format"`
 	Options    json.RawMessage `json:"options,omitempty"` // an object for the platform, or nil
+
+	// Facade is what the façade that accepted the request needs again later, such as the form in which the client wants its results. The
+	// broker does not read it.
+	Facade json.RawMessage `json:"facade,omitempty"`
 }
 
 // The options that the broker evaluates. All others are passed to the platform.

@@ -1,0 +1,259 @@
+package ogcapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	outputSTAC = "stac"
+	outputEcho = "message" // as the input whose value it has
+
+	byValue     = "value"
+	byReference = "reference"
+
+	raw      = "raw"
+	document = "document"
+)
+
+// longestWait bounds the wait of the header Prefer.
+const longestWait = time.Minute
+
+// execution is an execute request (execute.yaml).
+type execution struct {
+	Inputs     map[string]json.RawMessage `json:"inputs"`
+	Outputs    map[string]wantedOutput    `json:"outputs"`
+	Response   string                     `json:"response"`
+	Subscriber json.RawMessage            `json:"subscriber"`
+}
+
+type wantedOutput struct {
+	Transmission string `json:"transmissionMode"`
+	Format       struct {
+		MediaType string `json:"mediaType"`
+	} `json:"format"`
+}
+
+// delivery is how the client wants the results. It is stored with the job.
+type delivery struct {
+	Response     string `json:"response"`
+	Transmission string `json:"transmission"`
+}
+
+// execute runs a process.
+func (f *Facade) execute(in *request) (*answer, error) {
+	s, err := f.process(in)
+	if err != nil {
+		return nil, err
+	}
+	body, err := in.ReadBody(in.w, in.Request)
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.parseExecution(s, body)
+	if err != nil {
+		return nil, err
+	}
+	want := parsePreferences(in.Header)
+	if f.isEcho(s.ID) && !want.async {
+		return f.echo(in, e)
+	}
+	key, err := keyOf(in, body)
+	if err != nil {
+		return nil, err
+	}
+	if grid := e.Inputs[inputTiles]; grid != nil {
+		return f.submitTask(in, s, e, key)
+	}
+	return f.submitJob(in, s, e, key, want)
+}
+
+func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, err error) {
+	if err := json.Unmarshal(body, &e); err != nil || len(body) == 0 {
+		return e, badRequest("The body must be an execute request: an object with the member inputs.")
+	}
+	if e.Response == "" {
+		e.Response = raw
+	}
+	if e.Response != raw && e.Response != document {
+		return e, badRequest("response must be raw or document.")
+	}
+	if len(e.Subscriber) > 0 && string(e.Subscriber) != "null" {
+		return e, badRequest("This server sends no notifications (conformance class callback). Leave out subscriber, and read the status of the job.")
+	}
+	outputs := f.outputs(s)
+	for id, o := range e.Outputs {
+		if _, known := outputs[id]; !known {
+			return e, exception{Type: typeNoOutput, Status: http.StatusBadRequest, Detail: fmt.Sprintf("The process has no output %q.", clip(id))}
+		}
+		if o.Transmission != "" && o.Transmission != byValue && (o.Transmission != byReference || f.isEcho(s.ID)) {
+			return e, badRequest("outputs.%s.transmissionMode %q is not offered.", clip(id), clip(o.Transmission))
+		}
+	}
+	return e, nil
+}
+
+// clip cuts text that is quoted back to a client.
+func clip(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// delivery returns how the results are wanted.
+func (e execution) delivery() delivery {
+	d := delivery{Response: e.Response, Transmission: e.Outputs[outputSTAC].Transmission}
+	if d.Transmission == "" {
+		d.Transmission = byValue
+	}
+	return d
+}
+
+// preferences is what a client asks for in the header Prefer (RFC 7240).
+type preferences struct {
+	async bool
+	wait  time.Duration // 0: none
+}
+
+func parsePreferences(h http.Header) (p preferences) {
+	for _, one := range strings.Split(strings.Join(h.Values("Prefer"), ","), ",") {
+		one, _, _ = strings.Cut(one, ";")
+		name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "respond-async":
+			p.async = true
+		case "wait":
+			if n, err := strconv.Atoi(strings.Trim(value, `" `)); err == nil && n > 0 {
+				p.wait = min(time.Duration(min(n, 3600))*time.Second, longestWait)
+			}
+		}
+	}
+	return p
+}
+
+// keyOf reads the header Idempotency-Key, with which a client repeats an execution without running it twice.
+func keyOf(in *request, body []byte) (dispatch.Key, error) {
+	text := in.Header.Get("Idempotency-Key")
+	if text == "" {
+		return dispatch.Key{}, nil
+	}
+	if len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return dispatch.Key{}, badRequest("Idempotency-Key must have 1 to 255 printable ASCII characters.")
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s\n", in.Method, in.URL.Path)
+	h.Write(body)
+	return dispatch.Key{Text: text, Fingerprint: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// request returns the request for a service.
+func (f *Facade) request(s catalogue.Service, e execution) (dispatch.Request, error) {
+	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s.ID))
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	format, err := formatOf(s, e.Outputs[outputSTAC].Format.MediaType)
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	wanted, err := json.Marshal(e.delivery())
+	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format, Facade: wanted}, err
+}
+
+// mediaFormats maps media types to the formats of requests.
+var mediaFormats = map[string]string{"image/tiff": "gtiff", "application/x-netcdf": "netcdf", "application/netcdf": "netcdf",
+	"application/geo+json": "geojson", "application/json": "json"}
+
+var formats = []string{"gtiff", "netcdf", "geojson", "json"}
+
+// formatOf returns the format of the results: that of the media type or, without one, the first that the service's record names.
+func formatOf(s catalogue.Service, media string) (string, error) {
+	if media != "" {
+		essence, _, _ := strings.Cut(strings.ToLower(media), ";")
+		format, known := mediaFormats[strings.TrimSpace(essence)]
+		if !known {
+			return "", badRequest("outputs.%s.format.mediaType must be image/tiff, application/x-netcdf, application/geo+json or application/json.", outputSTAC)
+		}
+		return format, nil
+	}
+	for _, name := range s.Formats {
+		if name = strings.ToLower(name); slices.Contains(formats, name) {
+			return name, nil
+		}
+	}
+	return formats[0], nil
+}
+
+func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key, want preferences) (*answer, error) {
+	r, err := f.request(s, e)
+	if err != nil {
+		return nil, err
+	}
+	job, err := f.Broker.Accept(in.Context(), in.user, r, key)
+	if err != nil {
+		return nil, submissionError(err)
+	}
+	if want.wait > 0 {
+		if job, err = f.awaitEnd(in.Context(), in.user, job, want.wait); err != nil {
+			return nil, err
+		}
+	}
+	if want.wait > 0 && job.Status == dispatch.Finished {
+		return f.jobResults(in, job)
+	}
+	return created(in, f.jobInfo(in, job)), nil
+}
+
+// submissionError returns the error for an execution. The platform not knowing the process is a fault of the request: no job is concerned.
+func submissionError(err error) error {
+	if dispatch.Is(err, dispatch.NotFound) {
+		return exception{Type: typeNoProcess, Status: http.StatusNotFound, Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
+	}
+	return err
+}
+
+// created returns the response to an execution that goes on.
+func created(in *request, info statusInfo) *answer {
+	return &answer{status: http.StatusCreated, body: info,
+		header: map[string]string{"Location": in.root + "/jobs/" + info.JobID, "Preference-Applied": "respond-async"}}
+}
+
+// awaitEnd returns a job when it has ended, or as it is after a wait.
+func (f *Facade) awaitEnd(ctx context.Context, u dispatch.UserID, job dispatch.Record, wait time.Duration) (dispatch.Record, error) {
+	changed, stop := f.Broker.WatchJob(u, job.ID)
+	defer stop()
+	end, fresh, id := time.Now().Add(wait), f.Freshness, job.ID
+	for {
+		var err error
+		if job, err = f.Broker.Read(ctx, u, id, fresh); err != nil {
+			return job, err
+		}
+		left := time.Until(end)
+		if job.Status.Final() || left <= 0 {
+			return job, nil
+		}
+		timer := time.NewTimer(min(left, f.Freshness))
+		select {
+		case <-changed:
+			fresh = dispatch.AsKnown
+		case <-timer.C:
+			fresh = f.Freshness
+		case <-ctx.Done():
+			return job, ctx.Err()
+		}
+		timer.Stop()
+	}
+}

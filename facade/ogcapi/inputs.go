@@ -1,0 +1,94 @@
+package ogcapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// inputsFor returns the inputs of an execution as parameters of a service. A process of an OGC server gets them as they are. Other services
+// get plain values, because they know no qualified values and no links.
+func inputsFor(inputs map[string]json.RawMessage, plain bool) (json.RawMessage, error) {
+	parameters := map[string]json.RawMessage{}
+	for name, value := range inputs {
+		if name == inputTiles {
+			continue
+		}
+		if plain {
+			var err error
+			if value, err = plainValue(name, value); err != nil {
+				return nil, err
+			}
+		}
+		parameters[name] = value
+	}
+	return dispatch.Encode(parameters)
+}
+
+// plainValue returns an input without the standard's wrappings: the value of a qualified value, the URL of a link, and a bounding box
+// without the reference system that longitudes and latitudes have anyway.
+func plainValue(name string, value json.RawMessage) (json.RawMessage, error) {
+	value = bytes.TrimSpace(value)
+	if len(value) > 0 && value[0] == '[' {
+		return plainList(name, value)
+	}
+	var m map[string]json.RawMessage
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &m) != nil {
+		return value, nil
+	}
+	switch {
+	case hasOnly(m, "value", "mediaType", "encoding", "schema", "format"):
+		return plainValue(name, m["value"])
+	case hasOnly(m, "href", "rel", "type", "hreflang", "title"):
+		return m["href"], nil
+	case m["bbox"] != nil && hasOnly(m, "bbox", "crs"):
+		return plainBox(name, m)
+	}
+	return value, nil
+}
+
+// plainList unwraps the elements of a list.
+func plainList(name string, value json.RawMessage) (json.RawMessage, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return value, nil
+	}
+	changed := false
+	for i, element := range list {
+		plain, err := plainValue(name, element)
+		if err != nil {
+			return nil, err
+		}
+		changed, list[i] = changed || !bytes.Equal(plain, bytes.TrimSpace(element)), plain
+	}
+	if !changed {
+		return value, nil
+	}
+	return dispatch.Encode(list)
+}
+
+// plainBox drops the reference system of a bounding box in longitude and latitude. The order of coordinates in others differs between
+// standards.
+func plainBox(name string, m map[string]json.RawMessage) (json.RawMessage, error) {
+	var crs string
+	if m["crs"] != nil && (json.Unmarshal(m["crs"], &crs) != nil || !strings.HasSuffix(crs, "/CRS84") && !strings.HasSuffix(crs, "/CRS84h")) {
+		return nil, badRequest("inputs.%s.crs must be %s.", clip(name), crs84)
+	}
+	return dispatch.Encode(map[string]json.RawMessage{"bbox": m["bbox"]})
+}
+
+// hasOnly reports whether an object has the first of the members and no others than these.
+func hasOnly(m map[string]json.RawMessage, members ...string) bool {
+	if m[members[0]] == nil {
+		return false
+	}
+	known := 0
+	for _, name := range members {
+		if m[name] != nil {
+			known++
+		}
+	}
+	return known == len(m)
+}

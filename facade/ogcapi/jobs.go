@@ -1,0 +1,428 @@
+package ogcapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// The statuses of the standard (statusCode.yaml).
+const (
+	accepted   = "accepted"
+	running    = "running"
+	successful = "successful"
+	failed     = "failed"
+	dismissed  = "dismissed"
+)
+
+// statusInfo is a job (statusInfo.yaml). Clients read jobID as text and progress as a whole number.
+type statusInfo struct {
+	ProcessID string     `json:"processID,omitempty"`
+	Type      string     `json:"type"`
+	JobID     string     `json:"jobID"`
+	Status    string     `json:"status"`
+	Message   string     `json:"message,omitempty"`
+	Created   time.Time  `json:"created"`
+	Finished  *time.Time `json:"finished,omitempty"`
+	Updated   time.Time  `json:"updated"`
+	Progress  int        `json:"progress"`
+	Links     []link     `json:"links"`
+}
+
+// statusOf returns the standard's word for a status. A status that is not known is shown as the last one that is.
+func statusOf(s, seen dispatch.Status) string {
+	switch s {
+	case dispatch.Running:
+		return running
+	case dispatch.Finished:
+		return successful
+	case dispatch.Failed:
+		return failed
+	case dispatch.Canceled:
+		return dismissed
+	case dispatch.Unknown:
+		if seen == dispatch.Running {
+			return running
+		}
+	}
+	return accepted
+}
+
+func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
+	status := statusOf(r.Status, r.Seen)
+	if r.Desired == dispatch.WantCancel && !r.Status.Final() {
+		status = dismissed // its platform is told, or will be
+	}
+	info := f.info(in, strconv.FormatInt(int64(r.ID), 10), status, r.Request)
+	info.Message, info.Created, info.Updated = cmp.Or(r.Failure, r.Notice), r.Created.UTC(), r.Updated.UTC()
+	if r.Status.Final() {
+		info.Finished = new(r.Moved.UTC())
+	}
+	if r.Progress != nil {
+		info.Progress = int(min(max(*r.Progress, 0), 100))
+	}
+	return info.complete()
+}
+
+const taskPrefix = "t-"
+
+func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
+	status := t.Counts.Status()
+	info := f.info(in, taskPrefix+strconv.FormatInt(int64(t.ID), 10), statusOf(status, dispatch.Running), t.Request)
+	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), int(min(max(t.Progress, 0), 100))
+	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed", t.Counts.Jobs(), t.Counts[dispatch.Finished], t.Counts[dispatch.Failed])
+	if status.Final() {
+		info.Finished = &info.Updated
+	}
+	return info.complete()
+}
+
+// info returns what jobs and tasks have in common.
+func (f *Facade) info(in *request, id, status string, r dispatch.Request) statusInfo {
+	at := in.root + "/jobs/" + id
+	info := statusInfo{Type: "process", JobID: id, Status: status, Links: []link{
+		{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"}, {at, "monitor", mediaJSON, "Status"}}}
+	if process, listed := f.Services.Identify(r.Label, r.Service); listed {
+		info.ProcessID = process
+		info.Links = append(info.Links, link{in.root + "/processes/" + url.PathEscape(process), "process", mediaJSON, "Process"})
+	}
+	if status == successful {
+		info.Links = append(info.Links, link{at + "/results", relation("results"), mediaJSON, "Results"})
+	}
+	return info
+}
+
+// complete sets the progress of a job that was successful.
+func (s statusInfo) complete() statusInfo {
+	if s.Status == successful {
+		s.Progress = 100
+	}
+	return s
+}
+
+// jobOrTask is an id in a path.
+type jobOrTask struct {
+	job  dispatch.JobID
+	task dispatch.TaskID
+}
+
+func parseJobID(text string) (id jobOrTask, err error) {
+	digits, isTask := strings.CutPrefix(text, taskPrefix)
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != digits {
+		return id, errNoJob
+	}
+	if isTask {
+		return jobOrTask{task: dispatch.TaskID(n)}, nil
+	}
+	return jobOrTask{job: dispatch.JobID(n)}, nil
+}
+
+func (f *Facade) readJob(in *request) (*answer, error) {
+	id, err := parseJobID(in.PathValue("jobID"))
+	if err != nil {
+		return nil, err
+	}
+	if id.task != 0 {
+		if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Task: id.task}, f.Freshness); err != nil {
+			return nil, err
+		}
+		t, err := f.Broker.Task(in.Context(), in.user, id.task)
+		if err != nil {
+			return nil, err
+		}
+		return &answer{body: f.taskInfo(in, t)}, nil
+	}
+	r, err := f.Broker.Read(in.Context(), in.user, id.job, f.Freshness)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{body: f.jobInfo(in, r)}, nil
+}
+
+// dismiss cancels a job that has not ended, which stays in the list as dismissed, and removes one that has.
+func (f *Facade) dismiss(in *request) (*answer, error) {
+	id, err := parseJobID(in.PathValue("jobID"))
+	if err != nil {
+		return nil, err
+	}
+	if id.task != 0 {
+		return f.dismissTask(in, id.task)
+	}
+	ctx := in.Context()
+	r, err := f.Broker.Read(ctx, in.user, id.job, dispatch.AsKnown)
+	switch {
+	case dispatch.Is(err, dispatch.NotFound):
+		return nil, f.missingJob(in, id.job)
+	case err != nil:
+		return nil, err
+	case r.Status == dispatch.Canceled, r.Desired == dispatch.WantCancel && !r.Status.Final():
+		return nil, errGone
+	case r.Status.Final():
+		err = f.Broker.Delete(ctx, in.user, id.job)
+	default:
+		r, err = f.Broker.Cancel(ctx, in.user, id.job)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := f.jobInfo(in, r)
+	info.Status = dismissed
+	return &answer{body: info}, nil
+}
+
+// missingJob returns the error for a job that the user has not got.
+func (f *Facade) missingJob(in *request, id dispatch.JobID) error {
+	switch deleted, err := f.Broker.Deleted(in.Context(), in.user, id); {
+	case err != nil:
+		return err
+	case deleted:
+		return errGone
+	}
+	return errNoJob
+}
+
+// dismissTask removes a task and cancels its jobs.
+func (f *Facade) dismissTask(in *request, id dispatch.TaskID) (*answer, error) {
+	t, err := f.Broker.Task(in.Context(), in.user, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Broker.DeleteTask(in.Context(), in.user, id); err != nil {
+		return nil, err
+	}
+	info := f.taskInfo(in, t)
+	info.Status = dismissed
+	return &answer{body: info}, nil
+}
+
+const (
+	someJobs    = 10    // of a page, if the request does not say how many: the standard's default
+	mostJobs    = 1_000 // of a page
+	mostScanned = 2_000 // jobs and tasks that are read for one page
+)
+
+// listJobs returns a page of jobs and tasks, newest first.
+func (f *Facade) listJobs(in *request) (*answer, error) {
+	query := in.URL.Query()
+	limit, err := limitOf(query, someJobs, mostJobs)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := parseJobFilter(query)
+	if err != nil {
+		return nil, err
+	}
+	at, ok := f.positionOf(in, query.Get("cursor"))
+	if !ok {
+		return nil, badQuery("cursor is not one of a next link of this list.")
+	}
+	if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Alone: true, Tasks: true}, f.Freshness); err != nil {
+		return nil, err
+	}
+	jobs, next, err := f.page(in, filter, at, limit)
+	if err != nil {
+		return nil, err
+	}
+	links := []link{{in.root + "/jobs", "self", mediaJSON, ""}}
+	if next != nil {
+		query.Set("cursor", f.cursor(in, *next))
+		links = append(links, link{in.root + "/jobs?" + query.Encode(), "next", mediaJSON, ""})
+	}
+	return &answer{body: map[string]any{"jobs": jobs, "links": links}}, nil
+}
+
+// position is a place in the list of jobs and tasks: after a job and after a task.
+type position struct{ Job, Task dispatch.Place }
+
+const cursorPurpose = "ogcapi jobs"
+
+func (f *Facade) cursor(in *request, p position) string {
+	text, _ := json.Marshal(p) // cannot fail
+	return in.Seal(in.user, cursorPurpose, text)
+}
+
+func (f *Facade) positionOf(in *request, cursor string) (p position, ok bool) {
+	if cursor == "" {
+		return p, true
+	}
+	text, ok := in.Unseal(in.user, cursorPurpose, cursor)
+	return p, ok && json.Unmarshal(text, &p) == nil
+}
+
+// page returns the jobs after a position that a filter selects, limit at most, and where the next page begins; nil: there is none. It may
+// return fewer although there are more: it reads a bounded number of jobs.
+func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jobs []statusInfo, next *position, err error) {
+	jobs = []statusInfo{}
+	scanned := 0
+	for e, err := range f.history(in, at, filter.readAtOnce(limit)) {
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case len(jobs) == limit, scanned == mostScanned:
+			return jobs, &at, nil
+		case filter.isBefore(e.info):
+			return jobs, nil, nil
+		}
+		scanned++
+		at = e.at
+		if filter.selects(e.info) {
+			jobs = append(jobs, e.info)
+		}
+	}
+	return jobs, nil, nil
+}
+
+// entry is a job or a task of the list, and the position after it.
+type entry struct {
+	info statusInfo
+	at   position
+}
+
+// history returns the jobs and tasks of a user after a position, newest first. limit bounds how many of each are read; 0: all.
+func (f *Facade) history(in *request, at position, limit int) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		nextJob, stopJobs := iter.Pull2(f.Broker.Jobs(in.Context(), in.user, dispatch.Page{After: at.Job, Limit: limit}))
+		defer stopJobs()
+		nextTask, stopTasks := iter.Pull2(f.Broker.Tasks(in.Context(), in.user, dispatch.Page{After: at.Task, Limit: limit}))
+		defer stopTasks()
+		job, jobErr, hasJob := nextJob()
+		task, taskErr, hasTask := nextTask()
+		for hasJob || hasTask {
+			if err := cmp.Or(jobErr, taskErr); err != nil {
+				yield(entry{}, err)
+				return
+			}
+			var e entry
+			if hasJob && (!hasTask || !job.Created.Before(task.Created)) {
+				at.Job = dispatch.Place{Created: job.Created, ID: int64(job.ID)}
+				e.info = f.jobInfo(in, job)
+				job, jobErr, hasJob = nextJob()
+			} else {
+				at.Task = dispatch.Place{Created: task.Created, ID: int64(task.ID)}
+				e.info = f.taskInfo(in, task)
+				task, taskErr, hasTask = nextTask()
+			}
+			if e.at = at; !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// jobFilter is what the query of GET /jobs selects (OGC 18-062r2, annex on job lists). Empty members select all.
+type jobFilter struct {
+	none                     bool // nothing is selected
+	processes, statuses      []string
+	from, until              time.Time
+	minDuration, maxDuration *float64 // seconds
+}
+
+func parseJobFilter(query url.Values) (f jobFilter, err error) {
+	types := listOf(query, "type")
+	f.none = len(types) > 0 && !slices.Contains(types, "process")
+	f.processes, f.statuses = listOf(query, "processID"), listOf(query, "status")
+	for _, s := range f.statuses {
+		if !slices.Contains([]string{accepted, running, successful, failed, dismissed}, s) {
+			return f, badQuery("status must be accepted, running, successful, failed or dismissed.")
+		}
+	}
+	if f.from, f.until, err = parseInterval(query.Get("datetime")); err != nil {
+		return f, err
+	}
+	if f.minDuration, err = secondsOf(query, "minDuration"); err != nil {
+		return f, err
+	}
+	f.maxDuration, err = secondsOf(query, "maxDuration")
+	return f, err
+}
+
+// listOf reads a parameter that may be repeated, or have several values with commas between them.
+func listOf(query url.Values, name string) (all []string) {
+	for _, value := range query[name] {
+		all = append(all, strings.Split(value, ",")...)
+	}
+	return all
+}
+
+// parseInterval reads a time or an interval of times, open ends being ".." or empty.
+func parseInterval(text string) (from, until time.Time, err error) {
+	if text == "" {
+		return from, until, nil
+	}
+	first, last, isInterval := strings.Cut(text, "/")
+	if !isInterval {
+		last = first
+	}
+	if from, err = timeOf(first); err != nil {
+		return from, until, err
+	}
+	until, err = timeOf(last)
+	return from, until, err
+}
+
+func timeOf(text string) (time.Time, error) {
+	if text == "" || text == ".." {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, badQuery("datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, of which one may be two dots.")
+	}
+	return t, nil
+}
+
+func secondsOf(query url.Values, name string) (*float64, error) {
+	text := query.Get(name)
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0) {
+		return nil, badQuery("%s must be a number of seconds.", name)
+	}
+	return &n, nil
+}
+
+// readAtOnce returns how many jobs a page of limit jobs needs; 0: it depends on what the filter selects.
+func (f jobFilter) readAtOnce(limit int) int {
+	if f.none || f.processes != nil || f.statuses != nil || !f.from.IsZero() || !f.until.IsZero() || f.minDuration != nil || f.maxDuration != nil {
+		return 0
+	}
+	return limit + 1
+}
+
+// isBefore reports whether a job, and so all after it in the list, is older than what the filter selects.
+func (f jobFilter) isBefore(s statusInfo) bool {
+	return f.none || !f.from.IsZero() && s.Created.Before(f.from)
+}
+
+func (f jobFilter) selects(s statusInfo) bool {
+	last := s.Updated
+	if s.Finished != nil {
+		last = *s.Finished
+	}
+	took := last.Sub(s.Created).Seconds()
+	return (f.processes == nil || slices.Contains(f.processes, s.ProcessID)) && (f.statuses == nil || slices.Contains(f.statuses, s.Status)) &&
+		(f.until.IsZero() || !s.Created.After(f.until)) && (f.minDuration == nil || took >= *f.minDuration) && (f.maxDuration == nil || took <= *f.maxDuration)
+}
+
+// unended returns the error for results of a job that has none.
+func unended(status, failure string) error {
+	switch status {
+	case failed:
+		return exception{Status: http.StatusInternalServerError, Detail: "The job failed: " + cmp.Or(failure, "its platform gives no reason.")}
+	case dismissed:
+		return exception{Status: http.StatusGone, Detail: "The job was dismissed and has no results."}
+	}
+	return errNotReady
+}

@@ -1,0 +1,220 @@
+package ogcapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+const (
+	mostProcesses  = 1_000 // of a page. It is also the default: clients that do not follow links see all
+	describeWithin = 10 * time.Second
+)
+
+// processSummary is a process in lists (processSummary.yaml).
+type processSummary struct {
+	ID                 string   `json:"id"`
+	Title              string   `json:"title,omitempty"`
+	Description        string   `json:"description,omitempty"`
+	Keywords           []string `json:"keywords,omitempty"`
+	Version            string   `json:"version"`
+	JobControlOptions  []string `json:"jobControlOptions"`
+	OutputTransmission []string `json:"outputTransmission"`
+	Links              []link   `json:"links"`
+}
+
+// processDescription is a process (process.yaml).
+type processDescription struct {
+	processSummary
+	Inputs  map[string]inputDescription  `json:"inputs"`
+	Outputs map[string]outputDescription `json:"outputs"`
+}
+
+type inputDescription struct {
+	Title       string         `json:"title"`
+	Description string         `json:"description,omitempty"`
+	MinOccurs   int            `json:"minOccurs"`
+	MaxOccurs   any            `json:"maxOccurs,omitempty"` // a number or "unbounded"; nil: 1
+	Schema      map[string]any `json:"schema"`
+}
+
+type outputDescription struct {
+	Title       string         `json:"title"`
+	Description string         `json:"description,omitempty"`
+	Schema      map[string]any `json:"schema"`
+}
+
+func (f *Facade) listProcesses(in *request) (*answer, error) {
+	query := in.URL.Query()
+	limit, err := limitOf(query, mostProcesses, mostProcesses)
+	if err != nil {
+		return nil, err
+	}
+	page, ok := f.Services.Search(catalogue.Query{Limit: limit, After: query.Get("cursor")})
+	if !ok {
+		return nil, badQuery("cursor is not one of a next link of this list.")
+	}
+	processes := []processSummary{}
+	for _, s := range page.Services {
+		processes = append(processes, f.summary(in, s))
+	}
+	links := []link{{in.root + "/processes", "self", mediaJSON, ""}}
+	if page.Next != "" {
+		next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {page.Next}}
+		links = append(links, link{in.root + "/processes?" + next.Encode(), "next", mediaJSON, ""})
+	}
+	return &answer{body: map[string]any{"processes": processes, "links": links}}, nil
+}
+
+// limitOf reads the query parameter limit. A number above most is reduced to it, as the standard requires.
+func limitOf(query url.Values, usual, most int) (int, error) {
+	text := query.Get("limit")
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, badQuery("limit must be a whole number from 1.")
+	}
+	return min(n, most), nil
+}
+
+func (f *Facade) summary(in *request, s catalogue.Service) processSummary {
+	at := in.root + "/processes/" + url.PathEscape(s.ID)
+	shown := processSummary{ID: s.ID, Title: s.Title, Description: s.Summary, Keywords: s.Keywords, Version: versionOf(s),
+		JobControlOptions: []string{"async-execute", "dismiss"}, OutputTransmission: []string{byValue, byReference},
+		Links: []link{{at, "self", mediaJSON, "Description"}, {at + "/execution", relation("execute"), mediaJSON, "Execution"}}}
+	if f.isEcho(s.ID) {
+		shown.JobControlOptions, shown.OutputTransmission = []string{"sync-execute", "async-execute", "dismiss"}, []string{byValue}
+	}
+	return shown
+}
+
+// versionOf returns the version of a process, which the standard requires. Records have none, but may have a date.
+func versionOf(s catalogue.Service) string {
+	if s.Updated.IsZero() {
+		return "1"
+	}
+	return s.Updated.UTC().Format(time.DateOnly)
+}
+
+func (f *Facade) isEcho(id string) bool { return id != "" && id == f.Echo }
+
+// process returns the service that a path names.
+func (f *Facade) process(in *request) (catalogue.Service, error) {
+	s, ok := f.Services.Find(in.PathValue("processID"))
+	if !ok {
+		return s, errNoProcess
+	}
+	return s, nil
+}
+
+func (f *Facade) describeProcess(in *request) (*answer, error) {
+	s, err := f.process(in)
+	if err != nil {
+		return nil, err
+	}
+	parameters, err := f.parameters(in, s)
+	if err != nil {
+		return nil, err
+	}
+	d := processDescription{processSummary: f.summary(in, s), Inputs: map[string]inputDescription{}, Outputs: f.outputs(s)}
+	d.Description = s.Description
+	for _, p := range parameters {
+		d.Inputs[p.Name] = inputOf(p)
+	}
+	if area := areaOf(parameters); area != "" && !f.isEcho(s.ID) {
+		d.Inputs[inputTiles] = tilesInput(area)
+	}
+	return &answer{body: d}, nil
+}
+
+// parameters returns the parameters of a service.
+func (f *Facade) parameters(in *request, s catalogue.Service) ([]dispatch.Parameter, error) {
+	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
+	defer cancel()
+	parameters, err := f.Broker.Parameters(ctx, in.user, s.Service, s.Label)
+	if dispatch.Is(err, dispatch.NotFound) {
+		return nil, exception{Type: typeNoProcess, Status: http.StatusNotFound, Detail: "The platform does not have this process any more: " + dispatch.TextFor(err)}
+	}
+	return parameters, err
+}
+
+func inputOf(p dispatch.Parameter) inputDescription {
+	in := inputDescription{Title: p.Name, Description: p.Description, Schema: inputSchema(p)}
+	if !p.Optional {
+		in.MinOccurs = 1
+	}
+	if (p.Type == dispatch.ArrayString || p.Type == dispatch.Array) && in.Schema["type"] != nil && in.Schema["type"] != "array" {
+		in.MaxOccurs = "unbounded" // the schema is that of one value
+	}
+	return in
+}
+
+// outputs returns the outputs of a process. What a platform's result consists of is not known before, so all services have the same.
+func (f *Facade) outputs(s catalogue.Service) map[string]outputDescription {
+	if f.isEcho(s.ID) {
+		return map[string]outputDescription{outputEcho: {Title: "The message", Schema: map[string]any{"type": "string"}}}
+	}
+	return map[string]outputDescription{outputSTAC: {Title: "Results",
+		Description: "A STAC Collection whose assets are the files of the results. The result of an execution with the input " + inputTiles +
+			" is a link to a Collection with an Item for each tile.",
+		Schema: map[string]any{"type": "object", "contentMediaType": mediaJSON}}}
+}
+
+// tilesInput describes the input that makes a task.
+func tilesInput(area string) inputDescription {
+	var names []any
+	for g := range grid.All() {
+		names = append(names, g.Name)
+	}
+	return inputDescription{Title: "Tiles", MinOccurs: 0,
+		Description: "Name of a grid. The area in the input " + strconv.Quote(area) + " is split by it, and the process runs once for each tile.",
+		Schema:      map[string]any{"type": "string", "enum": names}}
+}
+
+// areaOf returns the name of the first parameter that is an area; "" if there is none.
+func areaOf(parameters []dispatch.Parameter) string {
+	for _, p := range parameters {
+		if p.Type == dispatch.BoundingBox || p.Type == dispatch.Polygon {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// inputSchema returns the schema of a parameter in the form of OpenAPI 3.0, which the standard prescribes.
+func inputSchema(p dispatch.Parameter) map[string]any {
+	var given any
+	_ = json.Unmarshal(p.Schema, &given) // without a schema every value is allowed
+	s := openAPISchema(given, 0)
+	if p.Type == dispatch.BoundingBox && s["format"] != formatBbox {
+		s = bboxSchema()
+	}
+	if p.Nullable {
+		s["nullable"] = true
+	}
+	var value any
+	if p.Default != nil && json.Unmarshal(p.Default, &value) == nil && value != nil {
+		s["default"] = value
+	}
+	return s
+}
+
+const formatBbox = "ogc-bbox"
+
+// bboxSchema is the schema of a bounding box (OGC 18-062r2, 7.11.2.3), which the broker converts to the form of the service.
+func bboxSchema() map[string]any {
+	return map[string]any{"type": "object", "format": formatBbox, "required": []any{"bbox"}, "properties": map[string]any{
+		"bbox": map[string]any{"type": "array", "items": map[string]any{"type": "number"}, "minItems": 4, "maxItems": 6},
+		"crs":  map[string]any{"type": "string", "format": "uri", "default": crs84, "enum": []any{crs84}}}}
+}
+
+const crs84 = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
