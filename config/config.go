@@ -25,6 +25,7 @@ type Config struct {
 	Platforms     []Platform      `yaml:"platforms"`
 	Catalogue     Catalogue       `yaml:"catalogue"`
 	Services      []Service       `yaml:"services"`
+	OGCAPI        OGCAPI          `yaml:"ogcapi"`
 	Applications  Applications    `yaml:"applications"`
 	Development   bool            `yaml:"development" default:"false"` // allows http, private addresses and literal secrets
 	Limits        Limits          `yaml:"limits"`
@@ -211,6 +212,11 @@ type Service struct {
 	Keywords    []string        `yaml:"keywords"`
 	Cost        string          `yaml:"cost"`    // what it costs, in words
 	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
+}
+
+// OGCAPI configures the interface that is an OGC API - Processes server.
+type OGCAPI struct {
+	Echo bool `yaml:"echo" default:"false"` // offer the process that suites test servers with
 }
 
 // Applications limits which documents users may name by URL.

@@ -17,8 +17,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/facade"
+	facadeogcapi "github.com/eodispatch/eodispatch/facade/ogcapi"
 	facadeopeneo "github.com/eodispatch/eodispatch/facade/openeo"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/platform/echo"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/store"
@@ -104,7 +106,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Proxies:      proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
-	served.Facades = facades(settings, b)
+	served.Facades = facades(settings, b, offered)
 	if err := access.serve(&served); err != nil {
 		kept.Close()
 		return nil, err
@@ -113,10 +115,16 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 }
 
 // facades returns the broker's interfaces in the words of standards.
-func facades(settings *config.Config, b *dispatch.Broker) []facade.Facade {
+func facades(settings *config.Config, b *dispatch.Broker, offered *catalogue.Catalogue) []facade.Facade {
 	id := settings.Identity
+	processes := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(),
+		Open: settings.Catalogue.Open, Freshness: settings.Freshness, MostTiles: settings.Limits.Values}
+	if settings.OGCAPI.Echo {
+		processes.Echo = echo.Process
+	}
 	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Title: settings.About.Title, Version: ownVersion(),
-		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}})}
+		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}}),
+		facadeogcapi.New(processes)}
 }
 
 // pageOf returns the page that was built into the program, and its settings.
@@ -246,6 +254,9 @@ func platforms(settings *config.Config) []*dispatch.Backend {
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
 	}
+	if settings.OGCAPI.Echo {
+		backends = append(backends, echo.Backend(wallClock{}))
+	}
 	return backends
 }
 
@@ -338,6 +349,9 @@ func tokensOf(settings *config.Config, backends []*dispatch.Backend, log *slog.L
 			access.Account = serviceAccount(*p.ServiceAccount, issuers(settings, i, backends))
 		}
 		c.Platforms = append(c.Platforms, access)
+	}
+	if settings.OGCAPI.Echo {
+		c.Platforms = append(c.Platforms, identity.Platform{Name: echo.Name, Access: dispatch.AccessOpen})
 	}
 	return c
 }

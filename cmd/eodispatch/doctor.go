@@ -143,8 +143,9 @@ func checksOf(settings *config.Config) ([]check, error) {
 		name: "identity provider " + settings.Identity.Issuer, ask: withoutUnproven(verifier.Probe),
 		advice: "check that `identity.issuer` equals the issuer in its discovery document, and that this host can reach it",
 	}}
-	for i, b := range backends {
-		if e := settings.Platforms[i].Exchange; e != nil {
+	for i, p := range settings.Platforms {
+		b := backends[i]
+		if e := p.Exchange; e != nil {
 			checks = append(checks, check{
 				name:   fmt.Sprintf("exchange for platform %s (%s)", b.Name, e.Driver),
 				ask:    func(ctx context.Context) (string, error) { return tokens.Check(ctx, b.Name) },

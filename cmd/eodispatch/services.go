@@ -12,6 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/echo"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
@@ -22,6 +23,10 @@ func offeredServices(settings *config.Config, platforms catalogue.Platforms, kep
 		Client: upstream.New(upstream.Config{UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: servers, Transport: seams.transport})}
 	for _, s := range settings.Services {
 		c.Services = append(c.Services, configuredService(s, settings.Platforms))
+	}
+	if settings.OGCAPI.Echo {
+		c.Services = append(c.Services, catalogue.Service{ID: echo.Process, Title: "Echo", Label: dispatch.OGCProcess, Service: echo.Service(),
+			Description: "Returns its input after a pause. It is for tests of conformance with OGC API - Processes."})
 	}
 	return catalogue.New(c)
 }

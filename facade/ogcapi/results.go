@@ -121,6 +121,8 @@ func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
 	return referred(deliveryOf(t.Request), outputSTAC, fmt.Sprintf("%s/upscale_tasks/%d/results", in.BaseURL(in.Request), id)), nil
 }
 
+const inputPause = "pause"
+
 // longestEcho bounds the pause of a synchronous echo.
 const longestEcho = 30 * time.Second
 
@@ -133,7 +135,12 @@ func (f *Facade) echo(in *request, e execution) (*answer, error) {
 	if len(message) == 0 || message[0] != '"' {
 		return nil, badRequest("inputs.%s must be a string.", outputEcho)
 	}
-	pause, err := pauseOf(e.Inputs["pause"])
+	for name := range e.Inputs {
+		if name != outputEcho && name != inputPause {
+			return nil, badRequest("The process has no input %q.", clip(name))
+		}
+	}
+	pause, err := pauseOf(e.Inputs[inputPause])
 	if err != nil {
 		return nil, err
 	}
