@@ -1,0 +1,130 @@
+package ogcapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/facade"
+)
+
+func TestParsePreferences(t *testing.T) {
+	for given, want := range map[string]preferences{
+		"": {}, "respond-async": {async: true}, "Respond-Async, wait=10": {true, 10 * time.Second}, "wait=7;x=y": {wait: 7 * time.Second},
+		"respond-async;return=representation": {async: true}, "wait=99999999": {wait: longestWait}, "wait=-1": {}, "wait=x, respond-sync": {}, `wait="5"`: {wait: 5 * time.Second},
+	} {
+		if got := parsePreferences(http.Header{"Prefer": {given}}); got != want {
+			t.Errorf("%q: %+v", given, got)
+		}
+	}
+}
+
+// TestPlainURL: what clients make of a base URL with a slash at its end reaches the operation.
+func TestPlainURL(t *testing.T) {
+	for given, want := range map[string]string{"/ogcapi/": "/ogcapi", "//ogcapi//processes/": "/ogcapi/processes", "/ogcapi/processes/a%2Fb/": "/ogcapi/processes/a%2Fb", "/ogcapi": "/ogcapi"} {
+		u, err := url.Parse("http://host" + given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plainURL(u).EscapedPath(); got != want {
+			t.Errorf("%s: %s", given, got)
+		}
+	}
+}
+
+func TestPlainValue(t *testing.T) {
+	for given, want := range map[string]string{
+		`1`: `1`, `"a"`: `"a"`, `[1,2]`: `[1,2]`, `{"value":{"a":1}}`: `{"a":1}`, `{"value":[1],"mediaType":"application/json"}`: `[1]`,
+		`{"href":"https://example.org/a","type":"image/tiff"}`: `"https://example.org/a"`, `[{"value":1},{"href":"b"}]`: `[1,"b"]`,
+		`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/OGC/1.3/CRS84"}`: `{"bbox":[1,2,3,4]}`, `{"west":1,"value":2}`: `{"west":1,"value":2}`,
+		`{"type":"Polygon","bbox":[1,2,3,4]}`: `{"type":"Polygon","bbox":[1,2,3,4]}`, `null`: `null`,
+	} {
+		got, err := plainValue("a", json.RawMessage(given))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", given, got, err)
+		}
+	}
+	if _, err := plainValue("a", json.RawMessage(`{"bbox":[1,2,3,4],"crs":"http://www.opengis.net/def/crs/EPSG/0/4326"}`)); err == nil {
+		t.Error("a box in another order of coordinates is accepted")
+	}
+}
+
+func TestPolygonOf(t *testing.T) {
+	for given, want := range map[string]string{
+		`[1,2,3,4]`: `{"type":"Polygon","coordinates":[[[1,2],[3,2],[3,4],[1,4],[1,2]]]}`,
+		`{"west":1,"south":2,"east":3,"north":4}`:             `{"type":"Polygon","coordinates":[[[1,2],[3,2],[3,4],[1,4],[1,2]]]}`,
+		`{"bbox":[1,2,0,3,4,0]}`:                              `{"type":"Polygon","coordinates":[[[1,2],[3,2],[3,4],[1,4],[1,2]]]}`,
+		`[179,2,-179,4]`:                                      `{"type":"MultiPolygon","coordinates":[[[[179,2],[180,2],[180,4],[179,4],[179,2]]],[[[-180,2],[-179,2],[-179,4],[-180,4],[-180,2]]]]}`,
+		`{"type":"Polygon","bbox":[1,2,3,4]}`:                 `{"type":"Polygon","bbox":[1,2,3,4]}`,
+		`{"west":1,"south":2,"east":3,"north":4,"crs":31370}`: `{"west":1,"south":2,"east":3,"north":4,"crs":31370}`,
+	} {
+		if got := polygonOf(json.RawMessage(given)); string(got) != want {
+			t.Errorf("%s: %s", given, got)
+		}
+	}
+}
+
+// TestStatusOf: every status of the broker has a word of the standard.
+func TestStatusOf(t *testing.T) {
+	for given, want := range map[dispatch.Status]string{dispatch.Accepted: accepted, dispatch.Submitted: accepted, dispatch.Queued: accepted, dispatch.Running: running,
+		dispatch.Finished: successful, dispatch.Failed: failed, dispatch.Canceled: dismissed} {
+		if got := statusOf(given, ""); got != want {
+			t.Errorf("%s: %s", given, got)
+		}
+	}
+	if statusOf(dispatch.Unknown, dispatch.Running) != running || statusOf(dispatch.Unknown, dispatch.Queued) != accepted {
+		t.Error("an unknown status is not the last known one")
+	}
+}
+
+// sealer seals by writing the user before the text.
+type sealer struct{ facade.Server }
+
+func (sealer) Seal(u dispatch.UserID, purpose string, text []byte) string {
+	return string(u) + purpose + string(text)
+}
+func (sealer) Unseal(u dispatch.UserID, purpose, sealed string) ([]byte, bool) {
+	prefix := string(u) + purpose
+	if len(sealed) < len(prefix) || sealed[:len(prefix)] != prefix {
+		return nil, false
+	}
+	return []byte(sealed[len(prefix):]), true
+}
+
+func TestCursor_IsItsUsers(t *testing.T) {
+	f := New(Config{})
+	at := position{Job: dispatch.Place{Created: time.Unix(1, 0).UTC(), ID: 7}, Task: dispatch.Place{ID: 3}}
+	alice, bob := &request{Server: sealer{}, user: "alice"}, &request{Server: sealer{}, user: "bob"}
+	cursor := f.cursor(alice, at)
+	if got, ok := f.positionOf(alice, cursor); !ok || got != at {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if _, ok := f.positionOf(bob, cursor); ok {
+		t.Error("another user's cursor is accepted")
+	}
+}
+
+// FuzzExecution reads what clients send as execute requests.
+func FuzzExecution(f *testing.F) {
+	for _, seed := range []string{`{"inputs":{"a":{"value":[1]}},"outputs":{"stac":{"transmissionMode":"reference"}},"response":"raw"}`, `{"inputs":{"a":{"bbox":[1,2,3,4]}}}`, `[]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var e execution
+		if json.Unmarshal(body, &e) != nil {
+			return
+		}
+		for name, value := range e.Inputs {
+			plain, err := plainValue(name, value)
+			if err == nil && !json.Valid(plain) {
+				t.Errorf("%s: %s", value, plain)
+			}
+			if !json.Valid(polygonOf(value)) {
+				t.Errorf("%s: %s", value, polygonOf(value))
+			}
+		}
+	})
+}
