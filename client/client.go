@@ -291,7 +291,7 @@ func (e *Error) Error() string {
 	if e.Link != "" && !strings.Contains(text, e.Link) {
 		text += "\nOpen this page: " + e.Link
 	}
-	if e.Status >= 500 && e.RequestID != "" {
+	if e.Status >= 500 && e.Status != http.StatusNotImplemented && e.RequestID != "" {
 		text += " (request " + e.RequestID + ")"
 	}
 	return text

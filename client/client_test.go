@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -115,10 +117,21 @@ func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = c.Platforms(t.Context())
-		server.Close()
 		if !client.IsCode(err, client.NotABroker) || !strings.Contains(err.Error(), "text/html") {
 			t.Errorf("%d: %v", status, err)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if status == http.StatusBadGateway {
+			cancel() // it may be a proxy before a broker that starts, so that the stream would try again
+		}
+		for _, err := range c.WatchTask(ctx, 1) {
+			if status != http.StatusBadGateway && (!client.IsCode(err, client.NotABroker) || !strings.Contains(err.Error(), "text/html")) {
+				t.Errorf("the stream, %d: %v", status, err)
+			}
+			break
+		}
+		cancel()
+		server.Close()
 	}
 	for _, address := range []string{"", "ftp://a", "http://", "https://user:password@broker.example.org", "https://broker.example.org?x=1", "http://broker.example.org", "http://127.evil.example"} {
 		if _, err := client.New(address, client.Options{}); err == nil {
@@ -308,5 +321,48 @@ func TestLog_IsReadInPages(t *testing.T) {
 	}
 	if job.Status != client.Finished || n == 0 || all.Len() == 0 {
 		t.Errorf("%s, %d entries", job.Status, n)
+	}
+}
+
+// The place in the queue is no change that the broker tells, so it is read. What is told meanwhile is not lost.
+func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
+	states := []string{`{"id":1,"status":"created","queue_position":2}`, `{"id":1,"status":"created","queue_position":2}`, `{"id":1,"status":"created","queue_position":1}`,
+		`{"id":1,"status":"created","queue_position":1,"attention":{"code":"SIGN_IN_REQUIRED"}}`, `{"id":1,"status":"finished"}`}
+	tags := []string{"a", "a", "a", "b", "c"} // by which the broker tells changes
+	now := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") && now+1 < len(states) {
+			now++ // while it waits
+		}
+		w.Header().Set("ETag", tags[now])
+		w.Header().Set("Content-Type", "application/json")
+		if r.Header.Get("If-None-Match") == tags[now] {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, states[now]) // the test shows what is missing
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	for j, err := range c.WatchJob(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(j.Status)
+		if j.QueuePosition != nil {
+			text += fmt.Sprint(" ", *j.QueuePosition)
+		}
+		if j.Attention != nil {
+			text += " " + j.Attention.Code
+		}
+		seen = append(seen, text)
+	}
+	want := []string{"created 2", "created 1", "created 1 SIGN_IN_REQUIRED", "finished"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("%q, not %q", seen, want)
 	}
 }

@@ -25,7 +25,7 @@ import (
 // File is a file to download.
 type File struct {
 	Href     string
-	Path     string // where to store it; its folder is created
+	Path     string // where to store it, see Downloader.Root; its folder is created
 	Size     int64  // bytes; 0: not known
 	Checksum string // multihash in hexadecimal, as STAC's file:checksum; "": not known
 	// Renew returns a new link to the file when the old one has expired. Optional.
@@ -41,6 +41,11 @@ type Downloader struct {
 	HTTP *http.Client
 	// Received is called with the number of bytes of each piece that arrives. It is negative when bytes are discarded. Optional.
 	Received func(bytes int64)
+	// Root is the folder that the paths of files are relative to. A link in it that leads elsewhere, as others can put it into a shared
+	// folder, is an error. nil: paths are any paths, and only links beside the file are not followed elsewhere.
+	Root *os.Root
+	// Patience is how long a download may bring nothing before it fails. 0: five attempts, some seconds.
+	Patience time.Duration
 }
 
 const (
@@ -55,32 +60,46 @@ var ErrCorrupt = errors.New("the file does not have the length or the checksum t
 
 // Fetch downloads a file. It reports false if the complete file is there already.
 func (d *Downloader) Fetch(ctx context.Context, f File) (fetched bool, err error) {
-	if info, err := os.Stat(f.Path); err == nil && (f.Size == 0 || f.Size == info.Size()) {
+	root := d.Root
+	if root == nil {
+		folder := filepath.Dir(f.Path)
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return false, err
+		}
+		if root, err = os.OpenRoot(folder); err != nil {
+			return false, err
+		}
+		defer root.Close()
+		f.Path = filepath.Base(f.Path)
+	}
+	if info, err := root.Stat(f.Path); err == nil && (f.Size == 0 || f.Size == info.Size()) {
 		return false, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o777); err != nil {
+	if err := root.MkdirAll(filepath.Dir(f.Path), 0o777); err != nil {
 		return false, err
 	}
-	part, err := os.OpenFile(f.Path+partSuffix, os.O_RDWR|os.O_CREATE, 0o666)
+	part, err := root.OpenFile(f.Path+partSuffix, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return false, err
 	}
 	defer part.Close() // closed before, unless an error is reported
-	t := &transfer{Downloader: d, file: f, part: part}
+	t := &transfer{Downloader: d, root: root, file: f, part: part}
 	if err := t.run(ctx); err != nil {
+		t.tidy()
 		return false, err
 	}
-	if err := errors.Join(part.Close(), os.Rename(f.Path+partSuffix, f.Path)); err != nil {
+	if err := errors.Join(part.Close(), root.Rename(f.Path+partSuffix, f.Path)); err != nil {
 		return false, err
 	}
-	_ = os.Remove(f.Path + validSuffix) // at worst a small file stays
+	_ = root.Remove(f.Path + validSuffix) // at worst a small file stays
 	return true, nil
 }
 
 // transfer is one download.
 type transfer struct {
 	*Downloader
-	file    File
+	root    *os.Root
+	file    File // its path is relative to root
 	part    *os.File
 	have    int64 // bytes in part
 	total   int64 // bytes of the whole file by the last response; -1: not known
@@ -88,12 +107,23 @@ type transfer struct {
 	again   bool  // the file was corrupt once and is fetched anew
 }
 
+// tidy removes the files of a download that brought nothing.
+func (t *transfer) tidy() {
+	if info, err := t.part.Stat(); err != nil || info.Size() > 0 {
+		return
+	}
+	_ = t.part.Close() // nothing was written
+	for _, suffix := range []string{partSuffix, validSuffix} {
+		_ = t.root.Remove(t.file.Path + suffix) // at worst a small file stays
+	}
+}
+
 func (t *transfer) run(ctx context.Context) (err error) {
 	if t.have, err = t.part.Seek(0, io.SeekEnd); err != nil {
 		return err
 	}
 	back := backOff{}
-	for without := 0; ; {
+	for without, last := 0, time.Now(); ; {
 		before := t.have
 		err := t.attempt(ctx)
 		if err == nil {
@@ -103,7 +133,7 @@ func (t *transfer) run(ctx context.Context) (err error) {
 		}
 		progressed := t.have > before
 		if progressed {
-			without, t.renewed, back = 0, 0, backOff{}
+			without, last, t.renewed, back = 0, time.Now(), 0, backOff{}
 		}
 		without++
 		switch {
@@ -111,7 +141,7 @@ func (t *transfer) run(ctx context.Context) (err error) {
 			return ctx.Err()
 		case errors.Is(err, syscall.ENOSPC):
 			return fmt.Errorf("the disk is full: %w. What has arrived is kept; make room and run the command again", err)
-		case !passing(err), without >= fruitless:
+		case !passing(err), t.Patience == 0 && without >= fruitless, t.Patience > 0 && time.Since(last) > t.Patience:
 			return fmt.Errorf("%s: %w", filepath.Base(t.file.Path), err)
 		}
 		if progressed {
@@ -174,6 +204,7 @@ func (t *transfer) attempt(ctx context.Context) error {
 		}
 		return t.discard()
 	default:
+		silence.Stop() // the broker may be slow, or out of reach
 		return t.renew(ctx, &refusedLink{response.StatusCode, response.Request.URL.Host})
 	}
 	if err := t.receive(response.Body, silence); err != nil {
@@ -216,7 +247,7 @@ func (t *transfer) request(ctx context.Context) (*http.Response, error) {
 
 // restart begins anew with a response that is the whole file.
 func (t *transfer) restart(response *http.Response) error {
-	if err := errors.Join(t.empty(), os.RemoveAll(t.file.Path+validSuffix)); err != nil {
+	if err := errors.Join(t.empty(), t.root.RemoveAll(t.file.Path+validSuffix)); err != nil {
 		return err
 	}
 	t.total = response.ContentLength
@@ -227,12 +258,12 @@ func (t *transfer) restart(response *http.Response) error {
 	if version == "" {
 		return nil
 	}
-	return os.WriteFile(t.file.Path+validSuffix, []byte(version), 0o666)
+	return t.root.WriteFile(t.file.Path+validSuffix, []byte(version), 0o666)
 }
 
 // version returns the server's name for the version of the file that the part is a piece of; "" if it gave none.
 func (t *transfer) version() string {
-	text, err := os.ReadFile(t.file.Path + validSuffix)
+	text, err := t.root.ReadFile(t.file.Path + validSuffix)
 	if err != nil {
 		return ""
 	}
@@ -245,7 +276,7 @@ func (t *transfer) empty() error {
 	}
 	t.count(-t.have)
 	t.have = 0
-	return errors.Join(t.part.Truncate(0), os.RemoveAll(t.file.Path+validSuffix))
+	return errors.Join(t.part.Truncate(0), t.root.RemoveAll(t.file.Path+validSuffix))
 }
 
 // discard drops the part, to begin anew.

@@ -6,15 +6,18 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/client"
@@ -191,13 +194,115 @@ func TestFetch_KeepsThePartOfAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no device that is always full")
 	}
-	_, _, err := fetch(t, &fileServer{content: contentOf(1000), etag: `"one"`}, func(f *client.File) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(f.Path), 0o700), os.Symlink("/dev/full", f.Path+".part")); err != nil {
-			t.Fatal(err)
-		}
-	})
+	root, err := os.OpenRoot("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	folder := t.TempDir()
+	up := strings.Repeat("../", strings.Count(folder, "/"))
+	if err := os.Symlink(up+"dev/full", filepath.Join(folder, "file.tif.part")); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&fileServer{content: contentOf(1000), etag: `"one"`})
+	defer server.Close()
+	d := client.Downloader{Root: root}
+	_, err = d.Fetch(t.Context(), client.File{Href: server.URL, Path: strings.TrimPrefix(folder, "/") + "/file.tif"})
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") {
 		t.Error(err)
+	}
+}
+
+// In a folder that others can write to, a link must not lead the content to another file.
+func TestFetch_FollowsNoLinkOutOfTheFolder(t *testing.T) {
+	s := &fileServer{content: []byte("content"), etag: `"one"`}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	for _, planted := range []string{"file.tif", "file.tif.part", "file.tif.part.version", "below"} {
+		folder, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+		if err := errors.Join(os.WriteFile(other, []byte("old"), 0o600), os.Symlink(other, filepath.Join(folder, planted))); err != nil {
+			t.Fatal(err)
+		}
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := "file.tif"
+		if planted == "below" {
+			path = filepath.Join(planted, path)
+		}
+		d := client.Downloader{Root: root}
+		_, err = d.Fetch(t.Context(), client.File{Href: server.URL, Path: path})
+		if text, _ := os.ReadFile(other); string(text) != "old" {
+			t.Errorf("%s: the other file is %q", planted, text)
+		}
+		text, _ := root.ReadFile(path)
+		if (err == nil) != (string(text) == "content") || planted == "file.tif" && err != nil {
+			t.Errorf("%s: %q, %v", planted, text, err)
+		}
+		_ = root.Close() // nothing was written by it
+	}
+}
+
+func TestFetch_LeavesNoEmptyPart(t *testing.T) {
+	folder := t.TempDir()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	var d client.Downloader
+	if _, err := d.Fetch(t.Context(), client.File{Href: server.URL, Path: filepath.Join(folder, "file.tif")}); err == nil {
+		t.Error("there is no such file")
+	}
+	if left, _ := os.ReadDir(folder); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// refusing is a network on which nobody answers until a time.
+type refusing struct{ until time.Time }
+
+func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if time.Now().Before(r.until) {
+		return nil, syscall.ECONNREFUSED
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: request, ContentLength: 7, Body: io.NopCloser(strings.NewReader("content"))}, nil
+}
+
+func TestFetch_OutlivesAnOutageAsLongAsItsPatience(t *testing.T) {
+	for outage, fetched := range map[time.Duration]bool{4 * time.Minute: true, 20 * time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := client.Downloader{Patience: 10 * time.Minute, HTTP: &http.Client{Transport: refusing{time.Now().Add(outage)}}}
+			_, err := d.Fetch(t.Context(), client.File{Href: "https://files.example.org/f", Path: filepath.Join(t.TempDir(), "f")})
+			if (err == nil) != fetched {
+				t.Errorf("an outage of %v: %v", outage, err)
+			}
+		})
+	}
+}
+
+func TestPersist_OutlivesOutagesAndReportsRefusals(t *testing.T) {
+	lost := &url.Error{Op: "GET", URL: "https://broker.example.org", Err: syscall.ECONNREFUSED}
+	for name, row := range map[string]struct {
+		err    error
+		lasts  time.Duration
+		passed bool
+	}{
+		"no network for two hours":         {lost, 2 * time.Hour, true},
+		"a proxy without a broker":         {&client.Error{Status: http.StatusBadGateway}, 5 * time.Minute, true},
+		"a fault of the broker that stays": {&client.Error{Status: http.StatusInternalServerError}, 2 * time.Hour, false},
+		"a deleted job":                    {&client.Error{Status: http.StatusNotFound}, time.Second, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			end := time.Now().Add(row.lasts)
+			err := client.Persist(t.Context(), func() error {
+				if time.Now().Before(end) {
+					return row.err
+				}
+				return nil
+			})
+			if (err == nil) != row.passed {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

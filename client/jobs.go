@@ -225,32 +225,78 @@ func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error]
 	}
 }
 
-const pollFor = 30 * time.Second // that a broker waits for a change of a job
+const (
+	pollFor       = 30 * time.Second // that a broker waits for a change of a job
+	pollInQueue   = 10 * time.Second // the same while the job waits for its turn, as its place in the queue is not a change
+	refusedWithin = 15 * time.Minute // Persist takes errors of the broker for an outage
+)
 
-// WatchJob yields a job now and after each change, and ends when the job has ended. It goes on after lost connections and misses no
-// change between two requests. The error is that of ctx, or the broker's refusal.
+// WatchJob yields a job now and after each change, and ends when the job has ended. Its place in the queue is read every few seconds. It
+// goes on after lost connections and misses no change between two requests. The error is that of ctx, or the broker's refusal.
 func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
-		r := call{method: http.MethodGet, path: jobPath(id), header: http.Header{}}
-		back := backOff{}
-		for seen := false; ; {
+		r := call{method: http.MethodGet, path: jobPath(id)}
+		back, last, tag := backOff{}, Job{}, ""
+		for {
 			var j Job
 			header, err := c.do(ctx, r, &j)
-			if err != nil && (!seen || !passes(err) || back.wait(ctx) != nil) {
+			if err != nil && (last.ID == 0 || !passes(err) || back.wait(ctx) != nil) {
 				yield(j, errors.Join(err, ctx.Err()))
 				return
 			}
 			if err != nil {
 				continue
 			}
-			back, seen = backOff{}, true
-			if j.ID != 0 && (!yield(j, nil) || j.Status.Final()) { // 0: not modified
+			modified, current := j.ID != 0, header.Get("ETag")
+			news := modified && (tag == "" || tag != current || !samePlace(last, j))
+			if news && !yield(j, nil) || j.Status.Final() {
 				return
 			}
-			r.query = url.Values{"wait": {strconv.Itoa(int(pollFor / time.Second))}}
-			if tag := header.Get("ETag"); tag != "" {
-				r.header.Set("If-None-Match", tag)
+			if modified {
+				last = j
 			}
+			back, tag, r = backOff{}, current, readAfter(r, current, last, modified)
+		}
+	}
+}
+
+// samePlace reports whether a job has the same place in the queue, or none, as before.
+func samePlace(a, b Job) bool {
+	return (a.QueuePosition == nil) == (b.QueuePosition == nil) && (a.QueuePosition == nil || *a.QueuePosition == *b.QueuePosition)
+}
+
+// readAfter returns the request that follows one by which last became known: it waits for a change or, if there was none and the job is in
+// a queue, reads the job as it is, for its place there.
+func readAfter(r call, tag string, last Job, modified bool) call {
+	r.query, r.header = nil, http.Header{}
+	pause := pollFor
+	if last.QueuePosition != nil {
+		if !modified {
+			return r
+		}
+		pause = pollInQueue
+	}
+	r.query = url.Values{"wait": {strconv.Itoa(int(pause / time.Second))}}
+	if tag != "" {
+		r.header.Set("If-None-Match", tag)
+	}
+	return r
+}
+
+// Persist calls f until it succeeds, through the outages that streams outlive: lost connections, and for a quarter of an hour a broker that
+// answers with errors of its own. It returns any other error of f, and that of ctx.
+func Persist(ctx context.Context, f func() error) error {
+	back, began := backOff{}, time.Now()
+	for {
+		err := f()
+		if err == nil || !passes(err) {
+			return err
+		}
+		if _, refused := errors.AsType[*Error](err); refused && time.Since(began) > refusedWithin {
+			return err
+		}
+		if back.wait(ctx) != nil {
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -150,8 +151,12 @@ func (c *Client) dial(ctx context.Context, path string) (*websocket.Conn, error)
 		socket.SetReadLimit(mostMessage)
 		return socket, nil
 	}
-	if response == nil || !refuses(response) {
+	if response == nil || response.StatusCode == http.StatusSwitchingProtocols {
 		return nil, &url.Error{Op: "open", URL: c.base + path, Err: err}
+	}
+	if !refuses(response) {
+		media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+		return nil, notABroker(c.base, media)
 	}
 	text, _ := io.ReadAll(response.Body) // the library keeps the beginning of the body; what is missing shows as no error code
 	return nil, c.errorOf(response, text)
