@@ -2,44 +2,37 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, or a file: GeoJSON with a Polygon, MultiPolygon, Feature or
-FeatureCollection, or KML. "-" reads GeoJSON from standard input.`
+const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, a file, or the English name of a country. Files are GeoJSON, KML, a
+shapefile (zipped, or .shp with its .prj beside it) or a GeoPackage with one layer; their positions are longitude and latitude by
+WGS 84, and all their polygons are the area. "-" reads GeoJSON from standard input.`
+
+// convertIt is what to do with an area in another reference system.
+const convertIt = "convert it to longitude and latitude (ogr2ogr -t_srs EPSG:4326 area.geojson FILE)"
 
 const mostAreaFile = 64 << 20 // bytes
 
 // readArea returns an area as a GeoJSON Polygon or MultiPolygon. Several features become one MultiPolygon.
-func readArea(area string) (json.RawMessage, error) {
+func (a *app) readArea(ctx context.Context, area string) (json.RawMessage, error) {
 	if box, ok, err := boxFrom(area); ok || err != nil {
 		return box, err
 	}
-	text, err := readFile(area)
-	if err != nil {
-		return nil, usage("the area %q is neither west,south,east,north nor a file that can be read: %w", area, err)
-	}
-	var polygons []polygon
-	switch extension := strings.ToLower(filepath.Ext(area)); extension {
-	case ".zip", ".shp", ".gpkg":
-		return nil, usage("%s: %s files are not read. Convert the area first, for example: ogr2ogr -t_srs EPSG:4326 area.geojson %s", area, extension, area)
-	case ".kml":
-		polygons, err = polygonsOfKML(text)
-	default:
-		polygons, err = polygonsOf(text, 0)
-	}
+	polygons, err := a.polygonsIn(ctx, area)
 	if err == nil {
-		err = checkPositions(polygons)
+		polygons, err = checked(polygons)
 	}
 	if err != nil {
 		return nil, usage("the area %s cannot be used: %w", area, err)
@@ -50,23 +43,61 @@ func readArea(area string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": polygons})
 }
 
+// polygonsIn returns the polygons of a file or, if there is no such file, of a country.
+func (a *app) polygonsIn(ctx context.Context, area string) ([]polygon, error) {
+	extension := strings.ToLower(filepath.Ext(area))
+	if extension == ".gpkg" {
+		if _, err := os.Stat(area); err != nil {
+			return nil, err
+		}
+		return polygonsOfGeoPackage(ctx, area)
+	}
+	text, err := readFile(area)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(area, `/\`) {
+		polygons, unknown := a.polygonsOfCountry(area)
+		if unknown != nil {
+			return nil, fmt.Errorf("it is no west,south,east,north, there is no such file, %w", unknown)
+		}
+		return polygons, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch extension {
+	case ".zip":
+		return polygonsInZip(text)
+	case ".shp":
+		return polygonsBeside(area, text)
+	case ".kml":
+		return polygonsOfKML(text)
+	}
+	return polygonsOf(text, 0)
+}
+
 const farthest = 540 // degrees of longitude, as the broker accepts them for areas across the antimeridian
 
-// checkPositions refuses what cannot be an area in longitude and latitude, above all coordinates of a projected system.
-func checkPositions(polygons []polygon) error {
-	positions := 0
+// checked returns polygons without empty ones and heights. It refuses what cannot be an area in longitude and latitude, above all
+// coordinates of a projected system.
+func checked(polygons []polygon) (all []polygon, err error) {
 	for _, p := range polygons {
-		for _, at := range slices.Concat(p...) {
-			if len(at) < 2 || math.Abs(at[0]) > farthest || math.Abs(at[1]) > 90 {
-				return fmt.Errorf("%v is no position in degrees, [longitude, latitude]; convert it (ogr2ogr -t_srs EPSG:4326)", at)
+		positions := 0
+		for _, ring := range p {
+			for i, at := range ring {
+				if len(at) < 2 || !(math.Abs(at[0]) <= farthest && math.Abs(at[1]) <= 90) { // NaN is neither
+					return nil, fmt.Errorf("%v is no position in degrees, [longitude, latitude]; %s", at, convertIt)
+				}
+				ring[i] = at[:2]
+				positions++
 			}
-			positions++
+		}
+		if positions > 0 {
+			all = append(all, p)
 		}
 	}
-	if positions == 0 {
-		return errors.New("it has no polygon")
+	if len(all) == 0 {
+		return nil, errors.New("it has no polygon")
 	}
-	return nil
+	return all, nil
 }
 
 // readFile reads a file of a user, or standard input.
@@ -80,6 +111,10 @@ func readFile(name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
+	return readBounded(in)
+}
+
+func readBounded(in io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, mostAreaFile+1))
 	if err == nil && len(text) > mostAreaFile {
 		err = fmt.Errorf("it is larger than %d MiB", mostAreaFile>>20)
@@ -126,7 +161,7 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 		return nil, fmt.Errorf("it is not GeoJSON: %w", err)
 	}
 	if crs := string(o.CRS); crs != "" && crs != "null" && !strings.Contains(crs, "CRS84") && !strings.Contains(crs, "4326") {
-		return nil, fmt.Errorf("its reference system is %s; convert it to longitude and latitude (ogr2ogr -t_srs EPSG:4326)", oneLine(crs, 80))
+		return nil, fmt.Errorf("its reference system is %s; %s", oneLine(crs, 80), convertIt)
 	}
 	if depth > deepest {
 		return nil, errors.New("its collections are nested too deeply")

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/peterstace/simplefeatures/geom"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// layer is a table of features in a GeoPackage.
+type layer struct {
+	table, column string
+	organization  string
+	code          int // of the reference system, by the organization
+}
+
+// polygonsOfGeoPackage returns all polygons of the one layer of a GeoPackage (OGC 12-128), without heights and measures.
+func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	layers, err := layersOf(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("it is no GeoPackage: %w", err)
+	}
+	if len(layers) != 1 {
+		var names []string
+		for _, l := range layers {
+			names = append(names, l.table)
+		}
+		return nil, fmt.Errorf("it has %d layers of features (%s), and must have one. Extract one: ogr2ogr -t_srs EPSG:4326 area.geojson FILE LAYER",
+			len(layers), oneLine(strings.Join(names, ", "), 200))
+	}
+	if l := layers[0]; !strings.EqualFold(l.organization, "EPSG") || l.code != 4326 && l.code != 4979 { // 4979: with heights
+		return nil, fmt.Errorf("its reference system is %s:%d; %s", oneLine(l.organization, 40), l.code, convertIt)
+	}
+	return layers[0].polygons(ctx, db)
+}
+
+func layersOf(ctx context.Context, db *sql.DB) (all []layer, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT c.table_name, g.column_name, s.organization, s.organization_coordsys_id
+		FROM gpkg_contents c JOIN gpkg_geometry_columns g ON g.table_name = c.table_name JOIN gpkg_spatial_ref_sys s ON s.srs_id = g.srs_id
+		WHERE c.data_type = 'features' ORDER BY c.table_name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var l layer
+		if err := rows.Scan(&l.table, &l.column, &l.organization, &l.code); err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, rows.Err()
+}
+
+func (l layer) polygons(ctx context.Context, db *sql.DB) (all []polygon, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT "+identifier(l.column)+" FROM "+identifier(l.table))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for read := 0; rows.Next(); {
+		var blob sql.RawBytes
+		if err := rows.Scan(&blob); err != nil {
+			return nil, err
+		}
+		if read += len(blob); read > mostAreaFile {
+			return nil, fmt.Errorf("its geometries are larger than %d MiB", mostAreaFile>>20)
+		}
+		found, err := polygonsOfBlob(blob)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, rows.Err()
+}
+
+// identifier quotes the name of a table or column.
+func identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+var errGeometry = errors.New("it has a geometry that is damaged")
+
+// envelopeSizes are the numbers of bytes of an envelope, by its indicator in the header of a geometry.
+var envelopeSizes = [...]int{0, 32, 48, 48, 64}
+
+// polygonsOfBlob returns the polygons of a geometry: a header (OGC 12-128, 2.1.3) and then WKB. NULL has none.
+func polygonsOfBlob(blob []byte) ([]polygon, error) {
+	if len(blob) == 0 {
+		return nil, nil
+	}
+	const fixed = 8 // bytes of the header before the envelope
+	if len(blob) < fixed || string(blob[:2]) != "GP" {
+		return nil, errGeometry
+	}
+	flags := blob[3]
+	if flags&0x20 != 0 {
+		return nil, errors.New("it has geometries of an extension of GeoPackage")
+	}
+	envelope := int(flags >> 1 & 7)
+	if envelope >= len(envelopeSizes) || len(blob) < fixed+envelopeSizes[envelope] {
+		return nil, errGeometry
+	}
+	g, err := geom.UnmarshalWKB(blob[fixed+envelopeSizes[envelope]:], geom.NoValidate{}) // the broker judges the geometry
+	if err != nil {
+		return nil, fmt.Errorf("it has a geometry that cannot be read: %w", err)
+	}
+	if g.IsEmpty() {
+		return nil, nil
+	}
+	text, err := g.Force2D().MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return polygonsOf(text, 0)
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// polygonsInZip returns all polygons of the one shapefile in a zip archive.
+func polygonsInZip(text []byte) ([]polygon, error) {
+	archive, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		return nil, fmt.Errorf("it is no zip archive: %w", err)
+	}
+	parts := map[string]*zip.File{}
+	var shapes []string
+	for _, f := range archive.File {
+		name := strings.ToLower(f.Name)
+		parts[name] = f
+		if path.Ext(name) == ".shp" && !strings.HasPrefix(name, "__macosx/") {
+			shapes = append(shapes, name)
+		}
+	}
+	if len(shapes) != 1 {
+		return nil, fmt.Errorf("the archive has %d files with the extension .shp, and must have one", len(shapes))
+	}
+	shape, err := unzipped(parts[shapes[0]])
+	if err != nil {
+		return nil, err
+	}
+	system, err := unzipped(parts[strings.TrimSuffix(shapes[0], ".shp")+".prj"])
+	if err != nil {
+		return nil, err
+	}
+	return polygonsOfShapefile(shape, system)
+}
+
+// unzipped returns the content of a file in an archive; nil for none.
+func unzipped(f *zip.File) ([]byte, error) {
+	if f == nil {
+		return nil, nil
+	}
+	in, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%s in the archive cannot be read: %w", f.Name, err)
+	}
+	defer in.Close()
+	text, err := readBounded(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s in the archive cannot be read: %w", f.Name, err)
+	}
+	return text, nil
+}
+
+// polygonsBeside returns all polygons of a shapefile whose reference system is in the file .prj beside it.
+func polygonsBeside(file string, text []byte) ([]polygon, error) {
+	system, err := readFile(file[:len(file)-len(".shp")] + ".prj")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return polygonsOfShapefile(text, system)
+}
+
+// wgs84 matches the description, in WKT, of longitude and latitude by WGS 84.
+var wgs84 = regexp.MustCompile(`(?i)^\s*(GEOGCS|GEOGCRS)\s*\[\s*"(GCS_)?WGS[ _]?(19)?84"`)
+
+// errShapefile is the error for a shapefile that breaks off or contradicts itself.
+var errShapefile = errors.New("it is damaged, or no shapefile")
+
+const (
+	shapeHeader  = 100  // bytes before the first record
+	shapeCode    = 9994 // first number of a shapefile
+	recordHeader = 8    // bytes before the content of a record
+	partsAt      = 44   // bytes before the list of rings in a record
+	positionSize = 16   // bytes
+)
+
+// polygonsOfShapefile returns all polygons of a shapefile (ESRI Shapefile Technical Description, 1998), without heights and measures.
+// system is the content of its file .prj; nil: there is none.
+func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
+	if system != nil && !wgs84.Match(system) {
+		return nil, fmt.Errorf("its reference system is %s; %s", oneLine(string(system), 80), convertIt)
+	}
+	if len(text) < shapeHeader || binary.BigEndian.Uint32(text) != shapeCode {
+		return nil, errShapefile
+	}
+	for rest := text[shapeHeader:]; len(rest) > 0; {
+		if len(rest) < recordHeader {
+			return nil, errShapefile
+		}
+		length := 2 * uint64(binary.BigEndian.Uint32(rest[4:])) // counted in words of 16 bits
+		rest = rest[recordHeader:]
+		if length > uint64(len(rest)) {
+			return nil, errShapefile
+		}
+		rings, err := ringsOfShape(rest[:length])
+		if err != nil {
+			return nil, err
+		}
+		all, rest = append(all, assembled(rings)...), rest[length:]
+	}
+	return all, nil
+}
+
+// ringsOfShape returns the rings of a record; none for the null shape.
+func ringsOfShape(record []byte) ([][][]float64, error) {
+	if len(record) < 4 {
+		return nil, errShapefile
+	}
+	switch kind := binary.LittleEndian.Uint32(record); kind {
+	case 0:
+		return nil, nil
+	case 5, 15, 25: // Polygon, PolygonZ, PolygonM: the latter two have further numbers at the end
+	default:
+		return nil, fmt.Errorf("it has shapes of the type %d, and not polygons", kind)
+	}
+	if len(record) < partsAt {
+		return nil, errShapefile
+	}
+	parts, positions := uint64(binary.LittleEndian.Uint32(record[36:])), uint64(binary.LittleEndian.Uint32(record[40:]))
+	positionsAt := partsAt + 4*parts
+	if positionsAt+positionSize*positions > uint64(len(record)) {
+		return nil, errShapefile
+	}
+	rings := make([][][]float64, parts)
+	for i := range rings {
+		from, to := uint64(binary.LittleEndian.Uint32(record[partsAt+4*i:])), positions
+		if i+1 < len(rings) {
+			to = uint64(binary.LittleEndian.Uint32(record[partsAt+4*i+4:]))
+		}
+		if from > to || to > positions {
+			return nil, errShapefile
+		}
+		rings[i] = ringAt(record[positionsAt+positionSize*from : positionsAt+positionSize*to])
+	}
+	return rings, nil
+}
+
+func ringAt(text []byte) [][]float64 {
+	ring := make([][]float64, len(text)/positionSize)
+	for i := range ring {
+		at := text[positionSize*i:]
+		ring[i] = []float64{math.Float64frombits(binary.LittleEndian.Uint64(at)), math.Float64frombits(binary.LittleEndian.Uint64(at[8:]))}
+	}
+	return ring
+}
+
+// assembled makes polygons of the rings of one shape: a ring that runs clockwise begins one, and each of the others is a hole of the
+// smallest that it lies in, or else a polygon too.
+func assembled(rings [][][]float64) []polygon {
+	var all []polygon
+	var holes [][][]float64
+	for _, ring := range rings {
+		if signedArea(ring) <= 0 {
+			all = append(all, polygon{ring})
+		} else {
+			holes = append(holes, ring)
+		}
+	}
+	outer := len(all)
+	for _, hole := range holes {
+		around := -1
+		for i, p := range all[:outer] {
+			if liesIn(hole, p[0]) && (around < 0 || signedArea(p[0]) > signedArea(all[around][0])) {
+				around = i
+			}
+		}
+		if around < 0 {
+			all = append(all, polygon{hole})
+		} else {
+			all[around] = append(all[around], hole)
+		}
+	}
+	return all
+}
+
+// signedArea returns twice the area within a ring: above 0 if it runs counter-clockwise.
+func signedArea(ring [][]float64) (sum float64) {
+	for i := range ring {
+		a, b := ring[i], ring[(i+1)%len(ring)]
+		sum += a[0]*b[1] - b[0]*a[1]
+	}
+	return sum
+}
+
+// liesIn reports whether a ring lies in another one, which it may touch: most of a sample of its positions do.
+func liesIn(inner, outer [][]float64) bool {
+	const sample = 16
+	within, tried := 0, 0
+	for i := 0; i < len(inner); i += max(1, len(inner)/sample) {
+		if tried++; surrounds(outer, inner[i]) {
+			within++
+		}
+	}
+	return 2*within > tried
+}
+
+// surrounds reports whether a position lies in a ring: whether a line from it to the east crosses the ring an odd number of times.
+func surrounds(ring [][]float64, at []float64) (inside bool) {
+	for i := range ring {
+		a, b := ring[i], ring[(i+1)%len(ring)]
+		if (a[1] > at[1]) != (b[1] > at[1]) && at[0] < a[0]+(at[1]-a[1])/(b[1]-a[1])*(b[0]-a[0]) {
+			inside = !inside
+		}
+	}
+	return inside
+}
