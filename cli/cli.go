@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -36,6 +37,8 @@ type Console struct {
 	Environ  []string
 	// Signals returns a context that is canceled by the first interrupt.
 	Signals func(context.Context) (context.Context, context.CancelFunc)
+	// Outlines returns the outlines of countries as TopoJSON, in its object "countries"; nil if the program has none. Optional.
+	Outlines func() []byte
 }
 
 // Groups of commands in the help of the program.
@@ -85,6 +88,9 @@ func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.
 		err := f(ctx, args)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return &exitError{ExitInterrupted, errors.New("interrupted")}
+		}
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnauthorized && a.env("EODISPATCH_TOKEN") != "" {
+			return &exitError{ExitSignIn, fmt.Errorf("%s The token is that of the variable EODISPATCH_TOKEN. Set a new one, or unset it to use the sign-in of eodispatch login", e.Message)}
 		}
 		return err
 	}

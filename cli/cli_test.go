@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/cli"
@@ -31,12 +33,18 @@ func command(t *testing.T, environ []string, args ...string) string {
 func execute(t *testing.T, environ []string, args ...string) (printed string, err error) {
 	t.Helper()
 	out := &bytes.Buffer{}
+	err = executeWith(t, cli.Console{Out: out, Err: out, Environ: environ}, args...)
+	return out.String(), err
+}
+
+func executeWith(t *testing.T, c cli.Console, args ...string) error {
+	t.Helper()
+	c.Signals = context.WithCancel
 	root := &cobra.Command{Use: "eodispatch", SilenceErrors: true, SilenceUsage: true}
 	root.AddGroup(cli.Groups...)
-	root.AddCommand(cli.Commands(cli.Console{Out: out, Err: out, Environ: environ, Signals: context.WithCancel}, "0")...)
+	root.AddCommand(cli.Commands(c, "0")...)
 	root.SetArgs(args)
-	err = root.ExecuteContext(t.Context())
-	return out.String(), err
+	return root.ExecuteContext(t.Context())
 }
 
 func write(t *testing.T, path, text string) string {
@@ -144,5 +152,116 @@ func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 	}
 	if said := command(t, environ, "request", "s", "--values", dates, "--area", "4,50,5,51"); !strings.Contains(said, "--values gives the areas") {
 		t.Error(said)
+	}
+}
+
+// stub is a broker that answers each path with JSON, and all others with 404.
+func stub(t *testing.T, answers map[string]string) (environ []string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, known := answers[r.Method+" "+r.URL.Path]
+		w.Header().Set("Content-Type", "application/json")
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"error_code":"SERVICE_NOT_FOUND","message":"GET /services lists them."}`
+		}
+		fmt.Fprint(w, text)
+	}))
+	t.Cleanup(server.Close)
+	return []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+}
+
+func TestDeleteAndCancel_PrintJSON(t *testing.T) {
+	environ := stub(t, map[string]string{"DELETE /unit_jobs/4": `null`, "DELETE /upscale_tasks/7": `null`,
+		"GET /upscale_tasks/7": `{"id":7,"jobs":[{"id":8,"status":"running"}]}`, "POST /unit_jobs/8/cancel": `{"id":8,"status":"canceled"}`})
+	printed, err := execute(t, environ, "delete", "job-4", "task-7", "--json", "--quiet")
+	if want := `{"id":"job-4","message_type":"deleted"}` + "\n" + `{"id":"task-7","message_type":"deleted"}` + "\n"; err != nil || printed != want {
+		t.Errorf("delete: %v: %s", err, printed)
+	}
+	printed, err = execute(t, environ, "cancel", "task-7", "--json", "--quiet")
+	if err != nil || !strings.HasPrefix(printed, `{"message_type":"job","id":8,`) || strings.Count(printed, "\n") != 1 {
+		t.Errorf("cancel: %v: %s", err, printed)
+	}
+}
+
+func TestRequest_RefusesATimeSpanThatEndsBeforeItBegins(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
+	for span, refused := range map[string]bool{"2024-07-01/2024-06-01": true, "2024-06-01T10:00:00Z/2024-06-01": true, "2025/2024-06": true,
+		"2024-06-01/2024-06-01": false, "../2024-06-01": false, "2024-06-01/..": false, "2024-06-01T10:00:00Z/2024-06-01T12:00:00+01:00": false, "summer/spring": false} {
+		_, err := execute(t, environ, "request", "s", "--time", span)
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "ends before it begins") {
+			t.Errorf("%s: %v", span, err)
+		}
+	}
+	if said := command(t, environ, "run", "nosuch"); !strings.Contains(said, "eodispatch services") {
+		t.Error(said)
+	}
+}
+
+// Two downloads to one folder would write to the same parts.
+func TestDownload_LeavesAFolderToAnother(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked) // by the first download only
+		<-release
+		fmt.Fprint(w, "content")
+	}))
+	t.Cleanup(files.Close)
+	environ := stub(t, map[string]string{"GET /unit_jobs/4/results": `{"type":"Collection","assets":{"a":{"href":"` + files.URL + `/a.tif"}}}`})
+	folder := t.TempDir()
+	first := make(chan error)
+	go func() {
+		_, err := execute(t, environ, "download", "job-4", "--to", folder)
+		first <- err
+	}()
+	<-asked
+	if said := command(t, environ, "download", "job-4", "--to", folder); !strings.Contains(said, "another process downloads to "+folder+". Wait for its end, or choose another folder") {
+		t.Error(said)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if printed, err := execute(t, environ, "download", "job-4", "--to", folder); err != nil || !strings.Contains(printed, "1 were there already") {
+		t.Error(printed, err)
+	}
+}
+
+// The broker answers the first requests for the results of a job as a proxy does while it restarts, which is longer than a single request is
+// repeated. The stream and the download go on.
+func TestDownload_FollowsThroughAnOutage(t *testing.T) {
+	var refused atomic.Int64
+	var mux http.ServeMux
+	server := httptest.NewServer(&mux)
+	t.Cleanup(server.Close)
+	answer := func(path, text string) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, text)
+		})
+	}
+	mux.HandleFunc("GET /ws/upscale_tasks/7", func(w http.ResponseWriter, r *http.Request) {
+		socket, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		_ = socket.Write(r.Context(), websocket.MessageText, []byte(`{"type":"status","data":{"id":7,"status":"finished","counts":{"finished":1},"jobs":[{"id":8,"status":"finished"}]}}`))
+		_, _, _ = socket.Read(r.Context()) // ends with the client
+	})
+	mux.HandleFunc("GET /upscale_tasks/7/results/items/8", func(w http.ResponseWriter, _ *http.Request) {
+		if refused.Add(1) < 4 {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"8","assets":{"a":{"href":"%s/a.tif"}}}`, server.URL)
+	})
+	answer("/upscale_tasks/7/results", `{"type":"Collection","links":[]}`)
+	answer("/a.tif", "content")
+	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	printed, err := execute(t, environ, "download", "task-7", "--to", t.TempDir(), "--follow")
+	if err != nil || !strings.Contains(printed, "1 files downloaded") {
+		t.Errorf("%v\n%s", err, printed)
 	}
 }

@@ -14,7 +14,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -95,6 +97,7 @@ The exit code is 8 while a job has no results or a task has not ended. What the 
 			if err != nil {
 				return err
 			}
+			defer d.close()
 			running := d.ended(ctx) // before the listing, so that no result between the two is missed
 			if running != nil && ExitCode(running) != ExitRunning {
 				return running
@@ -119,7 +122,10 @@ type downloads struct {
 	client *client.Client
 	target
 	folder string
+	root   *os.Root // the folder: a link in it that others made leads nowhere else
+	lock   *flock.Flock
 	files  client.Downloader
+	lasts  bool // through outages, as it follows
 
 	fetched, present, bytes atomic.Int64
 
@@ -128,21 +134,63 @@ type downloads struct {
 	failed []error        // of files that could not be downloaded
 }
 
-// downloads prepares a folder. It refuses one that holds the results of something else.
-func (a *app) downloads(c *client.Client, t target, folder string) (*downloads, error) {
+// downloads prepares a folder. It refuses one that holds the results of something else, and one that another process downloads to.
+func (a *app) downloads(c *client.Client, t target, folder string) (d *downloads, err error) {
+	d = &downloads{app: a, client: c, target: t, folder: folder, jobs: map[int64]bool{}}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
 	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return nil, err
+		return d, err
 	}
-	d := &downloads{app: a, client: c, target: t, folder: folder, jobs: map[int64]bool{}}
-	d.files.Received = func(n int64) { d.bytes.Add(n) }
+	if d.root, err = os.OpenRoot(folder); err != nil {
+		return d, err
+	}
+	if err := d.lockFolder(); err != nil {
+		return d, err
+	}
+	d.files.Root, d.files.Received = d.root, func(n int64) { d.bytes.Add(n) }
 	var there struct {
 		Source string `json:"eodispatch:id"`
 	}
-	text, err := os.ReadFile(filepath.Join(folder, collectionFile))
+	text, err := d.root.ReadFile(collectionFile)
 	if err == nil && (json.Unmarshal(text, &there) != nil || there.Source != d.source()) {
-		return nil, usage("%s holds the results of something else (%s): choose another folder", folder, first(there.Source, collectionFile))
+		return d, usage("%s holds the results of something else (%s): choose another folder", folder, first(there.Source, collectionFile))
 	}
 	return d, nil
+}
+
+const lockFile = ".eodispatch.lock"
+
+// lockFolder keeps other processes from downloading to the folder. The file of the lock stays: a process that had opened a deleted one would
+// not see the lock of the next.
+func (d *downloads) lockFolder() error {
+	file, err := d.root.OpenFile(lockFile, os.O_CREATE|os.O_RDONLY, 0o666) // the lock itself would follow a link
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	d.lock = flock.New(filepath.Join(d.folder, lockFile))
+	switch locked, err := d.lock.TryLock(); {
+	case err != nil:
+		d.hint("%s cannot be locked (%v): let no other process download to it at the same time.", d.folder, err)
+	case !locked:
+		return fmt.Errorf("another process downloads to %s. Wait for its end, or choose another folder", d.folder)
+	}
+	return nil
+}
+
+func (d *downloads) close() {
+	if d.lock != nil {
+		_ = d.lock.Close() // the end of the process unlocks it too
+	}
+	if d.root != nil {
+		_ = d.root.Close() // nothing is written by it
+	}
 }
 
 // source names the job or task in the collection, so that a folder is not used for two.
@@ -151,7 +199,7 @@ func (d *downloads) source() string { return d.client.URL() + "#" + d.target.Str
 // fetchAll downloads what is finished now, and writes the collection.
 func (d *downloads) fetchAll(ctx context.Context) error {
 	if !d.task {
-		found, err := resultsOf(ctx, d.client, d.id)
+		found, err := persist(ctx, d, func() (collection, error) { return resultsOf(ctx, d.client, d.id) })
 		if err != nil {
 			return err
 		}
@@ -188,7 +236,7 @@ func (d *downloads) ended(ctx context.Context) error {
 // fetchJob downloads the files of a job and writes its collection.
 func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) error {
 	renew := func(ctx context.Context) (map[string]client.Asset, error) {
-		again, err := resultsOf(ctx, d.client, d.id)
+		again, err := persist(ctx, d, func() (collection, error) { return resultsOf(ctx, d.client, d.id) })
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +246,7 @@ func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) erro
 	group.SetLimit(parallel)
 	names := client.FileNames(found.Assets)
 	for key := range found.Assets {
-		group.Go(func() error { return d.fetch(within, found.Assets, key, filepath.Join(d.folder, names[key]), renew) })
+		group.Go(func() error { return d.fetch(within, found.Assets, key, names[key], renew) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -209,7 +257,7 @@ func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) erro
 	}
 	document["eodispatch:id"] = d.source()
 	document["links"] = []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile, "application/json"}}
-	return writeJSON(filepath.Join(d.folder, collectionFile), document)
+	return d.writeJSON(collectionFile, document)
 }
 
 // fetchItem downloads the files of one job of a task, and writes its Item beside them.
@@ -219,10 +267,10 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 		return fmt.Errorf("an Item of %s has the id %q, which is not that of a job", d.target, i.ID)
 	}
 	renew := func(ctx context.Context) (map[string]client.Asset, error) {
-		again, err := d.client.TaskItem(ctx, d.id, job)
+		again, err := d.item(ctx, job)
 		return again.Assets, err
 	}
-	folder, names := filepath.Join(d.folder, i.ID), client.FileNames(i.Assets)
+	folder, names := strconv.FormatInt(job, 10), client.FileNames(i.Assets)
 	for key := range i.Assets {
 		if err := d.fetch(ctx, i.Assets, key, filepath.Join(folder, names[key]), renew); err != nil {
 			return err
@@ -234,10 +282,10 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 	}
 	document["links"] = []link{{"self", "./" + itemFile, "application/geo+json"}, {"collection", "../" + collectionFile, "application/json"},
 		{"parent", "../" + collectionFile, "application/json"}, {"root", "../" + collectionFile, "application/json"}}
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := d.root.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	if err := writeJSON(filepath.Join(folder, itemFile), document); err != nil {
+	if err := d.writeJSON(filepath.Join(folder, itemFile), document); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -247,6 +295,23 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 }
 
 const itemFile = "item.json"
+
+// item reads the results of one job of a task.
+func (d *downloads) item(ctx context.Context, job int64) (client.Item, error) {
+	return persist(ctx, d, func() (client.Item, error) { return d.client.TaskItem(ctx, d.id, job) })
+}
+
+// persist calls f, and calls it again through an outage if the download follows a job or task, as the watching does.
+func persist[T any](ctx context.Context, d *downloads, f func() (T, error)) (v T, err error) {
+	if !d.lasts {
+		return f()
+	}
+	err = client.Persist(ctx, func() (err error) {
+		v, err = f()
+		return err
+	})
+	return v, err
+}
 
 // fetch downloads one asset. renew returns the assets anew, with fresh links.
 func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, key, path string, renew func(context.Context) (map[string]client.Asset, error)) error {
@@ -262,16 +327,21 @@ func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, k
 	switch {
 	case err != nil && endsAll(ctx, err):
 		return err
-	case err != nil: // the others can still be had
-		d.mu.Lock()
-		d.failed = append(d.failed, err)
-		d.mu.Unlock()
+	case err != nil:
+		d.note(err)
 	case fetched:
 		d.fetched.Add(1)
 	default:
 		d.present.Add(1)
 	}
 	return nil
+}
+
+// note keeps an error of one file: the others can still be had.
+func (d *downloads) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = append(d.failed, err)
 }
 
 // endsAll reports whether an error of one file would also be that of all others.
@@ -313,7 +383,7 @@ func localized(raw json.RawMessage, assets map[string]client.Asset, names map[st
 
 // writeTask writes the collection of a task.
 func (d *downloads) writeTask(ctx context.Context) error {
-	found, err := d.client.TaskResults(ctx, d.id)
+	found, err := persist(ctx, d, func() (client.Collection, error) { return d.client.TaskResults(ctx, d.id) })
 	if err != nil {
 		return err
 	}
@@ -326,18 +396,18 @@ func (d *downloads) writeTask(ctx context.Context) error {
 		links = append(links, link{"item", fmt.Sprintf("./%d/%s", job, itemFile), "application/geo+json"})
 	}
 	document["links"], document["eodispatch:id"] = links, d.source()
-	return writeJSON(filepath.Join(d.folder, collectionFile), document)
+	return d.writeJSON(collectionFile, document)
 }
 
-func writeJSON(path string, v any) error {
+func (d *downloads) writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o666); err != nil {
+	if err := d.root.WriteFile(path+".new", append(text, '\n'), 0o666); err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	return d.root.Rename(path+".new", path)
 }
 
 // report says what was downloaded.
@@ -365,12 +435,16 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
+const patience = 15 * time.Minute // with a file of which nothing arrives, while a job or task is followed
+
 // downloadWhileRunning follows a job or task to its end, and downloads the results of each job as it finishes.
 func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t target, folder string) error {
 	d, err := a.downloads(c, t, folder)
 	if err != nil {
 		return err
 	}
+	defer d.close()
+	d.lasts, d.files.Patience = true, patience
 	if !t.task {
 		err := a.follow(ctx, c, t, nil)
 		if err != nil {
@@ -400,9 +474,13 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 
 func (d *downloads) fetchFinished(ctx context.Context, finished *queue) error {
 	for job := range finished.all {
-		i, err := d.client.TaskItem(ctx, d.id, job)
-		if err == nil {
+		i, err := d.item(ctx, job)
+		switch {
+		case err == nil:
 			err = d.fetchItem(ctx, i)
+		case !endsAll(ctx, err):
+			d.note(fmt.Errorf("%s: %w", target{false, job}, err))
+			continue
 		}
 		if err != nil {
 			return err

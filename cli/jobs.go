@@ -320,7 +320,11 @@ func (a *app) cancelCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				n++
+				if n++; a.json {
+					if err := (&listing{app: a}).job(j); err != nil {
+						return err
+					}
+				}
 			}
 			a.hint("%d jobs of %s are being canceled.", n, t)
 			return nil
@@ -364,6 +368,11 @@ func (a *app) deleteCommand() *cobra.Command {
 				}
 				if err := remove(ctx, t.id); err != nil {
 					return err
+				}
+				if a.json {
+					if err := a.print(map[string]string{"message_type": "deleted", "id": t.String()}); err != nil {
+						return err
+					}
 				}
 				a.hint("%s is deleted.", t)
 			}

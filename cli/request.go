@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -76,7 +77,7 @@ func (r *request) build(ctx context.Context, c *client.Client, args []string, gi
 	if r.grid != "" || r.values != "" {
 		d.Dimension, err = r.split(ctx, c, f, values)
 	} else if r.area != "" {
-		err = r.fillArea(f, values)
+		err = r.fillArea(ctx, f, values)
 	}
 	if err != nil {
 		return d, err
@@ -164,6 +165,9 @@ func interval(text string) (json.RawMessage, error) {
 	if !ok || from == "" || to == "" || strings.Contains(to, "/") {
 		return nil, fmt.Errorf("%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01", text)
 	}
+	if begin, end := momentOf(from), momentOf(to); !begin.IsZero() && !end.IsZero() && end.Before(begin) {
+		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first", text)
+	}
 	ends := []any{from, to}
 	for i := range ends {
 		if ends[i] == ".." {
@@ -171,6 +175,16 @@ func interval(text string) (json.RawMessage, error) {
 		}
 	}
 	return json.Marshal(ends)
+}
+
+// momentOf returns the time that a text stands for; zero if it is in no usual form.
+func momentOf(text string) time.Time {
+	for _, form := range []string{time.DateOnly, time.RFC3339, "2006-01", "2006", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // objectFrom makes an object of NAME=VALUE texts; nil of none.
@@ -221,8 +235,8 @@ func (r *request) fillTime(f found, values map[string]json.RawMessage) error {
 // areaTypes are the types of parameters that take an area. The broker converts polygons to boxes where a service takes only those.
 var areaTypes = []string{"bounding-box", "polygon"}
 
-func (r *request) fillArea(f found, values map[string]json.RawMessage) error {
-	area, err := readArea(r.area)
+func (r *request) fillArea(ctx context.Context, f found, values map[string]json.RawMessage) error {
+	area, err := r.readArea(ctx, r.area)
 	if err != nil {
 		return err
 	}
@@ -262,14 +276,14 @@ func (r *request) split(ctx context.Context, c *client.Client, f found, values m
 			if slices.Contains(areaTypes, typeIn(f, d.Name)) {
 				return nil, usage("--values gives the areas: name no --area, or another parameter with --dimension")
 			}
-			err = r.fillArea(f, values)
+			err = r.fillArea(ctx, f, values)
 		}
 		return d, err
 	}
 	if r.area == "" {
 		return nil, usage("--grid needs --area")
 	}
-	area, err := readArea(r.area)
+	area, err := r.readArea(ctx, r.area)
 	if err != nil {
 		return nil, err
 	}

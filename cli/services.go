@@ -45,8 +45,11 @@ func (a *app) servicesCommand() *cobra.Command {
 		})}
 }
 
-// withoutCatalogue explains the error of a broker that has no catalogue.
+// withoutCatalogue explains the error of a broker that has no catalogue, or not this service in it.
 func withoutCatalogue(err error) error {
+	if client.IsCode(err, "SERVICE_NOT_FOUND") {
+		return errors.New("the catalogue has no such service. List them with: eodispatch services; run a process of a platform with --platform NAME")
+	}
 	if client.IsCode(err, "NOT_FOUND") {
 		return fmt.Errorf("this broker has no catalogue of services; it may be of an earlier version. Name a process of a platform instead: --platform NAME, see eodispatch platforms (%w)", err)
 	}
@@ -166,7 +169,7 @@ func (a *app) tilesCommand() *cobra.Command {
   eodispatch tiles belgium.geojson --grid 250x250km
   eodispatch tiles --grid 20x20km -- -5,40,-4,41`,
 		RunE: a.run(func(ctx context.Context, args []string) error {
-			where, err := readArea(args[0])
+			where, err := a.readArea(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,8 +80,11 @@ type watching struct {
 	counts   map[client.Status]int // of a task
 	failed   map[int64]bool        // jobs of which a line was shown
 	last     client.Job            // of a job
+	before   *int                  // jobs before the next one of a task in the queue; nil: none waits, or it is not known
 	began    time.Time
 	endedAt  int // number of ended jobs when the watch began
+
+	mu sync.Mutex // held while any of the above is used, as a task's place in the queue is read beside its stream
 }
 
 // follow shows a job or task until it ends. each is called for each job that has changed; optional.
@@ -117,6 +121,10 @@ func (w *watching) run(ctx context.Context, c *client.Client, each func(client.J
 }
 
 func (w *watching) runTask(ctx context.Context, c *client.Client, each func(client.Job)) error {
+	within, stop := context.WithCancel(ctx)
+	reading, looking := sync.WaitGroup{}, false
+	defer reading.Wait()
+	defer stop()
 	for u, err := range c.WatchTask(ctx, w.id) {
 		if err != nil {
 			return err
@@ -125,20 +133,61 @@ func (w *watching) runTask(ctx context.Context, c *client.Client, each func(clie
 			w.shown.note("The connection is lost; connecting again …")
 			continue
 		}
-		for _, t := range u.Tasks {
-			if w.status == "" {
-				w.endedAt, _ = t.Ended()
-			}
-			w.status, w.progress, w.counts = t.Status, t.Progress, t.Counts
-		}
-		if err := w.record(u, each); err != nil {
+		ended, err := w.take(u, each)
+		if err != nil || ended {
 			return err
 		}
-		if w.status.Final() {
-			return nil
+		if _, hidden := w.shown.(noDisplay); !hidden && !looking {
+			looking = true
+			reading.Go(func() { w.readPlace(within, c) })
 		}
 	}
 	return nil
+}
+
+// take notes an update of a task and reports whether the task has ended.
+func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range u.Tasks {
+		if w.status == "" {
+			w.endedAt, _ = t.Ended()
+		}
+		w.status, w.progress, w.counts = t.Status, t.Progress, t.Counts
+	}
+	return w.status.Final(), w.record(u, each)
+}
+
+const placeEvery = 15 * time.Second
+
+// readPlace reads, again and again, how many jobs are before the next one of the task: no stream tells that. An error is left to the stream.
+func (w *watching) readPlace(ctx context.Context, c *client.Client) {
+	again := time.NewTicker(placeEvery)
+	defer again.Stop()
+	for {
+		w.mu.Lock()
+		waits := w.counts[client.Created] > 0
+		w.mu.Unlock()
+		var before *int
+		if waits {
+			for j, err := range c.TaskJobs(ctx, w.id, client.Filter{Statuses: []client.Status{client.Created}, PageSize: 1}) {
+				if err == nil {
+					before = j.QueuePosition
+				}
+				break
+			}
+		}
+		w.mu.Lock()
+		if w.before = before; ctx.Err() == nil {
+			w.shown.show(w)
+		}
+		w.mu.Unlock()
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // record notes the jobs of an update and shows the result.
@@ -222,8 +271,11 @@ func (w *watching) state(now time.Time) string {
 	if w.progress != nil && !w.status.Final() {
 		line += " " + percent(w.progress)
 	}
-	if !w.task && w.last.QueuePosition != nil && !w.status.Final() {
-		line += fmt.Sprintf(", %d before it in the queue", *w.last.QueuePosition)
+	if n := w.last.QueuePosition; n != nil && !w.status.Final() {
+		line += fmt.Sprintf(", %d before it in the queue", *n)
+	}
+	if w.before != nil && *w.before > 0 {
+		line += fmt.Sprintf(", %d before its next in the queue", *w.before)
 	}
 	if rest := w.estimate(now); rest > 0 {
 		line += fmt.Sprintf(", about %v left", rest)

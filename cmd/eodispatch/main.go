@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
 
@@ -84,7 +85,7 @@ The same program is the broker, and the command line for its users.`,
 	root.SetVersionTemplate(versionLine() + "\n")
 	root.AddGroup(cli.Groups...)
 	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})
-	root.AddCommand(cli.Commands(cli.Console{Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals}, ownVersion())...)
+	root.AddCommand(cli.Commands(cli.Console{Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals, Outlines: outlines}, ownVersion())...)
 	for _, command := range []*cobra.Command{serveCommandLine(c), doctorCommandLine(c), demoCommandLine(c), vaultCommandLine(c), restoredCommandLine(c)} {
 		command.GroupID = "broker"
 		root.AddCommand(command)
@@ -94,6 +95,23 @@ The same program is the broker, and the command line for its users.`,
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// outlines returns the outlines of countries that the page draws; nil without the page.
+func outlines() []byte {
+	page := web.Page()
+	if page == nil {
+		return nil
+	}
+	files, err := fs.Glob(page, "page/countries-50m-*.json")
+	if err != nil || len(files) != 1 {
+		return nil
+	}
+	text, err := fs.ReadFile(page, files[0])
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // exitCode prints err, if it is not nil, and returns the exit code for it.

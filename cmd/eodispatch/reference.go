@@ -46,7 +46,7 @@ func markdown(root *cobra.Command) ([]byte, error) {
 
 Exit codes of the commands for users: 0 done, 1 error, 2 wrong arguments, 3 canceled, 4 a sign-in is needed, 5 ended without success, 8 has not
 ended yet, 130 interrupted. Treat others as errors. With --json, lists and streams have one object in each line; its member message_type is task, job,
-summary or download. The members of tasks and jobs are those of UpscalingTask and ProcessingJob in the OpenAPI document.
+summary, download or deleted. The members of tasks and jobs are those of UpscalingTask and ProcessingJob in the OpenAPI document.
 
 `)
 	err := describe(page, root)

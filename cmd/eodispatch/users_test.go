@@ -244,7 +244,7 @@ func TestUsers_KeepTheirSignIn(t *testing.T) {
 	u.environ = append(u.environ, "EODISPATCH_TOKEN="+token)
 	u.must("list")
 	u.environ = append(u.environ, "EODISPATCH_TOKEN=not-a-token") // the last one counts
-	u.refused(cli.ExitSignIn, "Run: eodispatch login", "list")
+	u.refused(cli.ExitSignIn, "Set a new one, or unset it", "list")
 }
 
 // expire lets the access token of a stored sign-in end.
@@ -296,11 +296,13 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"list", "--broker", "http://127.0.0.1:1"}, exitFailed, "cannot reach http://127.0.0.1:1"},
 		{[]string{"list", "--broker", page}, exitFailed, "does not answer as a broker does: it sent text/html"},
+		{[]string{"watch", "task-1", "--broker", page}, exitFailed, "does not answer as a broker does: it sent text/html"},
+		{[]string{"permit"}, exitFailed, "because it has no vault for permissions.\n"},
 		{[]string{"list", "--broker", "ftp://x"}, exitUsage, "is not a URL like https://"},
 		{[]string{"list", "--status", "sleeping"}, exitUsage, "there is no such status"},
 		{append(ndvi, "--area", "point.geojson"), exitUsage, `a "Point" is no area`},
 		{append(ndvi, "--area", "metres.geojson"), exitUsage, "convert it to longitude and latitude"},
-		{append(ndvi, "--area", "area.zip"), exitUsage, "ogr2ogr"},
+		{append(ndvi, "--area", "area.zip"), exitUsage, "no zip archive"},
 		{append(ndvi, "--area", "5,51,4,52"), exitUsage, "west < east"},
 		{append(ndvi, "--area", "nowhere.geojson"), exitUsage, "nowhere.geojson"},
 		{append(ndvi, "-p", "bbox=@torn.json"), exitUsage, "torn.json is not JSON"},
