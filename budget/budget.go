@@ -41,6 +41,13 @@ var (
 	// GraphBytes is the size of one process graph after its parameters have been put in.
 	GraphBytes = Bound{"graph_bytes", 32 << 20, "bytes"}
 
+	// UserProcess is the size of one process that a user stores.
+	UserProcess = Bound{"user_process", 2 << 20, "bytes"}
+	// UserProcesses is the number of processes that one user stores.
+	UserProcesses = Bound{"user_processes", 1_000, "processes"}
+	// UserProcessesBytes is the size of all processes that one user stores.
+	UserProcessesBytes = Bound{"user_processes_bytes", 32 << 20, "bytes"}
+
 	// AnswerBytes is the size of one answer of a platform, both as it was sent and unpacked.
 	AnswerBytes = Bound{"answer_bytes", 10 << 20, "bytes"}
 	// AnswerError is the size of the body of an answer that is an error; a longer one is ignored.
@@ -78,6 +85,7 @@ var (
 // All gives every bound, in the order of docs/security.md.
 func All() []Bound {
 	return []Bound{NumberLength, NumberExponent, SchemaNodes, SchemaDepth, SchemaSteps, SchemaVisits, SchemaPattern, ServiceParameters, CheckSteps, GraphBytes,
+		UserProcess, UserProcesses, UserProcessesBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
 		TilesBody, TilesPositions, TilesSteps, TilesBytes,
 		CatalogueDocument, CatalogueDocuments, CatalogueBytes, CatalogueRecords}

@@ -906,3 +906,19 @@ SELECT * FROM sources WHERE name = $1;
 
 -- name: PurgeSources :exec
 DELETE FROM sources WHERE due < sqlc.arg(before);
+
+-- name: SaveProcess :exec
+INSERT INTO processes (owner, id, body, bytes, updated) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (owner, id) DO UPDATE SET body = excluded.body, bytes = excluded.bytes, updated = excluded.updated;
+
+-- name: CountOtherProcesses :one
+SELECT COUNT(*) AS n, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM processes WHERE owner = sqlc.arg(owner) AND id <> sqlc.arg(id);
+
+-- name: GetProcess :one
+SELECT * FROM processes WHERE owner = sqlc.arg(owner) AND id = sqlc.arg(id);
+
+-- name: ListProcesses :many
+SELECT * FROM processes WHERE owner = sqlc.arg(owner) AND id > sqlc.arg(after) ORDER BY id LIMIT sqlc.arg(most);
+
+-- name: DeleteProcess :execrows
+DELETE FROM processes WHERE owner = sqlc.arg(owner) AND id = sqlc.arg(id);

@@ -20,6 +20,10 @@ func TestStore_OnSQLite(t *testing.T) { conformance.TestStore(t, sqlite) }
 
 func TestStore_OnPostgreSQL(t *testing.T) { conformance.TestStore(t, postgresql) }
 
+func TestProcesses_OnSQLite(t *testing.T) { conformance.TestProcesses(t, sqlite) }
+
+func TestProcesses_OnPostgreSQL(t *testing.T) { conformance.TestProcesses(t, postgresql) }
+
 func TestSources_OnSQLite(t *testing.T) { conformance.TestSources(t, sqlite) }
 
 func TestSources_OnPostgreSQL(t *testing.T) { conformance.TestSources(t, postgresql) }

@@ -106,7 +106,7 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		Proxies:      proxies(settings), DocsSignIn: docsSignIn(settings, verifier),
 		Compat: api.Compat{SubmittedAsCreated: settings.Compat.SubmittedAsCreated}, Page: pageOf(settings),
 	}
-	served.Facades = facades(settings, b, offered)
+	served.Facades = facades(settings, b, kept, offered)
 	if err := access.serve(&served); err != nil {
 		kept.Close()
 		return nil, err
@@ -115,14 +115,14 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 }
 
 // facades returns the broker's interfaces in the words of standards.
-func facades(settings *config.Config, b *dispatch.Broker, offered *catalogue.Catalogue) []facade.Facade {
+func facades(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue) []facade.Facade {
 	id := settings.Identity
 	processes := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(),
 		Open: settings.Catalogue.Open, Freshness: settings.Freshness, MostTiles: settings.Limits.Values}
 	if settings.OGCAPI.Echo {
 		processes.Echo = echo.Process
 	}
-	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Title: settings.About.Title, Version: ownVersion(),
+	return []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Title: settings.About.Title, Version: ownVersion(),
 		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient), Pages: id.OpenEOPages}}),
 		facadeogcapi.New(processes)}
 }

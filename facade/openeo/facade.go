@@ -33,11 +33,12 @@ type Broker interface {
 
 // Config is what a façade is made of.
 type Config struct {
-	Broker   Broker
-	Backends []*dispatch.Backend // of all protocols
-	SignIn   SignIn
-	Title    string // of the merged view
-	Version  string // of the program
+	Broker    Broker
+	Backends  []*dispatch.Backend // of all protocols
+	Processes dispatch.Processes  // of users
+	SignIn    SignIn
+	Title     string // of the merged view
+	Version   string // of the program
 }
 
 // Facade is the openEO API of the broker.

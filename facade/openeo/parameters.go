@@ -15,16 +15,12 @@ func (f *Facade) jobParameters() []json.RawMessage { return nil }
 
 // processingParameters lists the job options of the view's platforms and of the broker.
 func (f *Facade) processingParameters(r *request) (*answer, error) {
-	backends := f.backends()
-	if !r.view.merged() {
-		backends = []*dispatch.Backend{r.view.backend}
-	}
 	lists, seen := map[string][]json.RawMessage{}, map[string]bool{}
 	for _, name := range parameterLists {
 		lists[name] = []json.RawMessage{}
 	}
 	lists[parameterLists[0]] = append(lists[parameterLists[0]], f.jobParameters()...)
-	for _, one := range f.readAll(r, backends, "/processing_parameters") {
+	for _, one := range f.readAll(r, f.backendsOf(r.view), "/processing_parameters") {
 		if dispatch.Is(one.err, dispatch.NotFound) {
 			continue
 		}

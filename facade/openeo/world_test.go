@@ -59,10 +59,11 @@ func newWorld(t *testing.T, names []string, configure func(name string, s *simul
 			Platform: openeo.New(openeo.Config{Name: name, Endpoint: server.URL, Now: func() time.Time { return w.now },
 				Client: upstream.New(upstream.Config{Development: true, Trust: []string{server.URL}})})})
 	}
-	b := conformance.NewBroker(conformance.NewMemStore(conformance.WallClock{}), userTokens{}, backends...)
+	store := conformance.NewMemStore(conformance.WallClock{})
+	b := conformance.NewBroker(store, userTokens{}, backends...)
 	w.backends = backends
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
-		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Title: "Test", Version: "1.2.3",
+		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Title: "Test", Version: "1.2.3",
 			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs", Pages: []string{"https://editor.example.org"}}})}})
 	t.Cleanup(h.Close)
 	w.Handler = h

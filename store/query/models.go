@@ -78,6 +78,14 @@ type Platform struct {
 	StartLag     int64
 }
 
+type Process struct {
+	Owner   dispatch.UserID
+	ID      string
+	Body    string
+	Bytes   int64
+	Updated int64
+}
+
 type Revocation struct {
 	ID      string
 	Owner   dispatch.UserID

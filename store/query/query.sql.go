@@ -580,6 +580,22 @@ func (q *Queries) CountLines(ctx context.Context, account dispatch.Account) ([]C
 	return items, nil
 }
 
+const countOtherProcesses = `-- name: CountOtherProcesses :one
+SELECT COUNT(*) AS n, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM processes WHERE owner = $1 AND id <> $2
+`
+
+type CountOtherProcessesRow struct {
+	N     int64
+	Bytes int64
+}
+
+func (q *Queries) CountOtherProcesses(ctx context.Context, owner dispatch.UserID, iD string) (CountOtherProcessesRow, error) {
+	row := q.db.QueryRowContext(ctx, countOtherProcesses, owner, iD)
+	var i CountOtherProcessesRow
+	err := row.Scan(&i.N, &i.Bytes)
+	return i, err
+}
+
 const countOwned = `-- name: CountOwned :one
 SELECT CAST(COALESCE((SELECT SUM(l.waiting + l.held) FROM owner_counts l WHERE l.owner = $1
 		AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT))), 0) AS BIGINT) AS live,
@@ -934,6 +950,18 @@ func (q *Queries) Define(ctx context.Context, arg DefineParams) error {
 		arg.Document,
 	)
 	return err
+}
+
+const deleteProcess = `-- name: DeleteProcess :execrows
+DELETE FROM processes WHERE owner = $1 AND id = $2
+`
+
+func (q *Queries) DeleteProcess(ctx context.Context, owner dispatch.UserID, iD string) (int64, error) {
+	result, err := q.db.ExecContext(ctx, deleteProcess, owner, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const dequeue = `-- name: Dequeue :many
@@ -1516,6 +1544,23 @@ func (q *Queries) GetOwned(ctx context.Context, iD dispatch.JobID, owner dispatc
 		&i.Bytes,
 		&i.Counted,
 		&i.ServiceHash,
+	)
+	return i, err
+}
+
+const getProcess = `-- name: GetProcess :one
+SELECT owner, id, body, bytes, updated FROM processes WHERE owner = $1 AND id = $2
+`
+
+func (q *Queries) GetProcess(ctx context.Context, owner dispatch.UserID, iD string) (Process, error) {
+	row := q.db.QueryRowContext(ctx, getProcess, owner, iD)
+	var i Process
+	err := row.Scan(
+		&i.Owner,
+		&i.ID,
+		&i.Body,
+		&i.Bytes,
+		&i.Updated,
 	)
 	return i, err
 }
@@ -2881,6 +2926,39 @@ func (q *Queries) ListPlatforms(ctx context.Context) ([]Platform, error) {
 			&i.Failure,
 			&i.PromptStarts,
 			&i.StartLag,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listProcesses = `-- name: ListProcesses :many
+SELECT owner, id, body, bytes, updated FROM processes WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3
+`
+
+func (q *Queries) ListProcesses(ctx context.Context, owner dispatch.UserID, after string, most int32) ([]Process, error) {
+	rows, err := q.db.QueryContext(ctx, listProcesses, owner, after, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Process
+	for rows.Next() {
+		var i Process
+		if err := rows.Scan(
+			&i.Owner,
+			&i.ID,
+			&i.Body,
+			&i.Bytes,
+			&i.Updated,
 		); err != nil {
 			return nil, err
 		}
@@ -4669,6 +4747,30 @@ func (q *Queries) ReviseTask(ctx context.Context, iD dispatch.TaskID, owner disp
 		&i.Changed,
 	)
 	return i, err
+}
+
+const saveProcess = `-- name: SaveProcess :exec
+INSERT INTO processes (owner, id, body, bytes, updated) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (owner, id) DO UPDATE SET body = excluded.body, bytes = excluded.bytes, updated = excluded.updated
+`
+
+type SaveProcessParams struct {
+	Owner   dispatch.UserID
+	ID      string
+	Body    string
+	Bytes   int64
+	Updated int64
+}
+
+func (q *Queries) SaveProcess(ctx context.Context, arg SaveProcessParams) error {
+	_, err := q.db.ExecContext(ctx, saveProcess,
+		arg.Owner,
+		arg.ID,
+		arg.Body,
+		arg.Bytes,
+		arg.Updated,
+	)
+	return err
 }
 
 const saveSource = `-- name: SaveSource :execrows

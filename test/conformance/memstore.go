@@ -17,21 +17,22 @@ import (
 type MemStore struct {
 	clock dispatch.Clock
 
-	mu       sync.Mutex
-	lastJob  dispatch.JobID
-	lastTask dispatch.TaskID
-	jobs     []*row // by id
-	tasks    map[dispatch.TaskID]dispatch.Task
-	keys     map[ownKey]*usedKey
-	accounts map[dispatch.Account]*account
-	tables   map[string]*dispatch.Schedule // by platform
-	defined  map[owned]*definition
-	runs     []*syncRun                      // synchronous, by id
-	heard    map[string]dispatch.AccountInfo // of platforms
-	found    map[found]dispatch.Unrecognized
-	served   map[string]time.Time // when a process last noted that it serves a platform
-	sources  map[string]*source
-	ran      map[runService]runTimes
+	mu        sync.Mutex
+	lastJob   dispatch.JobID
+	lastTask  dispatch.TaskID
+	jobs      []*row // by id
+	tasks     map[dispatch.TaskID]dispatch.Task
+	keys      map[ownKey]*usedKey
+	accounts  map[dispatch.Account]*account
+	tables    map[string]*dispatch.Schedule // by platform
+	defined   map[owned]*definition
+	runs      []*syncRun                      // synchronous, by id
+	heard     map[string]dispatch.AccountInfo // of platforms
+	found     map[found]dispatch.Unrecognized
+	served    map[string]time.Time // when a process last noted that it serves a platform
+	sources   map[string]*source
+	processes map[dispatch.UserID]map[string]dispatch.StoredProcess
+	ran       map[runService]runTimes
 }
 
 // owned identifies a task, or a job without one.
@@ -80,8 +81,8 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		clock: c, tasks: map[dispatch.TaskID]dispatch.Task{}, keys: map[ownKey]*usedKey{},
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
-		sources: map[string]*source{},
-		ran:     map[runService]runTimes{},
+		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
+		ran: map[runService]runTimes{},
 	}
 }
 

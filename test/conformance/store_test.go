@@ -29,6 +29,8 @@ func (c *clock) pass(d time.Duration) {
 
 func TestMemStore(t *testing.T) { conformance.TestStore(t, memory) }
 
+func TestMemStore_Processes(t *testing.T) { conformance.TestProcesses(t, memory) }
+
 func TestMemStore_Sources(t *testing.T) { conformance.TestSources(t, memory) }
 
 func memory(*testing.T) conformance.Database {

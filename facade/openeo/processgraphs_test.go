@@ -1,0 +1,98 @@
+package openeo_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const graphs = "/openeo/cdse/1.2/process_graphs"
+
+const sum = `{"summary":"Adds.","parameters":[{"name":"a","description":"","schema":{}},{"name":"b","description":"","schema":{},"optional":true,"default":2.50}],
+	"returns":{"schema":{}},"process_graph":{"add":{"process_id":"add","arguments":{"x":{"from_parameter":"a"},"y":{"from_parameter":"b"}},"result":true}}}`
+
+func (w *world) save(id, body string) {
+	w.t.Helper()
+	if got := w.ask("PUT", graphs+"/"+id, body, "Authorization", anna); got.Code != http.StatusOK || got.Body.Len() > 0 {
+		w.t.Fatalf("%d %s", got.Code, got.Body)
+	}
+}
+
+func TestProcessGraphs_AreStored(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	w.save("my_sum", `{"process_graph":{"one":{"process_id":"add","arguments":{},"result":true}}}`)
+	w.save("my_sum", sum)
+	got := w.get(graphs+"/my_sum", "Authorization", anna)
+	if got["id"] != "my_sum" || got["summary"] != "Adds." || got["process_graph"] == nil {
+		t.Errorf("%v", got)
+	}
+	if got := w.ask("DELETE", graphs+"/my_sum", "", "Authorization", anna); got.Code != http.StatusNoContent {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
+	refusedWith(t, w.ask("GET", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound, "ProcessGraphNotFound")
+	refusedWith(t, w.ask("DELETE", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound, "ProcessGraphNotFound")
+}
+
+func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	w.save("mine", sum)
+	for _, method := range []string{"GET", "DELETE"} {
+		refusedWith(t, w.ask(method, graphs+"/mine", "", "Authorization", bert), http.StatusNotFound, "ProcessGraphNotFound")
+		refusedWith(t, w.ask(method, graphs+"/mine", ""), http.StatusUnauthorized, "AuthenticationRequired")
+	}
+	if list := w.get(graphs, "Authorization", bert)["processes"].([]any); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+	w.save("page-1", sum)
+	next := w.get(graphs+"?limit=1", "Authorization", anna)["links"].([]any)[0].(map[string]any)["href"].(string)
+	refusedWith(t, w.ask("GET", strings.TrimPrefix(next, publicURL), "", "Authorization", bert), http.StatusBadRequest, "ParameterInvalid")
+}
+
+func TestProcessGraphs_InPages(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	for i := range 5 {
+		w.save(fmt.Sprintf("p%d", i), sum)
+	}
+	seen, address := 0, graphs+"?limit=2"
+	for pages := 1; ; pages++ {
+		got := w.get(address, "Authorization", anna)
+		for _, p := range got["processes"].([]any) {
+			if seen++; p.(map[string]any)["process_graph"] != nil || p.(map[string]any)["parameters"] == nil {
+				t.Errorf("%v", p)
+			}
+		}
+		links := got["links"].([]any)
+		if len(links) == 0 {
+			if pages != 3 {
+				t.Errorf("%d pages", pages)
+			}
+			break
+		}
+		href := links[0].(map[string]any)["href"].(string)
+		if address = strings.TrimPrefix(href, publicURL); address == href {
+			t.Fatalf("next is %s", href)
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d processes", seen)
+	}
+	if all := w.get(graphs, "Authorization", anna)["processes"].([]any); len(all) != 5 {
+		t.Errorf("%d without a limit", len(all))
+	}
+	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=abc"} {
+		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest, "ParameterInvalid")
+	}
+}
+
+func TestProcessGraphs_Refused(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	for body, code := range map[string]string{`{}`: "ProcessGraphMissing", `{"process_graph":[]}`: "ProcessGraphInvalid", `{"process_graph":{}}`: "ProcessGraphInvalid",
+		`[]`: "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid"} {
+		refusedWith(t, w.ask("PUT", graphs+"/p", body, "Authorization", anna), http.StatusBadRequest, code)
+	}
+	refusedWith(t, w.ask("PUT", graphs+"/save_result", sum, "Authorization", anna), http.StatusBadRequest, "PredefinedProcessExists")
+	refusedWith(t, w.ask("PUT", graphs+"/a.b", sum, "Authorization", anna), http.StatusBadRequest, "ProcessInvalid")
+	large := `{"process_graph":{"a":{"process_id":"add","arguments":{"x":"` + strings.Repeat("x", 2<<20) + `"},"result":true}}}`
+	refusedWith(t, w.ask("PUT", graphs+"/p", large, "Authorization", anna), http.StatusBadRequest, "ProcessGraphComplexity")
+}
