@@ -5,7 +5,9 @@ package budget
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
+	"sync"
 )
 
 // Bound is a named limit.
@@ -110,9 +112,41 @@ func thousands(n int64) string {
 // Check returns an [*Exceeded] if n is above the bound.
 func (b Bound) Check(n int64) error {
 	if n > b.Most {
-		return &Exceeded{b}
+		return b.Refuse()
 	}
 	return nil
+}
+
+// Refuse returns the [*Exceeded] of the bound, and counts it.
+func (b Bound) Refuse() *Exceeded {
+	refusals.count(b.Name)
+	return &Exceeded{b}
+}
+
+// Refusals returns how often each bound has refused an input since the process started.
+func Refusals() map[string]int64 { return refusals.all() }
+
+var refusals counts
+
+// counts counts by name.
+type counts struct {
+	mu sync.Mutex
+	m  map[string]int64
+}
+
+func (c *counts) count(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[string]int64{}
+	}
+	c.m[name]++
+}
+
+func (c *counts) all() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.m)
 }
 
 // Meter counts steps against a bound and stops when a context ends. It is for one goroutine. A nil Meter counts nothing
@@ -141,7 +175,7 @@ func (m *Meter) Spend(n int) bool {
 	}
 	m.spent += int64(n)
 	if m.spent > m.bound.Most {
-		m.err = &Exceeded{m.bound}
+		m.err = m.bound.Refuse()
 		return false
 	}
 	if m.spent >= m.look {

@@ -15,7 +15,7 @@ func Number(text []byte) error {
 	exponent := int64(0)
 	for _, digit := range bytes.TrimLeft(text[at+1:], "+-") {
 		if exponent = 10*exponent + int64(digit-'0'); exponent > NumberExponent.Most {
-			return &Exceeded{NumberExponent}
+			return NumberExponent.Refuse()
 		}
 	}
 	return nil

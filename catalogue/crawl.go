@@ -94,7 +94,7 @@ func (c *crawl) next(read []dispatch.SourceDocument) (level []string) {
 	for _, d := range read {
 		holds := contentOf(d.Text)
 		if c.records += len(holds.records); int64(c.records) > budget.CatalogueRecords.Most {
-			c.beyond = &budget.Exceeded{Bound: budget.CatalogueRecords}
+			c.beyond = budget.CatalogueRecords.Refuse()
 			return nil
 		}
 		level = append(level, c.unseen(d.Address, holds.leadsTo)...)
@@ -147,7 +147,7 @@ func (c *crawl) unseen(page string, links []string) (next []string) {
 			continue
 		}
 		if int64(len(c.seen)) >= budget.CatalogueDocuments.Most {
-			c.beyond = &budget.Exceeded{Bound: budget.CatalogueDocuments}
+			c.beyond = budget.CatalogueDocuments.Refuse()
 			break
 		}
 		c.seen[to] = true
