@@ -20,12 +20,16 @@ import (
 // pool_max_conns connections each; default: the number of CPUs, and at least 4.
 const visiting, locking, pinging = 8, 6, 2
 
+// postgresPools are the names of the pools, in the order in which they are opened.
+var postgresPools = []string{"write", "read", "visit", "locks", "ping"}
+
 func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
 	s.remote, s.now, s.ready = true, postgresNow, func(context.Context, *sql.DB) {}
 	s.parameter = func(n int) string { return "$" + strconv.Itoa(n) }
 	s.updateJobs = updateByArrays
 	s.adapt = func(_ *sql.DB, on query.DBTX) query.DBTX { return on }
 	var pools pools
+	s.pools = &pools
 	s.close = func() error {
 		err := closeAll(s.write, s.read, s.visit, s.locks, s.ping)
 		pools.close()

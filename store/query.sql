@@ -922,3 +922,40 @@ SELECT * FROM processes WHERE owner = sqlc.arg(owner) AND id > sqlc.arg(after) O
 
 -- name: DeleteProcess :execrows
 DELETE FROM processes WHERE owner = sqlc.arg(owner) AND id = sqlc.arg(id);
+
+-- name: ClaimCensus :execrows
+-- A lease that ends later than a new one would was taken before the clock was set back.
+UPDATE census SET holder = sqlc.arg(holder), ends = CAST(sqlc.arg(ends) AS BIGINT)
+WHERE holder = sqlc.arg(holder) OR ends <= sqlc.arg(now) OR ends > CAST(sqlc.arg(latest) AS BIGINT);
+
+-- name: EndCensus :exec
+UPDATE census SET ends = 0 WHERE holder = sqlc.arg(holder);
+
+-- name: CensusUnfinished :many
+-- Accounts with unfinished jobs, and their waiting jobs, by platform.
+SELECT CAST(substr(a.account, 1, strpos(a.account, '/') - 1) AS TEXT) AS platform, CAST(SUM(a.waiting) AS BIGINT) AS waiting, count(*) AS accounts
+FROM (SELECT account, SUM(waiting) AS waiting FROM account_counts GROUP BY account HAVING SUM(waiting) <> 0 OR SUM(held) <> 0) AS a GROUP BY 1;
+
+-- name: CensusEnded :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(SUM(jobs - waiting - held) AS BIGINT) AS ended
+FROM owner_counts GROUP BY 1;
+
+-- name: CensusHeld :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, status, attention, count(*) AS n
+FROM jobs WHERE phase NOT IN ('waiting', 'ended') GROUP BY 1, 2, 3;
+
+-- name: CensusOldest :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(min(created) AS BIGINT) AS created
+FROM jobs WHERE phase = 'waiting' GROUP BY 1;
+
+-- name: CensusHolds :many
+SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, hold_attention, count(*) AS n
+FROM accounts WHERE hold > sqlc.arg(now) GROUP BY 1, 2;
+
+-- name: CensusDue :many
+-- Since when the account that waits longest for a visit is due.
+SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, CAST(min(due) AS BIGINT) AS due
+FROM accounts WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg(now) GROUP BY 1;
+
+-- name: CensusBooked :many
+SELECT platform, free FROM timetables;

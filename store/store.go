@@ -29,6 +29,7 @@ type Store struct {
 	adapt func(*sql.DB, query.DBTX) query.DBTX             // adapts the queries, which run on the second argument, to this database
 	ready func(context.Context, *sql.DB)                   // called before each transaction
 	close func() error
+	pools *pools // of PostgreSQL; nil: there are none
 
 	remote bool // the database is a server, which may not respond
 	turns  lockQueues

@@ -28,6 +28,10 @@ func TestSources_OnSQLite(t *testing.T) { conformance.TestSources(t, sqlite) }
 
 func TestSources_OnPostgreSQL(t *testing.T) { conformance.TestSources(t, postgresql) }
 
+func TestCensuses_OnSQLite(t *testing.T) { conformance.TestCensuses(t, sqlite) }
+
+func TestCensuses_OnPostgreSQL(t *testing.T) { conformance.TestCensuses(t, postgresql) }
+
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 // clock stands still except for pass.

@@ -297,6 +297,273 @@ func (q *Queries) CancelTaskJobs(ctx context.Context, margin int64, now int64, t
 	return err
 }
 
+const censusBooked = `-- name: CensusBooked :many
+SELECT platform, free FROM timetables
+`
+
+type CensusBookedRow struct {
+	Platform string
+	Free     int64
+}
+
+func (q *Queries) CensusBooked(ctx context.Context) ([]CensusBookedRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusBooked)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusBookedRow
+	for rows.Next() {
+		var i CensusBookedRow
+		if err := rows.Scan(&i.Platform, &i.Free); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const censusDue = `-- name: CensusDue :many
+SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, CAST(min(due) AS BIGINT) AS due
+FROM accounts WHERE due > 0 AND due <= $1 AND lease_until <= $1 GROUP BY 1
+`
+
+type CensusDueRow struct {
+	Platform string
+	Due      int64
+}
+
+// Since when the account that waits longest for a visit is due.
+func (q *Queries) CensusDue(ctx context.Context, now int64) ([]CensusDueRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusDue, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusDueRow
+	for rows.Next() {
+		var i CensusDueRow
+		if err := rows.Scan(&i.Platform, &i.Due); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const censusEnded = `-- name: CensusEnded :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(SUM(jobs - waiting - held) AS BIGINT) AS ended
+FROM owner_counts GROUP BY 1
+`
+
+type CensusEndedRow struct {
+	Platform string
+	Ended    int64
+}
+
+func (q *Queries) CensusEnded(ctx context.Context) ([]CensusEndedRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusEnded)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusEndedRow
+	for rows.Next() {
+		var i CensusEndedRow
+		if err := rows.Scan(&i.Platform, &i.Ended); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const censusHeld = `-- name: CensusHeld :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, status, attention, count(*) AS n
+FROM jobs WHERE phase NOT IN ('waiting', 'ended') GROUP BY 1, 2, 3
+`
+
+type CensusHeldRow struct {
+	Platform  string
+	Status    dispatch.Status
+	Attention dispatch.Attention
+	N         int64
+}
+
+func (q *Queries) CensusHeld(ctx context.Context) ([]CensusHeldRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusHeld)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusHeldRow
+	for rows.Next() {
+		var i CensusHeldRow
+		if err := rows.Scan(
+			&i.Platform,
+			&i.Status,
+			&i.Attention,
+			&i.N,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const censusHolds = `-- name: CensusHolds :many
+SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform, hold_attention, count(*) AS n
+FROM accounts WHERE hold > $1 GROUP BY 1, 2
+`
+
+type CensusHoldsRow struct {
+	Platform      string
+	HoldAttention dispatch.Attention
+	N             int64
+}
+
+func (q *Queries) CensusHolds(ctx context.Context, now int64) ([]CensusHoldsRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusHolds, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusHoldsRow
+	for rows.Next() {
+		var i CensusHoldsRow
+		if err := rows.Scan(&i.Platform, &i.HoldAttention, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const censusOldest = `-- name: CensusOldest :many
+SELECT CAST(substr(account, 1, strpos(account, '/') - 1) AS TEXT) AS platform, CAST(min(created) AS BIGINT) AS created
+FROM jobs WHERE phase = 'waiting' GROUP BY 1
+`
+
+type CensusOldestRow struct {
+	Platform string
+	Created  int64
+}
+
+func (q *Queries) CensusOldest(ctx context.Context) ([]CensusOldestRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusOldest)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusOldestRow
+	for rows.Next() {
+		var i CensusOldestRow
+		if err := rows.Scan(&i.Platform, &i.Created); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const censusUnfinished = `-- name: CensusUnfinished :many
+SELECT CAST(substr(a.account, 1, strpos(a.account, '/') - 1) AS TEXT) AS platform, CAST(SUM(a.waiting) AS BIGINT) AS waiting, count(*) AS accounts
+FROM (SELECT account, SUM(waiting) AS waiting FROM account_counts GROUP BY account HAVING SUM(waiting) <> 0 OR SUM(held) <> 0) AS a GROUP BY 1
+`
+
+type CensusUnfinishedRow struct {
+	Platform string
+	Waiting  int64
+	Accounts int64
+}
+
+// Accounts with unfinished jobs, and their waiting jobs, by platform.
+func (q *Queries) CensusUnfinished(ctx context.Context) ([]CensusUnfinishedRow, error) {
+	rows, err := q.db.QueryContext(ctx, censusUnfinished)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CensusUnfinishedRow
+	for rows.Next() {
+		var i CensusUnfinishedRow
+		if err := rows.Scan(&i.Platform, &i.Waiting, &i.Accounts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimCensus = `-- name: ClaimCensus :execrows
+UPDATE census SET holder = $1, ends = CAST($2 AS BIGINT)
+WHERE holder = $1 OR ends <= $3 OR ends > CAST($4 AS BIGINT)
+`
+
+type ClaimCensusParams struct {
+	Holder string
+	Ends   int64
+	Now    int64
+	Latest int64
+}
+
+// A lease that ends later than a new one would was taken before the clock was set back.
+func (q *Queries) ClaimCensus(ctx context.Context, arg ClaimCensusParams) (int64, error) {
+	result, err := q.db.ExecContext(ctx, claimCensus,
+		arg.Holder,
+		arg.Ends,
+		arg.Now,
+		arg.Latest,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const claimSource = `-- name: ClaimSource :one
 UPDATE sources SET claim = claim + 1, due = $1 WHERE name = $2 AND due <= CAST($3 AS BIGINT) RETURNING name, documents, read, failure, revision, claim, due
 `
@@ -1067,6 +1334,15 @@ DELETE FROM sessions
 
 func (q *Queries) EndAllSessions(ctx context.Context) error {
 	_, err := q.db.ExecContext(ctx, endAllSessions)
+	return err
+}
+
+const endCensus = `-- name: EndCensus :exec
+UPDATE census SET ends = 0 WHERE holder = $1
+`
+
+func (q *Queries) EndCensus(ctx context.Context, holder string) error {
+	_, err := q.db.ExecContext(ctx, endCensus, holder)
 	return err
 }
 

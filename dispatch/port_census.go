@@ -1,0 +1,30 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// Censuses counts for the metrics of all processes that share a database. One of them counts at a time.
+type Censuses interface {
+	// Census counts if no other process does, which it keeps from it until the lease has ended. It returns false if another process counts.
+	Census(ctx context.Context, process string, lease time.Duration) (all []PlatformCensus, ours bool, err error)
+	// EndCensus ends the lease of a process, if it has it.
+	EndCensus(ctx context.Context, process string) error
+}
+
+// PlatformCensus is what the database holds of one platform at one moment.
+type PlatformCensus struct {
+	Platform  string
+	Waiting   int               // jobs that wait for a slot
+	Held      map[Status]int    // jobs that hold a slot
+	Ended     int               // jobs that have ended and are still stored
+	Attention map[Attention]int // jobs that hold a slot and have an attention
+	Holds     map[Attention]int // accounts that are held, by reason
+	Accounts  int               // accounts with unfinished jobs
+	Oldest    time.Duration     // since the acceptance of the waiting job that was accepted first; 0: none waits
+	Lag       time.Duration     // since the account that waits longest for a visit was due; 0: none waits
+	Booked    time.Duration     // until the last send time that is booked
+
+	Answered, Failed time.Time // when the platform last answered, and when it last failed to answer
+}

@@ -1,0 +1,109 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// TestCensuses runs the cases that every [dispatch.Censuses] must pass. The stores of the databases must implement it.
+func TestCensuses(t *testing.T, open func(*testing.T) Database) {
+	for name, test := range map[string]func(censusTest){
+		"what the database holds":     censusTest.counts,
+		"one of many counts":          censusTest.oneCounts,
+		"a clock that is set back":    censusTest.clockBack,
+		"a database without any jobs": censusTest.empty,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			test(censusTest{storeTest{t, db, db.Open()}})
+		})
+	}
+}
+
+type censusTest struct{ storeTest }
+
+// count counts as a process, which must be the one that may.
+func (t censusTest) count(process string, lease time.Duration) []dispatch.PlatformCensus {
+	t.Helper()
+	all, ours, err := t.db.Open().(dispatch.Censuses).Census(t.Context(), process, lease)
+	t.must(err)
+	if !ours {
+		t.Fatalf("%s does not count", process)
+	}
+	slices.SortFunc(all, func(a, b dispatch.PlatformCensus) int { return strings.Compare(a.Platform, b.Platform) })
+	return all
+}
+
+func (t censusTest) refused(process string) {
+	t.Helper()
+	all, ours, err := t.db.Open().(dispatch.Censuses).Census(t.Context(), process, time.Minute)
+	t.must(err)
+	if ours || all != nil {
+		t.Errorf("%s counts as well: %+v", process, all)
+	}
+}
+
+func (t censusTest) empty() {
+	t.equal(t.count("a", time.Minute), []dispatch.PlatformCensus(nil))
+}
+
+func (t censusTest) counts() {
+	t.accept()
+	t.db.Pass(time.Minute)
+	states := []dispatch.Job{
+		{Phase: dispatch.Creating, Status: dispatch.Accepted, Attention: dispatch.InDoubt},
+		{Phase: dispatch.Created, Status: dispatch.Submitted},
+		{Phase: dispatch.Started, Status: dispatch.Running},
+		{Phase: dispatch.Started, Status: dispatch.Running, Attention: dispatch.Stalled},
+		{Phase: dispatch.Ended, Status: dispatch.Finished},
+	}
+	for _, s := range states {
+		j := t.accept()
+		j.Phase, j.Status, j.Attention = s.Phase, s.Status, s.Attention
+		t.save(j)
+	}
+	t.acceptFor(bob, "q/"+dispatch.Account(bob))
+	t.acceptFor(ann, "q/"+dispatch.Account(ann))
+	t.must(t.s.Hold(t.Context(), "q/"+dispatch.Account(ann), time.Hour, dispatch.NeedsSignIn, "sign in"))
+	_, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second, Purpose: dispatch.Acting})
+	t.must(err)
+	t.must(t.s.NoteResponse(t.Context(), "p", "no response"))
+	t.db.Pass(time.Minute)
+	all := t.count("a", time.Minute)
+	if len(all) != 2 || all[0].Failed.IsZero() || !all[0].Answered.IsZero() {
+		t.Fatalf("%+v", all)
+	}
+	all[0].Failed = time.Time{}
+	t.equal(all, []dispatch.PlatformCensus{
+		{Platform: "p", Waiting: 1, Held: map[dispatch.Status]int{dispatch.Accepted: 1, dispatch.Submitted: 1, dispatch.Running: 2}, Ended: 1,
+			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1, dispatch.Stalled: 1}, Accounts: 1, Oldest: 2 * time.Minute, Lag: 2 * time.Minute},
+		{Platform: "q", Waiting: 2, Holds: map[dispatch.Attention]int{dispatch.NeedsSignIn: 1}, Accounts: 2, Oldest: time.Minute, Lag: time.Minute},
+	})
+}
+
+func (t censusTest) oneCounts() {
+	t.count("a", time.Minute)
+	t.refused("b")
+	t.db.Pass(30 * time.Second)
+	t.count("a", time.Minute) // who counts goes on
+	t.db.Pass(59 * time.Second)
+	t.refused("b")
+	t.db.Pass(2 * time.Second)
+	t.count("b", time.Minute)
+	t.refused("a")
+	t.must(t.s.(dispatch.Censuses).EndCensus(t.Context(), "a")) // not its own
+	t.refused("a")
+	t.must(t.s.(dispatch.Censuses).EndCensus(t.Context(), "b"))
+	t.count("a", time.Minute)
+}
+
+func (t censusTest) clockBack() {
+	t.count("a", time.Minute)
+	t.db.Pass(-24 * time.Hour)
+	t.count("b", time.Minute)
+	t.refused("a")
+}
