@@ -44,6 +44,8 @@ type Config struct {
 	Health   func(context.Context) error // returns nil if the database answers
 	Log      *slog.Logger
 
+	// OnServed is called after each request, with the pattern of its route ("": it had none); a stream has the status 101. Optional.
+	OnServed func(route, method string, status int, took time.Duration)
 	// OnRequest is called with the caller of each authenticated request, before the request is served. Optional.
 	OnRequest func(context.Context, identity.Caller)
 	// SignInLink returns the page where a user signs in to a platform or links an account there; "" if there is no such
@@ -115,6 +117,9 @@ type Compat struct {
 
 func (c Config) withDefaults() Config {
 	c.Log = slog.New(LogHandler(cmp.Or(c.Log, slog.Default()).Handler()))
+	if c.OnServed == nil {
+		c.OnServed = func(string, string, int, time.Duration) {}
+	}
 	if c.Services == nil {
 		c.Services = catalogue.New(catalogue.Config{})
 	}
@@ -215,6 +220,7 @@ func (g *group) close() {
 type API interface {
 	http.Handler
 	Close()
+	Streams() int // open streams
 }
 
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
@@ -243,6 +249,8 @@ func New(c Config) API {
 	a.handler = a.track(a.serveFacades(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route))))))
 	return a
 }
+
+func (a *api) Streams() int { return a.sockets.count() }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 

@@ -101,6 +101,7 @@ func (a *api) track(next http.Handler) http.Handler {
 		begin := time.Now()
 		defer func() {
 			broken := a.recoverPanic(c, r, recover())
+			a.OnServed(routeOf(r), r.Method, c.status, time.Since(begin))
 			a.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method),
 				slog.String("route", routeOf(r)), slog.Int("status", c.status), slog.Duration("duration", time.Since(begin)),
 				slog.String("user", pseudonym(c.caller.User)), slog.Bool("broken", broken))

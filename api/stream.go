@@ -257,6 +257,16 @@ func (s *sockets) enter(u dispatch.UserID, most int) (release func(), err error)
 	return func() { s.release(u) }, nil
 }
 
+// count returns how many streams all users have open.
+func (s *sockets) count() (open int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.open {
+		open += n
+	}
+	return open
+}
+
 func (s *sockets) release(u dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -624,16 +624,6 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 	}
 }
 
-// count returns the number of open streams.
-func (s *sockets) count() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, open := range s.open {
-		n += open
-	}
-	return n
-}
-
 // A snapshot is returned again until something is saved.
 func TestSnapshot_IsCachedUntilSomethingIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,9 +24,10 @@ type Broker struct {
 	Backends     []*Backend
 	Installation string // see Store.Installation
 	Log          *slog.Logger
-	UserJobs     int   // how many jobs a user may have that have not ended; 0: any number
-	UserDaily    int   // how many jobs a user may submit in a day; 0: any number
-	UserBytes    int64 // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
+	Observer     Observer // nil: nobody observes
+	UserJobs     int      // how many jobs a user may have that have not ended; 0: any number
+	UserDaily    int      // how many jobs a user may submit in a day; 0: any number
+	UserBytes    int64    // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
 	Timing       Timing
 
 	// Nonce returns the random part of the tag of a job's next attempt; nil: eight random letters and digits.

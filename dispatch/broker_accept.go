@@ -69,6 +69,7 @@ func (b *Broker) storeSubmission(ctx context.Context, u UserID, k Key, t *Task, 
 		b.wake(drafts[0].Account)
 		b.notifyJob(u, drafts[0].ID)
 		b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
+		b.observer().JobsAccepted(drafts[0].Account.Platform(), len(drafts))
 	}
 	if Is(err, Conflict) {
 		err = keyReused()

@@ -148,7 +148,9 @@ func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Accoun
 		if err := b.awaitSendTime(ctx, backend, a); err != nil {
 			return none, err
 		}
+		begun := time.Now()
 		got, err := ask(ctx, t)
+		b.observer().RequestEnded(backend.Name, "call", time.Since(begun), err)
 		if again || !Is(err, SignInRequired) {
 			return got, backend.tokenError(err)
 		}

@@ -25,6 +25,7 @@ func (b *Broker) WatchSaves(u UserID) (saved <-chan struct{}, stop func()) { ret
 
 // notifySaved signals the commit of a response to waiters in this process and in others.
 func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
+	b.observer().JobSaved(was, j)
 	b.saved.signal(j.ID)
 	b.changed.signal(j.Owner)
 	var owners []UserID

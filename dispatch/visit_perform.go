@@ -77,6 +77,8 @@ func (v *visit) cancelKind(j Job) stepKind {
 // perform sends the request of a step and returns the outcome for each job. Apart from the comparison after a restore, it is the only place
 // where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of the request is unknown for every job.
 func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOutcome) {
+	begun := time.Now()
+	defer func() { v.observeRequest(s, time.Since(begun), outcomes) }()
 	var panicked error
 	defer func() {
 		if panicked != nil {
@@ -106,6 +108,40 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 	}
 	o.Attempt, o.Epoch = j.Attempt, j.Epoch
 	return []jobOutcome{{j, o}}
+}
+
+// observeRequest reports a step to the observer if a request was sent for it.
+func (v *visit) observeRequest(s step, took time.Duration, outcomes []jobOutcome) {
+	op := s.op()
+	if op == "" {
+		return
+	}
+	var err error
+	for _, o := range outcomes {
+		if o.Unsent {
+			return
+		}
+		err = firstOf(err, o.Err)
+	}
+	v.broker.observer().RequestEnded(v.backend.Name, op, took, err)
+}
+
+// op names the request of a step for the observer; "" if the step sends none.
+func (s step) op() string {
+	switch s.kind {
+	case stepList:
+		return "list"
+	case stepStatus:
+		return "status"
+	case stepCancel, stepCancelOrphan:
+		return "cancel"
+	case stepSubmit:
+		if s.jobs[0].Ref != (Ref{}) {
+			return "start"
+		}
+		return "create"
+	}
+	return ""
 }
 
 // submit creates or starts a job at the platform.

@@ -110,6 +110,8 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 	}
 	ctx, cancel := context.WithDeadline(ctx, v.deadline())
 	defer cancel()
+	begun := time.Now()
+	defer func() { v.broker.observer().RequestEnded(v.backend.Name, "list", time.Since(begun), err) }()
 	for l, err := range lister.List(ctx, t, base) {
 		if err != nil {
 			return nil, err

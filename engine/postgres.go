@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,8 @@ type Postgres struct {
 	shown map[dispatch.UserID]bool
 	lost  bool // changes were dropped, or may have been: all processes must look at everything
 	some  chan struct{}
+
+	listening atomic.Bool // notifications arrive
 }
 
 var _ Notifier = (*Postgres)(nil)
@@ -152,11 +155,16 @@ func (p *Postgres) Run(ctx context.Context, receive func(Notification)) {
 	var both sync.WaitGroup
 	both.Go(func() { p.keep(ctx, &link{of: "sending", use: p.send}) })
 	both.Go(func() {
-		p.keep(ctx, &link{of: "listening", use: func(ctx context.Context, c *pgx.Conn, works func()) error { return p.listen(ctx, c, receive, works) },
-			instead: func(ctx context.Context) { poll(ctx, receive) }})
+		p.keep(ctx, &link{of: "listening", use: func(ctx context.Context, c *pgx.Conn, works func()) error {
+			defer p.listening.Store(false)
+			return p.listen(ctx, c, receive, func() { p.listening.Store(true); works() })
+		}, instead: func(ctx context.Context) { poll(ctx, receive) }})
 	})
 	both.Wait()
 }
+
+// Listening reports whether notifications of other processes arrive at present.
+func (p *Postgres) Listening() bool { return p.listening.Load() }
 
 // errSilent reports a connection on which notifications do not arrive.
 var errSilent = errors.New("the connection's own notification did not arrive")

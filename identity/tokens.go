@@ -36,6 +36,8 @@ type TokensConfig struct {
 	// Vault stores users' permissions, encrypted; nil: there are none.
 	Vault dispatch.Vault
 	Keys  *Keyring
+	// OnToken is called when a token for a platform was requested from an identity provider; nil: nothing is called.
+	OnToken func(platform string, err error)
 	// SessionGrants takes permissions from the sessions of users who have jobs, if the provider permits it.
 	SessionGrants bool
 }
@@ -79,6 +81,9 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	b := tokensBuilder{TokensConfig: c, subjects: t.subjects, exchanges: map[exchangeKey]*sharedExchange{}}
 	if c.Log == nil {
 		b.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.OnToken == nil {
+		b.OnToken = func(string, error) {}
 	}
 	if c.Client == nil {
 		b.fault("there is no HTTP client")
@@ -155,7 +160,11 @@ func (b *tokensBuilder) shared(p Platform) *platform {
 		b.fault("platform %s: service_account: %w", p.Name, err)
 		return nil
 	}
-	obtain := func(ctx context.Context, _ wanted) (issued, error) { return account.token(ctx) }
+	obtain := func(ctx context.Context, _ wanted) (issued, error) {
+		got, err := account.token(ctx)
+		b.OnToken(p.Name, err)
+		return got, err
+	}
 	return &platform{p, newSource(b.Now, nil, obtain), func(ctx context.Context) (string, error) {
 		_, err := account.token(ctx)
 		return "", err
@@ -212,6 +221,7 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Context, wanted) (issued, error)) func(context.Context, wanted) (issued, error) {
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
+		b.OnToken(platform, err)
 		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil, "error", err)
 		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)

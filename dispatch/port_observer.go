@@ -1,0 +1,27 @@
+package dispatch
+
+import "time"
+
+// Observer learns what happens, for metrics. Its methods return at once, and are called from many goroutines.
+type Observer interface {
+	// JobsAccepted reports that a user's jobs were stored.
+	JobsAccepted(platform string, n int)
+	// JobSaved reports a job before and after a change that was committed. For a job that was not read before the change, was is zero.
+	JobSaved(was, is Job)
+	// RequestEnded reports a request to a platform: create, start, status, list or cancel, or a call of a user outside visits.
+	RequestEnded(platform, op string, took time.Duration, err error)
+}
+
+// observer returns the configured observer, or one that ignores everything.
+func (b *Broker) observer() Observer {
+	if b.Observer == nil {
+		return unobserved{}
+	}
+	return b.Observer
+}
+
+type unobserved struct{}
+
+func (unobserved) JobsAccepted(string, int)                          {}
+func (unobserved) JobSaved(Job, Job)                                 {}
+func (unobserved) RequestEnded(string, string, time.Duration, error) {}
