@@ -39,6 +39,7 @@ func (r *reader) finish(c *Config) {
 	if !listenable(c.Listen) {
 		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
 	}
+	r.checkTelemetry(c)
 	if c.PublicURL != "" {
 		r.checkURL(c, "public_url", c.PublicURL)
 		c.PublicURL = plainURL(c.PublicURL)
@@ -94,6 +95,25 @@ func listenable(address string) bool {
 	}
 	_, err = net.LookupPort("tcp", port)
 	return err == nil
+}
+
+// checkTelemetry checks the address of the private listener, and notes one that may be reached from outside: it asks for no sign-in.
+func (r *reader) checkTelemetry(c *Config) {
+	switch at := c.Telemetry.Listen; {
+	case at == TelemetryOff:
+	case !listenable(at):
+		r.failAt("telemetry.listen", "write HOST:PORT, for example 127.0.0.1:9090, or off")
+	case !internal(at):
+		c.Notes = append(c.Notes, "telemetry.listen: "+at+" may be a public address: whoever reaches it reads metrics and profiles without a sign-in; "+
+			"write a loopback or private address, or let only the monitoring reach it")
+	}
+}
+
+// internal reports whether an address with a port is one of the loopback interface or of a private network.
+func internal(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	return loopback(host) || err == nil && (ip.Unmap().IsPrivate() || ip.Unmap().IsLinkLocalUnicast())
 }
 
 func loopback(host string) bool {

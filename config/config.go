@@ -34,8 +34,10 @@ type Config struct {
 	CORS          CORS            `yaml:"cors"`
 	About         About           `yaml:"about"`
 	Log           Log             `yaml:"log"`
+	Telemetry     Telemetry       `yaml:"telemetry"`
 	Freshness     time.Duration   `yaml:"freshness" default:"10s"`      // maximum age of a status before its platform is asked
 	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s"` // longer than any platform's limits.send
+	ShutdownDelay time.Duration   `yaml:"shutdown_delay"`               // from the signal to stop until the port closes; absent: none
 
 	// GiveUpAfter is how long the broker tries to submit a job that the platform refuses or whose fate cannot be found
 	// out.
@@ -261,6 +263,17 @@ type About struct {
 	Title       string `yaml:"title" default:"eodispatch"`
 	Description string `yaml:"description"`
 }
+
+// Telemetry configures the private listener with metrics, readiness and profiles.
+type Telemetry struct {
+	Listen string `yaml:"listen" default:"127.0.0.1:9090"` // host:port, or TelemetryOff
+}
+
+// TelemetryOff is the address of a private listener that is not opened.
+const TelemetryOff = "off"
+
+// TelemetryDefault is the address of the private listener if none is configured.
+const TelemetryDefault = "127.0.0.1:9090"
 
 // Log configures the format and level of the log.
 type Log struct {

@@ -79,8 +79,10 @@ compat: {submitted_as_created: true}
 cors: {allowed_origins: [https://portal.example.org]}
 about: {title: Dispatch, description: for all}
 log: {format: text, level: debug}
+telemetry: {listen: '10.0.0.1:9191'}
 freshness: 3s
 shutdown_grace: 1m
+shutdown_delay: 4s
 give_up_after: 90m
 stalled_after: 8h
 `
@@ -137,7 +139,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Applications: Applications{AllowHosts: []string{"raw.githubusercontent.com"}},
 		Limits:       Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond), RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600, Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30}, Compat: Compat{SubmittedAsCreated: true},
 		CORS: CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch", Description: "for all"},
-		Log: Log{Format: "text", Level: slog.LevelDebug}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
+		Log: Log{Format: "text", Level: slog.LevelDebug}, Telemetry: Telemetry{Listen: "10.0.0.1:9191"}, Freshness: 3 * time.Second, ShutdownGrace: time.Minute, ShutdownDelay: 4 * time.Second, GiveUpAfter: 90 * time.Minute, StalledAfter: 8 * time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -169,7 +171,7 @@ func TestLoad_Defaults(t *testing.T) {
 	c := mustLoad(t, minimal)
 	switch {
 	case c.Listen != "127.0.0.1:8080", c.Database != "sqlite:eodispatch.db", c.Limits.Body != 10<<20, c.Development,
-		c.Log != Log{Format: "auto"}, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
+		c.Log != Log{Format: "auto"}, c.Telemetry.Listen != TelemetryDefault, c.ShutdownDelay != 0, c.About.Title != "eodispatch", c.ShutdownGrace != 40*time.Second,
 		c.Limits.Values != 10_000, c.Limits.UserJobs != 100_000, c.Limits.Streams != 100, c.Limits.RateSignIn != Pace(100*time.Millisecond), !c.Streams.QueryTokens, c.GiveUpAfter != 24*time.Hour, c.StalledAfter != 6*time.Hour:
 		t.Errorf("defaults: %+v", c)
 	}
@@ -331,6 +333,7 @@ func faultyFiles() map[string]faultyFile {
 		"unknown deep key":     {yaml: "log: {colour: red}", want: "x.yaml:5: log.colour: the key is not known"},
 		"a key twice":          {yaml: "log: {level: info, level: warn}", want: "x.yaml:5: log.level: the key is duplicated: it is first set in line 5"},
 		"listen":               {yaml: "listen: 8080", want: "x.yaml:5: listen: write HOST:PORT"},
+		"private listener":     {yaml: "telemetry: {listen: '9090'}", want: "x.yaml:5: telemetry.listen: write HOST:PORT"},
 		"public_url":           {yaml: "public_url: dispatch", want: "public_url: write an absolute URL"},
 		"public_url http":      {yaml: "public_url: http://dispatch.example.org", want: "public_url: use https; http is for development only"},
 		"URL with a password":  {yaml: "public_url: https://u:p@dispatch.example.org", want: "must not contain a user name and password"},
@@ -616,6 +619,19 @@ func TestLoad_UnprotectedConnectionsAreNoted(t *testing.T) {
 		c := mustLoad(t, minimal+given)
 		if len(c.Notes) > 1 || (len(c.Notes) == 1) != (want != "") || want != "" && !strings.HasPrefix(c.Notes[0], want) {
 			t.Errorf("%s: notes %q, want %q", given, c.Notes, want)
+		}
+	}
+}
+
+// The private listener asks for no sign-in, so an address that others may reach is noted.
+func TestLoad_PublicTelemetryIsNoted(t *testing.T) {
+	for listen, noted := range map[string]bool{
+		"'off'": false, "off": false, "127.0.0.1:9090": false, "'[::1]:9090'": false, "localhost:9090": false, "10.1.2.3:9090": false, "'[fd00::1]:9090'": false,
+		"0.0.0.0:9090": true, "':9090'": true, "'[::]:9090'": true, "203.0.113.5:9090": true, "metrics.example.org:9090": true,
+	} {
+		c := mustLoad(t, minimal+"telemetry: {listen: "+listen+"}")
+		if got := slices.ContainsFunc(c.Notes, func(n string) bool { return strings.HasPrefix(n, "telemetry.listen: ") }); got != noted {
+			t.Errorf("%s: notes %q, want one: %v", listen, c.Notes, noted)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -24,6 +25,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/telemetry"
 	"github.com/eodispatch/eodispatch/upstream"
 	"github.com/eodispatch/eodispatch/web"
 )
@@ -41,6 +43,7 @@ type broker struct {
 	jobs    *dispatch.Broker
 	access  *access
 	offered *catalogue.Catalogue
+	seen    *telemetry.Telemetry
 	handler api.API
 	log     *slog.Logger
 }
@@ -59,7 +62,7 @@ var seams = struct {
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay the
 // start; only the database must answer. The caller closes the store.
-func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*broker, error) {
+func build(ctx context.Context, settings *config.Config, seen *telemetry.Telemetry, log *slog.Logger) (*broker, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
@@ -68,11 +71,11 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 	if err != nil {
 		return nil, err
 	}
-	kept, err := store.Open(ctx, settings.Database.Reveal(), wallClock{}, ownVersion())
+	kept, err := openStore(ctx, settings.Database, seen, log)
 	if err != nil {
 		return nil, err
 	}
-	access, err := newAccess(settings, backends, kept, log)
+	access, err := newAccess(settings, backends, kept, seen, log)
 	if err != nil {
 		kept.Close()
 		return nil, err
@@ -86,16 +89,17 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		return nil, err
 	}
 	jobs := seams.store(kept)
-	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
+	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log, Observer: seen,
 		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes), Timing: seams.timing}
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter, settings.GiveUpAfter, settings.StalledAfter
-	work := engine.New(engine.Config{Store: jobs, Visit: b.Visit, Log: log, Lease: longestLease(backends),
-		Notifier: notifierOf(settings, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
+	process := telemetry.Process{Unsaved: b.Unsaved, Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
+	work := engine.New(engine.Config{Store: jobs, Visit: seen.Visits(b.Visit), Log: log, Lease: longestLease(backends),
+		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast, Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
 	served := api.Config{
 		Services: offered, OpenCatalogue: settings.Catalogue.Open,
-		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log,
+		Broker: b, Verifier: verifier, Health: kept.Ping, Log: log, OnServed: seen.RequestServed,
 		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description, Version: ownVersion(), Freshness: settings.Freshness, Secret: kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
@@ -111,7 +115,10 @@ func build(ctx context.Context, settings *config.Config, log *slog.Logger) (*bro
 		kept.Close()
 		return nil, err
 	}
-	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, log: log, handler: api.New(served)}, nil
+	handler := api.New(served)
+	process.Streams = handler.Streams
+	seen.Observe(process)
+	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, seen: seen, log: log, handler: handler}, nil
 }
 
 // facades returns the broker's interfaces in the words of standards.
@@ -164,11 +171,22 @@ func proxies(settings *config.Config) (networks []netip.Prefix) {
 }
 
 // notifierOf returns what reaches other processes: nil on SQLite, whose file only one process may use.
-func notifierOf(settings *config.Config, log *slog.Logger) engine.Notifier {
-	if address := settings.Database.Reveal(); allowsSeveral(address) {
-		return engine.NewPostgres(address, log)
+func notifierOf(settings *config.Config, process *telemetry.Process, log *slog.Logger) engine.Notifier {
+	address := settings.Database.Reveal()
+	if !allowsSeveral(address) {
+		return nil
 	}
-	return nil
+	notifier := engine.NewPostgres(address, log)
+	process.Notifications = notifier.Listening
+	return notifier
+}
+
+// poolsOf returns the state of the store's pools for the metrics.
+func poolsOf(kept *store.Store) (all []telemetry.Pool) {
+	for _, p := range kept.Pools() {
+		all = append(all, telemetry.Pool{Name: p.Name, Used: p.Used, Idle: p.Idle, Max: p.Max, Waits: p.Waits, Waited: p.Waited.Seconds()})
+	}
+	return all
 }
 
 func namesOf(backends []*dispatch.Backend) (names []string) {
@@ -191,6 +209,9 @@ func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
 	all.Go(func() { b.cleanUpRegularly(ctx) })
 	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
 	all.Go(func() { b.offered.Run(ctx) })
+	all.Go(func() {
+		b.runGuarded(ctx, "counting for the metrics", func() error { b.seen.RunCensus(ctx, b.store, b.jobs.Backends, b.log); return nil })
+	})
 	all.Go(func() {
 		b.engine.Run(ctx)
 		b.jobs.Drain()

@@ -252,6 +252,7 @@ database: sqlite:%[1]s/eodispatch.db
 catalogue: {sources: ['%[1]s/records']}
 development: true
 freshness: 500ms
+telemetry: {listen: off}
 identity: {issuer: %[2]s, client_id: %[3]s, client_secret: %[4]s, command_line_client: portal}
 platforms:
 - name: simulated-openeo

@@ -191,6 +191,7 @@ func configuration(t *testing.T, w *simulator.World) string {
 	known := w.Credentials
 	text := fmt.Sprintf(`
 development: true
+telemetry: {listen: off}
 database: sqlite:%s/eodispatch.db
 identity: {issuer: %s, client_id: %s}
 platforms:
@@ -256,6 +257,7 @@ func TestDoctor_TriesExchanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
 	text := fmt.Sprintf(`
 development: true
+telemetry: {listen: off}
 database: sqlite:%s/eodispatch.db
 identity: {issuer: %s, client_id: %s, client_secret: %s}
 platforms:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/telemetry"
 )
 
 type serveCommand struct{ configFlags }
@@ -53,7 +54,17 @@ func serve(ctx context.Context, settings *config.Config, log *slog.Logger, ready
 
 // serveOn is serve with a function that opens the port.
 func serveOn(ctx context.Context, open opener, settings *config.Config, log *slog.Logger, ready func(address string)) (err error) {
-	b, err := build(ctx, settings, log)
+	seen := telemetry.New(ownVersion())
+	private, err := listenPrivately(settings.Telemetry, seen, log)
+	if err != nil {
+		return err
+	}
+	defer private.close()
+	b, err := build(ctx, settings, seen, log)
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped before it served", "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -69,16 +80,39 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, log *slo
 	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	done := b.runEngine(working)
+	seen.Ready(b.store.Ping)
 	ready(listener.Addr().String())
-	select {
-	case err := <-failed:
+	err, ended := serving(ctx, failed, seen, settings.ShutdownDelay, log)
+	if ended {
 		stopWork()
 		<-done
 		return err
-	case <-ctx.Done():
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
 	return shutDown(server, stopWork, all(done, b.handler.Close), settings.ShutdownGrace)
+}
+
+// serving waits until the server has failed, and then returns true, or until ctx is done. From then on the process is not ready, and
+// serves for the delay, in which load balancers take notice.
+func serving(ctx context.Context, failed <-chan error, seen *telemetry.Telemetry, delay time.Duration, log *slog.Logger) (err error, ended bool) {
+	select {
+	case err := <-failed:
+		return err, true
+	case <-ctx.Done():
+	}
+	seen.NotReady("stopping")
+	if delay == 0 {
+		return nil, false
+	}
+	log.Info("not ready; the port closes soon", "delay", delay)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case err := <-failed:
+		return err, true
+	case <-timer.C:
+	}
+	return nil, false
 }
 
 // opener opens a port, as [net.Listen] does.

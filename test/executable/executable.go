@@ -84,7 +84,8 @@ type Program struct {
 }
 
 // Start starts the command serve with only the given environment, in an empty folder, and returns when the program serves or has
-// ended. Without EODISPATCH_LISTEN it listens on a free port of the loopback interface. The process is killed after the test.
+// ended. Without EODISPATCH_LISTEN it listens on a free port of the loopback interface, and without EODISPATCH_TELEMETRY_LISTEN it has no
+// private listener. The process is killed after the test.
 func Start(t testing.TB, binary Binary, environ ...string) *Program {
 	t.Helper()
 	path, err := binary()
@@ -93,7 +94,7 @@ func Start(t testing.TB, binary Binary, environ ...string) *Program {
 	}
 	p := &Program{Cmd: exec.Command(path, "serve"), Log: &Log{}, Ended: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = t.TempDir(), p.Log, p.Log
-	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0"}, environ...)
+	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN=off"}, environ...)
 	serving := p.Log.Shows(`"msg":"serving"`)
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/telemetry"
+)
+
+// privateListener serves metrics, readiness and profiles.
+type privateListener struct{ server *http.Server } // nil: it is off
+
+// listenPrivately opens the private listener before anything else, so that /ready answers while the broker starts. If the default address is
+// taken, as by another replica on the machine, the broker serves without it.
+func listenPrivately(settings config.Telemetry, seen *telemetry.Telemetry, log *slog.Logger) (privateListener, error) {
+	if settings.Listen == config.TelemetryOff {
+		return privateListener{}, nil
+	}
+	listener, err := net.Listen("tcp", settings.Listen)
+	switch {
+	case err != nil && settings.Listen == config.TelemetryDefault:
+		log.Warn("metrics and readiness are not served: the default address is taken; set telemetry.listen to another, or to off", "error", err)
+		return privateListener{}, nil
+	case err != nil:
+		return privateListener{}, fmt.Errorf("cannot listen on telemetry.listen %s: %w", settings.Listen, err)
+	}
+	p := privateListener{seen.Server()}
+	go func() {
+		if err := p.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the private listener has failed; metrics and readiness are not served", "error", err)
+		}
+	}()
+	log.Info("serving metrics and readiness", "private", listener.Addr().String())
+	return p, nil
+}
+
+// close closes the listener and its connections.
+func (p privateListener) close() {
+	if p.server != nil {
+		_ = p.server.Close() // the process ends
+	}
+}
+
+// longestStart is the longest pause between two attempts to open the database.
+const longestStart = 15 * time.Second
+
+// openStore opens and migrates the database. It waits for a PostgreSQL server that does not answer; a file that cannot be opened is a
+// mistake that waiting does not mend.
+func openStore(ctx context.Context, address dispatch.Secret, seen *telemetry.Telemetry, log *slog.Logger) (*store.Store, error) {
+	begun := time.Now()
+	for pause := time.Second; ; pause = min(2*pause, longestStart) {
+		seen.NotReady("the database is being opened and brought up to date")
+		kept, err := store.Open(ctx, address.Reveal(), wallClock{}, ownVersion())
+		if err == nil || !dispatch.Is(err, dispatch.Unavailable) || !allowsSeveral(address.Reveal()) {
+			return kept, err
+		}
+		seen.NotReady("the database does not answer")
+		log.Warn("the database does not answer; the start waits for it", "error", err, "waited", time.Since(begun).Round(time.Second), "again", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// A census is taken every censusEvery, and so seldom that it takes a hundredth of the time.
+const (
+	censusEvery  = 15 * time.Second
+	censusShare  = 100
+	censusRarely = 5 * time.Minute
+	censusWithin = 2 * time.Minute
+)
+
+// census holds the last census, while this process is the one that takes it: other processes have no such metrics.
+type census struct {
+	mu        sync.Mutex
+	platforms []dispatch.PlatformCensus
+	taken     time.Time
+	took      time.Duration
+	until     time.Time // when another process may take over
+	backends  []*dispatch.Backend
+}
+
+// RunCensus takes censuses until ctx is done, whenever no other process does.
+func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, log *slog.Logger) {
+	self, pause := rand.Text(), censusEvery
+	for ctx.Err() == nil {
+		pause = t.census.take(ctx, from, backends, self, pause, log)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	t.census.drop()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := from.EndCensus(ending, self); err != nil {
+		log.DebugContext(ctx, "another process takes the census only after a while", "error", err)
+	}
+}
+
+// take takes one census and returns how long to wait before the next one. The lease outlasts two pauses.
+func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, self string, pause time.Duration, log *slog.Logger) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, censusWithin)
+	defer cancel()
+	begun, lease := time.Now(), 3*pause
+	found, ours, err := from.Census(ctx, self, lease)
+	took := time.Since(begun)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		log.DebugContext(ctx, "counting for the metrics failed", "error", err)
+	case err == nil && ours:
+		c.keep(found, backends, begun, took, begun.Add(lease))
+	case err == nil:
+		c.drop()
+	}
+	return min(max(censusEvery, censusShare*took), censusRarely)
+}
+
+func (c *census) keep(found []dispatch.PlatformCensus, backends []*dispatch.Backend, begun time.Time, took time.Duration, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.platforms, c.backends, c.taken, c.took, c.until = found, backends, begun, took, until
+}
+
+func (c *census) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = time.Time{}
+}
+
+var (
+	jobsDesc       = description("jobs", "Jobs in the database, by status; waiting: for a slot, ended: all that have ended.", "platform", "status")
+	attentionDesc  = description("jobs_attention", "Jobs at a platform that need attention, by reason.", "platform", "attention")
+	oldestDesc     = description("job_waiting_oldest_seconds", "Time since the acceptance of the job that waits longest.", "platform")
+	slotsDesc      = description("platform_slots", "Slots in use, and limits.jobs for all accounts with unfinished jobs together.", "platform", "kind")
+	upDesc         = description("platform_up", "1 if the platform answered the last request, 0 if it did not.", "platform")
+	holdsDesc      = description("platform_holds", "Accounts that submit nothing for a while, by reason.", "platform", "reason")
+	rateDesc       = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
+	bookedDesc     = description("platform_rate_booked_seconds", "How far ahead the send times of the platform are booked.", "platform")
+	lagDesc        = description("visit_lag_seconds", "For how long the account that waits longest for a visit has been due.", "platform")
+	censusTimeDesc = description("census_timestamp_seconds", "When this process last counted the jobs of all processes.")
+	censusTookDesc = description("census_duration_seconds", "How long that took.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *census) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc, bookedDesc, lagDesc, censusTimeDesc, censusTookDesc} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *census) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !time.Now().Before(c.until) {
+		return
+	}
+	to <- gauge(censusTimeDesc, float64(c.taken.UnixMilli())/1000)
+	to <- gauge(censusTookDesc, c.took.Seconds())
+	for _, p := range withAll(c.platforms, c.backends) {
+		collectPlatform(p, to)
+	}
+	for _, b := range c.backends {
+		if b.Limits.Pace > 0 {
+			to <- gauge(rateDesc, 1/b.Limits.Pace.Seconds(), b.Name)
+		}
+		if b.Limits.Jobs > 0 {
+			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(c.platforms, b.Name))), b.Name, "limit")
+		}
+	}
+}
+
+// withAll adds the configured platforms of which the database knows nothing yet.
+func withAll(found []dispatch.PlatformCensus, backends []*dispatch.Backend) []dispatch.PlatformCensus {
+	known := map[string]bool{}
+	for _, p := range found {
+		known[p.Platform] = true
+	}
+	all := found[:len(found):len(found)]
+	for _, b := range backends {
+		if !known[b.Name] {
+			all = append(all, dispatch.PlatformCensus{Platform: b.Name})
+		}
+	}
+	return all
+}
+
+func accountsOf(found []dispatch.PlatformCensus, platform string) int {
+	for _, p := range found {
+		if p.Platform == platform {
+			return p.Accounts
+		}
+	}
+	return 0
+}
+
+func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
+	held := 0
+	for status, n := range p.Held {
+		to <- gauge(jobsDesc, float64(n), p.Platform, string(status))
+		held += n
+	}
+	to <- gauge(jobsDesc, float64(p.Waiting), p.Platform, "waiting")
+	to <- gauge(jobsDesc, float64(p.Ended), p.Platform, "ended")
+	to <- gauge(slotsDesc, float64(held), p.Platform, "used")
+	to <- gauge(oldestDesc, p.Oldest.Seconds(), p.Platform)
+	to <- gauge(lagDesc, p.Lag.Seconds(), p.Platform)
+	to <- gauge(bookedDesc, p.Booked.Seconds(), p.Platform)
+	for attention, n := range p.Attention {
+		to <- gauge(attentionDesc, float64(n), p.Platform, string(attention))
+	}
+	for reason, n := range p.Holds {
+		to <- gauge(holdsDesc, float64(n), p.Platform, orNone(string(reason)))
+	}
+	if !p.Answered.IsZero() || !p.Failed.IsZero() {
+		to <- gauge(upDesc, one(!p.Failed.After(p.Answered)), p.Platform)
+	}
+}

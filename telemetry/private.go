@@ -1,0 +1,82 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Handler returns what the private listener serves: /metrics, /ready, /live and profiles below /debug/pprof/. It asks for no sign-in.
+func (t *Telemetry) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry}))
+	mux.Handle("GET /ready", &t.readiness)
+	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "live") }) // fails if the client is gone
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// Server returns a server for [Telemetry.Handler]. A profile may take some minutes, so responses have no time limit.
+func (t *Telemetry) Server() *http.Server {
+	return &http.Server{Handler: t.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+}
+
+// NotReady makes /ready answer no, with the reason.
+func (t *Telemetry) NotReady(reason string) { t.readiness.set(reason, nil) }
+
+// Ready makes /ready answer yes while check returns nil, which it does if the database answers.
+func (t *Telemetry) Ready(check func(context.Context) error) { t.readiness.set("", check) }
+
+// readiness says whether the process should be sent requests.
+type readiness struct {
+	mu     sync.Mutex
+	reason string // why not; "": as check says
+	check  func(context.Context) error
+}
+
+func (r *readiness) set(reason string, check func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reason, r.check = reason, check
+}
+
+func (r *readiness) get() (reason string, check func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reason, r.check
+}
+
+// ServeHTTP answers 200, or 503 with the reason.
+func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	reason, check := r.get()
+	if reason == "" && check(request.Context()) != nil {
+		reason = "the database does not answer"
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if reason != "" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintln(w, "not ready:", reason) // fails if the client is gone
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ready")
+}
+
+var readyDesc = description("ready", "1 if the process has started and is not stopping; whether the database answers is asked at /ready only.")
+
+// Describe implements prometheus.Collector.
+func (r *readiness) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
+
+// Collect implements prometheus.Collector. It does not ask the database: a scrape must not wait for it.
+func (r *readiness) Collect(to chan<- prometheus.Metric) {
+	reason, _ := r.get()
+	to <- gauge(readyDesc, one(reason == ""))
+}

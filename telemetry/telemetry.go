@@ -1,0 +1,167 @@
+// Package telemetry counts what the broker does, in the form of Prometheus, and serves the private listener: metrics, readiness, liveness
+// and profiles. Labels have few values, all from the configuration or the code: no user, job or address is one.
+package telemetry
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const namespace = "eodispatch"
+
+// Telemetry counts for one process. It is safe for concurrent use.
+type Telemetry struct {
+	registry  *prometheus.Registry
+	readiness readiness
+	process   processState
+	census    census
+
+	requests        *prometheus.CounterVec
+	requestDuration *prometheus.HistogramVec
+
+	accepted    *prometheus.CounterVec
+	ended       *prometheus.CounterVec
+	jobDuration *prometheus.HistogramVec
+	retries     *prometheus.CounterVec
+	uncertain   *prometheus.CounterVec
+	costs       *prometheus.CounterVec
+
+	asked         *prometheus.CounterVec
+	askedDuration *prometheus.HistogramVec
+	tokens        *prometheus.CounterVec
+
+	visits *prometheus.CounterVec
+	leases prometheus.Gauge
+}
+
+var _ dispatch.Observer = (*Telemetry)(nil)
+
+// Buckets of the histograms, in seconds.
+var (
+	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+	jobBuckets     = []float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
+)
+
+// New returns a Telemetry for a program of the given version. The process is not ready yet.
+func New(version string) *Telemetry {
+	t := &Telemetry{registry: prometheus.NewRegistry()}
+	t.readiness.reason = "starting"
+	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have none.", "route", "method", "code")
+	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.", requestBuckets, "route")
+	t.accepted = counters("jobs_accepted_total", "Jobs that users submitted.", "platform")
+	t.ended = counters("jobs_total", "Jobs that have ended, except those that their users canceled before they were submitted.", "platform", "outcome")
+	t.jobDuration = histograms("job_duration_seconds", "Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform", "phase")
+	t.retries = counters("retries_total", "Requests to platforms that failed and are repeated, by what the job shows meanwhile.", "platform", "reason")
+	t.uncertain = counters("submit_uncertain_total", "Submissions whose outcome could not be found out; their owners must decide.", "platform")
+	t.costs = counters("cost_units_total", "Costs that platforms reported of jobs that have ended, each in its own unit.", "platform")
+	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op", "outcome")
+	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.", requestBuckets, "platform", "op")
+	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.", "platform", "outcome")
+	t.visits = counters("visits_total", "Visits of accounts that have ended, by outcome.", "outcome")
+	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held", Help: "Accounts that this process visits now."})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The program; the value is 1."}, []string{"version", "goversion"})
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain, t.costs, t.asked, t.askedDuration, t.tokens,
+		t.visits, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return t
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// RequestServed counts a request of a client. route is a pattern of the API; a status of 101 is a stream, whose duration shows nothing.
+func (t *Telemetry) RequestServed(route, method string, status int, took time.Duration) {
+	t.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status)).Inc()
+	if status != 101 {
+		t.requestDuration.WithLabelValues(route).Observe(took.Seconds())
+	}
+}
+
+// methodLabel returns the method, which a client can choose, if it is one of HTTP's.
+func methodLabel(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+		return method
+	}
+	return "other"
+}
+
+// JobsAccepted implements dispatch.Observer.
+func (t *Telemetry) JobsAccepted(platform string, n int) {
+	t.accepted.WithLabelValues(platform).Add(float64(n))
+}
+
+// JobSaved implements dispatch.Observer.
+func (t *Telemetry) JobSaved(was, is dispatch.Job) {
+	platform, since := is.Account.Platform(), is.Moved.Sub(is.Created).Seconds()
+	live := was.Phase != dispatch.Started && was.Phase != dispatch.Ended
+	if is.Phase == dispatch.Started && live {
+		t.jobDuration.WithLabelValues(platform, "wait").Observe(since)
+	}
+	if is.Phase == dispatch.Ended && was.Phase != dispatch.Ended {
+		t.ended.WithLabelValues(platform, string(is.Status)).Inc()
+		t.jobDuration.WithLabelValues(platform, "total").Observe(since)
+		if is.Costs != nil && *is.Costs > 0 {
+			t.costs.WithLabelValues(platform).Add(*is.Costs)
+		}
+	}
+	if is.Tries > was.Tries {
+		t.retries.WithLabelValues(platform, orNone(string(is.Attention))).Inc()
+	}
+	if is.Attention == dispatch.SubmissionUnknown && was.Attention != dispatch.SubmissionUnknown {
+		t.uncertain.WithLabelValues(platform).Inc()
+	}
+}
+
+func orNone(label string) string {
+	if label == "" {
+		return "none"
+	}
+	return label
+}
+
+// RequestEnded implements dispatch.Observer.
+func (t *Telemetry) RequestEnded(platform, op string, took time.Duration, err error) {
+	t.asked.WithLabelValues(platform, op, outcome(err)).Inc()
+	t.askedDuration.WithLabelValues(platform, op).Observe(took.Seconds())
+}
+
+// TokenRequested counts a token that an identity provider issued or refused.
+func (t *Telemetry) TokenRequested(platform string, err error) {
+	t.tokens.WithLabelValues(platform, outcome(err)).Inc()
+}
+
+// outcome returns "ok", or the kind of the error.
+func outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return dispatch.KindOf(err).String()
+}
+
+// Visits returns a function that calls visit and counts it.
+func (t *Telemetry) Visits(visit func(context.Context, dispatch.Lease) error) func(context.Context, dispatch.Lease) error {
+	return func(ctx context.Context, l dispatch.Lease) (err error) {
+		t.leases.Inc()
+		ended := "panic"
+		defer func() {
+			t.leases.Dec()
+			t.visits.WithLabelValues(ended).Inc()
+		}()
+		err = visit(ctx, l)
+		ended = outcome(err)
+		return err
+	}
+}
