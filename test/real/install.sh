@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
-# older than 20, borders of countries, and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
+# older than 20, borders of countries, promtool, and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
 #   install.sh          all that is missing
-#   install.sh NAME...  only the environments of requirements/NAME.txt, or the borders of world-atlas
+#   install.sh NAME...  only the environments of requirements/NAME.txt, the borders of world-atlas, or promtool
 #   install.sh --bin NAME   prints the folder of an environment's programs
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,12 +23,34 @@ package() {
   fi
   local root=
   [[ $(id -u) == 0 ]] || root=sudo
-  if [[ -z ${updated:-} ]]; then
-    $root apt-get update -qq
-    updated=1
-  fi
+  update_lists
   echo "installing the system package $name"
   $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$name" >/dev/null
+}
+
+# update_lists fetches the lists of system packages, once.
+update_lists() {
+  if [[ -n ${updated:-} ]]; then return; fi
+  local root=
+  [[ $(id -u) == 0 ]] || root=sudo
+  $root apt-get update -qq
+  updated=1
+}
+
+# unpack_promtool: unpacks the tool that checks alert rules from the system package of Prometheus. That is not installed, because its server would start.
+unpack_promtool() {
+  local folder=$cache/promtool
+  if command -v promtool >/dev/null || [[ -e $folder/installed.txt ]]; then return; fi
+  if ! command -v apt-get >/dev/null; then
+    echo "install promtool, a part of Prometheus: the tests need it" >&2
+    exit 1
+  fi
+  update_lists
+  echo "unpacking promtool from the system package prometheus into $folder"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  (cd "$folder" && apt-get download -qq prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool && rm prometheus_*.deb)
+  touch "$folder/installed.txt"
 }
 
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || command -v initdb; }
@@ -91,7 +113,7 @@ if [[ $# == 0 ]]; then
   package unzip command -v unzip
   package curl command -v curl
   package chromium command -v chromium
-  names=(world-atlas)
+  names=(world-atlas promtool)
   for file in "$here"/requirements/*.in; do names+=("$(basename "$file" .in)"); done
 fi
 mkdir -p "$cache"
@@ -100,6 +122,7 @@ flock 9
 for name in "${names[@]}"; do
   case $name in
     world-atlas) outlines ;;
+    promtool) unpack_promtool ;;
     build) ;; # a part of every environment
     node)
       if ! has_node >/dev/null 2>&1; then
