@@ -1,0 +1,111 @@
+"""Runs clients of OGC API - Processes against a server.
+
+Reads {"broker": URL, "token": …, "lines": {client: Python of docs/clients.md}, "processes": {id: inputs}} from standard input. It runs the lines of
+each client, which leave the status of a job in `job` and its results in `results`, then reads every response with the strict models of
+gavicore, on which cuiman stands. It writes {"lines": {client: status}, "results": [STAC Collections], "dismissed": [statuses]}.
+"""
+
+import contextlib
+import json
+import sys
+import time
+
+import pystac
+import requests
+from gavicore.models import ApiError, Capabilities, ConformanceDeclaration, JobInfo, JobList, JobResults, ProcessDescription, ProcessList
+from ogc_api_processes_client.api_client_wrapper import ApiClientWrapper
+from ogc_api_processes_client.configuration import Configuration
+
+
+def collection(value):
+    """Returns a STAC Collection, which pystac must read."""
+    if not pystac.Collection.from_dict(value).assets:
+        raise ValueError("the results have no assets")
+    return value
+
+
+def run_lines(given):
+    """Runs the lines of the documentation."""
+    ended, results = {}, []
+    for client, lines in given["lines"].items():
+        names = {"broker": given["broker"], "token": given["token"]}
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(compile(lines, client, "exec"), names)
+        ended[client] = names["job"]["status"]
+        results.append(collection(names["results"]))
+    return ended, results
+
+
+class Strict:
+    """Reads responses with the models of gavicore. It sends no Prefer and accepts only 201, as cuiman does."""
+
+    def __init__(self, root, token):
+        self.root, self.session = root, requests.Session()
+        self.session.headers["Authorization"] = "Bearer " + token
+
+    def get(self, model, path, status=200):
+        answer = self.session.get(self.root + path)
+        return self.read(model, answer, status)
+
+    def read(self, model, answer, status):
+        if answer.status_code != status or answer.headers["Content-Type"] != "application/json":
+            raise ValueError(f"{answer.status_code} {answer.headers['Content-Type']}: {answer.text}")
+        return model.model_validate(answer.json())
+
+    def use(self, process, inputs):
+        """Describes, executes and follows a process to its results."""
+        described = self.get(ProcessDescription, "/processes/" + process)
+        if not described.inputs or not described.outputs:
+            raise ValueError(process + " has no inputs or outputs")
+        for response in ("document", "raw"):
+            answer = self.session.post(self.root + f"/processes/{process}/execution", json={"inputs": inputs, "response": response})
+            job = self.read(JobInfo, answer, 201)
+            while job.status.value in ("accepted", "running"):
+                time.sleep(0.2)
+                job = self.get(JobInfo, "/jobs/" + job.jobID)
+            self.get(JobResults, f"/jobs/{job.jobID}/results")
+        return job.jobID
+
+
+def strict(given):
+    """Uses all operations, and returns the statuses of dismissed jobs."""
+    server = Strict(given["broker"] + "/ogcapi", given["token"])
+    server.get(Capabilities, "/")
+    server.get(ConformanceDeclaration, "/conformance")
+    listed = {p.id for p in server.get(ProcessList, "/processes").processes}
+    if not listed >= set(given["processes"]):
+        raise ValueError(f"listed are {listed}")
+    dismissed = []
+    for process, inputs in given["processes"].items():
+        job = server.use(process, inputs)
+        dismissed.append(server.read(JobInfo, server.session.delete(server.root + "/jobs/" + job), 200).status.value)
+        server.get(ApiError, "/jobs/" + job, 404)
+    server.get(JobList, "/jobs?limit=100")
+    server.get(ApiError, "/processes/nothing", 404)
+    return dismissed
+
+
+def generated(given):
+    """Uses the generated client of EOEPCA for all operations. Its models cannot write lists of numbers, so that inputs go as they are."""
+    server = ApiClientWrapper(Configuration(host=given["broker"] + "/ogcapi"), "Authorization", "Bearer " + given["token"])
+    headers = {"Authorization": "Bearer " + given["token"], "Content-Type": "application/json"}
+    server.get_landing_page()
+    server.get_conformance_classes()
+    server.get_processes()
+    for process, inputs in given["processes"].items():
+        server.get_process_description(process)
+        job = server.execute_simple(process, {"inputs": inputs, "response": "document"}, _headers=headers)
+        server.get_status(job.job_id)
+        server.dismiss(job.job_id)
+    server.get_jobs()
+
+
+def main():
+    given = json.load(sys.stdin)
+    lines, results = run_lines(given)
+    dismissed = strict(given)
+    generated(given)
+    json.dump({"lines": lines, "results": results, "dismissed": dismissed}, sys.stdout)
+
+
+main()

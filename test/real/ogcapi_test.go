@@ -1,0 +1,150 @@
+package real
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	executable.CleanUp()
+	os.Exit(code)
+}
+
+// pythonOf returns the Python lines below a heading of docs/clients.md, up to the next heading.
+func pythonOf(t *testing.T, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n"+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	_, lines, fenced := strings.Cut(section, "```python\n")
+	lines, _, _ = strings.Cut(lines, "```")
+	if !found || !fenced {
+		t.Fatalf("docs/clients.md has no Python below %q", heading)
+	}
+	return lines
+}
+
+// TestOGCAPI_Clients runs clients of OGC API - Processes against the program, with services on both protocols: those of docs/clients.md,
+// and a client with strict models.
+func TestOGCAPI_Clients(t *testing.T) {
+	environment(t, "ogcapi-clients")
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	broker := serveProcesses(t, w, fmt.Sprintf(`
+- {name: openeo, protocol: openeo, endpoint: %s, access: open}
+- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}
+services:
+- {id: composite, title: Composite, platform: openeo, application: ndvi_composite}
+- {id: ndvi, title: NDVI, platform: ogc, application: ndvi}
+`, w.OpenEOURL, w.OGCURL))
+	got := useClients(t, w, broker, map[string]any{
+		"composite": map[string]any{"spatial_extent": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}, "temporal_extent": []string{"2024-06-01", "2024-07-01"}},
+		"ndvi":      map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}},
+	}, "### OWSLib", "### ogc-api-processes-client")
+	for client, status := range got.Lines {
+		if status != "successful" {
+			t.Errorf("%s: %s", client, status)
+		}
+	}
+	if len(got.Lines) != 2 || !slices.Equal(got.Dismissed, []string{"dismissed", "dismissed"}) {
+		t.Errorf("%+v", got)
+	}
+	objects := map[string]json.RawMessage{}
+	for i, c := range got.Results {
+		objects[fmt.Sprint(i)] = c
+	}
+	for name, faults := range stacFaults(t, objects) {
+		if len(faults) > 0 {
+			t.Errorf("results %s: %v\n%s", name, faults, objects[name])
+		}
+	}
+}
+
+// TestOGCAPI_Pygeoapi runs a process of the real pygeoapi through the broker, from its description to its results.
+func TestOGCAPI_Pygeoapi(t *testing.T) {
+	environment(t, "ogcapi-clients")
+	w, err := simulator.Start(simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	broker := serveProcesses(t, w, fmt.Sprintf(`
+- {name: pygeoapi, protocol: ogc-api-processes, endpoint: %s, access: open}
+services:
+- {id: sums, title: Sums, platform: pygeoapi, application: literals}
+`, startPygeoapi(t, "0.24.0")))
+	got := useClients(t, w, broker, map[string]any{"sums": map[string]any{"numbers": []float64{1, 2, 3.5}}})
+	if !slices.Equal(got.Dismissed, []string{"dismissed"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// serveProcesses starts the program with platforms, a YAML list, in front of a simulated identity provider.
+func serveProcesses(t *testing.T, w *simulator.World, platforms string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s}\nplatforms:%s",
+		filepath.Dir(file), w.Credentials.Issuer, w.Credentials.BrokerID, platforms)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := executable.Start(t, executable.Released, "EODISPATCH_CONFIG="+file)
+	if p.Address == "" {
+		t.Fatalf("it does not serve:\n%s", p.Log)
+	}
+	return p.Address
+}
+
+// userToken signs the simulated world's user in.
+func userToken(t *testing.T, w *simulator.World) string {
+	t.Helper()
+	known := w.Credentials
+	a, err := http.PostForm(known.Issuer+"/protocol/openid-connect/token",
+		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User}, "password": {known.Password}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	var got struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.NewDecoder(a.Body).Decode(&got); err != nil || got.Token == "" {
+		t.Fatalf("sign-in: %s, %v", a.Status, err)
+	}
+	return got.Token
+}
+
+// clientsUsed is what the clients found.
+type clientsUsed struct {
+	Lines     map[string]string
+	Results   []json.RawMessage
+	Dismissed []string
+}
+
+// useClients runs the lines of docs/clients.md below the headings, and the strict clients with the processes and inputs.
+func useClients(t *testing.T, w *simulator.World, broker string, processes map[string]any, headings ...string) (got clientsUsed) {
+	t.Helper()
+	lines := map[string]string{}
+	for _, heading := range headings {
+		lines[heading] = pythonOf(t, "## OGC API - Processes") + pythonOf(t, heading)
+	}
+	judge(t, "ogcapi-clients", "ogcapi.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": lines, "processes": processes}, &got)
+	return got
+}
