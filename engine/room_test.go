@@ -100,6 +100,46 @@ func TestEngine_SilentPlatformDelaysNoOther(t *testing.T) {
 	})
 }
 
+// TestEngine_SilentPlatformOfManyDelaysNothing: of 10,000 accounts on ten platforms the visits of nine platforms end at the same time, whether the
+// tenth responds or not. Of each platform no more accounts are visited at once than its part of the visits.
+func TestEngine_SilentPlatformOfManyDelaysNothing(t *testing.T) {
+	const platforms, accounts, visits = 10, 10_000, 1000
+	last := func(silent time.Duration) (ended time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			s := conformance.NewMemStore(wall{})
+			takes := map[string]time.Duration{"p0": silent}
+			names := []string{"p0"}
+			for i := range platforms - 1 {
+				names = append(names, fmt.Sprint("p", i+1))
+				takes[names[i+1]] = 10 * time.Millisecond
+			}
+			for i := range accounts {
+				if err := s.Wake(t.Context(), dispatch.Account(fmt.Sprintf("p%d/%d", i%platforms, i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, began := newVisited(s, takes), time.Now()
+			stop := run(t, engine.Config{Store: s, Visit: v.visit, Visits: visits, Platforms: names})
+			for _, name := range names[1:] {
+				for v.ended(name) < accounts/platforms {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			ended = time.Since(began)
+			for _, name := range names {
+				if v.most[name] != visits/platforms {
+					t.Errorf("%d visits of %s at once", v.most[name], name)
+				}
+			}
+			stop()
+		})
+		return ended
+	}
+	if quick, slow := last(10*time.Millisecond), last(30*time.Second); slow > quick {
+		t.Errorf("the visits of nine platforms ended after %v, and after %v where the tenth was silent", quick, slow)
+	}
+}
+
 // During a rolling change of the configuration a process that does not know a new platform leaves its accounts to others. When
 // no process has served the platform for some minutes, it visits them, so that their jobs show that.
 func TestEngine_LeavesUnknownPlatformsToOthers(t *testing.T) {

@@ -102,3 +102,11 @@ func MigrateTo(t testing.TB, dsn string, version int64) {
 		t.Fatal(err)
 	}
 }
+
+// Exec runs a statement.
+func Exec(t testing.TB, s *Store, statement string) {
+	t.Helper()
+	if _, err := s.write.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -21,6 +21,9 @@ var plans = map[string]struct{ lite, postgres string }{
 	"countBytes":         {"SEARCH b USING COVERING INDEX jobs_bytes (owner=? AND task>?)", "jobs_bytes"},
 	"countShared":        {"jobs USING COVERING INDEX jobs_bytes (owner=? AND task=?)", "jobs_bytes"},
 	"listRecords":        {"jobs USING INDEX jobs_single (owner=? AND created<?)", "jobs_single"},
+	"duePlatforms":       {"SEARCH c USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform"},
+	"dequeue":            {"SEARCH a USING INDEX accounts_of_platform (<expr>=? AND due>? AND due<?)", "accounts_of_platform"},
+	"nextFree":           {"accounts USING INDEX accounts_due (due>?)", "accounts_due"},
 	"listRecordsOf":      {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "jobs_filtered"},
 	"listPlacesOf":       {"jobs USING INDEX jobs_filtered (owner=? AND account=? AND status=? AND created<?)", "Index Only Scan Backward using jobs_filtered"},
 	"listChangedRecords": {"SEARCH j USING INDEX jobs_updated (owner=? AND updated>?)", "jobs_updated"},
@@ -45,8 +48,8 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listUnprepared":     {"jobs USING INDEX jobs_unprepared (account=? AND step=? AND attention=? AND due<?)", "jobs_unprepared"},
 }
 
-// sorts lists the queries that sort what they read: those of changes, which are found by when they happened.
-var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true}
+// sorts lists the queries that sort what they read: those of changes, which are found by when they happened, and that of platforms.
+var sorts = map[string]bool{"listChangedJobs": true, "listChangedRecords": true, "duePlatforms": true}
 
 // SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user ever had.
 func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
@@ -91,6 +94,7 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 // manyRows fills a database with 27,000 ended jobs and 3,000 others, of 20 users; two thirds of the jobs are those of 1,000 tasks.
 const manyRows = `
 INSERT INTO accounts (id) SELECT 'p/' || n FROM generate_series(0, 4999) AS n;
+INSERT INTO accounts (id, due) SELECT 'p' || n % 10 || '/' || n, n FROM generate_series(1, 10000) AS n;
 INSERT INTO tasks (id, owner, account, request, dimension, created)
 	SELECT n, 'user ' || n % 20, 'p/' || n % 50, repeat('x', 1000), 'd', n * 1000 FROM generate_series(1, 10000) AS n;
 INSERT INTO documents (hash, body) VALUES ('h', '{}');
@@ -176,7 +180,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 			names[m], args = true, append(args, 1)
 		}
 	}
-	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+query, args...)
+	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+inSQLite.Replace(query), args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -347,15 +347,31 @@ FROM tasks WHERE tasks.id = $1;
 DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 
 -- name: DuePlatforms :many
--- The platforms of due accounts without a holder, beginning with the longest due. On SQLite strpos is instr.
-SELECT CAST(substr(id, 1, strpos(id, '/') - 1) AS TEXT) AS platform FROM accounts
-WHERE due > 0 AND due <= sqlc.arg(now) AND lease_until <= sqlc.arg(now) GROUP BY 1 ORDER BY min(due), 1;
+-- The platforms of due accounts without a holder, beginning with the longest due; without those that are full, each between bars. Hops from
+-- platform to platform in the index accounts_of_platform: the cost depends on the number of platforms, not on that of accounts. Of a platform,
+-- only accounts with a holder are passed over.
+WITH RECURSIVE hop (platform) AS (
+	SELECT CAST('' AS TEXT)
+	UNION ALL
+	SELECT (SELECT substr(b.id, 1, length(b.id) - length(ltrim(b.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) FROM accounts b
+		WHERE b.due > 0 AND substr(b.id, 1, length(b.id) - length(ltrim(b.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) > hop.platform
+		ORDER BY substr(b.id, 1, length(b.id) - length(ltrim(b.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) LIMIT 1)
+	FROM hop WHERE hop.platform IS NOT NULL
+)
+SELECT CAST(p.platform AS TEXT) AS platform FROM (
+	SELECT hop.platform, (SELECT c.due FROM accounts c
+		WHERE c.due > 0 AND substr(c.id, 1, length(c.id) - length(ltrim(c.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) = hop.platform
+			AND c.due <= sqlc.arg(now) AND c.lease_until <= sqlc.arg(now)
+		ORDER BY c.due, c.id LIMIT 1) AS due
+	FROM hop WHERE hop.platform <> '' AND replace(CAST(sqlc.arg(without) AS TEXT), '|' || hop.platform || '|', '') = CAST(sqlc.arg(without) AS TEXT)
+) AS p WHERE p.due IS NOT NULL ORDER BY p.due, p.platform;
 
 -- name: Dequeue :many
--- A lease that was not released has expired.
+-- A lease that was not released has expired. The platform is joined with '' because SQLite uses no index on
+-- an expression for comparison with a cast.
 WITH free AS (
 	SELECT a.id FROM accounts a WHERE a.due > 0 AND a.due <= sqlc.arg(now) AND a.lease_until <= sqlc.arg(now)
-		AND substr(a.id, 1, length(CAST(sqlc.arg(prefix) AS TEXT))) = CAST(sqlc.arg(prefix) AS TEXT)
+		AND substr(a.id, 1, length(a.id) - length(ltrim(a.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) = CAST(sqlc.arg(platform) AS TEXT) || ''
 	ORDER BY a.due, a.id LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED
 )
 UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until),
@@ -365,7 +381,7 @@ WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses;
 
 -- name: NextFree :one
 -- The earliest future due time of accounts without a holder; 0 for none.
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND due > sqlc.arg(now) AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
 
 -- name: NoteServed :exec
 INSERT INTO served (platform, seen) VALUES (sqlc.arg(platform), sqlc.arg(now)) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen;

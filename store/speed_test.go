@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -31,6 +32,71 @@ func TestSpeed_ManyJobs(t *testing.T) {
 			t.Errorf("an agenda took %v, and %v of 10,000 jobs: more than %d times %v", beside, most, slowdown, alone)
 		}
 	})
+}
+
+// TestSpeed_SilentPlatform checks that an account is leased as quickly while 9,990 accounts of another platform, which does not respond, are due
+// and a hundred of them are being visited. All accounts of further platforms are leased at once.
+func TestSpeed_SilentPlatform(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
+		accounts := func(platform, from, to string) {
+			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n WHERE n < "+to+") "+
+				"INSERT INTO accounts (id, due) SELECT "+platform+" || '/' || n, 1 FROM n")
+		}
+		accounts("'quick'", "1", "1")
+		analyze()
+		room := dispatch.Room{Platforms: map[string]int{"quick": 100, "silent": 100}}
+		alone := leastDequeue(t, s, room)
+		accounts("'silent'", "1", "9990")
+		analyze()
+		leases, _, err := s.Dequeue(t.Context(), room, time.Hour)
+		if err != nil || len(leases) != 101 {
+			t.Fatal(len(leases), err)
+		}
+		release(t, s, leases, "quick")
+		room.Platforms["silent"] = 0
+		if beside := leastDequeue(t, s, room); beside > slowdown*alone {
+			t.Errorf("an account was leased in %v, and in %v beside those of a silent platform", alone, beside)
+		} else {
+			t.Logf("an account was leased in %v, and in %v beside those of a silent platform", alone, beside)
+		}
+		accounts("'p' || (n % 8)", "1", "8000")
+		for i := range 8 {
+			room.Platforms[fmt.Sprint("p", i)] = 1000
+		}
+		if leases, _, err := s.Dequeue(t.Context(), room, time.Hour); err != nil || len(leases) != 8001 {
+			t.Error(len(leases), err)
+		}
+	})
+}
+
+// leastDequeue returns the shortest duration of 50 calls of Dequeue, each of which leases the account quick/1.
+func leastDequeue(t *testing.T, s dispatch.Store, room dispatch.Room) time.Duration {
+	t.Helper()
+	shortest := time.Hour
+	for range 50 {
+		began := time.Now()
+		leases, _, err := s.Dequeue(t.Context(), room, time.Hour)
+		shortest = min(shortest, time.Since(began))
+		if err != nil || len(leases) == 0 {
+			t.Fatal(len(leases), err)
+		}
+		release(t, s, leases, "quick")
+	}
+	return shortest
+}
+
+// release releases the leases of a platform; its accounts are due again at once.
+func release(t *testing.T, s dispatch.Store, leases []dispatch.Lease, platform string) {
+	t.Helper()
+	const none = -1 // no wake was seen
+	for _, l := range leases {
+		if l.Account.Platform() != platform {
+			continue
+		}
+		if err := s.Release(t.Context(), l, none, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // slowdown is the ratio of durations that the test allows. With the indexes it is 1 to 4, and without one of them 20 to 100.

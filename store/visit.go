@@ -39,14 +39,25 @@ type dequeue struct {
 	q          tx
 	room       dispatch.Room
 	now, until int64
-	due        []string        // platforms that have due accounts
+	due        []string        // platforms that have due accounts, and room
 	served     map[string]bool // platforms served by another process; nil: not read yet
 	leases     []dispatch.Lease
 }
 
+// full lists the platforms for which there is no room, so that the accounts that wait for them cost nothing.
+func (d *dequeue) full() string {
+	var full []string
+	for platform, n := range d.room.Platforms {
+		if n <= 0 {
+			full = append(full, platform)
+		}
+	}
+	return joinList(full)
+}
+
 // take leases due accounts, as many of each platform as there is room for.
 func (d *dequeue) take(ctx context.Context) (err error) {
-	if d.due, err = d.q.DuePlatforms(ctx, d.now); err != nil {
+	if d.due, err = d.q.DuePlatforms(ctx, d.now, d.full()); err != nil {
 		return err
 	}
 	others := d.room.Others
@@ -72,7 +83,7 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 }
 
 func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error) {
-	rows, err := d.q.Dequeue(ctx, query.DequeueParams{Until: d.until, Now: d.now, Prefix: platform + "/", N: int64(n), Counts: d.now - dispatch.LapsesCount.Microseconds()})
+	rows, err := d.q.Dequeue(ctx, query.DequeueParams{Until: d.until, Now: d.now, Platform: platform, N: int64(n), Counts: d.now - dispatch.LapsesCount.Microseconds()})
 	for _, r := range rows {
 		d.leases = append(d.leases, dispatch.Lease{Account: r.ID, Generation: r.Generation, Lapses: int(r.Lapses)})
 	}
@@ -102,7 +113,7 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 	if len(d.due) == 0 {
 		return false, nil
 	}
-	left, err := d.q.DuePlatforms(ctx, d.now)
+	left, err := d.q.DuePlatforms(ctx, d.now, d.full())
 	for _, platform := range left {
 		if n, known := d.room.Platforms[platform]; n > 0 || !known && d.room.Others > 0 && !d.served[platform] {
 			return true, err
