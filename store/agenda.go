@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -114,23 +113,11 @@ func (l accountReader) held(ctx context.Context) (held, active int, err error) {
 
 // allLines returns the lines that have waiting jobs, sorted, with their slots and turns.
 func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
-	counts, err := l.q.CountLines(ctx, l.account)
-	if err != nil {
-		return nil, err
-	}
-	of, ownerHeld := make(map[dispatch.Line]query.CountLinesRow, len(counts)), make(map[dispatch.UserID]int, len(counts))
-	for _, c := range counts {
-		of[dispatch.Line{Owner: c.Owner, Task: c.Task}] = c
-		ownerHeld[c.Owner] += int(c.Held)
-	}
 	rows, err := l.q.ListLines(ctx, l.account)
 	lines := make([]dispatch.Line, len(rows))
 	for i, r := range rows {
-		line := parseLine(r.Line)
-		c := of[line]
-		line.Held, line.OwnerHeld, line.Waiting = int(c.Held), ownerHeld[line.Owner], int(c.Waiting)
-		line.Served, line.OwnerServed, line.First, line.Due = r.Served, r.OwnerServed, dispatch.JobID(r.Head), at(r.Due)
-		lines[i] = line
+		lines[i] = dispatch.Line{Owner: dispatch.UserID(r.Owner), Task: dispatch.TaskID(r.Task), Held: int(r.Held), OwnerHeld: int(r.OwnerHeld),
+			Waiting: int(r.Waiting), Served: r.Served, OwnerServed: r.OwnerServed, First: dispatch.JobID(r.Head), Due: at(r.Due)}
 	}
 	sortLines(lines)
 	return lines, err
@@ -205,11 +192,4 @@ func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error)
 // lineOf returns the name of a line in the database.
 func lineOf(l dispatch.Line) string {
 	return string(l.Owner) + "/" + strconv.FormatInt(int64(l.Task), 10)
-}
-
-// parseLine is the inverse of lineOf. Owners may contain slashes.
-func parseLine(name string) dispatch.Line {
-	i := strings.LastIndexByte(name, '/')
-	task, _ := strconv.ParseInt(name[i+1:], 10, 64)
-	return dispatch.Line{Owner: dispatch.UserID(name[:i]), Task: dispatch.TaskID(task)}
 }

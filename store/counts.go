@@ -51,11 +51,6 @@ func (a *acceptance) count(ctx context.Context, q tx) error {
 		q.CountAccountAccepted(ctx, j.Account, n))
 }
 
-// purgeCounts deletes the counts that are no longer needed.
-func purgeCounts(ctx context.Context, q tx, now int64) error {
-	return errors.Join(q.PurgeLineCounts(ctx), q.PurgeTaskCounts(ctx), q.PurgePeriodCounts(ctx, purgedPeriod(now)))
-}
-
 // correcting is the name of the lock of those who correct counts. Two who read the same difference would both add it.
 const correcting = "correct counts"
 

@@ -110,3 +110,15 @@ func Exec(t testing.TB, s *Store, statement string) {
 		t.Fatal(err)
 	}
 }
+
+// PurgedAtOnce is how many jobs one transaction of Purge deletes.
+const PurgedAtOnce = purgedAtOnce
+
+// Rows returns how many rows a table has.
+func Rows(t testing.TB, s *Store, table string) (n int) {
+	t.Helper()
+	if err := s.write.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -110,7 +110,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.prepare(ctx, goose.DialectPostgres, goose.WithSessionLocker(locker))
+	return patiently(ctx, func(ctx context.Context) error {
+		return s.prepare(ctx, goose.DialectPostgres, goose.WithSessionLocker(patientLocker{locker}))
+	})
 }
 
 // postgresNow is written by hand because SQLite has no such functions, and sqlc generates for both.

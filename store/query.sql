@@ -343,9 +343,6 @@ SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner 
 	ELSE octet_length(tasks.request) END AS BIGINT) AS bytes
 FROM tasks WHERE tasks.id = $1;
 
--- name: PurgeTasks :exec
-DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
-
 -- name: DuePlatforms :many
 -- The platforms of due accounts without a holder, beginning with the longest due; without those that are full, each between bars. Hops from
 -- platform to platform in the index accounts_of_platform: the cost depends on the number of platforms, not on that of accounts. Of a platform,
@@ -359,11 +356,11 @@ WITH RECURSIVE hop (platform) AS (
 	FROM hop WHERE hop.platform IS NOT NULL
 )
 SELECT CAST(p.platform AS TEXT) AS platform FROM (
-	SELECT hop.platform, (SELECT c.due FROM accounts c
-		WHERE c.due > 0 AND substr(c.id, 1, length(c.id) - length(ltrim(c.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) = hop.platform
+	SELECT hop.platform, CASE WHEN replace(CAST(sqlc.arg(without) AS TEXT), '|' || hop.platform || '|', '') = CAST(sqlc.arg(without) AS TEXT)
+		THEN (SELECT c.due FROM accounts c WHERE c.due > 0 AND substr(c.id, 1, length(c.id) - length(ltrim(c.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) = hop.platform
 			AND c.due <= sqlc.arg(now) AND c.lease_until <= sqlc.arg(now)
-		ORDER BY c.due, c.id LIMIT 1) AS due
-	FROM hop WHERE hop.platform <> '' AND replace(CAST(sqlc.arg(without) AS TEXT), '|' || hop.platform || '|', '') = CAST(sqlc.arg(without) AS TEXT)
+			ORDER BY c.due, c.id LIMIT 1) END AS due
+	FROM hop WHERE hop.platform <> ''
 ) AS p WHERE p.due IS NOT NULL ORDER BY p.due, p.platform;
 
 -- name: Dequeue :many
@@ -418,15 +415,8 @@ UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3;
 UPDATE accounts SET lease_until = sqlc.arg(until), served = served + sqlc.arg(n)
 WHERE id = sqlc.arg(id) AND generation = sqlc.arg(generation) RETURNING served;
 
--- name: ForgetIdleTurns :exec
--- If no job waits, all lines and owners may start anew.
-DELETE FROM turns WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = turns.account AND jobs.phase = 'waiting');
-
 -- name: ListTurnAccounts :many
 SELECT DISTINCT account FROM turns;
-
--- name: ForgetTurns :exec
-DELETE FROM turns WHERE account = sqlc.arg(account) AND served < sqlc.arg(served);
 
 -- name: Release :execrows
 UPDATE accounts SET generation = generation + 1, lease_until = 0,
@@ -475,22 +465,21 @@ WHERE account = sqlc.arg(account);
 SELECT count(*) FROM jobs WHERE account = sqlc.arg(account) AND phase NOT IN ('waiting', 'ended') AND phase = 'started' AND status <> 'running'
 	AND moved <= sqlc.arg(stalled);
 
--- name: CountLines :many
-SELECT owner, task, CAST(SUM(waiting) AS BIGINT) AS waiting, CAST(SUM(held) AS BIGINT) AS held FROM line_counts
-WHERE account = sqlc.arg(account) GROUP BY owner, task;
-
 -- name: ListLines :many
--- Hops from line to line in the index: the cost depends on the number of lines, not of their jobs. due and head belong to
--- a line's first waiting job. A hop finds that job by one search of the index.
-WITH RECURSIVE hop (line, due, head) AS (
-	SELECT a.line, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
+-- Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
+-- and head belong to a line's first waiting job. A hop finds that job by one search of the index.
+WITH RECURSIVE hop (line, owner, task, due, head) AS (
+	SELECT a.line, a.owner, a.task, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
 		WHERE c.account = sqlc.arg(account) AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
-	SELECT b.line, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
+	SELECT b.line, b.owner, b.task, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
 		WHERE d.account = sqlc.arg(account) AND d.phase = 'waiting' AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
 )
-SELECT CAST(hop.line AS TEXT) AS line, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
-	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served
+SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
+	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served,
+	CAST(COALESCE((SELECT SUM(w.waiting) FROM line_counts w WHERE w.account = sqlc.arg(account) AND w.owner = hop.owner AND w.task = hop.task), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT SUM(h.held) FROM line_counts h WHERE h.account = sqlc.arg(account) AND h.owner = hop.owner AND h.task = hop.task), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(u.held) FROM owner_counts u WHERE u.owner = hop.owner AND u.account = sqlc.arg(account)), 0) AS BIGINT) AS owner_held
 FROM hop LEFT JOIN turns t ON t.account = sqlc.arg(account) AND t.line = hop.line
 	LEFT JOIN turns o ON o.account = sqlc.arg(account) AND o.line = rtrim(hop.line, '0123456789');
 
@@ -621,18 +610,62 @@ SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS last FROM tasks;
 -- name: GetInstallation :one
 SELECT name FROM installation;
 
--- name: PurgeJobs :exec
-DELETE FROM jobs WHERE hidden AND phase = 'ended' AND strays = '' AND moved < $1;
+-- name: PurgeJobs :many
+-- Skips jobs that another process is deleting.
+DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.moved < sqlc.arg(before)
+	ORDER BY j.moved LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id, jobs.task;
 
--- name: PurgeDefinitions :exec
-DELETE FROM definitions WHERE task = 0 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = definitions.job)
-	OR task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = definitions.task);
+-- name: PurgeTask :execrows
+DELETE FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);
 
--- name: PurgeDocuments :exec
-DELETE FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash);
+-- name: PurgeDefinition :exec
+DELETE FROM definitions WHERE task = sqlc.arg(task) AND job = sqlc.arg(job);
 
--- name: PurgeKeys :exec
-DELETE FROM keys WHERE created <= $1;
+-- name: ListUnusedDocuments :many
+SELECT hash FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+ORDER BY hash LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeDocument :exec
+DELETE FROM documents WHERE hash = sqlc.arg(hash) AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash);
+
+-- name: PurgeKeys :execrows
+DELETE FROM keys WHERE (keys.owner, keys.name) IN (SELECT k.owner, k.name FROM keys k WHERE k.created <= sqlc.arg(before)
+	ORDER BY k.created LIMIT CAST(sqlc.arg(n) AS BIGINT)) AND keys.created <= sqlc.arg(before);
+
+-- name: PurgeTokens :execrows
+DELETE FROM tokens WHERE tokens.name IN (SELECT t.name FROM tokens t WHERE t.expires <= sqlc.arg(now)
+	ORDER BY t.expires LIMIT CAST(sqlc.arg(n) AS BIGINT)) AND tokens.expires <= sqlc.arg(now);
+
+-- name: PurgeSessions :execrows
+DELETE FROM sessions WHERE sessions.id IN (SELECT s.id FROM sessions s WHERE s.ends <= sqlc.arg(now)
+	ORDER BY s.ends LIMIT CAST(sqlc.arg(n) AS BIGINT)) AND sessions.ends <= sqlc.arg(now);
+
+-- name: PurgeSyncRuns :execrows
+DELETE FROM sync_runs WHERE sync_runs.id IN (SELECT r.id FROM sync_runs r WHERE r.created < sqlc.arg(before) AND r.lapses < sqlc.arg(before)
+	ORDER BY r.created LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
+-- name: PurgePeriodCounts :execrows
+DELETE FROM period_counts p WHERE (p.owner, p.account, p.period, p.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+	WHERE c.period < CAST(sqlc.arg(since) AS BIGINT) ORDER BY c.period LIMIT CAST(sqlc.arg(n) AS BIGINT));
+
+-- name: ListEmptyLines :many
+SELECT account, owner, task FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0 LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeLine :exec
+DELETE FROM line_counts WHERE account = sqlc.arg(account) AND owner = sqlc.arg(owner) AND task = sqlc.arg(task) AND shard = 0
+	AND waiting = 0 AND held = 0;
+
+-- name: ListEmptyStatuses :many
+SELECT task, status FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+LIMIT CAST(sqlc.arg(n) AS BIGINT);
+
+-- name: PurgeStatus :exec
+DELETE FROM task_counts WHERE task = sqlc.arg(task) AND status = sqlc.arg(status) AND shard = 0
+	AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0;
+
+-- name: ForgetTurns :execrows
+DELETE FROM turns WHERE turns.account = sqlc.arg(account) AND turns.line IN (SELECT t.line FROM turns t WHERE t.account = sqlc.arg(account)
+	AND t.served < sqlc.arg(served) LIMIT CAST(sqlc.arg(n) AS BIGINT)) AND turns.served < sqlc.arg(served);
 
 -- name: GetGrant :one
 SELECT * FROM grants WHERE owner = $1 AND issuer = $2;
@@ -694,9 +727,6 @@ INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, '', '', $2) ON CONFL
 -- name: FindToken :one
 SELECT key, sealed, expires FROM tokens WHERE name = sqlc.arg(name) AND expires > sqlc.arg(now);
 
--- name: PurgeTokens :exec
-DELETE FROM tokens WHERE expires <= $1;
-
 -- name: ListWorking :many
 -- Accounts with an unfinished job.
 SELECT a.id FROM accounts a
@@ -745,9 +775,6 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM sync_runs l WHERE l.owner = sqlc.arg
 SELECT account, CAST(SUM(CASE WHEN ended = 0 AND lapses > CAST(sqlc.arg(now) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS live,
 	CAST(SUM(CASE WHEN created > CAST(sqlc.arg(since) AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT) AS lately, count(*) AS runs
 FROM sync_runs WHERE owner = sqlc.arg(owner) GROUP BY account ORDER BY account;
-
--- name: PurgeSyncRuns :exec
-DELETE FROM sync_runs WHERE created < sqlc.arg(before) AND lapses < sqlc.arg(before);
 
 -- name: SkipIDs :exec
 UPDATE ids SET last = last + CAST(sqlc.arg(n) AS BIGINT);
@@ -801,9 +828,6 @@ DELETE FROM sessions WHERE issuer = sqlc.arg(issuer)
 -- name: EndAllSessions :exec
 DELETE FROM sessions;
 
--- name: PurgeSessions :exec
-DELETE FROM sessions WHERE ends <= $1;
-
 -- name: CountTaskAccepted :exec
 INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
 VALUES (sqlc.arg(task), sqlc.arg(status), CAST(sqlc.arg(n) AS BIGINT), 0, sqlc.arg(first), sqlc.arg(second), 0)
@@ -828,15 +852,6 @@ ON CONFLICT (owner, account, shard) DO UPDATE SET waiting = owner_counts.waiting
 -- name: CountPeriodAccepted :exec
 INSERT INTO period_counts (owner, account, period, jobs) VALUES (sqlc.arg(owner), sqlc.arg(account), sqlc.arg(period), CAST(sqlc.arg(n) AS BIGINT))
 ON CONFLICT (owner, account, period, shard) DO UPDATE SET jobs = period_counts.jobs + excluded.jobs;
-
--- name: PurgeLineCounts :exec
-DELETE FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0;
-
--- name: PurgeTaskCounts :exec
-DELETE FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0;
-
--- name: PurgePeriodCounts :exec
-DELETE FROM period_counts WHERE period < CAST(sqlc.arg(since) AS BIGINT);
 
 -- name: CorrectLineCounts :execrows
 -- Adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change meanwhile; only another correction may not.

@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"context"
+	"database/sql"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
@@ -46,5 +49,53 @@ func TestCursorKey_IsSharedByAllProcesses(t *testing.T) {
 	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:", &clock{now: start}).CursorKey()
 	if first != second || len(first.Reveal()) < 20 || first == other {
 		t.Errorf("keys of %d, %d and %d characters", len(first.Reveal()), len(second.Reveal()), len(other.Reveal()))
+	}
+}
+
+// TestOpen_MigratesWithoutBlockingOthers: while a transaction writes to a table that a migration wants to change, others write to that table too. A
+// migration that waited for its lock would block them until the transaction ends.
+func TestOpen_MigratesWithoutBlockingOthers(t *testing.T) {
+	url := postgres.Database(t)
+	store.MigrateTo(t, url, 41)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	insert := func(on interface {
+		ExecContext(context.Context, string, ...any) (sql.Result, error)
+	}, name string) {
+		t.Helper()
+		within, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := on.ExecContext(within, "INSERT INTO tokens (name, key, sealed, expires) VALUES ($1, '', '', 1)", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holder, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Rollback()
+	insert(holder, "holder")
+	opened := make(chan error)
+	go func() {
+		s, err := store.Open(t.Context(), url, nil)
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	for waits := false; !waits; {
+		if err := db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'tokens'::regclass AND NOT granted)").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(db, "other")
+	if err := holder.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -51,23 +49,5 @@ func keepTurns(ctx context.Context, q tx, a dispatch.Account, served map[string]
 	}
 	_, err := q.ExecContext(ctx, "INSERT INTO turns (account, line, served) VALUES "+strings.TrimPrefix(q.rows(0, 3, len(names)), ", ")+
 		" ON CONFLICT (account, line) DO UPDATE SET served = excluded.served", args...)
-	return err
-}
-
-// forgetTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer without a
-// turn gets the same place.
-func forgetTurns(ctx context.Context, q tx) error {
-	if err := q.ForgetIdleTurns(ctx); err != nil {
-		return err
-	}
-	accounts, err := q.ListTurnAccounts(ctx)
-	for _, a := range accounts {
-		waiting, listed := q.ListLines(ctx, a)
-		least := int64(math.MaxInt64)
-		for _, l := range waiting {
-			least = min(least, l.Served)
-		}
-		err = errors.Join(err, listed, q.ForgetTurns(ctx, a, least))
-	}
 	return err
 }

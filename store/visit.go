@@ -57,7 +57,7 @@ func (d *dequeue) full() string {
 
 // take leases due accounts, as many of each platform as there is room for.
 func (d *dequeue) take(ctx context.Context) (err error) {
-	if d.due, err = d.q.DuePlatforms(ctx, d.now, d.full()); err != nil {
+	if d.due, err = d.q.DuePlatforms(ctx, d.full(), d.now); err != nil {
 		return err
 	}
 	others := d.room.Others
@@ -113,7 +113,7 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 	if len(d.due) == 0 {
 		return false, nil
 	}
-	left, err := d.q.DuePlatforms(ctx, d.now, d.full())
+	left, err := d.q.DuePlatforms(ctx, d.full(), d.now)
 	for _, platform := range left {
 		if n, known := d.room.Platforms[platform]; n > 0 || !known && d.room.Others > 0 && !d.served[platform] {
 			return true, err
@@ -300,16 +300,4 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 		return err
 	})
 	return served, err
-}
-
-// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens and turns.
-func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
-	if err := s.mergeShards(allow(ctx, upkeepWithin)); err != nil {
-		return err
-	}
-	return s.in(allow(ctx, upkeepWithin), s.write, "Purge", func(q tx, now int64) error {
-		return errors.Join(q.PurgeJobs(ctx, now-keep.Microseconds()), q.PurgeTasks(ctx), purgeCounts(ctx, q, now), q.PurgeDefinitions(ctx), q.PurgeDocuments(ctx), q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds()),
-			q.PurgeTokens(ctx, now), q.PurgeSessions(ctx, now), forgetTurns(ctx, q), q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds()),
-			q.PurgeRunTimes(ctx, now-dispatch.RunTimesLife.Microseconds()))
-	})
 }

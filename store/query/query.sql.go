@@ -807,46 +807,6 @@ func (q *Queries) CountLineAccepted(ctx context.Context, arg CountLineAcceptedPa
 	return err
 }
 
-const countLines = `-- name: CountLines :many
-SELECT owner, task, CAST(SUM(waiting) AS BIGINT) AS waiting, CAST(SUM(held) AS BIGINT) AS held FROM line_counts
-WHERE account = $1 GROUP BY owner, task
-`
-
-type CountLinesRow struct {
-	Owner   dispatch.UserID
-	Task    dispatch.TaskID
-	Waiting int64
-	Held    int64
-}
-
-func (q *Queries) CountLines(ctx context.Context, account dispatch.Account) ([]CountLinesRow, error) {
-	rows, err := q.db.QueryContext(ctx, countLines, account)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountLinesRow
-	for rows.Next() {
-		var i CountLinesRow
-		if err := rows.Scan(
-			&i.Owner,
-			&i.Task,
-			&i.Waiting,
-			&i.Held,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const countOtherProcesses = `-- name: CountOtherProcesses :one
 SELECT COUNT(*) AS n, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM processes WHERE owner = $1 AND id <> $2
 `
@@ -1310,19 +1270,19 @@ WITH RECURSIVE hop (platform) AS (
 	FROM hop WHERE hop.platform IS NOT NULL
 )
 SELECT CAST(p.platform AS TEXT) AS platform FROM (
-	SELECT hop.platform, (SELECT c.due FROM accounts c
-		WHERE c.due > 0 AND substr(c.id, 1, length(c.id) - length(ltrim(c.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) = hop.platform
-			AND c.due <= $1 AND c.lease_until <= $1
-		ORDER BY c.due, c.id LIMIT 1) AS due
-	FROM hop WHERE hop.platform <> '' AND replace(CAST($2 AS TEXT), '|' || hop.platform || '|', '') = CAST($2 AS TEXT)
+	SELECT hop.platform, CASE WHEN replace(CAST($1 AS TEXT), '|' || hop.platform || '|', '') = CAST($1 AS TEXT)
+		THEN (SELECT c.due FROM accounts c WHERE c.due > 0 AND substr(c.id, 1, length(c.id) - length(ltrim(c.id, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-'))) = hop.platform
+			AND c.due <= $2 AND c.lease_until <= $2
+			ORDER BY c.due, c.id LIMIT 1) END AS due
+	FROM hop WHERE hop.platform <> ''
 ) AS p WHERE p.due IS NOT NULL ORDER BY p.due, p.platform
 `
 
 // The platforms of due accounts without a holder, beginning with the longest due; without those that are full, each between bars. Hops from
 // platform to platform in the index accounts_of_platform: the cost depends on the number of platforms, not on that of accounts. Of a platform,
 // only accounts with a holder are passed over.
-func (q *Queries) DuePlatforms(ctx context.Context, now int64, without string) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, duePlatforms, now, without)
+func (q *Queries) DuePlatforms(ctx context.Context, without string, now int64) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, duePlatforms, without, now)
 	if err != nil {
 		return nil, err
 	}
@@ -1596,23 +1556,17 @@ func (q *Queries) FindToken(ctx context.Context, name string, now int64) (FindTo
 	return i, err
 }
 
-const forgetIdleTurns = `-- name: ForgetIdleTurns :exec
-DELETE FROM turns WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.account = turns.account AND jobs.phase = 'waiting')
+const forgetTurns = `-- name: ForgetTurns :execrows
+DELETE FROM turns WHERE turns.account = $1 AND turns.line IN (SELECT t.line FROM turns t WHERE t.account = $1
+	AND t.served < $2 LIMIT CAST($3 AS BIGINT)) AND turns.served < $2
 `
 
-// If no job waits, all lines and owners may start anew.
-func (q *Queries) ForgetIdleTurns(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, forgetIdleTurns)
-	return err
-}
-
-const forgetTurns = `-- name: ForgetTurns :exec
-DELETE FROM turns WHERE account = $1 AND served < $2
-`
-
-func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, served int64) error {
-	_, err := q.db.ExecContext(ctx, forgetTurns, account, served)
-	return err
+func (q *Queries) ForgetTurns(ctx context.Context, account dispatch.Account, served int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, forgetTurns, account, served, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const getAccount = `-- name: GetAccount :one
@@ -2768,6 +2722,72 @@ func (q *Queries) ListDue(ctx context.Context, arg ListDueParams) ([]Job, error)
 	return items, nil
 }
 
+const listEmptyLines = `-- name: ListEmptyLines :many
+SELECT account, owner, task FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0 LIMIT CAST($1 AS BIGINT)
+`
+
+type ListEmptyLinesRow struct {
+	Account dispatch.Account
+	Owner   dispatch.UserID
+	Task    dispatch.TaskID
+}
+
+func (q *Queries) ListEmptyLines(ctx context.Context, n int64) ([]ListEmptyLinesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listEmptyLines, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListEmptyLinesRow
+	for rows.Next() {
+		var i ListEmptyLinesRow
+		if err := rows.Scan(&i.Account, &i.Owner, &i.Task); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listEmptyStatuses = `-- name: ListEmptyStatuses :many
+SELECT task, status FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+LIMIT CAST($1 AS BIGINT)
+`
+
+type ListEmptyStatusesRow struct {
+	Task   dispatch.TaskID
+	Status dispatch.Status
+}
+
+func (q *Queries) ListEmptyStatuses(ctx context.Context, n int64) ([]ListEmptyStatusesRow, error) {
+	rows, err := q.db.QueryContext(ctx, listEmptyStatuses, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListEmptyStatusesRow
+	for rows.Next() {
+		var i ListEmptyStatusesRow
+		if err := rows.Scan(&i.Task, &i.Status); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listFailed = `-- name: ListFailed :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
@@ -3014,29 +3034,36 @@ func (q *Queries) ListGrants(ctx context.Context, owner dispatch.UserID) ([]Gran
 }
 
 const listLines = `-- name: ListLines :many
-WITH RECURSIVE hop (line, due, head) AS (
-	SELECT a.line, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
+WITH RECURSIVE hop (line, owner, task, due, head) AS (
+	SELECT a.line, a.owner, a.task, a.due, a.id FROM jobs a WHERE a.id = (SELECT c.id FROM jobs c
 		WHERE c.account = $1 AND c.phase = 'waiting' ORDER BY c.line, c.due, c.id LIMIT 1)
 	UNION ALL
-	SELECT b.line, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
+	SELECT b.line, b.owner, b.task, b.due, b.id FROM hop JOIN jobs b ON b.id = (SELECT d.id FROM jobs d
 		WHERE d.account = $1 AND d.phase = 'waiting' AND d.line > hop.line ORDER BY d.line, d.due, d.id LIMIT 1)
 )
-SELECT CAST(hop.line AS TEXT) AS line, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
-	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served
+SELECT CAST(hop.owner AS TEXT) AS owner, CAST(hop.task AS BIGINT) AS task, CAST(hop.due AS BIGINT) AS due, CAST(hop.head AS BIGINT) AS head,
+	CAST(COALESCE(t.served, 0) AS BIGINT) AS served, CAST(COALESCE(o.served, 0) AS BIGINT) AS owner_served,
+	CAST(COALESCE((SELECT SUM(w.waiting) FROM line_counts w WHERE w.account = $1 AND w.owner = hop.owner AND w.task = hop.task), 0) AS BIGINT) AS waiting,
+	CAST(COALESCE((SELECT SUM(h.held) FROM line_counts h WHERE h.account = $1 AND h.owner = hop.owner AND h.task = hop.task), 0) AS BIGINT) AS held,
+	CAST(COALESCE((SELECT SUM(u.held) FROM owner_counts u WHERE u.owner = hop.owner AND u.account = $1), 0) AS BIGINT) AS owner_held
 FROM hop LEFT JOIN turns t ON t.account = $1 AND t.line = hop.line
 	LEFT JOIN turns o ON o.account = $1 AND o.line = rtrim(hop.line, '0123456789')
 `
 
 type ListLinesRow struct {
-	Line        string
+	Owner       string
+	Task        int64
 	Due         int64
 	Head        int64
 	Served      int64
 	OwnerServed int64
+	Waiting     int64
+	Held        int64
+	OwnerHeld   int64
 }
 
-// Hops from line to line in the index: the cost depends on the number of lines, not of their jobs. due and head belong to
-// a line's first waiting job. A hop finds that job by one search of the index.
+// Hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs, or of lines that are empty. due
+// and head belong to a line's first waiting job. A hop finds that job by one search of the index.
 func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]ListLinesRow, error) {
 	rows, err := q.db.QueryContext(ctx, listLines, account)
 	if err != nil {
@@ -3047,11 +3074,15 @@ func (q *Queries) ListLines(ctx context.Context, account dispatch.Account) ([]Li
 	for rows.Next() {
 		var i ListLinesRow
 		if err := rows.Scan(
-			&i.Line,
+			&i.Owner,
+			&i.Task,
 			&i.Due,
 			&i.Head,
 			&i.Served,
 			&i.OwnerServed,
+			&i.Waiting,
+			&i.Held,
+			&i.OwnerHeld,
 		); err != nil {
 			return nil, err
 		}
@@ -4297,6 +4328,34 @@ func (q *Queries) ListUnrecognized(ctx context.Context) ([]Unrecognized, error) 
 	return items, nil
 }
 
+const listUnusedDocuments = `-- name: ListUnusedDocuments :many
+SELECT hash FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+ORDER BY hash LIMIT CAST($1 AS BIGINT)
+`
+
+func (q *Queries) ListUnusedDocuments(ctx context.Context, n int64) ([]string, error) {
+	rows, err := q.db.QueryContext(ctx, listUnusedDocuments, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var hash string
+		if err := rows.Scan(&hash); err != nil {
+			return nil, err
+		}
+		items = append(items, hash)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUsage = `-- name: ListUsage :many
 SELECT account, CAST(SUM(waiting + held) AS BIGINT) AS live, CAST(SUM(jobs) AS BIGINT) AS jobs,
 	CAST(SUM(costs) AS DOUBLE PRECISION) AS costs, CAST(SUM(priced) AS BIGINT) AS priced
@@ -4712,59 +4771,92 @@ func (q *Queries) PlanVisit(ctx context.Context, due int64, iD dispatch.Account,
 	return err
 }
 
-const purgeDefinitions = `-- name: PurgeDefinitions :exec
-DELETE FROM definitions WHERE task = 0 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = definitions.job)
-	OR task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = definitions.task)
+const purgeDefinition = `-- name: PurgeDefinition :exec
+DELETE FROM definitions WHERE task = $1 AND job = $2
 `
 
-func (q *Queries) PurgeDefinitions(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, purgeDefinitions)
+func (q *Queries) PurgeDefinition(ctx context.Context, task dispatch.TaskID, job dispatch.JobID) error {
+	_, err := q.db.ExecContext(ctx, purgeDefinition, task, job)
 	return err
 }
 
-const purgeDocuments = `-- name: PurgeDocuments :exec
-DELETE FROM documents WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+const purgeDocument = `-- name: PurgeDocument :exec
+DELETE FROM documents WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
 `
 
-func (q *Queries) PurgeDocuments(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, purgeDocuments)
+func (q *Queries) PurgeDocument(ctx context.Context, hash string) error {
+	_, err := q.db.ExecContext(ctx, purgeDocument, hash)
 	return err
 }
 
-const purgeJobs = `-- name: PurgeJobs :exec
-DELETE FROM jobs WHERE hidden AND phase = 'ended' AND strays = '' AND moved < $1
+const purgeJobs = `-- name: PurgeJobs :many
+DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.moved < $1
+	ORDER BY j.moved LIMIT CAST($2 AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id, jobs.task
 `
 
-func (q *Queries) PurgeJobs(ctx context.Context, moved int64) error {
-	_, err := q.db.ExecContext(ctx, purgeJobs, moved)
+type PurgeJobsRow struct {
+	ID   dispatch.JobID
+	Task dispatch.TaskID
+}
+
+// Skips jobs that another process is deleting.
+func (q *Queries) PurgeJobs(ctx context.Context, before int64, n int64) ([]PurgeJobsRow, error) {
+	rows, err := q.db.QueryContext(ctx, purgeJobs, before, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PurgeJobsRow
+	for rows.Next() {
+		var i PurgeJobsRow
+		if err := rows.Scan(&i.ID, &i.Task); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const purgeKeys = `-- name: PurgeKeys :execrows
+DELETE FROM keys WHERE (keys.owner, keys.name) IN (SELECT k.owner, k.name FROM keys k WHERE k.created <= $1
+	ORDER BY k.created LIMIT CAST($2 AS BIGINT)) AND keys.created <= $1
+`
+
+func (q *Queries) PurgeKeys(ctx context.Context, before int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeKeys, before, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const purgeLine = `-- name: PurgeLine :exec
+DELETE FROM line_counts WHERE account = $1 AND owner = $2 AND task = $3 AND shard = 0
+	AND waiting = 0 AND held = 0
+`
+
+func (q *Queries) PurgeLine(ctx context.Context, account dispatch.Account, owner dispatch.UserID, task dispatch.TaskID) error {
+	_, err := q.db.ExecContext(ctx, purgeLine, account, owner, task)
 	return err
 }
 
-const purgeKeys = `-- name: PurgeKeys :exec
-DELETE FROM keys WHERE created <= $1
+const purgePeriodCounts = `-- name: PurgePeriodCounts :execrows
+DELETE FROM period_counts p WHERE (p.owner, p.account, p.period, p.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+	WHERE c.period < CAST($1 AS BIGINT) ORDER BY c.period LIMIT CAST($2 AS BIGINT))
 `
 
-func (q *Queries) PurgeKeys(ctx context.Context, created int64) error {
-	_, err := q.db.ExecContext(ctx, purgeKeys, created)
-	return err
-}
-
-const purgeLineCounts = `-- name: PurgeLineCounts :exec
-DELETE FROM line_counts WHERE shard = 0 AND waiting = 0 AND held = 0
-`
-
-func (q *Queries) PurgeLineCounts(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, purgeLineCounts)
-	return err
-}
-
-const purgePeriodCounts = `-- name: PurgePeriodCounts :exec
-DELETE FROM period_counts WHERE period < CAST($1 AS BIGINT)
-`
-
-func (q *Queries) PurgePeriodCounts(ctx context.Context, since int64) error {
-	_, err := q.db.ExecContext(ctx, purgePeriodCounts, since)
-	return err
+func (q *Queries) PurgePeriodCounts(ctx context.Context, since int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgePeriodCounts, since, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const purgeRunTimes = `-- name: PurgeRunTimes :exec
@@ -4776,13 +4868,17 @@ func (q *Queries) PurgeRunTimes(ctx context.Context, updated int64) error {
 	return err
 }
 
-const purgeSessions = `-- name: PurgeSessions :exec
-DELETE FROM sessions WHERE ends <= $1
+const purgeSessions = `-- name: PurgeSessions :execrows
+DELETE FROM sessions WHERE sessions.id IN (SELECT s.id FROM sessions s WHERE s.ends <= $1
+	ORDER BY s.ends LIMIT CAST($2 AS BIGINT)) AND sessions.ends <= $1
 `
 
-func (q *Queries) PurgeSessions(ctx context.Context, ends int64) error {
-	_, err := q.db.ExecContext(ctx, purgeSessions, ends)
-	return err
+func (q *Queries) PurgeSessions(ctx context.Context, now int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeSessions, now, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const purgeSources = `-- name: PurgeSources :exec
@@ -4794,40 +4890,52 @@ func (q *Queries) PurgeSources(ctx context.Context, before int64) error {
 	return err
 }
 
-const purgeSyncRuns = `-- name: PurgeSyncRuns :exec
-DELETE FROM sync_runs WHERE created < $1 AND lapses < $1
+const purgeStatus = `-- name: PurgeStatus :exec
+DELETE FROM task_counts WHERE task = $1 AND status = $2 AND shard = 0
+	AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
 `
 
-func (q *Queries) PurgeSyncRuns(ctx context.Context, before int64) error {
-	_, err := q.db.ExecContext(ctx, purgeSyncRuns, before)
+func (q *Queries) PurgeStatus(ctx context.Context, task dispatch.TaskID, status dispatch.Status) error {
+	_, err := q.db.ExecContext(ctx, purgeStatus, task, status)
 	return err
 }
 
-const purgeTaskCounts = `-- name: PurgeTaskCounts :exec
-DELETE FROM task_counts WHERE shard = 0 AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
+const purgeSyncRuns = `-- name: PurgeSyncRuns :execrows
+DELETE FROM sync_runs WHERE sync_runs.id IN (SELECT r.id FROM sync_runs r WHERE r.created < $1 AND r.lapses < $1
+	ORDER BY r.created LIMIT CAST($2 AS BIGINT))
 `
 
-func (q *Queries) PurgeTaskCounts(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, purgeTaskCounts)
-	return err
+func (q *Queries) PurgeSyncRuns(ctx context.Context, before int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeSyncRuns, before, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
-const purgeTasks = `-- name: PurgeTasks :exec
-DELETE FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+const purgeTask = `-- name: PurgeTask :execrows
+DELETE FROM tasks WHERE tasks.id = $1 AND tasks.hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
 `
 
-func (q *Queries) PurgeTasks(ctx context.Context) error {
-	_, err := q.db.ExecContext(ctx, purgeTasks)
-	return err
+func (q *Queries) PurgeTask(ctx context.Context, id dispatch.TaskID) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeTask, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
-const purgeTokens = `-- name: PurgeTokens :exec
-DELETE FROM tokens WHERE expires <= $1
+const purgeTokens = `-- name: PurgeTokens :execrows
+DELETE FROM tokens WHERE tokens.name IN (SELECT t.name FROM tokens t WHERE t.expires <= $1
+	ORDER BY t.expires LIMIT CAST($2 AS BIGINT)) AND tokens.expires <= $1
 `
 
-func (q *Queries) PurgeTokens(ctx context.Context, expires int64) error {
-	_, err := q.db.ExecContext(ctx, purgeTokens, expires)
-	return err
+func (q *Queries) PurgeTokens(ctx context.Context, now int64, n int64) (int64, error) {
+	result, err := q.db.ExecContext(ctx, purgeTokens, now, n)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const raiseIDs = `-- name: RaiseIDs :execrows

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store/query"
+)
+
+// purgedAtOnce is how many rows, or jobs with all that belongs to them, one transaction of Purge deletes. Others wait for it: on SQLite all who
+// write, for some ten milliseconds at most.
+const purgedAtOnce = 50
+
+// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens and turns, in many small transactions. What is
+// to be deleted is found by an index, or outside of the transactions.
+func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
+	ctx = allow(ctx, upkeepWithin)
+	if err := s.mergeShards(ctx); err != nil {
+		return err
+	}
+	return errors.Join(s.purgeExpired(ctx, keep), s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
+}
+
+// purgeExpired deletes what is too old.
+func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) (err error) {
+	for _, purge := range []func(q tx, now int64) (int64, error){
+		func(q tx, now int64) (int64, error) { return purgeJobs(ctx, q, now-keep.Microseconds()) },
+		func(q tx, now int64) (int64, error) { return q.PurgePeriodCounts(ctx, purgedPeriod(now), purgedAtOnce) },
+		func(q tx, now int64) (int64, error) {
+			return q.PurgeKeys(ctx, now-dispatch.KeyLife.Microseconds(), purgedAtOnce)
+		},
+		func(q tx, now int64) (int64, error) { return q.PurgeTokens(ctx, now, purgedAtOnce) },
+		func(q tx, now int64) (int64, error) { return q.PurgeSessions(ctx, now, purgedAtOnce) },
+		func(q tx, now int64) (int64, error) {
+			return q.PurgeSyncRuns(ctx, now-dispatch.SyncRunLife.Microseconds(), purgedAtOnce)
+		},
+		func(q tx, now int64) (int64, error) {
+			return 0, q.PurgeRunTimes(ctx, now-dispatch.RunTimesLife.Microseconds())
+		},
+	} {
+		err = errors.Join(err, s.inBatches(ctx, purge))
+	}
+	return err
+}
+
+// inBatches calls purge, each time in a transaction of its own, until it deletes less than it may.
+func (s *Store) inBatches(ctx context.Context, purge func(q tx, now int64) (int64, error)) error {
+	for deleted := int64(purgedAtOnce); deleted >= purgedAtOnce; {
+		err := s.in(ctx, s.write, "Purge", func(q tx, now int64) (err error) {
+			deleted, err = purge(q, now)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeJobs deletes some jobs with what defined their services, and the tasks that have no jobs left.
+func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
+	jobs, err := q.PurgeJobs(ctx, before, purgedAtOnce)
+	if err != nil {
+		return 0, err
+	}
+	tasks := map[dispatch.TaskID]bool{}
+	for _, j := range jobs {
+		if j.Task == 0 {
+			err = errors.Join(err, q.PurgeDefinition(ctx, 0, j.ID))
+		} else {
+			tasks[j.Task] = true
+		}
+	}
+	for task := range tasks {
+		deleted, failed := q.PurgeTask(ctx, task)
+		if err = errors.Join(err, failed); deleted > 0 {
+			err = errors.Join(err, q.PurgeDefinition(ctx, task, 0))
+		}
+	}
+	return int64(len(jobs)), err
+}
+
+// purgeFound deletes rows that find finds without a lock, until it finds less than it may. remove must check that the row may still be deleted.
+func purgeFound[R any](ctx context.Context, s *Store, find func(n int64) ([]R, error), remove func(tx, R) error) error {
+	for {
+		found, err := find(purgedAtOnce)
+		if err == nil && len(found) > 0 {
+			err = s.in(ctx, s.write, "Purge", func(q tx, _ int64) (err error) {
+				for _, r := range found {
+					err = errors.Join(err, remove(q, r))
+				}
+				return err
+			})
+		}
+		if err != nil || len(found) < purgedAtOnce {
+			return fail("Purge", err)
+		}
+	}
+}
+
+func (s *Store) purgeDocuments(ctx context.Context) error {
+	return purgeFound(ctx, s, func(n int64) ([]string, error) { return s.queries(s.read).ListUnusedDocuments(ctx, n) },
+		func(q tx, hash string) error { return q.PurgeDocument(ctx, hash) })
+}
+
+// purgeCounts deletes counts of nothing.
+func (s *Store) purgeCounts(ctx context.Context) error {
+	q := s.queries(s.read)
+	return errors.Join(
+		purgeFound(ctx, s, func(n int64) ([]query.ListEmptyLinesRow, error) { return q.ListEmptyLines(ctx, n) },
+			func(q tx, l query.ListEmptyLinesRow) error { return q.PurgeLine(ctx, l.Account, l.Owner, l.Task) }),
+		purgeFound(ctx, s, func(n int64) ([]query.ListEmptyStatusesRow, error) { return q.ListEmptyStatuses(ctx, n) },
+			func(q tx, c query.ListEmptyStatusesRow) error { return q.PurgeStatus(ctx, c.Task, c.Status) }))
+}
+
+// purgeTurns deletes the turns of lines and owners that were served before all who wait at their account: a newcomer without a turn gets the
+// same place.
+func (s *Store) purgeTurns(ctx context.Context) error {
+	accounts, err := s.queries(s.read).ListTurnAccounts(ctx)
+	if err != nil {
+		return fail("Purge", err)
+	}
+	for _, a := range accounts {
+		err = errors.Join(err, s.inBatches(ctx, func(q tx, _ int64) (int64, error) {
+			waiting, err := q.ListLines(ctx, a)
+			if err != nil {
+				return 0, err
+			}
+			least := int64(math.MaxInt64)
+			for _, l := range waiting {
+				least = min(least, l.Served)
+			}
+			return q.ForgetTurns(ctx, a, least, purgedAtOnce)
+		}))
+	}
+	return err
+}
