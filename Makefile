@@ -73,7 +73,7 @@ fuzz:
 
 bench:
 	@bash test/real/install.sh shapely world-atlas
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 30m ./cmd/eodispatch ./store ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./test/real
 
 # fire kills, freezes and restarts the program at every point, on both databases; make test plays a part of it.
 fire: ready

@@ -645,7 +645,7 @@ DELETE FROM sync_runs WHERE sync_runs.id IN (SELECT r.id FROM sync_runs r WHERE 
 	ORDER BY r.created LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: PurgePeriodCounts :execrows
-DELETE FROM period_counts p WHERE (p.owner, p.account, p.period, p.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, period_counts.period, period_counts.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
 	WHERE c.period < CAST(sqlc.arg(since) AS BIGINT) ORDER BY c.period LIMIT CAST(sqlc.arg(n) AS BIGINT));
 
 -- name: ListEmptyLines :many

@@ -93,6 +93,17 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 		_, next = c.part(b, next)
 	}
 	often("a page of 1000 of that task, in the middle", next)
+	var firsts []time.Duration
+	for range 21 {
+		firsts = append(firsts, took(func() {
+			stream := openStream(b, c, "/ws/upscale_tasks/1?changes=true")
+			defer stream.Close()
+			if _, err := stream.next(); err != nil {
+				b.Fatal(err)
+			}
+		}))
+	}
+	all = append(all, reading{"the first message of a stream of that task, aim 100 ms", median(firsts)})
 	often("all platforms", "/platforms")
 	return all
 }

@@ -4847,7 +4847,7 @@ func (q *Queries) PurgeLine(ctx context.Context, account dispatch.Account, owner
 }
 
 const purgePeriodCounts = `-- name: PurgePeriodCounts :execrows
-DELETE FROM period_counts p WHERE (p.owner, p.account, p.period, p.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
+DELETE FROM period_counts WHERE (period_counts.owner, period_counts.account, period_counts.period, period_counts.shard) IN (SELECT c.owner, c.account, c.period, c.shard FROM period_counts c
 	WHERE c.period < CAST($1 AS BIGINT) ORDER BY c.period LIMIT CAST($2 AS BIGINT))
 `
 
