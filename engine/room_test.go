@@ -120,18 +120,20 @@ func TestEngine_SilentPlatformOfManyDelaysNothing(t *testing.T) {
 			}
 			v, began := newVisited(s, takes), time.Now()
 			stop := run(t, engine.Config{Store: s, Visit: v.visit, Visits: visits, Platforms: names})
+			defer stop() // after the lock is released
 			for _, name := range names[1:] {
 				for v.ended(name) < accounts/platforms {
 					time.Sleep(time.Millisecond)
 				}
 			}
 			ended = time.Since(began)
+			v.mu.Lock()
+			defer v.mu.Unlock()
 			for _, name := range names {
 				if v.most[name] != visits/platforms {
 					t.Errorf("%d visits of %s at once", v.most[name], name)
 				}
 			}
-			stop()
 		})
 		return ended
 	}

@@ -38,6 +38,7 @@ var plans = map[string]struct{ lite, postgres string }{
 	"listFinished":       {"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished"},
 	"listLines":          {"SEARCH t USING INDEX sqlite_autoindex_turns_1 (account=? AND line=?)", "turns_pkey"},
 	"purgeJobs":          {"SEARCH j USING INDEX jobs_hidden (moved<?)", "jobs_hidden"},
+	"listEmptyTasks":     {"tasks USING INDEX tasks_hidden", ""},
 	"purgeKeys":          {"SEARCH k USING INDEX keys_created (created<?)", ""},
 	"purgeTokens":        {"SEARCH t USING INDEX tokens_by_end (expires<?)", ""},
 	"purgeSessions":      {"SEARCH s USING INDEX sessions_by_end (ends<?)", ""},

@@ -21,7 +21,7 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	if err := s.mergeShards(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.purgeExpired(ctx, keep), s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
+	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeDocuments(ctx), s.purgeCounts(ctx), s.purgeTurns(ctx))
 }
 
 // purgeExpired deletes what is too old.
@@ -60,25 +60,11 @@ func (s *Store) inBatches(ctx context.Context, purge func(q tx, now int64) (int6
 	return nil
 }
 
-// purgeJobs deletes some jobs with what defined their services, and the tasks that have no jobs left.
+// purgeJobs deletes some jobs with what defined their services.
 func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
 	jobs, err := q.PurgeJobs(ctx, before, purgedAtOnce)
-	if err != nil {
-		return 0, err
-	}
-	tasks := map[dispatch.TaskID]bool{}
-	for _, j := range jobs {
-		if j.Task == 0 {
-			err = errors.Join(err, q.PurgeDefinition(ctx, 0, j.ID))
-		} else {
-			tasks[j.Task] = true
-		}
-	}
-	for task := range tasks {
-		deleted, failed := q.PurgeTask(ctx, task)
-		if err = errors.Join(err, failed); deleted > 0 {
-			err = errors.Join(err, q.PurgeDefinition(ctx, task, 0))
-		}
+	for _, id := range jobs {
+		err = errors.Join(err, q.PurgeDefinition(ctx, 0, id))
 	}
 	return int64(len(jobs)), err
 }
@@ -99,6 +85,18 @@ func purgeFound[R any](ctx context.Context, s *Store, find func(n int64) ([]R, e
 			return fail("Purge", err)
 		}
 	}
+}
+
+// purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same time do not know that yet.
+func (s *Store) purgeTasks(ctx context.Context) error {
+	return purgeFound(ctx, s, func(n int64) ([]dispatch.TaskID, error) { return s.queries(s.read).ListEmptyTasks(ctx, n) },
+		func(q tx, id dispatch.TaskID) error {
+			deleted, err := q.PurgeTask(ctx, id)
+			if err != nil || deleted == 0 {
+				return err
+			}
+			return q.PurgeDefinition(ctx, id, 0)
+		})
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {

@@ -613,7 +613,11 @@ SELECT name FROM installation;
 -- name: PurgeJobs :many
 -- Skips jobs that another process is deleting.
 DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.moved < sqlc.arg(before)
-	ORDER BY j.moved LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id, jobs.task;
+	ORDER BY j.moved LIMIT CAST(sqlc.arg(n) AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id;
+
+-- name: ListEmptyTasks :many
+SELECT id FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+ORDER BY id LIMIT CAST(sqlc.arg(n) AS BIGINT);
 
 -- name: PurgeTask :execrows
 DELETE FROM tasks WHERE tasks.id = sqlc.arg(id) AND tasks.hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0);

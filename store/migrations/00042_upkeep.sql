@@ -1,5 +1,6 @@
 -- +goose Up
 -- What Purge deletes, and counts that are not merged yet, are found without reading anything else.
+CREATE INDEX tasks_hidden ON tasks (id) WHERE hidden;
 CREATE INDEX tokens_by_end ON tokens (expires);
 CREATE INDEX period_counts_by_period ON period_counts (period);
 CREATE INDEX line_counts_unmerged ON line_counts (account, owner, task, shard) WHERE shard <> 0;
@@ -16,3 +17,4 @@ DROP INDEX account_counts_unmerged;
 DROP INDEX line_counts_unmerged;
 DROP INDEX period_counts_by_period;
 DROP INDEX tokens_by_end;
+DROP INDEX tasks_hidden;

@@ -2788,6 +2788,34 @@ func (q *Queries) ListEmptyStatuses(ctx context.Context, n int64) ([]ListEmptySt
 	return items, nil
 }
 
+const listEmptyTasks = `-- name: ListEmptyTasks :many
+SELECT id FROM tasks WHERE hidden AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
+ORDER BY id LIMIT CAST($1 AS BIGINT)
+`
+
+func (q *Queries) ListEmptyTasks(ctx context.Context, n int64) ([]dispatch.TaskID, error) {
+	rows, err := q.db.QueryContext(ctx, listEmptyTasks, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []dispatch.TaskID
+	for rows.Next() {
+		var id dispatch.TaskID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listFailed = `-- name: ListFailed :many
 SELECT id, task, number, owner, account, base, desired, hidden, phase, turn, attempt, send_by, ref_base, ref_id, strays, status, seen, progress, costs, attention, notice, failure, due, looks, tries, awaited, created, updated, checked, moved, version, line, step, past, refused, max_duration, deadline, duration, intent_lease, nonces, unmoved, begun, bytes, counted, service_hash FROM jobs WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND phase = 'ended' AND status = 'failed' AND desired = 'run'
 ORDER BY id FOR UPDATE SKIP LOCKED
@@ -4791,28 +4819,23 @@ func (q *Queries) PurgeDocument(ctx context.Context, hash string) error {
 
 const purgeJobs = `-- name: PurgeJobs :many
 DELETE FROM jobs WHERE jobs.id IN (SELECT j.id FROM jobs j WHERE j.hidden AND j.phase = 'ended' AND j.strays = '' AND j.moved < $1
-	ORDER BY j.moved LIMIT CAST($2 AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id, jobs.task
+	ORDER BY j.moved LIMIT CAST($2 AS BIGINT) FOR UPDATE SKIP LOCKED) RETURNING jobs.id
 `
 
-type PurgeJobsRow struct {
-	ID   dispatch.JobID
-	Task dispatch.TaskID
-}
-
 // Skips jobs that another process is deleting.
-func (q *Queries) PurgeJobs(ctx context.Context, before int64, n int64) ([]PurgeJobsRow, error) {
+func (q *Queries) PurgeJobs(ctx context.Context, before int64, n int64) ([]dispatch.JobID, error) {
 	rows, err := q.db.QueryContext(ctx, purgeJobs, before, n)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PurgeJobsRow
+	var items []dispatch.JobID
 	for rows.Next() {
-		var i PurgeJobsRow
-		if err := rows.Scan(&i.ID, &i.Task); err != nil {
+		var id dispatch.JobID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
