@@ -377,8 +377,8 @@ UPDATE accounts SET generation = generation + 1, lease_until = sqlc.arg(until),
 WHERE id IN (SELECT free.id FROM free) RETURNING id, generation, lapses;
 
 -- name: NextFree :one
--- The earliest future due time of accounts without a holder; 0 for none.
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND due > sqlc.arg(now) AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
+-- The earliest future due time of accounts without a holder; 0 for none. The second condition permits the index; SQLite begins at the first one.
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > sqlc.arg(now) AND due > 0 AND lease_until <= sqlc.arg(now) ORDER BY due, id LIMIT 1), 0) AS BIGINT);
 
 -- name: NoteServed :exec
 INSERT INTO served (platform, seen) VALUES (sqlc.arg(platform), sqlc.arg(now)) ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen;

@@ -4701,10 +4701,10 @@ func (q *Queries) NextDue(ctx context.Context, account dispatch.Account) (NextDu
 }
 
 const nextFree = `-- name: NextFree :one
-SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > 0 AND due > $1 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT)
+SELECT CAST(COALESCE((SELECT due FROM accounts WHERE due > $1 AND due > 0 AND lease_until <= $1 ORDER BY due, id LIMIT 1), 0) AS BIGINT)
 `
 
-// The earliest future due time of accounts without a holder; 0 for none.
+// The earliest future due time of accounts without a holder; 0 for none. The second condition permits the index; SQLite begins at the first one.
 func (q *Queries) NextFree(ctx context.Context, now int64) (int64, error) {
 	row := q.db.QueryRowContext(ctx, nextFree, now)
 	var column_1 int64
