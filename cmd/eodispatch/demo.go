@@ -494,6 +494,14 @@ curl -s $B/tiles -H "$J" -d '{"grid": "20x20km", "aoi": {"type": "Polygon", "coo
 `
 )
 
+// demoCommands are the commands for scientists, which README shows too.
+const demoCommands = `eodispatch login $B
+eodispatch services
+eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06-01/2024-07-01 --download june
+eodispatch run ndvi_composite --area 5.05,51.05,5.75,51.45 --grid 20x20km --time 2024-06-01/2024-07-01 --download tiles
+ls june tiles
+`
+
 // explain prints shell assignments, and commands that work with them.
 func (s *demoServers) explain(out io.Writer, first dispatch.Request, own bool) {
 	known := s.world.Credentials
@@ -509,7 +517,11 @@ func (s *demoServers) explain(out io.Writer, first dispatch.Request, own bool) {
 		body, _ := json.Marshal(first) // cannot fail: it was encoded before
 		submission = `curl -s $B/unit_jobs -H "$A" -H "$J" -d ` + quoted(string(body))
 	}
-	fmt.Fprintf(out, demoLines, submission)
+	lines := fmt.Sprintf(demoLines, submission)
+	if !own {
+		lines += "\nOr, with this program in your PATH and alice in the browser that opens:\n\n" + demoCommands
+	}
+	fmt.Fprint(out, lines)
 }
 
 // quoted quotes a text for a POSIX shell.

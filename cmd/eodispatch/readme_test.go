@@ -49,6 +49,7 @@ func keepDemo(t *testing.T, args ...string) (assignments, lines string) {
 	out.await(t, "curl -s $B/tiles")
 	_, pasted, _ := strings.Cut(out.String(), "\nB=")
 	assignments, lines, _ = strings.Cut("B="+pasted, "\n\n")
+	lines, _, _ = strings.Cut(lines, "\nOr, ")
 	return assignments + "\n", lines
 }
 
@@ -109,6 +110,9 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 // docs/notebook.md.
 func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	assignments, _ := keepDemo(t)
+	if shellBlock(t, "## Next steps") != demoCommands {
+		t.Error("demo --keep prints other commands than README")
+	}
 	u := newPerson(t)
 	var lines strings.Builder
 	for _, variable := range u.environ {
