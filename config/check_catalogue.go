@@ -25,6 +25,12 @@ func (r *reader) checkCatalogue(c *Config) {
 		platforms = append(platforms, p.Name)
 	}
 	ids := claims{}
+	if c.OGCAPI.Echo {
+		ids[EchoName] = "ogcapi.echo"
+		if slices.Contains(platforms, EchoName) {
+			r.failAt("ogcapi.echo", "needs the name %s, which a platform has: give the platform another name", EchoName)
+		}
+	}
 	for i, s := range c.Services {
 		key := fmt.Sprintf("services[%d]", i)
 		r.checkService(s, key, platforms)

@@ -216,6 +216,9 @@ type Service struct {
 	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
 }
 
+// EchoName is the name of the platform and the id of the service of OGCAPI.Echo.
+const EchoName = "echo"
+
 // OGCAPI configures the interface that is an OGC API - Processes server.
 type OGCAPI struct {
 	Echo bool `yaml:"echo" default:"false"` // offer the process that suites test servers with

@@ -160,11 +160,23 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 		"services: [{id: x, platform: a, application: x, example: 3}]":                           "services[0].example: write a mapping",
 		"services: [{id: x, platform: a, application: x, example: {a: .inf}}]":                   "services[0].example: cannot be written as JSON",
 		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]": "the id x is also that of services[0].id",
+		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]":              "services[0].id: the id echo is also that of ogcapi.echo",
 	} {
 		if _, err := load("x.yaml", []byte(minimal+text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+}
+
+func TestLoad_EchoNeedsItsName(t *testing.T) {
+	text := strings.Replace(minimal, "name: a", "name: "+EchoName, 1)
+	if text == minimal {
+		t.Fatal("the minimal configuration has no platform a")
+	}
+	if _, err := load("x.yaml", []byte(text+"ogcapi: {echo: true}"), nil); err == nil || !strings.Contains(err.Error(), "ogcapi.echo: needs the name echo") {
+		t.Error(err)
+	}
+	mustLoad(t, text)
 }
 
 func TestLoad_Defaults(t *testing.T) {

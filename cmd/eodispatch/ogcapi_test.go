@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/platform/echo"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -402,6 +404,15 @@ func (s ogcServer) jobList() {
 		s.Errorf("dismissed: %+v", last)
 	}
 	s.refused(s.do("DELETE", "/jobs/"+last.JobID, ""), 410, "")
+}
+
+// TestOGCAPI_EchoHasOneName: the configuration keeps others from taking the name of the echo.
+func TestOGCAPI_EchoHasOneName(t *testing.T) {
+	for _, name := range []string{echo.Name, echo.Process} {
+		if name != config.EchoName {
+			t.Errorf("%s is not %s", name, config.EchoName)
+		}
+	}
 }
 
 // TestOGCAPI_Services runs a service of each protocol from its description to its results, in each form of results.
